@@ -1,0 +1,1 @@
+"""Shallow neural network training under many memory-management strategies, and its measurement."""

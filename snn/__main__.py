@@ -1,0 +1,66 @@
+"""``python -m snn [KEY=VALUE ...]``: train and measure one cell, and write its record."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+# One BLAS thread: products this small gain nothing from more, and lose their repeatability.
+# CUDA numbers its devices as NVML does. Both are read when the libraries load.
+for _name, _value in (
+    ("OPENBLAS_NUM_THREADS", "1"),
+    ("OMP_NUM_THREADS", "1"),
+    ("MKL_NUM_THREADS", "1"),
+    ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
+):
+    os.environ.setdefault(_name, _value)
+
+from snn import choices  # noqa: E402
+from snn.errors import SnnError  # noqa: E402
+from snn.lock import end_with_parent  # noqa: E402
+
+
+def main(arguments: list[str]) -> int:
+    """Run a cell with Hydra overrides as arguments; 0 when its record is written, 2 on a user's error."""
+    if {"-h", "--help"} & set(arguments):
+        print(_help())
+        return 0
+    end_with_parent()
+    try:
+        return _run(arguments)
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(arguments: list[str]) -> int:
+    from snn import cell, config, records
+
+    settings = config.composed(arguments)
+    record = cell.run(settings)
+    if settings["output"] is None:
+        json.dump(record, sys.stdout, indent=1)
+        print()
+    else:
+        records.write(Path(settings["output"]), record)
+    if record["status"] != "ok":
+        print(f"snn: {record['status']}: {record['reason']}", file=sys.stderr)
+    return 0
+
+
+def _help() -> str:
+    lines = [
+        "python -m snn [KEY=VALUE ...]   train and measure one cell",
+        "",
+        "choices:",
+        *(f"  {group}={'|'.join(choices.names(group))}" for group in choices.GROUPS),
+        "",
+        "keys (and the keys of the files in config/): network.hidden=[256] network.init=uniform01",
+        "  training.epochs=100 training.batch_size=256 training.learning_rate=0.002 protocol.runs=10",
+        "  output=cell.json (default: print the record)",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""What a cell's values must be, whichever way they came: from the grid, or from the command line."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from snn import choices
+from snn.devices import BACKENDS
+from snn.errors import ConfigError
+from snn.network import INITIALISERS, UPDATE_ORDERS
+
+
+def check_cell(cell: Mapping[str, Any]) -> None:
+    """Raise ConfigError, naming key, value and what would be right, for the first bad value of a cell."""
+    network, training, protocol = cell["network"], cell["training"], cell["protocol"]
+    hidden = network["hidden"]
+    if not isinstance(hidden, list) or not hidden or not all(_is_count(width) for width in hidden):
+        raise _error("network.hidden", hidden, "a list of one or more widths, each at least 1, as [256]")
+    _one_of("network.init", network["init"], INITIALISERS)
+    _one_of("network.update_order", network["update_order"], UPDATE_ORDERS)
+    if network["clip_norm"] is not None:
+        _positive("network.clip_norm", network["clip_norm"], "or null for no clipping")
+    for key in ("epochs", "batch_size"):
+        _at_least(f"training.{key}", training[key], 1)
+    _positive("training.learning_rate", training["learning_rate"])
+    _at_least("network.seed", network["seed"], 1)
+    _at_least("protocol.min_runs", protocol["min_runs"], 1)
+    _at_least("protocol.runs", protocol["runs"], 1)
+    _at_least("protocol.warmup", protocol["warmup"], 0)
+    if protocol["max_seconds"] is not None:
+        _positive("protocol.max_seconds", protocol["max_seconds"], "or null for no limit")
+    _one_of("device.backend", cell["device"]["backend"], BACKENDS)
+    block = cell["kernel"]["block"]
+    if len(block) != 2 or not all(_is_count(side) for side in block) or math.prod(block) > 1024:
+        raise _error("kernel.block", block, "two sides, [x, y], whose product is at most 1024 threads")
+    for group in ("dataset", "strategy"):
+        _check_choice(group, cell[group])
+
+
+def _check_choice(group: str, values: Mapping[str, Any]) -> None:
+    """The keys of a chosen file are the schema: each value has the type of the one in the file."""
+    defaults = choices.load(group, values["name"])
+    for key, value in values.items():
+        where = f"{group}.{key}"
+        if key not in defaults:
+            raise ConfigError(f"{where}: {group} {values['name']} has only {', '.join(defaults)}")
+        if value == "???":
+            raise ConfigError(f"{where} is missing: {group}={values['name']} needs it, as {where}=...")
+        kind = type(defaults[key])
+        if kind is int:
+            _at_least(where, value, 0 if key == "seed" else 1)
+        elif kind is float:
+            if not _is_number(value) or value < 0:
+                raise _error(where, value, "a number, at least 0")
+        elif kind is bool and not isinstance(value, bool):
+            raise _error(where, value, "true or false")
+        elif kind is str and defaults[key] != "???" and not isinstance(value, str):
+            raise _error(where, value, "text")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _at_least(key: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise _error(key, value, f"a whole number, at least {least}")
+
+
+def _positive(key: str, value: object, also: str = "") -> None:
+    if not _is_number(value) or value <= 0:  # type: ignore[operator]
+        raise _error(key, value, f"a number above 0 {also}".strip())
+
+
+def _one_of(key: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise _error(key, value, f"one of {', '.join(allowed)}")
+
+
+def _error(key: str, value: object, right: str) -> ConfigError:
+    return ConfigError(f"{key} is {value!r}: it must be {right}")

@@ -1,0 +1,29 @@
+"""The errors that a user can cause or meet; each message says what was wrong and what would be right."""
+
+
+class SnnError(Exception):
+    """Base of every error that is shown to the user without a traceback."""
+
+
+class ConfigError(SnnError):
+    """A key or value in a configuration, a grid or an override is not one that the project accepts."""
+
+
+class DataError(SnnError):
+    """A data set cannot be used; the message names the file and, where there is one, line and column."""
+
+
+class DeviceError(SnnError):
+    """The device that was asked for cannot be used; the message says why and what to do."""
+
+
+class OutOfMemory(SnnError):
+    """An allocation on the device failed: an outcome that is recorded, not a fault."""
+
+
+class LeakError(SnnError):
+    """A strategy freed what it does not hold, or kept what it should have freed."""
+
+
+class RecordError(SnnError):
+    """A record is missing, malformed, or not the record of the cell that was asked for."""

@@ -1,0 +1,196 @@
+"""``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell a plain dict with sorted keys."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from snn import choices
+from snn.checks import check_cell
+from snn.datasets.csv_table import digest as file_digest
+from snn.devices import Device
+from snn.errors import ConfigError, SnnError
+from snn.network import label
+
+Cell = dict[str, Any]
+SECTIONS = ("dataset", "device", "kernel", "network", "protocol", "strategy", "training")
+TABLE_SWEEPS = {
+    "dataset_size": ("correctness", "training_time", "speedup"),
+    "neurons": ("neurons",),
+    "depth": ("depth",),
+}
+"""The paper's tables by the sweep that they are made from; every other sweep has one of its own name."""
+
+RESERVED = {"gpu", "datasets", "correctness", "training_time", "speedup"}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A named product of axes. ``axes`` are the keys that take more than one value in it."""
+
+    name: str
+    axes: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+def read(path: Path, device: Device) -> dict[str, Sweep]:
+    """The sweeps of a grid file, their cells resolved for this device.
+
+    Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the choices or the
+    engine's own checks refuse; DataError where a data set's file cannot be read.
+    """
+    grid = choices.read_yaml(path)
+    _validate(path, grid)
+    common = {**grid.get("defaults", {})}
+    if device.backend == "cpu":
+        common |= grid.get("on_cpu", {})
+    sweeps = {}
+    for name, given in grid["sweeps"].items():
+        settings = {**common, **given}
+        try:
+            sweeps[name] = _expand(name, settings, device)
+        except SnnError as error:
+            raise type(error)(f"{path}: sweeps.{name}: {error}") from error
+    return sweeps
+
+
+def record_path(cell: Cell) -> str:
+    """Where a cell's record stands: readable to the strategy, then a digest of the whole cell."""
+    device = Device(cell["device"]["backend"], cell["device"]["name"])
+    network = label(cell["network"]["hidden"])
+    name = f"{cell['strategy']['name']}-{cell['kernel']['name']}-{digest(cell)}.json"
+    return f"results/cells/{device.slug}/{cell['dataset']['name']}/{network}/{name}"
+
+
+def dataset_path(cell: Cell) -> str:
+    """Where a cell's prepared data set stands."""
+    return f"results/datasets/{cell['dataset']['name']}-{digest(cell['dataset'])}.npy"
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """Eight hexadecimal digits that name these values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def overrides(cell: Cell) -> list[str]:
+    """The Hydra overrides with which ``python -m snn`` composes this cell: what differs from its files."""
+    chosen = choices.default_choices() | {g: cell[g]["name"] for g in ("dataset", "strategy", "kernel")}
+    chosen["device"] = cell["device"]["backend"]
+    found = [f"{g}={chosen[g]}" for g in ("dataset", "strategy", "kernel", "device")]
+    for section in SECTIONS:
+        given = choices.default_training() if section == "training" else choices.load(section, chosen[section])
+        for key, value in cell[section].items():
+            if value != given.get(key):
+                found.append(f"{section}.{key}={_hydra_value(value)}")
+    return found
+
+
+def _validate(path: Path, grid: Any) -> None:
+    """Check the file against its JSON schema, with the choices of ``config/`` as the allowed values."""
+    import jsonschema
+
+    validator = jsonschema.Draft202012Validator(_schema())
+    errors = sorted(validator.iter_errors(grid), key=lambda error: (len(error.absolute_path), str(error.path)))
+    if errors:
+        error = jsonschema.exceptions.best_match(errors)
+        place = ".".join(str(part) for part in error.absolute_path) or "the file"
+        raise ConfigError(f"{path}: {place}: {_say(error)}")
+    for name in grid["sweeps"]:
+        if name in RESERVED:
+            raise ConfigError(f"{path}: sweeps.{name}: the name is taken by a table of the paper")
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    schema = json.loads((choices.ROOT / "workflow/schemas/grid.schema.json").read_text(encoding="utf-8"))
+    for group in choices.GROUPS:
+        schema["$defs"][group]["enum"] = choices.names(group)
+    return schema
+
+
+def _say(error: Any) -> str:
+    """A validation error in the words of the grid: the value, and what would be right."""
+    if error.validator == "additionalProperties":
+        known = list(error.schema.get("properties", {}))
+        unknown = [key for key in error.instance if key not in known]
+        return f"{', '.join(map(repr, unknown))} is not a key here: one of {', '.join(known)}"
+    if error.validator == "enum":
+        return f"{error.instance!r} is not a choice: one of {', '.join(map(str, error.validator_value))}"
+    if error.validator in ("anyOf", "oneOf"):
+        options = [branch.message for branch in error.context]
+        return f"{error.instance!r} fits none of: {'; '.join(dict.fromkeys(options))}"
+    if "description" in error.schema:
+        return f"{error.instance!r} is not right: {error.schema['description']}"
+    return error.message
+
+
+def _expand(name: str, settings: Mapping[str, Any], device: Device) -> Sweep:
+    values = {key: _axis(key, value) for key, value in settings.items()}
+    axes = tuple(key for key, options in values.items() if len(options) > 1)
+    points = itertools.product(*values.values())
+    cells = [_resolve(dict(zip(values, point, strict=True)), device) for point in points]
+    unique = {record_path(cell): cell for cell in cells}
+    for table in TABLE_SWEEPS.get(name, ()):
+        _check_paper_table(table, list(unique.values()))
+    return Sweep(name, axes, tuple(unique.values()))
+
+
+def _axis(key: str, value: Any) -> list[Any]:
+    """The values of an axis; a network's widths are a list themselves, so an axis of them is one of lists."""
+    if key in ("network.hidden", "kernel.block"):
+        return value if isinstance(value[0], list) else [value]
+    return value if isinstance(value, list) else [value]
+
+
+def _check_paper_table(table: str, cells: list[Cell]) -> None:
+    needed = {"reference", "combined"} if table in ("neurons", "depth") else {"reference"}
+    missing = needed - {cell["strategy"]["name"] for cell in cells}
+    if missing:
+        raise ConfigError(f"strategy: {', '.join(sorted(missing))} is missing: {table}.csv divides by it")
+    if table == "correctness" and not any(cell["dataset"]["name"] == "small" for cell in cells):
+        raise ConfigError("dataset: small is missing: correctness.csv is about it")
+
+
+def _resolve(point: Mapping[str, Any], device: Device) -> Cell:
+    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand."""
+    chosen = choices.default_choices() | {k: v for k, v in point.items() if k in choices.GROUPS}
+    cell: Cell = {group: choices.load(group, chosen[group]) for group in choices.GROUPS}
+    cell["training"] = choices.default_training()
+    cell["device"] = {"backend": device.backend, "name": device.name}
+    for key, value in point.items():
+        section, _, leaf = key.partition(".")
+        if leaf:
+            if leaf not in cell[section]:
+                known = [key for key in cell[section] if key not in ("_target_", "name")]
+                raise ConfigError(
+                    f"{key}: {section} {cell[section].get('name', '')!r} has no such key: "
+                    f"{', '.join(known) or 'it has none'}"
+                )
+            cell[section][leaf] = value
+    check_cell(cell)
+    if cell["dataset"].get("path"):
+        cell["dataset"]["sha256"] = file_digest(Path(cell["dataset"]["path"]))
+    return {section: dict(sorted(cell[section].items())) for section in SECTIONS}
+
+
+def _hydra_value(value: Any) -> str:
+    """A value in the grammar of Hydra's overrides."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'") if "'" in value else value
+        return f"'{escaped}'"
+    if isinstance(value, list):
+        return "[" + ",".join(_hydra_value(one) for one in value) + "]"
+    return repr(value)
+
+
+def all_cells(sweeps: Mapping[str, Sweep]) -> Iterator[Cell]:
+    """Every cell once, however many sweeps hold it."""
+    yield from {record_path(cell): cell for sweep in sweeps.values() for cell in sweep.cells}.values()

@@ -1,0 +1,97 @@
+"""How far the work is: the runs of this cell, and, where a workflow has left its plan, the cells."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from snn.measure import Run
+
+PLAN = Path(".snakemake/snn-plan.json")
+_FIXED_WORK = 5e6  # multiply-adds that cost about what one product's fixed cost does
+_QUIET_SECONDS = 2.0
+
+
+def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
+    """The work of one run in multiply-adds, roughly: enough to guess one cell's time from another's."""
+    widths = [features, *cell["network"]["hidden"], 1]
+    macs = sum(a * b for a, b in zip(widths[:-1], widths[1:], strict=True))
+    batch = cell["training"]["batch_size"]
+    products = 3 * (len(widths) - 1) - 1
+    step = 3 * macs * batch + products * _FIXED_WORK
+    return cell["training"]["epochs"] * math.ceil(rows / batch) * step
+
+
+def cell_seconds(protocol: Mapping[str, Any], run_seconds: float) -> float:
+    """How long a cell's runs take if each takes ``run_seconds``, under the protocol's time limit."""
+    runs = protocol["runs"]
+    if protocol["max_seconds"] is not None:
+        fitting = max(protocol["min_runs"], math.floor(protocol["max_seconds"] / run_seconds))
+        runs = min(runs, fitting)
+    return runs * run_seconds
+
+
+def write_plan(cells: Mapping[str, Mapping[str, Any]]) -> None:
+    """Leave, for the cells' own processes, which records this workflow is going to make."""
+    PLAN.parent.mkdir(exist_ok=True)
+    PLAN.write_text(json.dumps({"started": time.time(), "cells": cells}), encoding="utf-8")
+
+
+class Printer:
+    """Prints a line to standard error every two seconds at most, and one when the cell is done."""
+
+    def __init__(self, cell: Mapping[str, Any], rows: int, features: int, output: str | None) -> None:
+        self._cell, self._output = cell, output
+        self._work = work(cell, rows, features)
+        self._last = time.monotonic()
+        self._plan = _read_plan(output)
+
+    def __call__(self, runs: list[Run]) -> None:
+        mean = sum(run.seconds for run in runs) / len(runs)
+        left = cell_seconds(self._cell["protocol"], mean) - mean * len(runs)
+        if left > 0 and time.monotonic() - self._last < _QUIET_SECONDS:
+            return
+        self._last = time.monotonic()
+        name = f"{self._cell['dataset']['name']} {self._cell['strategy']['name']}"
+        parts = [f"{name}: run {len(runs)} of {self._cell['protocol']['runs']}", f"{mean:.3g} s a run"]
+        if self._plan:
+            others = self._unfinished_others()
+            total = len(self._plan["cells"])
+            parts.insert(0, f"cell {total - len(others)} of {total}")
+            left += sum(cell_seconds(c["protocol"], mean * c["work"] / self._work) for c in others)
+        parts.append(f"about {_duration(left)} left")
+        print(", ".join(parts), file=sys.stderr, flush=True)
+
+    def _unfinished_others(self) -> list[dict[str, Any]]:
+        assert self._plan is not None
+        started = self._plan["started"]
+        return [
+            cell
+            for path, cell in self._plan["cells"].items()
+            if path != self._output and not _made_since(Path(path), started)
+        ]
+
+
+def _read_plan(output: str | None) -> dict[str, Any] | None:
+    """The workflow's plan, if this cell is in it."""
+    try:
+        plan = json.loads(PLAN.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return plan if output in plan["cells"] else None
+
+
+def _made_since(path: Path, moment: float) -> bool:
+    try:
+        return path.stat().st_mtime >= moment
+    except OSError:
+        return False
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    return f"{seconds / 60:.0f} min"

@@ -1,0 +1,96 @@
+"""Where a measurement was made, by what, and in which state the machine was."""
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pynvml
+
+from snn.choices import ROOT
+from snn.devices import Device
+
+
+def describe(device: Device) -> dict[str, Any]:
+    """Device, driver, library versions, source revision and host, as they are now; plain values."""
+    return {
+        "device": device.name,
+        "backend": device.backend,
+        "device_uuid": device.uuid,
+        "driver": device.driver,
+        "cuda_runtime": _cuda_runtime() if device.backend == "cuda" else None,
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "cupy": _cupy_version() if device.backend == "cuda" else None,
+            "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS"),
+        },
+        "git": _git(),
+        "host": {
+            "system": platform.platform(),
+            "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
+        },
+    }
+
+
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def clocks(device: Device) -> dict[str, float | None] | None:
+    """Clocks (MHz), temperature (C), power (W) and memory in use (bytes) of a GPU now; None on the CPU."""
+    if device.uuid is None:
+        return None
+    pynvml.nvmlInit()
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(device.uuid)
+        readings = {
+            "sm_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            "memory_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
+            "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            "memory_used_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used,
+        }
+        return {name: _reading(read) for name, read in readings.items()}
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _reading(read) -> float | None:
+    try:
+        return read()
+    except pynvml.NVMLError:  # not every device answers every question
+        return None
+
+
+def _cuda_runtime() -> int:
+    from cupy.cuda import runtime
+
+    return runtime.runtimeGetVersion()
+
+
+def _cupy_version() -> str:
+    import cupy
+
+    return cupy.__version__
+
+
+def _git() -> dict[str, Any]:
+    commit = _git_output("rev-parse", "HEAD")
+    changed = _git_output("status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": None if changed is None else bool(changed)}
+
+
+def _git_output(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+

@@ -1,0 +1,84 @@
+"""A record: the JSON file that a cell leaves, complete or not there at all."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from snn.errors import RecordError
+from snn.measure import Measurement
+
+SCHEMA_VERSION = 1
+
+
+def build(
+    cell: Mapping[str, Any],
+    measurement: Measurement,
+    provenance: Mapping[str, Any],
+    source_hash: str,
+) -> dict[str, Any]:
+    """Everything that the tables need of one cell, as plain JSON values; NaN and infinity become null."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "status": measurement.status,
+        "reason": measurement.reason,
+        "cell": dict(cell),
+        "runs": [{"seconds": run.seconds, "final_mse": _finite(run.final_mse)} for run in measurement.runs],
+        "summary": _summary(measurement),
+        "ledger": measurement.ledger,
+        "pageable_fallbacks": measurement.pageable_fallbacks,
+        "stopped": measurement.stopped,
+        "provenance": {**provenance, "source_hash": source_hash},
+    }
+
+
+def write(path: Path, record: Mapping[str, Any]) -> None:
+    """Write a record so that the file is either whole or absent, also when the process is killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1, allow_nan=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A record of this schema version. Raises RecordError, naming the file, where it is not one."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path}: not a record: {error}") from error
+    version = record.get("schema_version") if isinstance(record, dict) else None
+    if version != SCHEMA_VERSION:
+        raise RecordError(f"{path}: schema version {version!r}, this program reads {SCHEMA_VERSION}")
+    return record
+
+
+def _summary(measurement: Measurement) -> dict[str, float | int | None]:
+    seconds = np.array([run.seconds for run in measurement.runs])
+    errors = np.array([run.final_mse for run in measurement.runs])
+    if not len(seconds):
+        return {"runs": 0, "mean_seconds": None, "std_seconds": None, "mean_final_mse": None}
+    return {
+        "runs": len(seconds),
+        "mean_seconds": float(seconds.mean()),
+        "std_seconds": float(seconds.std(ddof=1)) if len(seconds) > 1 else None,
+        "median_seconds": float(np.median(seconds)),
+        "min_seconds": float(seconds.min()),
+        "max_seconds": float(seconds.max()),
+        "setup_seconds": measurement.setup_seconds,
+        "mean_final_mse": _finite(float(errors.mean())),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,81 @@
+"""Which files a cell's measurement depends on, found from the imports, and their hash."""
+
+import ast
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from snn.choices import ROOT
+
+
+def of_cell(cell: Mapping[str, Any]) -> list[str]:
+    """The source files, relative to the checkout, that decide what a cell measures.
+
+    The measurement and what it imports, the cell's strategy and data set, its backend, and on CUDA
+    its kernel: an edit of one of these makes the cell's record out of date, an edit elsewhere does not.
+    """
+    modules = [
+        "snn.measure",
+        f"snn.backends.{cell['device']['backend']}",
+        cell["strategy"]["_target_"].rpartition(".")[0],
+        *of_dataset_modules(cell["dataset"]),
+    ]
+    files = closure(modules)
+    if cell["device"]["backend"] == "cuda":
+        files |= {cell["kernel"]["source"]}
+    return sorted(files)
+
+
+def of_dataset_modules(dataset: Mapping[str, Any]) -> list[str]:
+    """The modules that make a data set."""
+    return ["snn.datasets", dataset["_target_"].rpartition(".")[0]]
+
+
+def closure(modules: Iterable[str]) -> set[str]:
+    """The files of these modules and of every ``snn`` module that they import, at any depth."""
+    files: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        file = _file_of(waiting.pop())
+        if file is not None and file not in files:
+            files.add(file)
+            waiting += _imports(file)
+    return files
+
+
+@cache
+def digest(files: tuple[str, ...]) -> str:
+    """SHA-256, shortened to 16 digits, of the names and contents of these files."""
+    total = hashlib.sha256()
+    for file in files:
+        total.update(file.encode() + b"\0" + _content_digest(file))
+    return total.hexdigest()[:16]
+
+
+@cache
+def _content_digest(file: str) -> bytes:
+    return hashlib.sha256((ROOT / file).read_bytes()).digest()
+
+
+@cache
+def _file_of(module: str) -> str | None:
+    base = Path(*module.split("."))
+    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+        if (ROOT / candidate).is_file():
+            return candidate.as_posix()
+    return None
+
+
+@cache
+def _imports(file: str) -> list[str]:
+    """The ``snn`` modules that a file imports at its top level; those inside functions are choices."""
+    found = []
+    for node in ast.parse((ROOT / file).read_text(encoding="utf-8"), file).body:
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.append(node.module)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return [name for name in found if name == "snn" or name.startswith("snn.")]

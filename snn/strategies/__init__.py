@@ -1,0 +1,15 @@
+"""Strategies: how memory is held and moved while a network trains. One module each."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from snn.backends.base import Backend
+from snn.strategies.base import Strategy
+
+
+def make(choice: Mapping[str, Any], backend: Backend) -> Strategy:
+    """The strategy of a choice of ``config/strategy``: its ``_target_``, given its other keys."""
+    parameters = {key: value for key, value in choice.items() if key not in ("_target_", "name")}
+    module, _, name = choice["_target_"].rpartition(".")
+    return getattr(import_module(module), name)(backend, **parameters)

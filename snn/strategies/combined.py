@@ -1,0 +1,33 @@
+"""The paper's third strategy: page-locked memory, streams and tile buffers that outlive the products."""
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.strategies.base import PageLockedHost
+from snn.strategies.tiles import TileSlots
+
+
+class Combined(PageLockedHost):
+    """Streams and tile buffers are made at the first product and grow when a product needs more columns.
+    Per product there remain, as in the paper's program, 1 malloc, 1 synchronous copy and 1 free for B,
+    then per tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out, and 3 stream
+    synchronisations. Every host matrix is page-locked at its own allocation."""
+
+    def __init__(self, backend: Backend, streams: int = 3, tile_rows: int = 128) -> None:
+        super().__init__(backend)
+        self._slots = TileSlots(backend, streams, tile_rows)
+
+    def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        C = self.result((A.shape[0], B.shape[1]))
+        self._slots.ensure(A.shape[1], B.shape[1])
+        dB = self.backend.malloc(B.nbytes)
+        try:
+            self.backend.copy_in(dB, B)
+            self._slots.multiply(A, dB, C)
+        finally:
+            self.backend.free(dB)
+        return C
+
+    def close(self) -> None:
+        self._slots.close()
+        super().close()

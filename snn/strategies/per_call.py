@@ -1,0 +1,22 @@
+"""One product with everything allocated for it and freed after it."""
+
+import numpy as np
+
+from snn.backends.base import Backend
+
+
+def multiply(backend: Backend, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
+    """C = A B: three mallocs, two copies in, one launch, one synchronisation, one copy out, three frees."""
+    buffers = []
+    try:
+        for matrix in (A, B, C):
+            buffers.append(backend.malloc(matrix.nbytes))
+        dA, dB, dC = buffers
+        backend.copy_in(dA, A)
+        backend.copy_in(dB, B)
+        backend.matmul(dA, dB, dC, A.shape[0], A.shape[1], B.shape[1])
+        backend.synchronize()
+        backend.copy_out(C, dC)
+    finally:
+        for buffer in buffers:
+            backend.free(buffer)

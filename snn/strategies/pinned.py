@@ -1,0 +1,24 @@
+"""The paper's second strategy: the reference's device calls over page-locked host memory."""
+
+import numpy as np
+
+from snn.strategies import per_call
+from snn.strategies.base import PageLockedHost
+
+
+class Pinned(PageLockedHost):
+    """Per product: 1 page-locked host allocation (the result, freed once it is used), then what the
+    reference does. Data and weights are page-locked for the strategy's life; transposes stay
+    pageable, as in the paper. All copies are synchronous."""
+
+    def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        C = self.result((A.shape[0], B.shape[1]))
+        per_call.multiply(self.backend, A, B, C)
+        return C
+
+    def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.empty(shape, dtype=np.float32)
+
+    def discard(self, array: np.ndarray) -> None:
+        if id(array) in self._live:
+            super().discard(array)

@@ -1,0 +1,32 @@
+"""The paper's first strategy: row tiles over streams, all of it made and destroyed in every product."""
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.strategies.base import PageLockedHost
+from snn.strategies.tiles import TileSlots
+
+
+class Streams(PageLockedHost):
+    """Per product, with 3 streams and tiles of 128 rows: 1 + 2 x 3 mallocs and frees (B, a tile of A and
+    one of C for each stream), 3 streams created, synchronised and destroyed, B copied synchronously,
+    then per tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out. Every host matrix is
+    page-locked at its own allocation."""
+
+    def __init__(self, backend: Backend, streams: int = 3, tile_rows: int = 128) -> None:
+        super().__init__(backend)
+        self._count, self._tile_rows = streams, tile_rows
+        TileSlots(backend, streams, tile_rows)
+
+    def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        C = self.result((A.shape[0], B.shape[1]))
+        slots = TileSlots(self.backend, self._count, self._tile_rows)
+        dB = self.backend.malloc(B.nbytes)
+        try:
+            self.backend.copy_in(dB, B)
+            slots.ensure(A.shape[1], B.shape[1])
+            slots.multiply(A, dB, C)
+        finally:
+            slots.close()
+            self.backend.free(dB)
+        return C
