@@ -25,6 +25,12 @@ TABLE_SWEEPS = {
 }
 """The paper's tables by the sweep that they are made from; every other sweep has one of its own name."""
 
+LIST_VALUED = ("network.hidden", "kernel.block")
+"""Keys whose one value is a list."""
+
+REAL_VALUED = (("network", "clip_norm"), ("training", "learning_rate"), ("protocol", "max_seconds"))
+"""Keys that may be written 5 or 5.0: one value, so one cell."""
+
 RESERVED = {"gpu", "datasets", "correctness", "training_time", "speedup"}
 
 
@@ -58,6 +64,12 @@ def read(path: Path, device: Device) -> dict[str, Sweep]:
     return sweeps
 
 
+def device_of(path: Path) -> str:
+    """The device that a grid file asks for: auto, cuda or cpu."""
+    grid = choices.read_yaml(path)
+    return grid.get("device", "auto") if isinstance(grid, dict) else "auto"
+
+
 def record_path(cell: Cell) -> str:
     """Where a cell's record stands: readable to the strategy, then a digest of the whole cell."""
     device = Device(cell["device"]["backend"], cell["device"]["name"])
@@ -84,7 +96,7 @@ def overrides(cell: Cell) -> list[str]:
     for section in SECTIONS:
         given = choices.default_training() if section == "training" else choices.load(section, chosen[section])
         for key, value in cell[section].items():
-            if value != given.get(key):
+            if value != given.get(key) and not (section == "device" and key == "backend"):
                 found.append(f"{section}.{key}={_hydra_value(value)}")
     return found
 
@@ -93,12 +105,13 @@ def _validate(path: Path, grid: Any) -> None:
     """Check the file against its JSON schema, with the choices of ``config/`` as the allowed values."""
     import jsonschema
 
-    validator = jsonschema.Draft202012Validator(_schema())
-    errors = sorted(validator.iter_errors(grid), key=lambda error: (len(error.absolute_path), str(error.path)))
-    if errors:
-        error = jsonschema.exceptions.best_match(errors)
-        place = ".".join(str(part) for part in error.absolute_path) or "the file"
-        raise ConfigError(f"{path}: {place}: {_say(error)}")
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(_schema()).iter_errors(grid), key=lambda error: -len(error.absolute_path)
+    )
+    if error is not None:
+        error = _branch(error)
+        place = ".".join(str(part) for part in error.absolute_path)
+        raise ConfigError(f"{path}: {place + ': ' if place else ''}{_say(error)}")
     for name in grid["sweeps"]:
         if name in RESERVED:
             raise ConfigError(f"{path}: sweeps.{name}: the name is taken by a table of the paper")
@@ -112,19 +125,29 @@ def _schema() -> dict[str, Any]:
     return schema
 
 
+def _branch(error: Any) -> Any:
+    """Of an axis that may be one value or a list, the error of the form that the user chose."""
+    while error.validator == "anyOf" and error.context:
+        is_list = isinstance(error.instance, list)
+        if is_list and error.path and error.path[-1] in LIST_VALUED:
+            is_list = bool(error.instance) and isinstance(error.instance[0], list)
+        branch = [one for one in error.context if one.schema_path[0] == int(is_list)]
+        error = branch[0]
+    return error
+
+
 def _say(error: Any) -> str:
     """A validation error in the words of the grid: the value, and what would be right."""
     if error.validator == "additionalProperties":
-        known = list(error.schema.get("properties", {}))
+        known = list(error.schema["properties"])
         unknown = [key for key in error.instance if key not in known]
         return f"{', '.join(map(repr, unknown))} is not a key here: one of {', '.join(known)}"
     if error.validator == "enum":
         return f"{error.instance!r} is not a choice: one of {', '.join(map(str, error.validator_value))}"
-    if error.validator in ("anyOf", "oneOf"):
-        options = [branch.message for branch in error.context]
-        return f"{error.instance!r} fits none of: {'; '.join(dict.fromkeys(options))}"
+    if error.validator == "uniqueItems":
+        return f"{error.instance!r} holds a value twice"
     if "description" in error.schema:
-        return f"{error.instance!r} is not right: {error.schema['description']}"
+        return f"{error.instance!r} is not right: it must be {error.schema['description']}"
     return error.message
 
 
@@ -141,7 +164,7 @@ def _expand(name: str, settings: Mapping[str, Any], device: Device) -> Sweep:
 
 def _axis(key: str, value: Any) -> list[Any]:
     """The values of an axis; a network's widths are a list themselves, so an axis of them is one of lists."""
-    if key in ("network.hidden", "kernel.block"):
+    if key in LIST_VALUED:
         return value if isinstance(value[0], list) else [value]
     return value if isinstance(value, list) else [value]
 
@@ -174,6 +197,9 @@ def _resolve(point: Mapping[str, Any], device: Device) -> Cell:
     check_cell(cell)
     if cell["dataset"].get("path"):
         cell["dataset"]["sha256"] = file_digest(Path(cell["dataset"]["path"]))
+    for section, key in REAL_VALUED:
+        if cell[section][key] is not None:
+            cell[section][key] = float(cell[section][key])
     return {section: dict(sorted(cell[section].items())) for section in SECTIONS}
 
 

@@ -9,8 +9,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from snn.devices import Device
+from snn.errors import SnnError
 
 END_WITH_PARENT = "SNN_END_WITH_PARENT"
 _PR_SET_PDEATHSIG = 1
@@ -30,6 +32,29 @@ def device_lock(device: Device) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+class LockedError(SnnError):
+    """Another workflow runs in the same folder."""
+
+
+def folder_lock(folder: Path) -> TextIO:
+    """Hold a folder until the returned file is closed or this process dies. Raises LockedError."""
+    folder.mkdir(exist_ok=True)
+    file = (folder / "snn.lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise LockedError(
+            f"another snakemake (process {holder}) is at work in this folder: wait for it to end"
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
 
 
 def end_with_parent() -> None:

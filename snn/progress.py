@@ -45,7 +45,7 @@ class Printer:
 
     def __init__(self, cell: Mapping[str, Any], rows: int, features: int, output: str | None) -> None:
         self._cell, self._output = cell, output
-        self._work = work(cell, rows, features)
+        self._rows, self._features = rows, features
         self._last = time.monotonic()
         self._plan = _read_plan(output)
 
@@ -61,9 +61,16 @@ class Printer:
             others = self._unfinished_others()
             total = len(self._plan["cells"])
             parts.insert(0, f"cell {total - len(others)} of {total}")
-            left += sum(cell_seconds(c["protocol"], mean * c["work"] / self._work) for c in others)
+            left += sum(self._guess(cell, mean) for cell in others)
         parts.append(f"about {_duration(left)} left")
         print(", ".join(parts), file=sys.stderr, flush=True)
+
+    def _guess(self, other: Mapping[str, Any], run_seconds: float) -> float:
+        """Another cell's seconds, from how much more work it is; a CSV file's size counts as ours."""
+        mine = work(self._cell, self._rows, self._features)
+        data = other["dataset"]
+        theirs = work(other, data.get("rows", self._rows), data.get("features", self._features))
+        return cell_seconds(other["protocol"], run_seconds * theirs / mine)
 
     def _unfinished_others(self) -> list[dict[str, Any]]:
         assert self._plan is not None

@@ -5,19 +5,21 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from snn.errors import RecordError
-from snn.measure import Measurement
+
+if TYPE_CHECKING:
+    from snn.measure import Measurement
 
 SCHEMA_VERSION = 1
 
 
 def build(
     cell: Mapping[str, Any],
-    measurement: Measurement,
+    measurement: "Measurement",
     provenance: Mapping[str, Any],
     source_hash: str,
 ) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def read(path: Path) -> dict[str, Any]:
     return record
 
 
-def _summary(measurement: Measurement) -> dict[str, float | int | None]:
+def _summary(measurement: "Measurement") -> dict[str, float | int | None]:
     seconds = np.array([run.seconds for run in measurement.runs])
     errors = np.array([run.final_mse for run in measurement.runs])
     if not len(seconds):

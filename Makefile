@@ -1,0 +1,47 @@
+# `make` shows what there is. PYTHON chooses the interpreter that .venv is built from; CORES snakemake's cores.
+PYTHON ?= python3
+CORES ?= 1
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help env dev speedup all report test lint format pins clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: ## build .venv, with the CuPy that fits the driver where there is a GPU
+	@$(PYTHON) scripts/make_env
+
+dev: ## the same, with what tests and checks need
+	@$(PYTHON) scripts/make_env --dev
+
+speedup: env ## train the paper's grid and print its speedup table
+	$(BIN)/snakemake --cores $(CORES) results/tables/speedup.csv
+	@$(BIN)/python scripts/show_table results/tables/speedup.csv
+
+all: env ## every table and figure of config/grid.yaml
+	$(BIN)/snakemake --cores $(CORES)
+
+report: all ## report.html, with every table and figure
+	$(BIN)/snakemake --cores $(CORES) --report report.html
+
+test: dev ## the tests; those that need a GPU skip where there is none
+	$(BIN)/python -m pytest
+
+lint: dev ## formatting, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/mypy
+
+format: dev ## format everything
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/snakefmt Snakefile workflow
+
+pins: dev ## compile envs/*.txt anew from envs/*.in
+	$(BIN)/python scripts/compile_pins
+
+clean: ## remove the environment and all that was measured, but what is published
+	rm -rf .venv .snakemake report.html
+	find results -mindepth 1 -maxdepth 1 ! -name published -exec rm -rf {} +

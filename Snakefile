@@ -1,0 +1,39 @@
+# Which memory-management strategy trains a network fastest on this device, and why:
+# config/grid.yaml -> cells -> records -> tables -> figures -> report.
+#
+#   snakemake --cores 1                               every table and figure
+#   snakemake --cores 1 results/tables/speedup.csv    one table, and the cells it needs
+#   snakemake --report report.html                    all of it in one page
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+report: "workflow/report/overview.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/datasets.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/figures.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        # The cells stand here as well, so that one that was deleted is noticed under a current table.
+        CELLS,
+        expand("results/tables/{table}.csv", table=TABLES),
+        expand("results/figures/{figure}.svg", figure=FIGURES),
+
+
+rule prepare_all:
+    input:
+        DATASETS,
+
+
+onstart:
+    hold_workflow_lock()
+    write_progress_plan()

@@ -1,0 +1,38 @@
+"""Table II: the data sets of the grid, and how many matrix products a training on them takes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from snn.datasets import load
+from snn.devices import Device
+
+
+def build(
+    cells: Sequence[Mapping[str, Any]], tables: Sequence[str], paper: Mapping[str, Any], device: Device
+) -> pd.DataFrame:
+    """One row a prepared table; ``operations`` counts one training with one hidden layer.
+
+    A step of that network has 5 products, as the paper counts; epochs and batch size are the cells'.
+    """
+    rows = []
+    for cell, path in zip(cells, tables, strict=True):
+        samples, columns = load(Path(path)).shape
+        batches = math.ceil(samples / cell["training"]["batch_size"])
+        published = paper.get(cell["dataset"]["name"], {})
+        rows.append(
+            {
+                "dataset": cell["dataset"]["name"],
+                "samples": samples,
+                "features": columns - 1,
+                "batches": batches,
+                "operations": 5 * batches * cell["training"]["epochs"],
+                **{f"paper_{key}": published.get(key) for key in ("samples", "batches", "operations")},
+                "device": device.name,
+                "backend": device.backend,
+            }
+        )
+    return pd.DataFrame(rows).convert_dtypes()

@@ -1,0 +1,37 @@
+"""Reference and combined side by side for each network: the shape of Tables VI and VII."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from snn.tables.ratio import joint_status, speedup
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str) -> pd.DataFrame:
+    """One row a network, named in the column ``key``: both times with their spread, and their ratio."""
+    reference, combined = (
+        frame[frame["strategy"] == name].drop_duplicates("network").set_index("network")
+        for name in ("reference", "combined")
+    )
+    combined = combined.loc[reference.index]
+    published = [paper.get(network, {}) for network in reference.index]
+    table = pd.DataFrame(
+        {
+            "reference_s": reference["mean_s"],
+            "reference_std_s": reference["std_s"],
+            "combined_s": combined["mean_s"],
+            "combined_std_s": combined["std_s"],
+            **speedup(reference, combined),
+            **{
+                f"paper_{name}": [row.get(field) for row in published]
+                for name, field in (("reference_s", "reference"), ("combined_s", "combined"), ("speedup", "speedup"))
+            },
+            "reference_runs": reference["runs"],
+            "combined_runs": combined["runs"],
+            "status": joint_status(reference["status"], combined["status"]),
+            "device": reference["device"],
+            "backend": reference["backend"],
+        }
+    )
+    return table.rename_axis(key).reset_index()

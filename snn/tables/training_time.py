@@ -1,0 +1,18 @@
+"""Table IV: seconds of a training, by strategy and data set."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any]) -> pd.DataFrame:
+    """One row a strategy and data set: mean and standard deviation of the runs, beside the paper's mean."""
+    columns = ["strategy", "dataset", "mean_s", "std_s", "runs", "stopped", "status", "device", "backend"]
+    table = frame[columns].copy()
+    published = [
+        paper.get(strategy, {}).get(dataset)
+        for strategy, dataset in zip(frame["strategy"], frame["dataset"], strict=True)
+    ]
+    table.insert(5, "paper_s", pd.Series(published, dtype=float))
+    return table

@@ -1,0 +1,99 @@
+# The grid, read and checked once while the DAG is built, and what the rules look up in it.
+
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+sys.path.insert(0, str(workflow.basedir))
+
+from snn import devices, grid, progress, sources
+from snn.choices import read_yaml
+from snn.errors import SnnError
+from snn.lock import END_WITH_PARENT, LockedError, folder_lock
+
+if Path.cwd() != Path(workflow.basedir):
+    raise WorkflowError(
+        f"start snakemake in {workflow.basedir}: results are written where it starts, "
+        "and a cell's code is found there"
+    )
+
+try:
+    GRID_FILE = Path(config.get("grid", "config/grid.yaml"))
+    DEVICE = devices.find(config.get("device") or grid.device_of(GRID_FILE))
+    SWEEPS = grid.read(GRID_FILE, DEVICE)
+except SnnError as error:
+    raise WorkflowError(str(error)) from None
+
+# Path of a record -> its cell; path of a prepared data set -> its choice.
+CELLS = {grid.record_path(cell): cell for cell in grid.all_cells(SWEEPS)}
+DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
+
+PAPER_TABLES = {
+    table: sweep
+    for sweep, tables in grid.TABLE_SWEEPS.items()
+    for table in tables
+    if sweep in SWEEPS
+}
+SWEEP_TABLES = [name for name in SWEEPS if name not in PAPER_TABLES]
+TABLES = ["gpu", "datasets", *PAPER_TABLES, *SWEEP_TABLES]
+PAPER_FIGURES = {
+    figure: table
+    for figure, table in {"speedup_vs_neurons": "neurons", "time_by_depth": "depth"}.items()
+    if table in PAPER_TABLES
+}
+FIGURES = [*PAPER_FIGURES, *SWEEP_TABLES]
+
+PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
+
+# What a cell's process needs to know of this one; its threads are set by snn itself.
+os.environ[END_WITH_PARENT] = str(os.getpid())
+os.environ["PYTHONPATH"] = workflow.basedir
+PYTHON = sys.executable
+
+
+def records_of(sweep, dataset=None):
+    """The records of a sweep, in the order of the grid; of one data set where it is named."""
+    cells = SWEEPS[sweep].cells if sweep in SWEEPS else ()
+    return [
+        grid.record_path(cell)
+        for cell in cells
+        if dataset in (None, cell["dataset"]["name"])
+    ]
+
+
+def expected(records):
+    """Path of a record -> the cell and the source hash that it must hold to be the one asked for."""
+    return {
+        path: {
+            "cell": CELLS[path],
+            "source_hash": sources.digest(tuple(sources.of_cell(CELLS[path]))),
+        }
+        for path in records
+    }
+
+
+def one_of(names):
+    """A wildcard's pattern that matches these names and nothing else."""
+    return "|".join(names) or "(?!)"
+
+
+def code_of(*modules):
+    """The source files of these modules of snn and of all that they import."""
+    return sorted(sources.closure(modules))
+
+
+def hold_workflow_lock():
+    """Refuse a second snakemake in this folder; the system frees the lock when this one dies."""
+    global WORKFLOW_LOCK
+    try:
+        WORKFLOW_LOCK = folder_lock(Path(".snakemake"))
+    except LockedError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def write_progress_plan():
+    """Tell the cells' processes which records are going to be made, so that they can say what is left."""
+    jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "train_cell"]
+    progress.write_plan({str(job.output[0]): CELLS[str(job.output[0])] for job in jobs})

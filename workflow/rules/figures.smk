@@ -1,0 +1,60 @@
+# One rule a figure, each from one table. Colours and fonts are those of snn/figures/style.py.
+
+
+rule plot_speedup_vs_neurons:
+    input:
+        table="results/tables/neurons.csv",
+        code=code_of("snn.figures.speedup_vs_neurons"),
+        script="workflow/scripts/plot_speedup_vs_neurons.py",
+    output:
+        svg=report(
+            "results/figures/speedup_vs_neurons.svg",
+            category="Figures",
+            caption="../report/speedup_vs_neurons.rst",
+            labels={"figure": "speedup_vs_neurons"},
+        ),
+        png="results/figures/speedup_vs_neurons.png",
+    params:
+        paper_device=PAPER_DEVICE,
+    script:
+        "../scripts/plot_speedup_vs_neurons.py"
+
+
+rule plot_time_by_depth:
+    input:
+        table="results/tables/depth.csv",
+        code=code_of("snn.figures.time_by_depth"),
+        script="workflow/scripts/plot_time_by_depth.py",
+    output:
+        svg=report(
+            "results/figures/time_by_depth.svg",
+            category="Figures",
+            caption="../report/time_by_depth.rst",
+            labels={"figure": "time_by_depth"},
+        ),
+        png="results/figures/time_by_depth.png",
+    params:
+        paper_device=PAPER_DEVICE,
+    script:
+        "../scripts/plot_time_by_depth.py"
+
+
+rule plot_sweep:
+    input:
+        table="results/tables/{sweep}.csv",
+        code=code_of("snn.figures.sweep"),
+        script="workflow/scripts/plot_sweep.py",
+    output:
+        svg=report(
+            "results/figures/{sweep}.svg",
+            category="Figures",
+            caption="../report/sweep.rst",
+            labels={"figure": "{sweep}"},
+        ),
+        png="results/figures/{sweep}.png",
+    params:
+        axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
+    wildcard_constraints:
+        sweep=one_of(SWEEP_TABLES),
+    script:
+        "../scripts/plot_sweep.py"

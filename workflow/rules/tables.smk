@@ -1,0 +1,166 @@
+# One rule a table. A table's input names the records of its own sweep and no others, its script and the
+# code that the script imports; its parameters say what each record must hold to be the one asked for.
+
+TABLE_CODE = ("snn.tables.frame", "snn.tables.output")
+
+
+rule build_gpu:
+    input:
+        paper="config/paper/gpu.yaml",
+        code=code_of("snn.tables.gpu", "snn.tables.output"),
+        script="workflow/scripts/build_gpu.py",
+    output:
+        csv="results/tables/gpu.csv",
+        page=report(
+            "results/tables/gpu.html",
+            category="Tables",
+            caption="../report/gpu.rst",
+            labels={"table": "gpu"},
+        ),
+    params:
+        device=vars(DEVICE),
+    script:
+        "../scripts/build_gpu.py"
+
+
+rule build_datasets:
+    input:
+        tables=ancient(list(DATASETS)),
+        paper="config/paper/datasets.yaml",
+        code=code_of("snn.tables.datasets", "snn.tables.output"),
+        script="workflow/scripts/build_datasets.py",
+    output:
+        csv="results/tables/datasets.csv",
+        page=report(
+            "results/tables/datasets.html",
+            category="Tables",
+            caption="../report/datasets.rst",
+            labels={"table": "datasets"},
+        ),
+    params:
+        cells=list(DATASETS.values()),
+        device=vars(DEVICE),
+    script:
+        "../scripts/build_datasets.py"
+
+
+rule build_correctness:
+    input:
+        records=records_of("dataset_size", "small"),
+        paper="config/paper/correctness.yaml",
+        code=code_of("snn.tables.correctness", *TABLE_CODE),
+        script="workflow/scripts/build_correctness.py",
+    output:
+        csv="results/tables/correctness.csv",
+        page=report(
+            "results/tables/correctness.html",
+            category="Tables",
+            caption="../report/correctness.rst",
+            labels={"table": "correctness"},
+        ),
+    params:
+        records=lambda wildcards: expected(records_of("dataset_size", "small")),
+    script:
+        "../scripts/build_correctness.py"
+
+
+rule build_training_time:
+    input:
+        records=records_of("dataset_size"),
+        paper="config/paper/training_time.yaml",
+        code=code_of("snn.tables.training_time", *TABLE_CODE),
+        script="workflow/scripts/build_training_time.py",
+    output:
+        csv="results/tables/training_time.csv",
+        page=report(
+            "results/tables/training_time.html",
+            category="Tables",
+            caption="../report/training_time.rst",
+            labels={"table": "training_time"},
+        ),
+    params:
+        records=lambda wildcards: expected(records_of("dataset_size")),
+    script:
+        "../scripts/build_training_time.py"
+
+
+rule build_speedup:
+    input:
+        records=records_of("dataset_size"),
+        paper="config/paper/speedup.yaml",
+        code=code_of("snn.tables.speedup", *TABLE_CODE),
+        script="workflow/scripts/build_speedup.py",
+    output:
+        csv="results/tables/speedup.csv",
+        page=report(
+            "results/tables/speedup.html",
+            category="Tables",
+            caption="../report/speedup.rst",
+            labels={"table": "speedup"},
+        ),
+    params:
+        records=lambda wildcards: expected(records_of("dataset_size")),
+    script:
+        "../scripts/build_speedup.py"
+
+
+rule build_neurons:
+    input:
+        records=records_of("neurons"),
+        paper="config/paper/neurons.yaml",
+        code=code_of("snn.tables.pairs", *TABLE_CODE),
+        script="workflow/scripts/build_neurons.py",
+    output:
+        csv="results/tables/neurons.csv",
+        page=report(
+            "results/tables/neurons.html",
+            category="Tables",
+            caption="../report/neurons.rst",
+            labels={"table": "neurons"},
+        ),
+    params:
+        records=lambda wildcards: expected(records_of("neurons")),
+    script:
+        "../scripts/build_neurons.py"
+
+
+rule build_depth:
+    input:
+        records=records_of("depth"),
+        paper="config/paper/depth.yaml",
+        code=code_of("snn.tables.pairs", *TABLE_CODE),
+        script="workflow/scripts/build_depth.py",
+    output:
+        csv="results/tables/depth.csv",
+        page=report(
+            "results/tables/depth.html",
+            category="Tables",
+            caption="../report/depth.rst",
+            labels={"table": "depth"},
+        ),
+    params:
+        records=lambda wildcards: expected(records_of("depth")),
+    script:
+        "../scripts/build_depth.py"
+
+
+rule build_sweep:
+    input:
+        records=lambda wildcards: records_of(wildcards.sweep),
+        code=code_of("snn.tables.sweep", *TABLE_CODE),
+        script="workflow/scripts/build_sweep.py",
+    output:
+        csv="results/tables/{sweep}.csv",
+        page=report(
+            "results/tables/{sweep}.html",
+            category="Tables",
+            caption="../report/sweep.rst",
+            labels={"table": "{sweep}"},
+        ),
+    params:
+        records=lambda wildcards: expected(records_of(wildcards.sweep)),
+        axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
+    wildcard_constraints:
+        sweep=one_of(SWEEP_TABLES),
+    script:
+        "../scripts/build_sweep.py"

@@ -1,0 +1,10 @@
+"""Write correctness.csv and its page from the records of the sweep dataset_size."""
+
+from pathlib import Path
+
+from snn.choices import read_yaml
+from snn.tables import frame, correctness
+from snn.tables.output import write
+
+table = correctness.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)))
+write(table, snakemake.output.csv, snakemake.output.page, "Every strategy trains to the same error (the paper's Table III)")

@@ -1,0 +1,10 @@
+"""Write depth.csv and its page from the records of the sweep depth."""
+
+from pathlib import Path
+
+from snn.choices import read_yaml
+from snn.tables import frame, pairs
+from snn.tables.output import write
+
+table = pairs.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)), "network")
+write(table, snakemake.output.csv, snakemake.output.page, "Number of hidden layers (the paper's Table VII)")

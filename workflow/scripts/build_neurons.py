@@ -1,0 +1,10 @@
+"""Write neurons.csv and its page from the records of the sweep neurons."""
+
+from pathlib import Path
+
+from snn.choices import read_yaml
+from snn.tables import frame, pairs
+from snn.tables.output import write
+
+table = pairs.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)), "neurons")
+write(table, snakemake.output.csv, snakemake.output.page, "Width of the hidden layer (the paper's Table VI)")

@@ -1,0 +1,10 @@
+"""Write speedup.csv and its page from the records of the sweep dataset_size."""
+
+from pathlib import Path
+
+from snn.choices import read_yaml
+from snn.tables import frame, speedup
+from snn.tables.output import write
+
+table = speedup.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)))
+write(table, snakemake.output.csv, snakemake.output.page, "Speedup over the reference (the paper's Table V)")

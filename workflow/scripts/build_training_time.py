@@ -1,0 +1,10 @@
+"""Write training_time.csv and its page from the records of the sweep dataset_size."""
+
+from pathlib import Path
+
+from snn.choices import read_yaml
+from snn.tables import frame, training_time
+from snn.tables.output import write
+
+table = training_time.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)))
+write(table, snakemake.output.csv, snakemake.output.page, "Training time by strategy and data set (the paper's Table IV)")

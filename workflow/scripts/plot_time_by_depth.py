@@ -1,0 +1,9 @@
+"""Draw time_by_depth from its table."""
+
+import pandas as pd
+
+from snn.figures import time_by_depth
+from snn.figures.style import save
+
+table = pd.read_csv(snakemake.input.table)
+save(time_by_depth.draw(table, snakemake.params.paper_device), [snakemake.output.svg, snakemake.output.png])
