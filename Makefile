@@ -1,5 +1,8 @@
 # `make` shows what there is. PYTHON chooses the interpreter that .venv is built from; CORES snakemake's cores.
-PYTHON ?= python3
+ifndef PYTHON
+NEW_ENOUGH = $(shell $(1) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(1))
+PYTHON := $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(call NEW_ENOUGH,$(name))) python3)
+endif
 CORES ?= 1
 BIN := .venv/bin
 

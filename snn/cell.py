@@ -36,7 +36,11 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         after = provenance.clocks(device)
         elapsed = time.perf_counter() - clock
     described = provenance.describe(device)
-    described |= {"started": started, "elapsed_seconds": elapsed, "clocks": {"before": before, "after": after}}
+    described |= {
+        "started": started,
+        "elapsed_seconds": elapsed,
+        "clocks": {"before": before, "after": after},
+    }
     files = tuple(sources.of_cell(cell))
     return records.build(cell, measurement, described, sources.digest(files))
 

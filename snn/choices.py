@@ -14,7 +14,7 @@ CONFIG = ROOT / "config"
 GROUPS = ("dataset", "network", "strategy", "kernel", "protocol", "device")
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+class _Loader(yaml.CSafeLoader):
     """YAML in which a key that stands twice is an error, not a silent loss of the first."""
 
     def construct_mapping(self, node, deep=False):

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from snn import choices
@@ -78,10 +78,9 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
     try:
         with initialize_config_dir(config_dir=str(choices.CONFIG), version_base="1.3"):
             config = compose("config", overrides=list(overrides))
-        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
+        plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, overrides)) from error
-    assert isinstance(config, DictConfig) and isinstance(plain, dict)
     check_cell(plain)
     return plain
 

@@ -1,4 +1,4 @@
-"""``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell a plain dict with sorted keys."""
+"""``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell a plain dict, keys sorted."""
 
 import hashlib
 import itertools
@@ -94,7 +94,9 @@ def overrides(cell: Cell) -> list[str]:
     chosen["device"] = cell["device"]["backend"]
     found = [f"{g}={chosen[g]}" for g in ("dataset", "strategy", "kernel", "device")]
     for section in SECTIONS:
-        given = choices.default_training() if section == "training" else choices.load(section, chosen[section])
+        given = (
+            choices.default_training() if section == "training" else choices.load(section, chosen[section])
+        )
         for key, value in cell[section].items():
             if value != given.get(key) and not (section == "device" and key == "backend"):
                 found.append(f"{section}.{key}={_hydra_value(value)}")
@@ -106,7 +108,8 @@ def _validate(path: Path, grid: Any) -> None:
     import jsonschema
 
     error = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(_schema()).iter_errors(grid), key=lambda error: -len(error.absolute_path)
+        jsonschema.Draft202012Validator(_schema()).iter_errors(grid),
+        key=lambda error: -len(error.absolute_path),
     )
     if error is not None:
         error = _branch(error)

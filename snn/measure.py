@@ -170,6 +170,4 @@ def _stop(job: Job, runs: list[Run]) -> str | None:
 
 def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
     """What an epoch added to each count; a peak is not a sum, so it adds nothing."""
-    return {
-        key: 0 if key.startswith("peak_") else later[key] - earlier[key] for key in later
-    }
+    return {key: 0 if key.startswith("peak_") else later[key] - earlier[key] for key in later}

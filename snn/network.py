@@ -1,5 +1,6 @@
 """A fully connected network without biases: its shapes, its products, its initial weights."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,7 +29,7 @@ class Network:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        return list(zip(self.layers[:-1], self.layers[1:], strict=True))
+        return list(itertools.pairwise(self.layers))
 
     @property
     def products_per_batch(self) -> int:

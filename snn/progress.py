@@ -1,5 +1,6 @@
 """How far the work is: the runs of this cell, and, where a workflow has left its plan, the cells."""
 
+import itertools
 import json
 import math
 import sys
@@ -18,7 +19,7 @@ _QUIET_SECONDS = 2.0
 def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
     """The work of one run in multiply-adds, roughly: enough to guess one cell's time from another's."""
     widths = [features, *cell["network"]["hidden"], 1]
-    macs = sum(a * b for a, b in zip(widths[:-1], widths[1:], strict=True))
+    macs = sum(a * b for a, b in itertools.pairwise(widths))
     batch = cell["training"]["batch_size"]
     products = 3 * (len(widths) - 1) - 1
     step = 3 * macs * batch + products * _FIXED_WORK

@@ -8,7 +8,7 @@ from snn.backends.base import Backend
 
 
 def make(backend: str, kernel: Mapping[str, Any], root: Path) -> Backend:
-    """The backend ``cuda`` or ``cpu``; ``kernel`` is a choice of ``config/kernel``, sources under ``root``."""
+    """The backend ``cuda`` or ``cpu``; ``kernel`` is a choice of ``config/kernel``, source under ``root``."""
     if backend == "cpu":
         from snn.backends.cpu import CpuBackend
 

@@ -108,9 +108,7 @@ class CudaBackend(Backend):
         else:
             runtime.memcpyAsync(_address(array), buffer, array.nbytes, runtime.memcpyDeviceToHost, stream)
 
-    def matmul(
-        self, A: int, B: int, C: int, m: int, k: int, n: int, stream: int | None = None
-    ) -> None:
+    def matmul(self, A: int, B: int, C: int, m: int, k: int, n: int, stream: int | None = None) -> None:
         self._launch(A, B, C, m, k, n, stream or 0)
 
     def stream_create(self) -> int:

@@ -25,8 +25,19 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figur
     figure, axes = plt.subplots(figsize=(max(6, 0.28 * len(points) * (len(strategies) + 1)), 4))
     for i, strategy in enumerate(strategies):
         chosen = table[table["strategy"] == strategy]
-        x = np.array([points.index(point) for point in labels[chosen.index]]) + (i - (len(strategies) - 1) / 2) * width
-        axes.bar(x, chosen["mean_s"], width * 0.92, yerr=chosen["std_s"], capsize=2, color=colour(strategy), label=strategy)
+        x = (
+            np.array([points.index(point) for point in labels[chosen.index]])
+            + (i - (len(strategies) - 1) / 2) * width
+        )
+        axes.bar(
+            x,
+            chosen["mean_s"],
+            width * 0.92,
+            yerr=chosen["std_s"],
+            capsize=2,
+            color=colour(strategy),
+            label=strategy,
+        )
     axes.set_xticks(range(len(points)), points)
     axes.set_xlabel(", ".join(groups))
     axes.set_ylabel("training time (s)")

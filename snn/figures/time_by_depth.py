@@ -14,7 +14,9 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     since seconds of two devices do not share an axis."""
     figure, (measured, paper) = plt.subplots(1, 2, figsize=(9, 3.8))
     _bars(measured, table, "", [table["reference_std_s"], table["combined_std_s"]])
-    measured.set_title(f"measured: {device_text(table['device'].iloc[0], table['backend'].iloc[0])}", fontsize=10)
+    measured.set_title(
+        f"measured: {device_text(table['device'].iloc[0], table['backend'].iloc[0])}", fontsize=10
+    )
     published = table[table["paper_reference_s"].notna()]
     _bars(paper, published, "paper_", [None, None])
     paper.set_title(f"paper: {paper_device}", fontsize=10)
@@ -27,7 +29,13 @@ def _bars(axes: Axes, table: pd.DataFrame, prefix: str, spreads: list) -> None:
     positions = np.arange(len(table))
     for offset, name, spread in zip((-0.2, 0.2), ("reference", "combined"), spreads, strict=True):
         bars = axes.bar(
-            positions + offset, table[f"{prefix}{name}_s"], 0.38, yerr=spread, capsize=3, color=colour(name), label=name
+            positions + offset,
+            table[f"{prefix}{name}_s"],
+            0.38,
+            yerr=spread,
+            capsize=3,
+            color=colour(name),
+            label=name,
         )
         axes.bar_label(bars, fmt="%.3g", fontsize=8, padding=2)
     axes.set_xticks(positions, table["network"])

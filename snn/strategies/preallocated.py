@@ -27,7 +27,7 @@ class Preallocated(PageLockedHost):
     ) -> None:
         super().setup(network, X, Y, batch_size, learning_rate)
         self._stream = self.backend.stream_create()
-        for sizes in zip(*_operand_sizes(network, batch_size)):
+        for sizes in zip(*_operand_sizes(network, batch_size), strict=True):
             self._buffers.append(self.backend.malloc(4 * max(sizes)))
         self._step = [self._own((size,)) for size in _step_sizes(network, batch_size)]
 

@@ -36,7 +36,7 @@ def _check(path: str, record: Mapping[str, Any], wanted: Mapping[str, Any]) -> N
     found = record["provenance"]["source_hash"]
     if found != wanted["source_hash"]:
         raise RecordError(
-            f"{path}: measured with other sources ({found}) than there are now ({wanted['source_hash']}): {again}"
+            f"{path}: measured with other sources ({found}) than now ({wanted['source_hash']}): {again}"
         )
 
 

@@ -27,9 +27,7 @@ def write(table: pd.DataFrame, csv: str, page: str, title: str) -> None:
 def to_html(table: pd.DataFrame, title: str) -> str:
     """A self-contained page; columns that hold one text for all rows stand under the table instead."""
     constant = [
-        name
-        for name in ("device", "backend", "paper_device")
-        if name in table and table[name].nunique() == 1
+        name for name in ("device", "backend", "paper_device") if name in table and table[name].nunique() == 1
     ]
     shown = table.drop(columns=constant)
     classes = {name: _classes(shown, name) for name in shown}
@@ -43,7 +41,8 @@ def to_html(table: pd.DataFrame, title: str) -> str:
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
         f"<style>{_STYLE}</style>\n<table>\n<caption>{html.escape(title)}</caption>\n"
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
-        f"<p>Measured on {html.escape(facts)}. Shaded columns are the paper's values, from its own device.</p>\n"
+        f"<p>Measured on {html.escape(facts)}. "
+        "Shaded columns are the paper's values, from its own device.</p>\n"
         "</html>\n"
     )
 
@@ -65,9 +64,13 @@ def _cell(value: object) -> str:
     if value is None or value is pd.NA or (isinstance(value, float) and value != value):
         return "–"
     if isinstance(value, float):
-        return f"{value:.2e}" if 0 < abs(value) < 1e-3 else f"{value:.6g}" if abs(value) < 1e7 else f"{value:.4g}"
+        return (
+            f"{value:.2e}"
+            if 0 < abs(value) < 1e-3
+            else f"{value:.6g}"
+            if abs(value) < 1e7
+            else f"{value:.4g}"
+        )
     if isinstance(value, int):
         return f"{value:,}"
     return str(value)
-
-

@@ -25,7 +25,11 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str) -> pd.DataFra
             **speedup(reference, combined),
             **{
                 f"paper_{name}": [row.get(field) for row in published]
-                for name, field in (("reference_s", "reference"), ("combined_s", "combined"), ("speedup", "speedup"))
+                for name, field in (
+                    ("reference_s", "reference"),
+                    ("combined_s", "combined"),
+                    ("speedup", "speedup"),
+                )
             },
             "reference_runs": reference["runs"],
             "combined_runs": combined["runs"],

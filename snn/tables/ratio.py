@@ -11,7 +11,9 @@ def speedup(base: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     the standard deviation of one run.
     """
     ratio = base["mean_s"].to_numpy(float) / other["mean_s"].to_numpy(float)
-    spread = np.hypot(*(part["std_s"].to_numpy(float) / part["mean_s"].to_numpy(float) for part in (base, other)))
+    spread = np.hypot(
+        *(part["std_s"].to_numpy(float) / part["mean_s"].to_numpy(float) for part in (base, other))
+    )
     return pd.DataFrame({"speedup": ratio, "speedup_std": ratio * spread}, index=other.index)
 
 

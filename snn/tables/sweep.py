@@ -7,7 +7,16 @@ import pandas as pd
 from snn.tables.ratio import against_reference
 
 MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse", "status"]
-LEDGER = ["mallocs", "host_allocs", "h2d_copies", "h2d_bytes", "d2h_copies", "d2h_bytes", "launches", "synchronizations"]
+LEDGER = [
+    "mallocs",
+    "host_allocs",
+    "h2d_copies",
+    "h2d_bytes",
+    "d2h_copies",
+    "d2h_bytes",
+    "launches",
+    "synchronizations",
+]
 
 
 def build(frame: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:

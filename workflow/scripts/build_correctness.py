@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from snn.choices import read_yaml
-from snn.tables import frame, correctness
+from snn.tables import correctness, frame
 from snn.tables.output import write
 
 table = correctness.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)))
-write(table, snakemake.output.csv, snakemake.output.page, "Every strategy trains to the same error (the paper's Table III)")
+write(table, snakemake.output.csv, snakemake.output.page, "All strategies reach the same error (Table III)")

@@ -13,4 +13,4 @@ table = datasets.build(
     read_yaml(Path(snakemake.input.paper)),
     Device(**snakemake.params.device),
 )
-write(table, snakemake.output.csv, snakemake.output.page, "Data sets (the paper's Table II)")
+write(table, snakemake.output.csv, snakemake.output.page, "Data sets (Table II)")

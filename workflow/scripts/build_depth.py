@@ -7,4 +7,4 @@ from snn.tables import frame, pairs
 from snn.tables.output import write
 
 table = pairs.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)), "network")
-write(table, snakemake.output.csv, snakemake.output.page, "Number of hidden layers (the paper's Table VII)")
+write(table, snakemake.output.csv, snakemake.output.page, "Number of hidden layers (Table VII)")

@@ -8,4 +8,4 @@ from snn.tables import gpu
 from snn.tables.output import write
 
 table = gpu.build(Device(**snakemake.params.device), read_yaml(Path(snakemake.input.paper)))
-write(table, snakemake.output.csv, snakemake.output.page, "The device (the paper's Table I)")
+write(table, snakemake.output.csv, snakemake.output.page, "The device (Table I)")

@@ -7,4 +7,4 @@ from snn.tables import frame, pairs
 from snn.tables.output import write
 
 table = pairs.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)), "neurons")
-write(table, snakemake.output.csv, snakemake.output.page, "Width of the hidden layer (the paper's Table VI)")
+write(table, snakemake.output.csv, snakemake.output.page, "Width of the hidden layer (Table VI)")

@@ -7,4 +7,4 @@ from snn.tables import frame, speedup
 from snn.tables.output import write
 
 table = speedup.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)))
-write(table, snakemake.output.csv, snakemake.output.page, "Speedup over the reference (the paper's Table V)")
+write(table, snakemake.output.csv, snakemake.output.page, "Speedup over the reference (Table V)")

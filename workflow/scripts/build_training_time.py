@@ -7,4 +7,4 @@ from snn.tables import frame, training_time
 from snn.tables.output import write
 
 table = training_time.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)))
-write(table, snakemake.output.csv, snakemake.output.page, "Training time by strategy and data set (the paper's Table IV)")
+write(table, snakemake.output.csv, snakemake.output.page, "Training time by strategy and data set (Table IV)")

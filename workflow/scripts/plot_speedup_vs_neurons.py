@@ -6,4 +6,5 @@ from snn.figures import speedup_vs_neurons
 from snn.figures.style import save
 
 table = pd.read_csv(snakemake.input.table)
-save(speedup_vs_neurons.draw(table, snakemake.params.paper_device), [snakemake.output.svg, snakemake.output.png])
+figure = speedup_vs_neurons.draw(table, snakemake.params.paper_device)
+save(figure, [snakemake.output.svg, snakemake.output.png])

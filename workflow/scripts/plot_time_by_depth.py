@@ -6,4 +6,5 @@ from snn.figures import time_by_depth
 from snn.figures.style import save
 
 table = pd.read_csv(snakemake.input.table)
-save(time_by_depth.draw(table, snakemake.params.paper_device), [snakemake.output.svg, snakemake.output.png])
+figure = time_by_depth.draw(table, snakemake.params.paper_device)
+save(figure, [snakemake.output.svg, snakemake.output.png])

@@ -1,0 +1,35 @@
+"""Shapes, products and initial weights."""
+
+import numpy as np
+import pytest
+
+from snn.glibc_random import GlibcRandom
+from snn.network import Network, draw_weights, label
+
+
+@pytest.mark.parametrize(
+    ("hidden", "products"), [((256,), 5), ((256, 256), 8), ((256, 1024, 256), 11), ((4, 4, 4, 4), 14)]
+)
+def test_products_per_batch_are_the_papers(hidden, products):
+    assert Network((32, *hidden, 1)).products_per_batch == products
+
+
+def test_label():
+    assert label([256, 1024, 256]) == "256-1024-256"
+
+
+def test_weights_are_drawn_row_by_row_and_runs_continue_the_stream():
+    network = Network((3, 4, 1))
+    random, stream = GlibcRandom(1), GlibcRandom(1).uniform(32)
+    for run in range(2):
+        W1, W2 = draw_weights(network, random)
+        assert W1.shape == (3, 4)
+        assert W2.shape == (4, 1)
+        assert np.array_equal(np.concatenate([W1.ravel(), W2.ravel()]), stream[16 * run : 16 * run + 16])
+
+
+def test_he_uniform_scales_by_fan_in():
+    u = GlibcRandom(1).uniform(8 * 2)
+    W1 = draw_weights(Network((8, 2, 1), init="he_uniform"), GlibcRandom(1))[0]
+    assert W1.dtype == np.float32
+    np.testing.assert_allclose(W1.ravel(), (2 * u - 1) * np.sqrt(2 / 8), rtol=1e-6)

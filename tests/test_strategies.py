@@ -1,0 +1,203 @@
+"""What each strategy asks of its backend, call by call, and that it gives everything back."""
+
+import numpy as np
+import pytest
+from conftest import STRATEGIES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snn import choices, strategies
+from snn.backends.cpu import CpuBackend
+from snn.errors import ConfigError, OutOfMemory
+from snn.glibc_random import GlibcRandom
+from snn.ledger import CountingBackend
+from snn.network import Network, draw_weights
+
+
+def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, **parameters):
+    """The ledger of a training, closed and checked; products and bytes in and out, counted apart."""
+    network = Network((5, *hidden, 1))
+    counting = CountingBackend(backend or CpuBackend())
+    strategy = strategies.make(choices.load("strategy", name) | parameters, counting)
+    random = np.random.default_rng(1)
+    X, Y = (random.random((rows, n), dtype=np.float32) for n in (5, 1))
+    try:
+        strategy.setup(network, X, Y, batch, 0.01)
+        strategy.load(draw_weights(network, GlibcRandom(1)))
+        for _ in range(epochs):
+            strategy.epoch()
+    finally:
+        strategy.close()
+    counting.check_nothing_held()
+    return counting.ledger
+
+
+def operands(hidden, rows, batch, epochs):
+    """(m, k, n) of every product of a training, from the equations alone."""
+    layers = (5, *hidden, 1)
+    products = []
+    for size in [min(batch, rows - start) for start in range(0, rows, batch)] * epochs:
+        for i in range(len(layers) - 1):
+            products.append((size, layers[i], layers[i + 1]))
+            products.append((layers[i], size, layers[i + 1]))
+            if i > 0:
+                products.append((size, layers[i + 1], layers[i]))
+    return products
+
+
+def host_matrices(hidden, rows, batch, epochs):
+    """Data and weights once; in each step a result a product, and a transpose a gradient or error."""
+    layers = len(hidden) + 1
+    steps = -(-rows // batch) * epochs
+    return 2 + layers + steps * ((3 * layers - 1) + (2 * layers - 1))
+
+
+shapes = given(
+    hidden=st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    rows=st.integers(1, 40),
+    batch=st.integers(1, 20),
+    epochs=st.integers(1, 3),
+)
+
+
+@pytest.mark.parametrize("name", ["reference", "pinned"])
+@shapes
+@settings(max_examples=30, deadline=None)
+def test_per_call_strategies(name, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of(name, hidden, rows, batch, epochs)
+    assert ledger.mallocs == ledger.frees == 3 * len(products)
+    assert ledger.launches == ledger.synchronizations == len(products)
+    assert ledger.h2d_copies == 2 * len(products)
+    assert ledger.d2h_copies == len(products)
+    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
+    assert ledger.d2h_bytes == 4 * sum(m * n for m, k, n in products)
+    assert ledger.streams_created == 0
+    held = 2 + len(hidden) + 1  # X, Y and the weights
+    assert ledger.host_allocs == (0 if name == "reference" else len(products) + held)
+    assert ledger.host_frees == ledger.host_allocs
+
+
+@shapes
+@settings(max_examples=30, deadline=None)
+def test_streams(hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("streams", hidden, rows, batch, epochs, streams=2, tile_rows=4)
+    tiles = sum(-(-m // 4) for m, _, _ in products)
+    assert ledger.mallocs == ledger.frees == (1 + 2 * 2) * len(products)
+    assert ledger.streams_created == ledger.streams_destroyed == 2 * len(products)
+    assert ledger.launches == ledger.d2h_copies == tiles
+    assert ledger.h2d_copies == len(products) + tiles
+    assert ledger.synchronizations == 2 * len(products)
+    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
+    assert ledger.host_allocs == ledger.host_frees == host_matrices(hidden, rows, batch, epochs)
+
+
+@shapes
+@settings(max_examples=30, deadline=None)
+def test_combined(hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("combined", hidden, rows, batch, epochs, streams=2, tile_rows=4)
+    tiles = sum(-(-m // 4) for m, _, _ in products)
+    growths = ledger.mallocs - len(products)  # of the tile buffers, two at a time
+    widest = max(k for _, k, _ in products), max(n for _, _, n in products)
+    assert growths % 2 == 0
+    assert 4 <= growths <= 2 * sum(widest)
+    assert ledger.frees == ledger.mallocs
+    assert ledger.streams_created == ledger.streams_destroyed == 2
+    assert ledger.launches == ledger.d2h_copies == tiles
+    assert ledger.h2d_copies == len(products) + tiles
+    assert ledger.host_allocs == ledger.host_frees == host_matrices(hidden, rows, batch, epochs)
+
+
+@shapes
+@settings(max_examples=30, deadline=None)
+def test_preallocated_allocates_nothing_in_the_loop(hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("preallocated", hidden, rows, batch, epochs)
+    assert ledger.mallocs == 3
+    assert ledger.streams_created == 1
+    assert ledger.host_allocs == host_matrices(hidden, rows, rows, 1)
+    assert ledger.launches == ledger.synchronizations == len(products)
+    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
+
+
+def test_the_papers_count_for_the_large_data_set():
+    """50,000 operations are 150,000 allocations: 100 epochs of 100 batches, counted on 2 of 100 epochs."""
+    epoch = ledger_of("reference", (256,), 25600, 256, epochs=1)
+    assert (100 * epoch.mallocs, 100 * epoch.frees) == (150_000, 150_000)
+    assert (100 * epoch.h2d_copies, 100 * epoch.d2h_copies) == (100_000, 50_000)
+    assert 100 * epoch.launches == 50_000
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_ledger_is_the_same_on_the_gpu(name, cuda_backend):
+    on_cpu = ledger_of(name, (30, 20), 300, 128)
+    assert ledger_of(name, (30, 20), 300, 128, backend=cuda_backend) == on_cpu
+
+
+class FailingBackend(CpuBackend):
+    """Fails at its n-th allocation, copy or launch, as a device may."""
+
+    def __init__(self, fail_at):
+        super().__init__()
+        self.left = fail_at
+
+    def _tick(self):
+        self.left -= 1
+        if self.left == 0:
+            raise OutOfMemory("planted")
+
+    def malloc(self, nbytes):
+        self._tick()
+        return super().malloc(nbytes)
+
+    def host_alloc(self, shape):
+        self._tick()
+        return super().host_alloc(shape)
+
+    def copy_in(self, *arguments):
+        self._tick()
+        super().copy_in(*arguments)
+
+    def copy_out(self, *arguments):
+        self._tick()
+        super().copy_out(*arguments)
+
+    def matmul(self, *arguments):
+        self._tick()
+        super().matmul(*arguments)
+
+    def stream_create(self):
+        self._tick()
+        return super().stream_create()
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_everything_is_freed_wherever_it_fails(name):
+    """Fail at the first call, the second, and so on until a whole training passes."""
+    for fail_at in range(1, 2000):
+        backend = FailingBackend(fail_at)
+        try:
+            ledger_of(name, (3, 2), 5, 3, epochs=1, backend=backend)
+        except OutOfMemory:
+            continue
+        assert backend.left > 0
+        assert fail_at > 20
+        return
+    pytest.fail("no training passed")
+
+
+@pytest.mark.parametrize("name", ["streams", "combined"])
+@pytest.mark.parametrize("key", ["streams", "tile_rows"])
+def test_refuses_no_streams_and_no_rows(name, key):
+    with pytest.raises(ConfigError, match=rf"strategy\.{key} is 0"):
+        strategies.make(choices.load("strategy", name) | {key: 0}, CpuBackend())
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_close_is_harmless_before_setup_and_twice(name):
+    strategy = strategies.make(choices.load("strategy", name), CountingBackend(CpuBackend()))
+    strategy.close()
+    strategy.close()
