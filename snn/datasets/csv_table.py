@@ -62,6 +62,11 @@ def _rows(file: Path, reader, names: list[str] | None) -> tuple[list[list[float]
             continue
         if names is None:
             names = [str(i) for i in range(len(row))]
+        if len(names) < 2:
+            raise DataError(
+                f"{file}: one column only ({names[0]!r}): a feature and a target are needed; "
+                "is dataset.delimiter right?"
+            )
         if len(row) != len(names):
             raise DataError(
                 f"{file}, line {reader.line_num}: {len(row)} columns where the lines before have {len(names)}"
@@ -76,11 +81,6 @@ def _rows(file: Path, reader, names: list[str] | None) -> tuple[list[list[float]
         rows.append(values)
     if not rows or names is None:
         raise DataError(f"{file}: the file has no rows of data")
-    if len(names) < 2:
-        raise DataError(
-            f"{file}: one column only ({names[0]!r}): a feature and a target are needed; "
-            "is dataset.delimiter right?"
-        )
     return rows, names
 
 

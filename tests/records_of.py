@@ -1,0 +1,29 @@
+"""Records as the engine writes them, with times of our choosing, for the tests of tables."""
+
+from snn import grid, records, sources
+from snn.measure import Measurement, Run
+
+PROVENANCE = {"device": "NVIDIA H200", "backend": "cuda", "device_uuid": "GPU-1", "driver": "580.1"}
+LEDGER = dict.fromkeys(("mallocs", "host_allocs", "h2d_copies", "h2d_bytes"), 1)
+
+
+def record(cell, seconds, mse=41.0, **provenance):
+    """A record of a cell whose runs took these seconds."""
+    measurement = Measurement(
+        runs=[Run(s, mse) for s in seconds], ledger=LEDGER, stopped="runs", setup_seconds=0.1
+    )
+    return records.build(cell, measurement, PROVENANCE | provenance, source_hash(cell))
+
+
+def source_hash(cell):
+    return sources.digest(tuple(sources.of_cell(cell)))
+
+
+def write_all(folder, cells, seconds, **provenance):
+    """Write a record a cell under the folder; returns what ``frame.load`` expects of them."""
+    expected = {}
+    for cell, times in zip(cells, seconds, strict=True):
+        path = folder / grid.record_path(cell)
+        records.write(path, record(cell, times, **provenance))
+        expected[str(path)] = {"cell": cell, "source_hash": source_hash(cell)}
+    return expected

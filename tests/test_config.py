@@ -1,0 +1,126 @@
+"""The keys of a cell on the command line: what is composed, and what is refused with which words."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from snn import choices, config
+from snn.errors import ConfigError
+
+
+def test_defaults_are_the_papers():
+    cell = config.composed([])
+    assert cell["network"] == {
+        "hidden": [256],
+        "init": "uniform01",
+        "update_order": "sequential",
+        "clip_norm": None,
+        "seed": 1,
+    }
+    assert cell["training"] == {"epochs": 100, "batch_size": 256, "learning_rate": 0.002}
+    assert cell["protocol"]["runs"] == 10
+    assert cell["protocol"]["warmup"] == 0
+    assert (cell["dataset"]["name"], cell["strategy"]["name"], cell["kernel"]["name"]) == (
+        "small",
+        "reference",
+        "naive",
+    )
+
+
+@pytest.mark.parametrize("group", choices.GROUPS)
+def test_every_choice_is_named_as_its_file_and_composes(group):
+    for name in choices.names(group):
+        values = choices.load(group, name)
+        if group in ("dataset", "strategy", "kernel"):
+            assert values["name"] == name
+        extra = ["dataset.path=t.csv", "dataset.target=y"] if name == "csv" else []
+        assert config.composed([f"{group}={name}", *extra])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["dataset=smal"], "one of csv, large, medium, small"),
+        (["device=gpu"], "one of auto, cpu, cuda"),
+        (["dataset.pth=x"], "dataset has rows, features, noise, seed"),
+        (["network.hiden=[3]"], "network has hidden, init, update_order, clip_norm, seed"),
+        (["trainin.epochs=3"], "one of dataset, network"),
+        (["training.epoch=3"], "training has epochs, batch_size, learning_rate"),
+        (["strategy.tile_rows=3"], "strategy has no keys to set"),
+        (["training.epochs=many"], "'many' of type 'str' could not be converted to Integer"),
+        (["training.epochs=1.5"], "could not be converted to Integer"),
+        (["training.epochs=0"], "training.epochs is 0: it must be a whole number, at least 1"),
+        (["training.learning_rate=-1"], "training.learning_rate is -1.0: it must be a number above 0"),
+        (["training.learning_rate=nan"], "training.learning_rate is nan"),
+        (["network.hidden=3"], "network.hidden=3"),
+        (["network.hidden=[]"], "network.hidden is []: it must be a list of one or more widths"),
+        (["network.hidden=[0]"], "network.hidden is [0]"),
+        (["network.init=zeros"], "one of uniform01, he_uniform"),
+        (["network.update_order=none"], "one of sequential, simultaneous"),
+        (["network.clip_norm=0"], "above 0 or null for no clipping"),
+        (["protocol.runs=0"], "protocol.runs is 0"),
+        (["protocol.max_seconds=0"], "above 0 or null for no limit"),
+        (["strategy=streams", "strategy.tile_rows=0"], "strategy.tile_rows is 0"),
+        (["strategy=streams", "strategy.streams=x"], "strategy.streams is 'x'"),
+        (["dataset.noise=loud"], "dataset.noise is 'loud': it must be a number"),
+        (["dataset=csv"], "dataset.path is missing"),
+        (["dataset=csv", "dataset.path=x", "dataset.target=0", "dataset.header=3"], "true or false"),
+        (["kernel.block=[64,64]"], "at most 1024 threads"),
+        (["[["], "override"),
+    ],
+)
+def test_refuses(overrides, said):
+    with pytest.raises(ConfigError) as caught:
+        config.composed(overrides)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cell_from_the_command_line(tmp_path):
+    output = tmp_path / "deep" / "cell.json"
+    arguments = [
+        "dataset=small",
+        "strategy=combined",
+        "network.hidden=[8]",
+        "training.epochs=2",
+        "device=cpu",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "snn", *arguments, "protocol.runs=3", f"output={output}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    record = json.loads(output.read_text())
+    assert record["status"] == "ok"
+    assert [set(run) for run in record["runs"]] == [{"seconds", "final_mse"}] * 3
+    assert record["summary"]["mean_seconds"] > 0
+    assert record["ledger"]["mallocs"] == record["ledger"]["frees"] > 0
+    assert record["provenance"]["backend"] == "cpu"
+    assert record["provenance"]["device"]
+    assert list(output.parent.iterdir()) == [output]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["dataset=nope"], "snn: dataset=nope: not a choice"),
+        (["training.batch_size=300"], "256 rows, fewer than one batch"),
+        (["device=cpu", "device.name=Abacus"], "device.name is 'Abacus'"),
+    ],
+)
+def test_errors_on_the_command_line_are_one_line_without_a_traceback(arguments, said):
+    done = subprocess.run([sys.executable, "-m", "snn", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_shows_the_choices():
+    done = subprocess.run([sys.executable, "-m", "snn", "--help"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "strategy=combined|" in done.stdout

@@ -1,0 +1,102 @@
+"""Which device is found, and why none is: each reason with what to do about it."""
+
+import pynvml
+import pytest
+
+from snn import devices
+from snn.errors import DeviceError
+
+
+class FakeNvml:
+    """A driver of our choosing."""
+
+    def __init__(self, monkeypatch, count=1, cuda=13000, missing=False):
+        def init():
+            if missing:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+        answers = {
+            "nvmlInit": init,
+            "nvmlShutdown": lambda: None,
+            "nvmlDeviceGetCount": lambda: count,
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlDeviceGetHandleByUUID": lambda uuid: uuid,
+            "nvmlDeviceGetName": lambda handle: f"GPU number {handle}",
+            "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}",
+            "nvmlSystemGetCudaDriverVersion": lambda: cuda,
+            "nvmlSystemGetDriverVersion": lambda: "580.1",
+        }
+        for name, answer in answers.items():
+            monkeypatch.setattr(pynvml, name, answer)
+        monkeypatch.setattr(devices, "find_spec", lambda name: object())
+        monkeypatch.setattr(devices.metadata, "version", self._version)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    @staticmethod
+    def _version(name):
+        if name == "cupy-cuda13x":
+            return "14.2.0"
+        raise devices.metadata.PackageNotFoundError(name)
+
+
+def test_auto_takes_the_gpu(monkeypatch):
+    FakeNvml(monkeypatch)
+    assert devices.find("auto") == devices.Device("cuda", "GPU number 0", "GPU-0", "580.1")
+
+
+def test_cpu_is_the_cpu_even_beside_a_gpu(monkeypatch):
+    FakeNvml(monkeypatch)
+    assert devices.find("cpu").backend == "cpu"
+    assert devices.find("cpu").name
+
+
+@pytest.mark.parametrize(
+    ("visible", "name"), [("1,0", "GPU number 1"), ("GPU-abc", "GPU number GPU-abc"), ("0", "GPU number 0")]
+)
+def test_cuda_visible_devices_chooses(monkeypatch, visible, name):
+    FakeNvml(monkeypatch, count=2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert devices.find("cuda").name == name
+
+
+@pytest.mark.parametrize(
+    ("fake", "visible", "said"),
+    [
+        ({"missing": True}, None, "no NVIDIA driver"),
+        ({"count": 0}, None, "finds no GPU"),
+        (
+            {"cuda": 12080},
+            None,
+            "driver 580.1 is too old: it supports CUDA 12, the installed CuPy needs CUDA 13",
+        ),
+        ({}, "", "shows none of the 1 GPUs"),
+        ({}, "-1", "shows none of the 1 GPUs"),
+        ({}, "3", "shows none of the 1 GPUs"),
+    ],
+)
+def test_cuda_that_is_absent_says_why_and_what_to_do(monkeypatch, fake, visible, said):
+    FakeNvml(monkeypatch, **fake)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with pytest.raises(DeviceError) as caught:
+        devices.find("cuda")
+    assert said in str(caught.value)
+    assert "device=cpu" in str(caught.value)
+    assert devices.find("auto").backend == "cpu"
+
+
+def test_no_cupy(monkeypatch):
+    FakeNvml(monkeypatch)
+    monkeypatch.setattr(devices, "find_spec", lambda name: None)
+    with pytest.raises(DeviceError, match="make env"):
+        devices.find("cuda")
+
+
+def test_unknown_device():
+    with pytest.raises(DeviceError, match="one of auto, cuda, cpu"):
+        devices.find("tpu")
+
+
+def test_slugs():
+    assert devices.Device("cuda", "NVIDIA H200").slug == "nvidia-h200"
+    assert devices.Device("cpu", "AMD EPYC (x)").slug == "cpu-amd-epyc-x"

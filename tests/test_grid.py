@@ -1,0 +1,179 @@
+"""The grid: cells from sweeps, and errors that name file, key, value and what would be right."""
+
+import copy
+
+import pytest
+import yaml
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snn import config, grid
+from snn.devices import Device
+from snn.errors import ConfigError, DataError
+
+CPU = Device("cpu", "AMD EPYC")
+GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580")
+DEFAULT = yaml.safe_load((ROOT / "config/grid.yaml").read_text())
+
+
+def sweeps_of(tmp_path, sweeps, device=CPU, **rest):
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump({"sweeps": sweeps, **rest}))
+    return grid.read(path, device)
+
+
+def test_the_papers_grid():
+    sweeps = grid.read(ROOT / "config/grid.yaml", GPU)
+    assert {name: len(sweep.cells) for name, sweep in sweeps.items()} == {
+        "dataset_size": 15,
+        "neurons": 6,
+        "depth": 6,
+    }
+    # 256 neurons on large stand in all three sweeps, reference and combined: they run once.
+    assert len(list(grid.all_cells(sweeps))) == 15 + 4 + 4
+    clipping = {tuple(c["network"]["hidden"]): c["network"]["clip_norm"] for c in sweeps["depth"].cells}
+    assert clipping == {(256,): None, (256, 256): 5.0, (256, 1024, 256): 3.0}
+
+
+def test_the_cpu_has_its_own_protocol():
+    on_cpu, on_gpu = (grid.read(ROOT / "config/grid.yaml", device)["neurons"].cells for device in (CPU, GPU))
+    assert {cell["protocol"]["max_seconds"] for cell in on_cpu} == {10}
+    assert {cell["protocol"]["max_seconds"] for cell in on_gpu} == {120}
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_hydra_composes_the_very_same_cell(device):
+    for cell in grid.all_cells(grid.read(ROOT / "config/grid.yaml", device)):
+        composed = config.composed(grid.overrides(cell))
+        assert {key: composed[key] for key in grid.SECTIONS} == cell
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    hidden=st.lists(st.integers(1, 2000), min_size=1, max_size=3),
+    rate=st.floats(1e-6, 10),
+    clip=st.none() | st.integers(1, 9) | st.floats(0.1, 9),
+    epochs=st.integers(1, 500),
+    rows=st.integers(1, 512),
+)
+def test_any_cell_survives_the_command_line(tmp_path_factory, hidden, rate, clip, epochs, rows):
+    settings_ = {
+        "strategy": "streams",
+        "strategy.tile_rows": rows,
+        "network.hidden": hidden,
+        "network.clip_norm": clip,
+        "training.learning_rate": rate,
+        "training.epochs": epochs,
+    }
+    (cell,) = sweeps_of(tmp_path_factory.mktemp("g"), {"x": settings_})["x"].cells
+    composed = config.composed(grid.overrides(cell))
+    assert {key: composed[key] for key in grid.SECTIONS} == cell
+
+
+def test_a_path_with_quotes_and_spaces_survives_the_command_line(tmp_path):
+    path = tmp_path / "it's a, table = {odd}.csv"
+    path.write_text("x,y\n1,2\n")
+    settings_ = {"dataset": "csv", "dataset.path": str(path), "dataset.target": "y"}
+    (cell,) = sweeps_of(tmp_path, {"x": settings_})["x"].cells
+    assert config.composed(grid.overrides(cell))["dataset"]["path"] == str(path)
+
+
+def test_equal_cells_are_one_however_they_are_written(tmp_path):
+    sweeps = sweeps_of(
+        tmp_path,
+        {
+            "a": {"network": "two_hidden"},
+            "b": {"network.hidden": [256, 256], "network.clip_norm": 5},
+        },
+    )
+    assert len(list(grid.all_cells(sweeps))) == 1
+
+
+def test_a_cell_is_plain_and_sorted(tmp_path):
+    (cell,) = sweeps_of(tmp_path, {"x": {"dataset": "small"}})["x"].cells
+    assert list(cell) == sorted(cell)
+    for section in cell.values():
+        assert list(section) == sorted(section)
+
+
+def test_record_paths_can_be_read(tmp_path):
+    (cell,) = sweeps_of(tmp_path, {"x": {"strategy": "combined", "dataset": "large"}}, GPU)["x"].cells
+    assert grid.record_path(cell).startswith("results/cells/nvidia-h200/large/256/combined-naive-")
+
+
+@pytest.mark.parametrize(
+    ("sweep", "said"),
+    [
+        ({"datset": "small"}, "sweeps.x: 'datset' is not a key here: one of dataset, network"),
+        ({"dataset": "smal"}, "sweeps.x.dataset: 'smal' is not a choice: one of csv, large, medium, small"),
+        ({"dataset": ["small", "smal"]}, "sweeps.x.dataset.1: 'smal' is not a choice"),
+        ({"dataset": ["small", "small"]}, "holds a value twice"),
+        ({"dataset": []}, "sweeps.x.dataset"),
+        ({"network.hidden": 256}, "the hidden widths of one network, as [256]"),
+        ({"network.hidden": [0]}, "sweeps.x.network.hidden.0: 0 is not right: it must be a width"),
+        ({"network.hidden": [[3], [0]]}, "sweeps.x.network.hidden.1.0: 0"),
+        ({"network.init": "zeros"}, "'zeros' is not a choice: one of uniform01, he_uniform"),
+        ({"training.epochs": 0}, "sweeps.x.training.epochs: 0 is not right: it must be a whole number"),
+        ({"training.learning_rate": "1e-3"}, "write 1.0e-3"),
+        ({"strategy.tile_rows": [64, 128]}, "strategy.tile_rows: strategy 'reference' has no such key"),
+        ({"strategy": "streams", "strategy.tile_rows": 0}, "strategy.tile_rows is 0"),
+        ({"dataset": "csv"}, "sweeps.x: dataset.path is missing"),
+        (None, "sweeps.x"),
+    ],
+)
+def test_refuses_a_sweep(tmp_path, sweep, said):
+    with pytest.raises(ConfigError) as caught:
+        sweeps_of(tmp_path, {"x": sweep})
+    assert str(tmp_path / "grid.yaml") in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_refuses_a_missing_csv(tmp_path):
+    sweep = {"dataset": "csv", "dataset.path": str(tmp_path / "none.csv"), "dataset.target": "y"}
+    with pytest.raises(DataError, match=r"sweeps\.x.*none\.csv: cannot be read"):
+        sweeps_of(tmp_path, {"x": sweep})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda g: g.pop("sweeps"), "'sweeps' is a required property"),
+        (lambda g: g.update(sweeps={}), "one or more sweeps"),
+        (lambda g: g.update(device="gpu"), "device: 'gpu' is not a choice: one of auto, cpu, cuda"),
+        (lambda g: g["sweeps"].update(speedup={}), "taken by a table of the paper"),
+        (lambda g: g["sweeps"]["neurons"].update(strategy="combined"), "reference is missing: neurons.csv"),
+        (lambda g: g["sweeps"]["dataset_size"].update(dataset="large"), "small is missing: correctness.csv"),
+        (lambda g: g.update(on_gpu={}), "'on_gpu' is not a key here"),
+    ],
+)
+def test_refuses_a_grid(tmp_path, change, said):
+    changed = copy.deepcopy(DEFAULT)
+    change(changed)
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump(changed))
+    with pytest.raises(ConfigError) as caught:
+        grid.read(path, CPU)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sweeps:\n  a: {}\n  a: {}\n", "line 3: the key 'a' stands twice"),
+        ("sweeps: [\n", "line 2"),
+        ("", "is not of type 'object'"),
+    ],
+)
+def test_refuses_bad_yaml(tmp_path, text, said):
+    path = tmp_path / "grid.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        grid.read(path, CPU)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_grid(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        grid.read(tmp_path / "none.yaml", CPU)

@@ -1,0 +1,78 @@
+"""The counting backend catches what a real device would punish later, or never."""
+
+import numpy as np
+import pytest
+
+from snn.backends.cpu import CpuBackend
+from snn.errors import LeakError
+from snn.ledger import CountingBackend
+
+ROW = np.zeros((1, 4), dtype=np.float32)
+
+
+@pytest.fixture
+def counting():
+    return CountingBackend(CpuBackend())
+
+
+def test_double_free(counting):
+    buffer = counting.malloc(16)
+    counting.free(buffer)
+    with pytest.raises(LeakError, match="not allocated"):
+        counting.free(buffer)
+
+
+def test_use_after_free(counting):
+    buffer = counting.malloc(16)
+    counting.free(buffer)
+    with pytest.raises(LeakError, match="not allocated"):
+        counting.copy_in(buffer, ROW)
+
+
+def test_host_double_free(counting):
+    array = counting.host_alloc((2, 2))
+    counting.host_free(array)
+    with pytest.raises(LeakError, match="host array"):
+        counting.host_free(array)
+
+
+def test_copies_that_do_not_fit_or_are_not_contiguous(counting):
+    buffer = counting.malloc(12)
+    with pytest.raises(LeakError, match="16 bytes does not fit a buffer of 12"):
+        counting.copy_in(buffer, ROW)
+    with pytest.raises(LeakError, match="C-contiguous float32"):
+        counting.copy_out(np.zeros((2, 2), dtype=np.float32).T, buffer)
+    with pytest.raises(LeakError, match="float64"):
+        counting.copy_in(buffer, np.zeros(1))
+
+
+def test_products_larger_than_their_buffers(counting):
+    A, B, C = (counting.malloc(4 * n) for n in (6, 6, 3))
+    with pytest.raises(LeakError, match="C of a 2x3 by 3x2 product"):
+        counting.matmul(A, B, C, 2, 3, 2)
+
+
+def test_destroyed_streams(counting):
+    stream, buffer = counting.stream_create(), counting.malloc(16)
+    counting.copy_in(buffer, ROW, stream)
+    counting.stream_destroy(stream)
+    with pytest.raises(LeakError, match="stream"):
+        counting.copy_in(buffer, ROW, stream)
+
+
+def test_what_is_still_held_is_named(counting):
+    counting.check_nothing_held()
+    counting.malloc(8)
+    counting.host_alloc((1, 3))
+    counting.stream_create()
+    with pytest.raises(LeakError, match=r"1 device buffers \(8 bytes\), 1 host arrays \(12 .* 1 streams"):
+        counting.check_nothing_held()
+
+
+def test_peaks(counting):
+    first = counting.malloc(8)
+    counting.malloc(4)
+    counting.free(first)
+    counting.malloc(2)
+    assert counting.ledger.peak_device_bytes == 12
+    assert counting.ledger.malloc_bytes == 14

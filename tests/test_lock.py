@@ -1,0 +1,83 @@
+"""One measurement at a time on a device; one workflow in a folder; none outlives who asked for it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from snn.devices import Device
+from snn.lock import END_WITH_PARENT, LockedError, device_lock, folder_lock
+
+HOLD = """
+import sys, time
+from snn.devices import Device
+from snn.lock import device_lock
+with device_lock(Device("cpu", "x", uuid=sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_device_is_waited_for_and_freed_by_death():
+    uuid = f"test-{os.getpid()}"
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, uuid], cwd=ROOT, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"held\n"
+    waiter = subprocess.Popen(
+        [sys.executable, "-c", HOLD, uuid], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert b"waiting for another measurement" in waiter.stderr.readline()
+    holder.send_signal(signal.SIGKILL)
+    assert waiter.stdout.readline() == b"held\n"
+    waiter.kill()
+    for process in (holder, waiter):
+        process.communicate()
+
+
+def test_the_lock_is_free_again_after_an_error():
+    device = Device("cpu", "x", uuid=f"test-error-{os.getpid()}")
+    with pytest.raises(RuntimeError), device_lock(device):
+        raise RuntimeError
+    with device_lock(device):
+        pass
+
+
+def test_a_folder_has_one_workflow(tmp_path):
+    first = folder_lock(tmp_path)
+    with pytest.raises(LockedError, match=f"process {os.getpid()}"):
+        folder_lock(tmp_path)
+    first.close()
+    folder_lock(tmp_path).close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
+def test_a_cell_dies_with_its_workflow(tmp_path):
+    child = (
+        "import os, time; from snn.lock import end_with_parent; end_with_parent();"
+        "print(os.getpid(), flush=True); time.sleep(60)"
+    )
+    parent = (
+        f"import os, subprocess, sys, time; os.environ['{END_WITH_PARENT}'] = str(os.getpid());"
+        f"subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    )
+    started = subprocess.Popen([sys.executable, "-c", parent], cwd=ROOT, stdout=subprocess.PIPE)
+    pid = int(started.stdout.readline())
+    started.kill()
+    started.wait()
+    for _ in range(100):
+        if not _alive(pid):
+            return
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail("the cell outlived its workflow")
+
+
+def _alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,56 @@
+"""Which files a cell depends on: an edit re-runs the cells that it concerns and no others."""
+
+import pytest
+from conftest import ROOT, STRATEGIES
+
+from snn import grid, sources
+from snn.devices import Device
+
+GRID = ROOT / "config/grid.yaml"
+
+
+def files(strategy, device=("cuda", "NVIDIA H200")):
+    cells = grid.read(GRID, Device(*device))["dataset_size"].cells
+    return set(sources.of_cell(next(cell for cell in cells if cell["strategy"]["name"] == strategy)))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_depends_on_its_own_file_and_on_no_other_strategy(name):
+    found = files(name)
+    assert f"snn/strategies/{name}.py" in found
+    assert not {f"snn/strategies/{other}.py" for other in STRATEGIES if other != name} & found
+    assert {
+        "snn/measure.py",
+        "snn/strategies/base.py",
+        "snn/network.py",
+        "snn/datasets/quadratic.py",
+    } <= found
+
+
+def test_kernels_concern_the_gpu_only():
+    assert "kernels/naive.cu" in files("reference")
+    assert "snn/backends/cuda.py" in files("reference")
+    on_cpu = files("reference", ("cpu", "Abacus"))
+    assert "snn/backends/cpu.py" in on_cpu
+    assert not any(file.startswith("kernels/") or file.endswith("cuda.py") for file in on_cpu)
+
+
+def test_what_only_shows_or_stores_results_is_no_source():
+    for name in STRATEGIES:
+        shown = ("snn/records", "snn/tables", "snn/figures", "snn/progress", "snn/provenance", "snn/config")
+        assert not any(file.startswith(shown) for file in files(name))
+
+
+def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    sources.digest.cache_clear()
+    found = []
+    for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("a.py", "1")):
+        sources._content_digest.cache_clear()
+        sources.digest.cache_clear()
+        (tmp_path / name).write_text(text)
+        found.append(sources.digest((name,)))
+    sources._content_digest.cache_clear()
+    sources.digest.cache_clear()
+    assert len(set(found)) == 3
+    assert found[0] == found[3]

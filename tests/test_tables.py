@@ -1,0 +1,195 @@
+"""Tables: arithmetic on known records, the paper's values beside them, and what they refuse."""
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import write_all
+
+from snn import grid
+from snn.choices import read_yaml
+from snn.devices import Device
+from snn.errors import RecordError
+from snn.figures import speedup_vs_neurons, style, time_by_depth
+from snn.figures import sweep as sweep_figure
+from snn.tables import correctness, datasets, frame, gpu, output, pairs, speedup, sweep, training_time
+
+SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
+PAPER = ROOT / "config/paper"
+
+
+@pytest.fixture
+def load(tmp_path):
+    def loaded(name, seconds, **provenance):
+        return frame.load(write_all(tmp_path, SWEEPS[name].cells, seconds, **provenance))
+
+    return loaded
+
+
+@pytest.fixture
+def dataset_size(load):
+    return load("dataset_size", [[float(i), i + 2.0] for i in range(1, 16)])
+
+
+def test_training_time(dataset_size):
+    table = training_time.build(dataset_size, read_yaml(PAPER / "training_time.yaml"))
+    assert list(table.columns[:5]) == ["strategy", "dataset", "mean_s", "std_s", "runs"]
+    row = table.set_index(["strategy", "dataset"]).loc[("combined", "large")]
+    assert row["paper_s"] == 18.4545
+    assert row["std_s"] == pytest.approx(2**0.5)
+    assert row["runs"] == 2
+    assert table.set_index(["strategy", "dataset"])["paper_s"].isna().sum() == 3  # preallocated
+    assert set(table["device"]) == {"NVIDIA H200"}
+
+
+def test_speedup_divides_within_a_data_set(dataset_size):
+    table = speedup.build(dataset_size, read_yaml(PAPER / "speedup.yaml")).set_index(["strategy", "dataset"])
+    times = dataset_size.set_index(["strategy", "dataset"])["mean_s"]
+    for strategy, dataset in table.index:
+        expected = times["reference", dataset] / times[strategy, dataset]
+        assert table.loc[(strategy, dataset), "speedup"] == pytest.approx(expected)
+    assert table.loc[("combined", "medium"), "paper_speedup"] == 1.73
+
+
+def test_published_speedups_are_the_papers_times_divided():
+    times, ratios = (read_yaml(PAPER / f"{name}.yaml") for name in ("training_time", "speedup"))
+    for strategy, row in ratios.items():
+        for dataset, ratio in row.items():
+            assert ratio == pytest.approx(times["reference"][dataset] / times[strategy][dataset], abs=0.0101)
+    for name in ("neurons", "depth"):
+        for row in read_yaml(PAPER / f"{name}.yaml").values():
+            assert row["speedup"] == pytest.approx(row["reference"] / row["combined"], abs=0.0101)
+
+
+def test_correctness(dataset_size):
+    small = dataset_size[dataset_size["dataset"] == "small"].reset_index(drop=True)
+    table = correctness.build(small, read_yaml(PAPER / "correctness.yaml"))
+    assert set(table["paper_mse"]) == {41.192574}
+    assert table["relative_difference"].to_numpy() == pytest.approx(0.192574 / 41.192574)
+
+
+@pytest.mark.parametrize(("name", "key"), [("neurons", "neurons"), ("depth", "network")])
+def test_pairs(load, name, key):
+    cells = SWEEPS[name].cells
+    seconds = [[4.0, 4.0] if cell["strategy"]["name"] == "reference" else [2.0, 2.0] for cell in cells]
+    table = pairs.build(load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), key)
+    assert list(table.columns[:2]) == [key, "reference_s"]
+    assert set(table["speedup"]) == {2.0}
+    assert set(table["speedup_std"]) == {0.0}
+    assert table["paper_speedup"].notna().all()
+    assert len(table) == 3
+
+
+def test_any_sweep(tmp_path):
+    path = tmp_path / "grid.yaml"
+    settings = {"strategy": ["reference", "streams"], "training.batch_size": [64, 128]}
+    path.write_text(yaml.safe_dump({"sweeps": {"batches": settings}}))
+    found = grid.read(path, Device("cuda", "NVIDIA H200"))["batches"]
+    expected = write_all(tmp_path, found.cells, [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [2.0, 2.0]])
+    table = sweep.build(frame.load(expected), found.axes)
+    assert table["training.batch_size"].tolist() == [64, 128, 64, 128]
+    assert table["speedup"].tolist() == [1.0, 1.0, 4.0, 2.0]
+    figure = sweep_figure.draw(table, found.axes, "batches")
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["64", "128"]
+    assert len(figure.axes[0].containers) >= 2
+
+
+def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        yaml.safe_dump({"sweeps": {"tiles": {"strategy": "combined", "strategy.tile_rows": [32, 64]}}})
+    )
+    found = grid.read(path, Device("cuda", "NVIDIA H200"))["tiles"]
+    table = sweep.build(frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]])), found.axes)
+    assert "speedup" not in table
+    assert table["strategy.tile_rows"].tolist() == [32, 64]
+
+
+def test_refuses_two_devices_and_names_both(tmp_path):
+    cells = SWEEPS["neurons"].cells
+    expected = write_all(tmp_path, cells[:3], [[1.0]] * 3)
+    expected |= write_all(tmp_path, cells[3:], [[1.0]] * 3, device="Tesla T4", device_uuid="GPU-2")
+    with pytest.raises(RecordError, match=r"Tesla T4 GPU-2 .*NVIDIA H200 GPU-1"):
+        frame.load(expected)
+
+
+def test_refuses_two_drivers(tmp_path):
+    cells = SWEEPS["neurons"].cells
+    expected = write_all(tmp_path, cells[:1], [[1.0]]) | write_all(
+        tmp_path, cells[1:2], [[1.0]], driver="999"
+    )
+    with pytest.raises(RecordError, match="999"):
+        frame.load(expected)
+
+
+def test_refuses_other_sources_and_other_cells(tmp_path):
+    first, second = SWEEPS["neurons"].cells[:2]
+    ((path, wanted),) = write_all(tmp_path, [first], [[1.0]]).items()
+    with pytest.raises(RecordError, match=r"other sources .*--force"):
+        frame.load({path: wanted | {"source_hash": "0" * 16}})
+    with pytest.raises(RecordError, match="another cell"):
+        frame.load({path: wanted | {"cell": second}})
+
+
+def test_data_sets(tmp_path):
+    import numpy as np
+
+    np.save(tmp_path / "t.npy", np.zeros((300, 5), dtype=np.float32))
+    cell = SWEEPS["dataset_size"].cells[0]
+    table = datasets.build(
+        [cell], [str(tmp_path / "t.npy")], read_yaml(PAPER / "datasets.yaml"), Device("cpu", "C")
+    )
+    row = table.iloc[0]
+    assert (row["samples"], row["features"], row["batches"], row["operations"]) == (300, 4, 2, 1000)
+    assert row["paper_operations"] == 500
+
+
+def test_the_device_table_of_a_cpu_says_so():
+    table = gpu.build(Device("cpu", "Abacus"), read_yaml(PAPER / "gpu.yaml"))
+    assert set(table["backend"]) == {"cpu"}
+    assert set(table["device"]) == {"Abacus"}
+    assert table.set_index("parameter").loc["CUDA cores", "value"] == ""
+    assert table.set_index("parameter").loc["CUDA cores", "paper_value"] == 2560
+
+
+@pytest.mark.gpu
+def test_the_device_table_of_a_gpu():
+    from snn import devices
+
+    table = gpu.build(devices.find("cuda"), read_yaml(PAPER / "gpu.yaml")).set_index("parameter")["value"]
+    assert table["CUDA cores"] > 0
+    assert table["Memory bandwidth (GB/s)"] > 0
+    assert table["Copy engines"] >= 1
+
+
+def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
+    table = pd.DataFrame(
+        {"name": ["<b>"], "x_s": [1 / 3], "paper_x": [None], "device": "D", "backend": "cpu"}
+    )
+    output.write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
+    page = (tmp_path / "t.html").read_text()
+    assert "&lt;b&gt;" in page
+    assert "0.333333" in page
+    assert "–" in page
+    assert "device: D; backend: cpu" in page
+    assert float(pd.read_csv(tmp_path / "t.csv")["x_s"].iloc[0]) == 1 / 3
+
+
+def test_figures_are_the_same_bytes_twice(load, tmp_path):
+    for name, key, module in (
+        ("neurons", "neurons", speedup_vs_neurons),
+        ("depth", "network", time_by_depth),
+    ):
+        table = pairs.build(load(name, [[1.0, 1.5]] * 6), read_yaml(PAPER / f"{name}.yaml"), key)
+        found = []
+        for i in range(2):
+            path = tmp_path / f"{name}{i}.svg"
+            style.save(module.draw(table, "Tesla T4"), [str(path)])
+            found.append(path.read_bytes())
+        assert found[0] == found[1]
+        assert b"<svg" in found[0]
+
+
+def test_a_strategy_keeps_its_colour():
+    assert style.colour("combined") == style.COLOURS["combined"]
+    assert style.colour("mine") == style.colour("mine")

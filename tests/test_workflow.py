@@ -1,0 +1,347 @@
+"""The pipeline end to end on a tiny grid: what runs, what does not run again, and what survives."""
+
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+
+TINY = {
+    "device": "cpu",
+    "defaults": {"dataset": "small", "training.epochs": 2, "protocol.runs": 2},
+    "sweeps": {
+        "dataset_size": {"strategy": ["reference", "streams", "pinned", "combined", "preallocated"]},
+        "neurons": {"strategy": ["reference", "combined"], "network.hidden": [[4], [256]]},
+        "depth": {"strategy": ["reference", "combined"], "network.hidden": [[4], [4, 4]]},
+        "tiles": {"strategy": "combined", "strategy.tile_rows": [32, 128], "network.hidden": [4]},
+    },
+}
+CELLS_OF_TINY = 5 + 2 + 2 + 1
+IGNORED = shutil.ignore_patterns(
+    ".git", ".venv", ".snakemake", "results", "*cache*", "__pycache__", ".hypothesis"
+)
+
+
+class Project:
+    """A copy of the checkout with a grid of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def write_grid(self, grid):
+        (self.folder / "config/grid.yaml").write_text(yaml.safe_dump(grid, sort_keys=False))
+
+    def command(self, *arguments, cores=1):
+        return [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
+
+    def snakemake(self, *arguments, cores=1, fails=False):
+        """Run snakemake; returns what it printed. Its exit status must be as expected."""
+        done = subprocess.run(
+            self.command(*arguments, cores=cores),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert (done.returncode != 0) == fails, done.stdout
+        return done.stdout
+
+    def jobs(self, *arguments, **options):
+        """How many jobs of each rule a run has, ``all`` left out."""
+        printed = self.snakemake(*arguments, **options)
+        found = Counter(re.findall(r"^(?:local)?rule (\w+):", printed, re.MULTILINE))
+        found.pop("all", None)
+        return dict(found)
+
+    def records(self):
+        return {path: json.loads(path.read_text()) for path in self.folder.glob("results/cells/**/*.json")}
+
+    def table(self, name):
+        return pd.read_csv(self.folder / f"results/tables/{name}.csv")
+
+
+def copied(source, target):
+    """A copy with its time stamps, as a backup has them."""
+    shutil.copytree(source, target)
+    return Project(target)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A project in which everything has been made; tests look at it and leave it as it is."""
+    project = Project(tmp_path_factory.mktemp("made") / "project")
+    shutil.copytree(ROOT, project.folder, ignore=IGNORED)
+    project.write_grid(TINY)
+    project.printed = project.snakemake(cores=4)
+    return project
+
+
+@pytest.fixture
+def project(made, tmp_path):
+    """A copy of the made project, to change."""
+    return copied(made.folder, tmp_path / "project")
+
+
+def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
+    assert len(made.records()) == CELLS_OF_TINY
+    assert made.printed.count("rule train_cell:") == CELLS_OF_TINY
+    tables = {path.stem for path in made.folder.glob("results/tables/*.csv")}
+    assert tables == {
+        "gpu",
+        "datasets",
+        "correctness",
+        "training_time",
+        "speedup",
+        "dataset_size",
+        "neurons",
+        "depth",
+        "tiles",
+    }
+    for name in tables:
+        table = made.table(name)
+        assert len(table) and set(table["backend"]) == {"cpu"} and table["device"].notna().all()
+        assert (made.folder / f"results/tables/{name}.html").exists()
+    figures = {path.name for path in made.folder.glob("results/figures/*")}
+    assert figures == {
+        f"{n}.{e}"
+        for n in ("speedup_vs_neurons", "time_by_depth", "dataset_size", "tiles")
+        for e in ("svg", "png")
+    }
+    assert list(made.table("speedup").columns[:4]) == ["strategy", "dataset", "speedup", "paper_speedup"]
+    assert {"neurons", "reference_s", "combined_s", "speedup"} <= set(made.table("neurons"))
+    assert {"network", "reference_s", "combined_s", "speedup"} <= set(made.table("depth"))
+
+
+def test_progress_names_cells_and_runs(made):
+    assert re.search(r"cell \d+ of 10, small \w+: run 2 of 2, .* s a run, about .* left", made.printed)
+
+
+def test_cells_never_ran_side_by_side(made):
+    """Four cores were given. The time stamps have a resolution of one second."""
+    spans = []
+    for record in made.records().values():
+        start = datetime.fromisoformat(record["provenance"]["started"]).timestamp()
+        spans.append((start, start + record["provenance"]["elapsed_seconds"]))
+    spans.sort()
+    for (_, end), (start, _) in itertools.pairwise(spans):
+        assert start > end - 1
+    assert sum(end - start for start, end in spans) <= spans[-1][1] - spans[0][0] + 1
+
+
+def test_nothing_runs_again(made):
+    assert "Nothing to be done" in made.snakemake("--dry-run")
+
+
+def test_touching_any_file_re_runs_nothing(project):
+    time.sleep(0.01)
+    for path in project.folder.rglob("*"):
+        if path.is_file() and ".snakemake" not in path.parts:
+            path.touch()
+    assert "Nothing to be done" in project.snakemake()
+
+
+def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
+    before = {path: path.stat().st_mtime_ns for path in project.records()}
+    grid = yaml.safe_load((project.folder / "config/grid.yaml").read_text())
+    grid["sweeps"]["neurons"]["network.hidden"].append([8])
+    project.write_grid(grid)
+    assert project.jobs("results/tables/neurons.csv") == {"train_cell": 2, "build_neurons": 1}
+    assert project.table("neurons")["neurons"].tolist() == [4, 256, 8]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_an_edited_strategy_re_runs_its_cells_only(project):
+    with (project.folder / "snn/strategies/streams.py").open("a") as file:
+        file.write("# edited\n")
+    tables = ("correctness", "training_time", "speedup", "sweep")
+    assert project.jobs() == {"train_cell": 1, "plot_sweep": 1, **{f"build_{name}": 1 for name in tables}}
+
+
+def test_an_edited_kernel_concerns_no_cell_of_the_cpu(project):
+    with (project.folder / "kernels/naive.cu").open("a") as file:
+        file.write("// edited\n")
+    assert "Nothing to be done" in project.snakemake("--dry-run")
+
+
+def test_an_edited_table_re_runs_the_table_only(project):
+    with (project.folder / "snn/tables/speedup.py").open("a") as file:
+        file.write("# edited\n")
+    assert project.jobs() == {"build_speedup": 1}
+
+
+def test_an_edited_script_re_runs_its_table_only(project):
+    with (project.folder / "workflow/scripts/build_gpu.py").open("a") as file:
+        file.write("# edited\n")
+    assert project.jobs() == {"build_gpu": 1}
+
+
+def test_a_deleted_record_under_a_current_table_is_noticed(project):
+    next(iter(project.records())).unlink()
+    assert project.jobs()["train_cell"] == 1
+
+
+def test_without_snakemakes_memory_records_are_still_good(project):
+    shutil.rmtree(project.folder / ".snakemake")
+    assert "Nothing to be done" in project.snakemake("--dry-run")
+
+
+def test_a_table_runs_its_own_cells_and_no_others(project):
+    shutil.rmtree(project.folder / "results")
+    assert project.jobs("--dry-run", "results/tables/neurons.csv")["train_cell"] == 4
+    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train_cell"] == 5
+    assert "train_cell" not in project.jobs("--dry-run", "results/tables/gpu.csv")
+
+
+def test_a_record_of_another_device_is_refused_and_kept(project):
+    path, record = next(iter(project.records().items()))
+    record["provenance"] |= {"device": "Tesla T4", "device_uuid": "GPU-9"}
+    path.write_text(json.dumps(record))
+    printed = project.snakemake(fails=True)
+    assert "Tesla T4 GPU-9" in printed
+    assert "do not go into one table" in printed
+    assert len(project.records()) == CELLS_OF_TINY
+
+
+def test_a_bad_grid_is_refused_before_anything_runs(project):
+    grid = yaml.safe_load((project.folder / "config/grid.yaml").read_text())
+    grid["sweeps"]["tiles"]["strategy"] = "combine"
+    project.write_grid(grid)
+    printed = project.snakemake(fails=True)
+    assert "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice: one of combined" in printed
+    assert "Traceback" not in printed
+    assert len(project.records()) == CELLS_OF_TINY
+
+
+def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
+    shutil.rmtree(project.folder / "results")
+    data = project.folder / "my data.csv"
+    rows = [f"{i},{i % 7},{i % 3}" for i in range(20)]
+    data.write_text("\n".join(["a,b,y", *rows, "1,x,2"]) + "\n")
+    sweep = {"dataset": "csv", "dataset.path": "my data.csv", "dataset.target": "y", "training.batch_size": 8}
+    project.write_grid(TINY | {"sweeps": {"mine": sweep | {"strategy": ["reference", "combined"]}}})
+    printed = project.snakemake(fails=True)
+    assert "my data.csv, line 22, column 'b': 'x' is not a number" in printed
+    assert project.records() == {}
+    data.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    assert project.jobs("results/figures/mine.svg") == {
+        "prepare_dataset": 1,
+        "train_cell": 2,
+        "build_sweep": 1,
+        "plot_sweep": 1,
+    }
+    assert project.table("mine")["speedup"].notna().all()
+    data.touch()
+    assert "Nothing to be done" in project.snakemake("results/figures/mine.svg")
+    data.write_text("\n".join(["a,b,y", *rows, "1,2,3"]) + "\n")
+    assert project.jobs("results/tables/mine.csv")["train_cell"] == 2
+
+
+def test_a_new_strategy_is_one_module_and_one_choice(project):
+    (project.folder / "snn/strategies/twice.py").write_text(
+        '"""The reference, waiting twice."""\n\n'
+        "from snn.strategies.reference import Reference\n\n\n"
+        "class Twice(Reference):\n"
+        "    def matmul(self, A, B):\n"
+        "        self.backend.synchronize()\n"
+        "        return super().matmul(A, B)\n"
+    )
+    (project.folder / "config/strategy/twice.yaml").write_text(
+        "_target_: snn.strategies.twice.Twice\nname: twice\n"
+    )
+    project.write_grid(TINY | {"sweeps": {"mine": {"strategy": ["reference", "twice"]}}})
+    assert project.jobs("results/tables/mine.csv") == {"train_cell": 1, "build_sweep": 1}
+    table = project.table("mine").set_index("strategy")
+    assert table.loc["twice", "synchronizations"] == 2 * table.loc["reference", "synchronizations"]
+    assert table.loc["twice", "final_mse"] == table.loc["reference", "final_mse"]
+
+
+def test_the_report_holds_tables_figures_and_captions(project):
+    project.snakemake("--report", "report.html")
+    page = (project.folder / "report.html").read_text()
+    assert len(page) < 10_000_000
+    for name in ("speedup_vs_neurons", "time_by_depth", "correctness.html", "tiles"):
+        assert name in page
+
+
+SLOW = TINY | {
+    "sweeps": {
+        "slow": {
+            "strategy": ["reference", "pinned", "combined"],
+            "training.epochs": 60,
+            "protocol.runs": 20,
+        }
+    }
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
+@pytest.mark.parametrize("victim", ["workflow", "cell"])
+def test_kill_9_in_a_cell_and_the_same_command_carries_on(project, victim):
+    shutil.rmtree(project.folder / "results")
+    project.write_grid(SLOW)
+    command = project.command("results/tables/slow.csv")
+    with (project.folder / "log").open("w") as log:
+        started = subprocess.Popen(command, cwd=project.folder, stdout=log, stderr=log)
+    # The data set and one cell are done, and the next cell is at work.
+    log = project.folder / "log"
+    cell = _wait_for(lambda: log.read_text().count("Finished jobid") == 2 and _cell_process(started.pid))
+    os.kill(started.pid if victim == "workflow" else cell, signal.SIGKILL)
+    assert started.wait(timeout=30) != 0
+    _wait_for(lambda: not Path(f"/proc/{cell}").exists())
+    kept = {path: path.stat().st_mtime_ns for path in project.records()}
+    assert kept
+    assert not list(project.folder.glob("results/cells/**/.*"))
+    found = project.jobs("results/tables/slow.csv")
+    assert found == {"train_cell": 3 - len(kept), "build_sweep": 1}
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+def test_a_second_workflow_in_the_folder_is_refused(project):
+    shutil.rmtree(project.folder / "results")
+    project.write_grid(SLOW)
+    with (project.folder / "log").open("w") as log:
+        first = subprocess.Popen(
+            project.command("results/tables/slow.csv"), cwd=project.folder, stdout=log, stderr=log
+        )
+    try:
+        _wait_for(lambda: _cell_process(first.pid))
+        printed = project.snakemake("results/tables/slow.csv", fails=True)
+        assert f"another snakemake (process {first.pid}) is at work in this folder" in printed
+    finally:
+        first.terminate()
+        first.wait()
+
+
+def _wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    pytest.fail("waited in vain")
+
+
+def _cell_process(parent):
+    """The process id of the cell that a workflow is running, if it is."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (entry / "cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if int(fields[1]) == parent and "snn" in command:
+            return int(entry.name)
+    return None
