@@ -43,10 +43,11 @@ class Project:
     def write_grid(self, grid):
         (self.folder / "config/grid.yaml").write_text(yaml.safe_dump(grid, sort_keys=False))
 
-    def command(self, *arguments, cores=1):
-        return [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
+    def command(self, *arguments, cores=None):
+        chosen = ["--cores", str(cores)] if cores else []
+        return [sys.executable, "-m", "snakemake", *chosen, *arguments]
 
-    def snakemake(self, *arguments, cores=1, fails=False):
+    def snakemake(self, *arguments, cores=None, fails=False):
         """Run snakemake; returns what it printed. Its exit status must be as expected."""
         done = subprocess.run(
             self.command(*arguments, cores=cores),

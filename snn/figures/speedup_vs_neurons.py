@@ -31,15 +31,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
         color=PAPER_COLOUR,
         label=f"paper: {paper_device}",
     )
-    axes.axhline(1, color="#9ca3af", linewidth=1)
-    axes.annotate(
-        "as fast as the reference",
-        (0, 1),
-        xytext=(0, 3),
-        textcoords="offset points",
-        color="#6b7280",
-        fontsize=8,
-    )
+    axes.axhline(1, color=colour("reference"), linewidth=1, label="as fast as the reference")
     axes.set_xticks(list(positions), table["neurons"].astype(str))
     axes.set_xlabel("neurons in the hidden layer")
     axes.set_ylabel("speedup of combined\n(reference time / combined time)")

@@ -45,5 +45,5 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figur
         axes.set_yscale("log")
     where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
     axes.set_title(f"{title}: {where}", fontsize=10)
-    axes.legend(ncols=min(len(strategies), 5), fontsize=8)
+    figure.legend(loc="outside lower center", ncols=min(len(strategies), 6), fontsize=8)
     return figure

@@ -40,7 +40,10 @@ SWEEP_TABLES = [name for name in SWEEPS if name not in PAPER_TABLES]
 TABLES = ["gpu", "datasets", *PAPER_TABLES, *SWEEP_TABLES]
 PAPER_FIGURES = {
     figure: table
-    for figure, table in {"speedup_vs_neurons": "neurons", "time_by_depth": "depth"}.items()
+    for figure, table in {
+        "speedup_vs_neurons": "neurons",
+        "time_by_depth": "depth",
+    }.items()
     if table in PAPER_TABLES
 }
 FIGURES = [*PAPER_FIGURES, *SWEEP_TABLES]
@@ -49,7 +52,9 @@ PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
 # What a cell's process needs to know of this one; its threads are set by snn itself.
 os.environ[END_WITH_PARENT] = str(os.getpid())
-os.environ["PYTHONPATH"] = workflow.basedir
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, (str(workflow.basedir), os.environ.get("PYTHONPATH")))
+)
 PYTHON = sys.executable
 
 

@@ -25,9 +25,9 @@ rule prepare_dataset:
         ),
     output:
         table="results/datasets/{table}.npy",
-    params:
-        overrides=dataset_overrides,
     # Before any training, so that a fault in a user's file is found first.
     priority: 100
+    params:
+        overrides=dataset_overrides,
     shell:
         "exec {PYTHON} -m snn.prepare {params.overrides:q} output={output.table:q}"

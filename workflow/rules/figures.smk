@@ -9,9 +9,9 @@ rule plot_speedup_vs_neurons:
     output:
         svg=report(
             "results/figures/speedup_vs_neurons.svg",
-            category="Figures",
+            category="The paper's figures",
             caption="../report/speedup_vs_neurons.rst",
-            labels={"figure": "speedup_vs_neurons"},
+            labels={"figure": "1 speedup by neurons"},
         ),
         png="results/figures/speedup_vs_neurons.png",
     params:
@@ -28,9 +28,9 @@ rule plot_time_by_depth:
     output:
         svg=report(
             "results/figures/time_by_depth.svg",
-            category="Figures",
+            category="The paper's figures",
             caption="../report/time_by_depth.rst",
-            labels={"figure": "time_by_depth"},
+            labels={"figure": "2 time by depth"},
         ),
         png="results/figures/time_by_depth.png",
     params:
@@ -47,14 +47,14 @@ rule plot_sweep:
     output:
         svg=report(
             "results/figures/{sweep}.svg",
-            category="Figures",
+            category="Sweeps",
             caption="../report/sweep.rst",
-            labels={"figure": "{sweep}"},
+            labels={"sweep": "{sweep}", "form": "figure"},
         ),
         png="results/figures/{sweep}.png",
-    params:
-        axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
     wildcard_constraints:
         sweep=one_of(SWEEP_TABLES),
+    params:
+        axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
     script:
         "../scripts/plot_sweep.py"

@@ -13,9 +13,9 @@ rule build_gpu:
         csv="results/tables/gpu.csv",
         page=report(
             "results/tables/gpu.html",
-            category="Tables",
+            category="The paper's tables",
             caption="../report/gpu.rst",
-            labels={"table": "gpu"},
+            labels={"table": "I the device"},
         ),
     params:
         device=vars(DEVICE),
@@ -33,9 +33,9 @@ rule build_datasets:
         csv="results/tables/datasets.csv",
         page=report(
             "results/tables/datasets.html",
-            category="Tables",
+            category="The paper's tables",
             caption="../report/datasets.rst",
-            labels={"table": "datasets"},
+            labels={"table": "II data sets"},
         ),
     params:
         cells=list(DATASETS.values()),
@@ -54,9 +54,9 @@ rule build_correctness:
         csv="results/tables/correctness.csv",
         page=report(
             "results/tables/correctness.html",
-            category="Tables",
+            category="The paper's tables",
             caption="../report/correctness.rst",
-            labels={"table": "correctness"},
+            labels={"table": "III correctness"},
         ),
     params:
         records=lambda wildcards: expected(records_of("dataset_size", "small")),
@@ -74,9 +74,9 @@ rule build_training_time:
         csv="results/tables/training_time.csv",
         page=report(
             "results/tables/training_time.html",
-            category="Tables",
+            category="The paper's tables",
             caption="../report/training_time.rst",
-            labels={"table": "training_time"},
+            labels={"table": "IV training time"},
         ),
     params:
         records=lambda wildcards: expected(records_of("dataset_size")),
@@ -94,9 +94,9 @@ rule build_speedup:
         csv="results/tables/speedup.csv",
         page=report(
             "results/tables/speedup.html",
-            category="Tables",
+            category="The paper's tables",
             caption="../report/speedup.rst",
-            labels={"table": "speedup"},
+            labels={"table": "V speedup"},
         ),
     params:
         records=lambda wildcards: expected(records_of("dataset_size")),
@@ -114,9 +114,9 @@ rule build_neurons:
         csv="results/tables/neurons.csv",
         page=report(
             "results/tables/neurons.html",
-            category="Tables",
+            category="The paper's tables",
             caption="../report/neurons.rst",
-            labels={"table": "neurons"},
+            labels={"table": "VI neurons"},
         ),
     params:
         records=lambda wildcards: expected(records_of("neurons")),
@@ -134,9 +134,9 @@ rule build_depth:
         csv="results/tables/depth.csv",
         page=report(
             "results/tables/depth.html",
-            category="Tables",
+            category="The paper's tables",
             caption="../report/depth.rst",
-            labels={"table": "depth"},
+            labels={"table": "VII depth"},
         ),
     params:
         records=lambda wildcards: expected(records_of("depth")),
@@ -153,14 +153,14 @@ rule build_sweep:
         csv="results/tables/{sweep}.csv",
         page=report(
             "results/tables/{sweep}.html",
-            category="Tables",
+            category="Sweeps",
             caption="../report/sweep.rst",
-            labels={"table": "{sweep}"},
+            labels={"sweep": "{sweep}", "form": "table"},
         ),
+    wildcard_constraints:
+        sweep=one_of(SWEEP_TABLES),
     params:
         records=lambda wildcards: expected(records_of(wildcards.sweep)),
         axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
-    wildcard_constraints:
-        sweep=one_of(SWEEP_TABLES),
     script:
         "../scripts/build_sweep.py"

@@ -14,11 +14,11 @@ rule train_cell:
         data=lambda wildcards: ancient(grid.dataset_path(cell_of(wildcards))),
     output:
         record="results/cells/{cell}.json",
-    params:
-        cell=cell_of,
-        overrides=lambda wildcards: grid.overrides(cell_of(wildcards)),
     threads: workflow.cores
     resources:
         device=1,
+    params:
+        cell=cell_of,
+        overrides=lambda wildcards: grid.overrides(cell_of(wildcards)),
     shell:
         "exec {PYTHON} -m snn {params.overrides:q} data={input.data:q} output={output.record:q}"

@@ -1,0 +1,39 @@
+"""A short training by every strategy with every kernel, for compute-sanitizer to watch.
+
+Sizes are multiples of nothing, the last batch is a small one, and tiles do not fill.
+"""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+
+from snn import backends, choices, measure  # noqa: E402
+from snn.network import Network  # noqa: E402
+
+random = np.random.default_rng(7)
+X, Y = (random.uniform(-1, 1, (333, n)).astype(np.float32) for n in (31, 1))
+
+for kernel in choices.names("kernel"):
+    backend = backends.make("cuda", choices.load("kernel", kernel), ROOT)
+    for strategy in choices.names("strategy"):
+        job = measure.Job(
+            strategy=choices.load("strategy", strategy),
+            network=Network((31, 45, 129, 1), init="he_uniform", clip_norm=3.0),
+            X=X,
+            Y=Y,
+            seed=1,
+            epochs=2,
+            batch_size=150,
+            learning_rate=0.002,
+            runs=1,
+            min_runs=1,
+            max_seconds=None,
+            warmup=0,
+        )
+        found = measure.measure(job, backend)
+        print(kernel, strategy, found.status, found.runs[0].final_mse)
+        assert found.status == "ok"
