@@ -79,9 +79,11 @@ def _cupy_version() -> str:
 
 
 def _git() -> dict[str, Any]:
+    """Commit and whether tracked files differ from it; SNN_GIT_COMMIT speaks for a copy without its history."""
     commit = _git_output("rev-parse", "HEAD")
-    changed = _git_output("status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "dirty": None if changed is None else bool(changed)}
+    if commit is None:
+        return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}
+    return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain", "--untracked-files=no"))}
 
 
 def _git_output(*arguments: str) -> str | None:
