@@ -79,7 +79,7 @@ def _cupy_version() -> str:
 
 
 def _git() -> dict[str, Any]:
-    """Commit and whether tracked files differ from it; SNN_GIT_COMMIT speaks for a copy without its history."""
+    """The commit, and whether tracked files differ; SNN_GIT_COMMIT speaks for a copy without its history."""
     commit = _git_output("rev-parse", "HEAD")
     if commit is None:
         return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}
