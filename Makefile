@@ -7,7 +7,7 @@ CORES ?= 1
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev speedup all report test lint format pins clean
+.PHONY: help env dev speedup all report test lint format publish pins clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,8 +42,15 @@ format: dev ## format everything
 	$(BIN)/ruff check --fix .
 	$(BIN)/snakefmt Snakefile workflow
 
+publish: env ## copy this device's results to results/published/
+	$(BIN)/python scripts/publish
+
 pins: dev ## compile envs/*.txt anew from envs/*.in
-	$(BIN)/python scripts/compile_pins
+	cd envs && for part in "" -cuda12 -cuda13 -dev; do \
+	    ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-emit-index-url \
+	        --no-emit-trusted-host --no-emit-find-links --annotation-style=line \
+	        -o requirements$$part.txt requirements$$part.in || exit; \
+	done
 
 clean: ## remove the environment and all that was measured, but what is published
 	rm -rf .venv .snakemake report.html

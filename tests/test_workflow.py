@@ -268,6 +268,28 @@ def test_a_new_strategy_is_one_module_and_one_choice(project):
     assert table.loc["twice", "final_mse"] == table.loc["reference", "final_mse"]
 
 
+def test_a_gpu_that_is_not_there_is_an_error_that_says_why(project):
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    command = project.command("--config", "device=cuda")
+    done = subprocess.run(command, cwd=project.folder, env=hidden, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert re.search(r"device=cuda, but .*device=cpu", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_results_are_published_compactly(project):
+    publish = [sys.executable, "scripts/publish"]
+    subprocess.run(publish, cwd=project.folder, check=True)
+    (published,) = (project.folder / "results/published").iterdir()
+    lines = (published / "records.jsonl").read_text().splitlines()
+    assert len(lines) == CELLS_OF_TINY
+    assert {json.loads(line)["status"] for line in lines} == {"ok"}
+    assert (published / "tables/speedup.csv").read_text() == (
+        project.folder / "results/tables/speedup.csv"
+    ).read_text()
+    assert "runs a cell | 2 |" in (published / "README.md").read_text()
+
+
 def test_the_report_holds_tables_figures_and_captions(project):
     project.snakemake("--report", "report.html")
     page = (project.folder / "report.html").read_text()
