@@ -33,6 +33,7 @@ for kernel in choices.names("kernel"):
             min_runs=1,
             max_seconds=None,
             warmup=0,
+            warmup_seconds=0.0,
         )
         found = measure.measure(job, backend)
         print(kernel, strategy, found.status, found.runs[0].final_mse)

@@ -27,6 +27,9 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     _at_least("protocol.min_runs", protocol["min_runs"], 1)
     _at_least("protocol.runs", protocol["runs"], 1)
     _at_least("protocol.warmup", protocol["warmup"], 0)
+    seconds = protocol["warmup_seconds"]
+    if not _is_number(seconds) or seconds < 0:
+        raise _error("protocol.warmup_seconds", seconds, "a number, at least 0")
     if protocol["max_seconds"] is not None:
         _positive("protocol.max_seconds", protocol["max_seconds"], "or null for no limit")
     _one_of("device.backend", cell["device"]["backend"], BACKENDS)

@@ -38,6 +38,7 @@ class ProtocolConfig:
     min_runs: int = MISSING
     max_seconds: float | None = MISSING
     warmup: int = MISSING
+    warmup_seconds: float = MISSING
 
 
 @dataclass

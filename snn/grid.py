@@ -28,7 +28,12 @@ TABLE_SWEEPS = {
 LIST_VALUED = ("network.hidden", "kernel.block")
 """Keys whose one value is a list."""
 
-REAL_VALUED = (("network", "clip_norm"), ("training", "learning_rate"), ("protocol", "max_seconds"))
+REAL_VALUED = (
+    ("network", "clip_norm"),
+    ("training", "learning_rate"),
+    ("protocol", "max_seconds"),
+    ("protocol", "warmup_seconds"),
+)
 """Keys that may be written 5 or 5.0: one value, so one cell."""
 
 RESERVED = {"gpu", "datasets", "correctness", "training_time", "speedup"}

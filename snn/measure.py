@@ -56,6 +56,7 @@ class Job:
     min_runs: int
     max_seconds: float | None
     warmup: int
+    warmup_seconds: float
 
 
 Progress = Callable[[list[Run]], None]
@@ -119,8 +120,7 @@ def _time_runs(job: Job, backend: Backend, measurement: Measurement, progress: P
     try:
         backend.synchronize()
         measurement.setup_seconds = time.perf_counter() - started
-        for _ in range(job.warmup):
-            _run(job, strategy, backend, GlibcRandom(job.seed))
+        _warm_up(job, strategy, backend)
         random = GlibcRandom(job.seed)
         runs = measurement.runs
         while measurement.stopped is None:
@@ -139,6 +139,18 @@ def _start(job: Job, backend: Backend) -> Strategy:
         strategy.close()
         raise
     return strategy
+
+
+def _warm_up(job: Job, strategy: Strategy, backend: Backend) -> None:
+    """Whole runs, then epochs until the given seconds have passed: the first ones of a process are slower."""
+    for _ in range(job.warmup):
+        _run(job, strategy, backend, GlibcRandom(job.seed))
+    if job.warmup_seconds > 0:
+        strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+        started = time.perf_counter()
+        while time.perf_counter() - started < job.warmup_seconds:
+            strategy.epoch()
+        backend.synchronize()
 
 
 def _run(job: Job, strategy: Strategy, backend: Backend, random: GlibcRandom) -> Run:

@@ -29,14 +29,17 @@ JOB = Job(
     min_runs=2,
     max_seconds=None,
     warmup=0,
+    warmup_seconds=0.0,
 )
 
 
 def test_runs_continue_the_random_stream_and_warm_up_does_not_shift_it():
-    plain, warmed = (measure.measure(replace(JOB, warmup=n), CpuBackend()) for n in (0, 2))
+    plain = measure.measure(JOB, CpuBackend())
+    warmed = measure.measure(replace(JOB, warmup=2, warmup_seconds=0.02), CpuBackend())
     errors = [run.final_mse for run in plain.runs]
     assert len(set(errors)) == 4
     assert errors == [run.final_mse for run in warmed.runs]
+    assert len(warmed.runs) == 4
     assert plain.stopped == "runs"
     assert plain.status == "ok"
 

@@ -20,7 +20,12 @@ from conftest import ROOT
 
 TINY = {
     "device": "cpu",
-    "defaults": {"dataset": "small", "training.epochs": 2, "protocol.runs": 2},
+    "defaults": {
+        "dataset": "small",
+        "training.epochs": 2,
+        "protocol.runs": 2,
+        "protocol.warmup_seconds": 0,
+    },
     "sweeps": {
         "dataset_size": {"strategy": ["reference", "streams", "pinned", "combined", "preallocated"]},
         "neurons": {"strategy": ["reference", "combined"], "network.hidden": [[4], [256]]},
@@ -174,6 +179,18 @@ def test_an_edited_kernel_concerns_no_cell_of_the_cpu(project):
     with (project.folder / "kernels/naive.cu").open("a") as file:
         file.write("// edited\n")
     assert "Nothing to be done" in project.snakemake("--dry-run")
+
+
+@pytest.mark.gpu
+def test_an_edited_kernel_re_runs_the_cells_of_the_gpu_only(project):
+    assert project.jobs("--config", "device=cuda")["train_cell"] == CELLS_OF_TINY
+    assert set(project.table("speedup")["backend"]) == {"cuda"}
+    assert "Nothing to be done" in project.snakemake("--dry-run", "--config", "device=cuda")
+    with (project.folder / "kernels/naive.cu").open("a") as file:
+        file.write("// edited\n")
+    assert project.jobs("--dry-run", "--config", "device=cuda")["train_cell"] == CELLS_OF_TINY
+    # Back on the CPU its records are still good: only the tables, which are now of the GPU, are made again.
+    assert "train_cell" not in project.jobs("--config", "device=cpu")
 
 
 def test_an_edited_table_re_runs_the_table_only(project):
