@@ -12,6 +12,8 @@ from snn.network import INITIALISERS, UPDATE_ORDERS
 
 def check_cell(cell: Mapping[str, Any]) -> None:
     """Raise ConfigError, naming key, value and what would be right, for the first bad value of a cell."""
+    for group in ("dataset", "strategy"):
+        _check_choice(group, cell[group])
     network, training, protocol = cell["network"], cell["training"], cell["protocol"]
     hidden = network["hidden"]
     if not isinstance(hidden, list) or not hidden or not all(_is_count(width) for width in hidden):
@@ -23,6 +25,10 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     for key in ("epochs", "batch_size"):
         _at_least(f"training.{key}", training[key], 1)
     _positive("training.learning_rate", training["learning_rate"])
+    rows = cell["dataset"].get("rows")
+    if rows is not None and training["batch_size"] > rows:
+        right = f"at most {rows}, the rows of dataset {cell['dataset']['name']}"
+        raise _error("training.batch_size", training["batch_size"], right)
     _at_least("network.seed", network["seed"], 1)
     _at_least("protocol.min_runs", protocol["min_runs"], 1)
     _at_least("protocol.runs", protocol["runs"], 1)
@@ -36,8 +42,6 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     block = cell["kernel"]["block"]
     if len(block) != 2 or not all(_is_count(side) for side in block) or math.prod(block) > 1024:
         raise _error("kernel.block", block, "two sides, [x, y], whose product is at most 1024 threads")
-    for group in ("dataset", "strategy"):
-        _check_choice(group, cell[group])
 
 
 def _check_choice(group: str, values: Mapping[str, Any]) -> None:

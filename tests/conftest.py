@@ -1,11 +1,13 @@
 """Fixtures that several test files share."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from project import IGNORED, TINY, Project, copied
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -47,3 +49,19 @@ def random():
 @pytest.fixture(scope="session")
 def cuda_backend():
     return backends.make("cuda", choices.load("kernel", "naive"), ROOT)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A project in which everything has been made; tests look at it and leave it as it is."""
+    project = Project(tmp_path_factory.mktemp("made") / "project")
+    shutil.copytree(ROOT, project.folder, ignore=IGNORED)
+    project.write_grid(TINY)
+    project.printed = project.snakemake(cores=4)
+    return project
+
+
+@pytest.fixture
+def project(made, tmp_path):
+    """A copy of the made project, to change."""
+    return copied(made.folder, tmp_path / "project")

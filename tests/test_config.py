@@ -112,7 +112,7 @@ def test_a_cell_from_the_command_line(tmp_path):
     ("arguments", "said"),
     [
         (["dataset=nope"], "snn: dataset=nope: not a choice"),
-        (["training.batch_size=300"], "256 rows, fewer than one batch"),
+        (["training.batch_size=300"], "it must be at most 256, the rows of dataset small"),
         (["device=cpu", "device.name=Abacus"], "device.name is 'Abacus'"),
     ],
 )

@@ -29,5 +29,7 @@ rule prepare_dataset:
     priority: 100
     params:
         overrides=dataset_overrides,
+    message:
+        "prepare data set {wildcards.table}"
     shell:
         "exec {PYTHON} -m snn.prepare {params.overrides:q} output={output.table:q}"

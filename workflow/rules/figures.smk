@@ -16,6 +16,8 @@ rule plot_speedup_vs_neurons:
         png="results/figures/speedup_vs_neurons.png",
     params:
         paper_device=PAPER_DEVICE,
+    message:
+        "plot figure speedup_vs_neurons"
     script:
         "../scripts/plot_speedup_vs_neurons.py"
 
@@ -35,6 +37,8 @@ rule plot_time_by_depth:
         png="results/figures/time_by_depth.png",
     params:
         paper_device=PAPER_DEVICE,
+    message:
+        "plot figure time_by_depth"
     script:
         "../scripts/plot_time_by_depth.py"
 
@@ -56,5 +60,7 @@ rule plot_sweep:
         sweep=one_of(SWEEP_TABLES),
     params:
         axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
+    message:
+        "plot figure {wildcards.sweep}"
     script:
         "../scripts/plot_sweep.py"

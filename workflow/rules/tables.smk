@@ -19,6 +19,8 @@ rule build_gpu:
         ),
     params:
         device=vars(DEVICE),
+    message:
+        "build table gpu"
     script:
         "../scripts/build_gpu.py"
 
@@ -40,6 +42,8 @@ rule build_datasets:
     params:
         cells=list(DATASETS.values()),
         device=vars(DEVICE),
+    message:
+        "build table datasets"
     script:
         "../scripts/build_datasets.py"
 
@@ -60,6 +64,8 @@ rule build_correctness:
         ),
     params:
         records=lambda wildcards: expected(records_of("dataset_size", "small")),
+    message:
+        "build table correctness"
     script:
         "../scripts/build_correctness.py"
 
@@ -80,6 +86,8 @@ rule build_training_time:
         ),
     params:
         records=lambda wildcards: expected(records_of("dataset_size")),
+    message:
+        "build table training_time"
     script:
         "../scripts/build_training_time.py"
 
@@ -100,6 +108,8 @@ rule build_speedup:
         ),
     params:
         records=lambda wildcards: expected(records_of("dataset_size")),
+    message:
+        "build table speedup"
     script:
         "../scripts/build_speedup.py"
 
@@ -120,6 +130,8 @@ rule build_neurons:
         ),
     params:
         records=lambda wildcards: expected(records_of("neurons")),
+    message:
+        "build table neurons"
     script:
         "../scripts/build_neurons.py"
 
@@ -140,6 +152,8 @@ rule build_depth:
         ),
     params:
         records=lambda wildcards: expected(records_of("depth")),
+    message:
+        "build table depth"
     script:
         "../scripts/build_depth.py"
 
@@ -162,5 +176,7 @@ rule build_sweep:
     params:
         records=lambda wildcards: expected(records_of(wildcards.sweep)),
         axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
+    message:
+        "build table {wildcards.sweep}"
     script:
         "../scripts/build_sweep.py"

@@ -20,5 +20,7 @@ rule train_cell:
     params:
         cell=cell_of,
         overrides=lambda wildcards: grid.overrides(cell_of(wildcards)),
+    message:
+        "train {wildcards.cell}"
     shell:
         "exec {PYTHON} -m snn {params.overrides:q} data={input.data:q} output={output.record:q}"

@@ -1,0 +1,75 @@
+"""A copy of the checkout with a tiny grid of its own, in which the tests of the pipeline run snakemake."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import yaml
+
+TINY = {
+    "device": "cpu",
+    "defaults": {
+        "dataset": "small",
+        "training.epochs": 2,
+        "protocol.runs": 2,
+        "protocol.warmup_seconds": 0,
+    },
+    "sweeps": {
+        "dataset_size": {"strategy": ["reference", "streams", "pinned", "combined", "preallocated"]},
+        "neurons": {"strategy": ["reference", "combined"], "network.hidden": [[4], [256]]},
+        "depth": {"strategy": ["reference", "combined"], "network.hidden": [[4], [4, 4]]},
+        "tiles": {"strategy": "combined", "strategy.tile_rows": [32, 128], "network.hidden": [4]},
+    },
+}
+CELLS_OF_TINY = 5 + 2 + 2 + 1
+IGNORED = shutil.ignore_patterns(
+    ".git", ".venv", ".snakemake", "results", "*cache*", "__pycache__", ".hypothesis"
+)
+
+
+class Project:
+    """A copy of the checkout with a grid of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def write_grid(self, grid):
+        (self.folder / "config/grid.yaml").write_text(yaml.safe_dump(grid, sort_keys=False))
+
+    def command(self, *arguments, cores=None):
+        chosen = ["--cores", str(cores)] if cores else []
+        return [sys.executable, "-m", "snakemake", *chosen, *arguments]
+
+    def snakemake(self, *arguments, cores=None, fails=False):
+        """Run snakemake; returns what it printed. Its exit status must be as expected."""
+        done = subprocess.run(
+            self.command(*arguments, cores=cores),
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert (done.returncode != 0) == fails, done.stdout
+        return done.stdout
+
+    def jobs(self, *arguments, **options):
+        """How many jobs of each rule a run has, ``all`` left out."""
+        printed = self.snakemake(*arguments, **options)
+        stats = re.search(r"^Job stats:\n.*?^total", printed, re.MULTILINE | re.DOTALL)
+        counts = re.findall(r"^(\w+) +(\d+)$", stats[0], re.MULTILINE) if stats else []
+        return {rule: int(count) for rule, count in counts if rule not in ("all", "total")}
+
+    def records(self):
+        return {path: json.loads(path.read_text()) for path in self.folder.glob("results/cells/**/*.json")}
+
+    def table(self, name):
+        return pd.read_csv(self.folder / f"results/tables/{name}.csv")
+
+
+def copied(source, target):
+    """A copy with its time stamps, as a backup has them."""
+    shutil.copytree(source, target)
+    return Project(target)

@@ -1,0 +1,83 @@
+"""What a workflow survives: being killed, and a second one beside it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from project import TINY
+
+SLOW = TINY | {
+    "sweeps": {
+        "slow": {
+            "strategy": ["reference", "pinned", "combined"],
+            "training.epochs": 60,
+            "protocol.runs": 20,
+        }
+    }
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
+@pytest.mark.parametrize("victim", ["workflow", "cell"])
+def test_kill_9_in_a_cell_and_the_same_command_carries_on(project, victim):
+    shutil.rmtree(project.folder / "results")
+    project.write_grid(SLOW)
+    command = project.command("results/tables/slow.csv")
+    with (project.folder / "log").open("w") as log:
+        started = subprocess.Popen(command, cwd=project.folder, stdout=log, stderr=log)
+    # The data set and one cell are done, and the next cell is at work.
+    log = project.folder / "log"
+    cell = _wait_for(lambda: log.read_text().count("Finished jobid") == 2 and _cell_process(started.pid))
+    os.kill(started.pid if victim == "workflow" else cell, signal.SIGKILL)
+    assert started.wait(timeout=30) != 0
+    _wait_for(lambda: not Path(f"/proc/{cell}").exists())
+    kept = {path: path.stat().st_mtime_ns for path in project.records()}
+    assert kept
+    assert not list(project.folder.glob("results/cells/**/.*"))
+    found = project.jobs("results/tables/slow.csv")
+    assert found == {"train_cell": 3 - len(kept), "build_sweep": 1}
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+def test_a_second_workflow_in_the_folder_is_refused(project):
+    shutil.rmtree(project.folder / "results")
+    project.write_grid(SLOW)
+    with (project.folder / "log").open("w") as log:
+        first = subprocess.Popen(
+            project.command("results/tables/slow.csv"), cwd=project.folder, stdout=log, stderr=log
+        )
+    try:
+        _wait_for(lambda: _cell_process(first.pid))
+        printed = project.snakemake("results/tables/slow.csv", fails=True)
+        assert f"another snakemake (process {first.pid}) is at work in this folder" in printed
+    finally:
+        first.terminate()
+        first.wait()
+
+
+def _wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    pytest.fail("waited in vain")
+
+
+def _cell_process(parent):
+    """The process id of the cell that a workflow is running, if it is."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            command = (entry / "cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if int(fields[1]) == parent and "snn" in command:
+            return int(entry.name)
+    return None
