@@ -11,8 +11,10 @@ from snn.choices import ROOT
 from snn.devices import Device, find
 from snn.errors import DeviceError
 from snn.lock import device_lock
-from snn.measure import Job, Measurement, measure
+from snn.machine import Watch, host_state
+from snn.measure import Job, Run, measure
 from snn.network import Network
+from snn.probe import probe
 from snn.progress import Printer
 
 
@@ -31,18 +33,26 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock = time.perf_counter()
         backend = backends.make(device.backend, cell["kernel"], ROOT)
-        before = provenance.clocks(device)
-        measurement: Measurement = measure(job, backend, progress)
-        after = provenance.clocks(device)
+        host, before, watch = host_state(), probe(backend), Watch(device)
+
+        def after_run(runs: list[Run]) -> None:
+            watch.after_run()
+            progress(runs)
+
+        measurement = measure(job, backend, after_run)
+        machine = {
+            "host": host,
+            "probe": {"before": before, "after": probe(backend)},
+            "readings": watch.finish(),
+        }
         elapsed = time.perf_counter() - clock
     described = provenance.describe(device)
     described |= {
         "started": started,
         "elapsed_seconds": elapsed,
-        "clocks": {"before": before, "after": after},
     }
     files = tuple(sources.of_cell(cell))
-    return records.build(cell, measurement, described, sources.digest(files))
+    return records.build(cell, measurement, machine, described, sources.digest(files))
 
 
 def _device(wanted: Mapping[str, Any]) -> Device:

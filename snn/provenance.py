@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 import numpy as np
-import pynvml
 
 from snn.choices import ROOT
 from snn.devices import Device
@@ -38,32 +37,6 @@ def describe(device: Device) -> dict[str, Any]:
 
 
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
-
-
-def clocks(device: Device) -> dict[str, float | None] | None:
-    """Clocks (MHz), temperature (C), power (W) and memory in use (bytes) of a GPU now; None on the CPU."""
-    if device.uuid is None:
-        return None
-    pynvml.nvmlInit()
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(device.uuid)
-        readings = {
-            "sm_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
-            "memory_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
-            "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
-            "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-            "memory_used_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used,
-        }
-        return {name: _reading(read) for name, read in readings.items()}
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _reading(read) -> float | None:
-    try:
-        return read()
-    except pynvml.NVMLError:  # not every device answers every question
-        return None
 
 
 def _cuda_runtime() -> int:

@@ -20,6 +20,7 @@ SCHEMA_VERSION = 1
 def build(
     cell: Mapping[str, Any],
     measurement: "Measurement",
+    machine: Mapping[str, Any],
     provenance: Mapping[str, Any],
     source_hash: str,
 ) -> dict[str, Any]:
@@ -34,6 +35,7 @@ def build(
         "ledger": measurement.ledger,
         "pageable_fallbacks": measurement.pageable_fallbacks,
         "stopped": measurement.stopped,
+        "machine": dict(machine),
         "provenance": {**provenance, "source_hash": source_hash},
     }
 

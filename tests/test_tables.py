@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import write_all
+from records_of import QUIET, write_all
 
 from snn import grid
 from snn.choices import read_yaml
@@ -16,12 +16,14 @@ from snn.tables import correctness, datasets, frame, gpu, output, pairs, speedup
 
 SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
 PAPER = ROOT / "config/paper"
+LOADED = {"other_cores": 4.0, "stolen_cores": 0.0}
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 
 
 @pytest.fixture
 def load(tmp_path):
     def loaded(name, seconds, **provenance):
-        return frame.load(write_all(tmp_path, SWEEPS[name].cells, seconds, **provenance))
+        return frame.load(write_all(tmp_path, SWEEPS[name].cells, seconds, **provenance), THRESHOLDS)
 
     return loaded
 
@@ -61,6 +63,19 @@ def test_published_speedups_are_the_papers_times_divided():
             assert row["speedup"] == pytest.approx(row["reference"] / row["combined"], abs=0.0101)
 
 
+def test_a_speedup_carries_the_verdicts_on_both_of_its_machines(tmp_path):
+    cells = SWEEPS["dataset_size"].cells[:2]
+    expected = write_all(tmp_path, cells[:1], [[1.0, 1.0]], machine=QUIET | {"readings": [{**LOADED}]})
+    expected |= write_all(tmp_path, cells[1:], [[1.0, 2.0]])
+    loaded = frame.load(expected, THRESHOLDS)
+    assert loaded["machine"].tolist() == ["shared", "noisy"]
+    reference, other = loaded["strategy"]
+    assert reference == "reference"
+    loaded["dataset"] = "small"
+    table = speedup.build(loaded, read_yaml(PAPER / "speedup.yaml"))
+    assert table["machine"].tolist() == ["shared", "shared, noisy"], other
+
+
 def test_correctness(dataset_size):
     small = dataset_size[dataset_size["dataset"] == "small"].reset_index(drop=True)
     table = correctness.build(small, read_yaml(PAPER / "correctness.yaml"))
@@ -86,7 +101,7 @@ def test_any_sweep(tmp_path):
     path.write_text(yaml.safe_dump({"sweeps": {"batches": settings}}))
     found = grid.read(path, Device("cuda", "NVIDIA H200"))["batches"]
     expected = write_all(tmp_path, found.cells, [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [2.0, 2.0]])
-    table = sweep.build(frame.load(expected), found.axes)
+    table = sweep.build(frame.load(expected, THRESHOLDS), found.axes)
     assert table["training.batch_size"].tolist() == [64, 128, 64, 128]
     assert table["speedup"].tolist() == [1.0, 1.0, 4.0, 2.0]
     figure = sweep_figure.draw(table, found.axes, "batches")
@@ -100,7 +115,7 @@ def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
         yaml.safe_dump({"sweeps": {"tiles": {"strategy": "combined", "strategy.tile_rows": [32, 64]}}})
     )
     found = grid.read(path, Device("cuda", "NVIDIA H200"))["tiles"]
-    table = sweep.build(frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]])), found.axes)
+    table = sweep.build(frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]]), THRESHOLDS), found.axes)
     assert "speedup" not in table
     assert table["strategy.tile_rows"].tolist() == [32, 64]
 
@@ -110,7 +125,7 @@ def test_refuses_two_devices_and_names_both(tmp_path):
     expected = write_all(tmp_path, cells[:3], [[1.0]] * 3)
     expected |= write_all(tmp_path, cells[3:], [[1.0]] * 3, device="Tesla T4", device_uuid="GPU-2")
     with pytest.raises(RecordError, match=r"Tesla T4 GPU-2 .*NVIDIA H200 GPU-1"):
-        frame.load(expected)
+        frame.load(expected, THRESHOLDS)
 
 
 def test_refuses_two_drivers(tmp_path):
@@ -119,16 +134,16 @@ def test_refuses_two_drivers(tmp_path):
         tmp_path, cells[1:2], [[1.0]], driver="999"
     )
     with pytest.raises(RecordError, match="999"):
-        frame.load(expected)
+        frame.load(expected, THRESHOLDS)
 
 
 def test_refuses_other_sources_and_other_cells(tmp_path):
     first, second = SWEEPS["neurons"].cells[:2]
     ((path, wanted),) = write_all(tmp_path, [first], [[1.0]]).items()
     with pytest.raises(RecordError, match=r"other sources .*--force"):
-        frame.load({path: wanted | {"source_hash": "0" * 16}})
+        frame.load({path: wanted | {"source_hash": "0" * 16}}, THRESHOLDS)
     with pytest.raises(RecordError, match="another cell"):
-        frame.load({path: wanted | {"cell": second}})
+        frame.load({path: wanted | {"cell": second}}, THRESHOLDS)
 
 
 def test_data_sets(tmp_path):

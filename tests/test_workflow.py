@@ -40,6 +40,9 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         for n in ("speedup_vs_neurons", "time_by_depth", "dataset_size", "tiles")
         for e in ("svg", "png")
     }
+    for name in ("correctness", "training_time", "speedup", "neurons", "depth", "tiles"):
+        words = {word for cell in made.table(name)["machine"] for word in cell.split(", ")}
+        assert words <= {"quiet", "noisy", "shared", "drifted"}
     assert list(made.table("speedup").columns[:4]) == ["strategy", "dataset", "speedup", "paper_speedup"]
     assert {"neurons", "reference_s", "combined_s", "speedup"} <= set(made.table("neurons"))
     assert {"network", "reference_s", "combined_s", "speedup"} <= set(made.table("depth"))

@@ -24,6 +24,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any]) -> pd.DataFrame:
             "paper_s": pd.Series([row.get("seconds") for row in published], dtype=float),
             "runs": frame["runs"],
             "status": frame["status"],
+            "machine": frame["machine"],
             "device": frame["device"],
             "backend": frame["backend"],
         }

@@ -9,12 +9,13 @@ import pandas as pd
 from snn.errors import RecordError
 from snn.network import label
 from snn.records import read
+from snn.verdict import Thresholds, verdict
 
 Expected = Mapping[str, Mapping[str, Any]]
 
 
-def load(expected: Expected) -> pd.DataFrame:
-    """The records at these paths, in this order.
+def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
+    """The records at these paths, in this order, each with a verdict on the machine it was measured on.
 
     Raises RecordError where a record is not of the cell or the sources that were asked for, or where two
     records were measured on different devices or drivers: their times must not meet in one table.
@@ -25,7 +26,7 @@ def load(expected: Expected) -> pd.DataFrame:
         _check(path, record, wanted)
         records.append(record)
     _check_one_device(dict(zip(expected, records, strict=True)))
-    return pd.DataFrame([_row(record) for record in records])
+    return pd.DataFrame([_row(record, thresholds) for record in records])
 
 
 def _check(path: str, record: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -54,7 +55,7 @@ def _check_one_device(records: Mapping[str, Mapping[str, Any]]) -> None:
             )
 
 
-def _row(record: Mapping[str, Any]) -> dict[str, Any]:
+def _row(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, Any]:
     cell, summary, where = record["cell"], record["summary"], record["provenance"]
     row = {f"{section}.{key}": _plain(value) for section in cell for key, value in cell[section].items()}
     return row | {
@@ -68,6 +69,7 @@ def _row(record: Mapping[str, Any]) -> dict[str, Any]:
         "stopped": record["stopped"],
         "final_mse": summary["mean_final_mse"],
         "status": record["status"],
+        "machine": verdict(record, thresholds)[0],
         "device": where["device"],
         "backend": where["backend"],
         **{f"ledger.{key}": value for key, value in record["ledger"].items()},

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.tables.ratio import joint_status, speedup
+from snn.tables.ratio import joint, speedup
 
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str) -> pd.DataFrame:
@@ -33,7 +33,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str) -> pd.DataFra
             },
             "reference_runs": reference["runs"],
             "combined_runs": combined["runs"],
-            "status": joint_status(reference["status"], combined["status"]),
+            "status": joint("ok", reference["status"], combined["status"]),
+            "machine": joint("quiet", reference["machine"], combined["machine"]),
             "device": reference["device"],
             "backend": reference["backend"],
         }

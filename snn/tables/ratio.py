@@ -18,13 +18,16 @@ def speedup(base: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
 
 
 def against_reference(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Each row's speedup over the reference that has the same ``keys``."""
+    """Each row's speedup over the reference that has the same ``keys``, and the verdicts on both machines."""
     reference = frame[frame["strategy"] == "reference"].set_index(keys)
     base = reference.loc[pd.MultiIndex.from_frame(frame[keys]) if len(keys) > 1 else frame[keys[0]]]
-    return speedup(base, frame)
+    return speedup(base, frame).assign(machine=joint("quiet", base["machine"], frame["machine"]))
 
 
-def joint_status(*columns: pd.Series) -> list[str]:
-    """``ok`` where all are, otherwise the outcomes that are not."""
+def joint(best: str, *columns: pd.Series) -> list[str]:
+    """Row by row ``best`` (``ok``, ``quiet``) where all columns say so, otherwise what else they say."""
     rows = zip(*columns, strict=True)
-    return [", ".join(dict.fromkeys(s for s in row if s != "ok")) or "ok" for row in rows]
+    return [
+        ", ".join(dict.fromkeys(word for cell in row for word in cell.split(", ") if word != best)) or best
+        for row in rows
+    ]

@@ -24,6 +24,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any]) -> pd.DataFrame:
             "speedup_std": ratios["speedup_std"],
             "runs": frame["runs"],
             "status": frame["status"],
+            "machine": ratios["machine"],
             "device": frame["device"],
             "backend": frame["backend"],
         }

@@ -8,7 +8,18 @@ import pandas as pd
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any]) -> pd.DataFrame:
     """One row a strategy and data set: mean and standard deviation of the runs, beside the paper's mean."""
-    columns = ["strategy", "dataset", "mean_s", "std_s", "runs", "stopped", "status", "device", "backend"]
+    columns = [
+        "strategy",
+        "dataset",
+        "mean_s",
+        "std_s",
+        "runs",
+        "stopped",
+        "status",
+        "machine",
+        "device",
+        "backend",
+    ]
     table = frame[columns].copy()
     published = [
         paper.get(strategy, {}).get(dataset)

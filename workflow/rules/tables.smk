@@ -52,6 +52,7 @@ rule build_correctness:
     input:
         records=records_of("dataset_size", "small"),
         paper="config/paper/correctness.yaml",
+        verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.correctness", *TABLE_CODE),
         script="workflow/scripts/build_correctness.py",
     output:
@@ -74,6 +75,7 @@ rule build_training_time:
     input:
         records=records_of("dataset_size"),
         paper="config/paper/training_time.yaml",
+        verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.training_time", *TABLE_CODE),
         script="workflow/scripts/build_training_time.py",
     output:
@@ -96,6 +98,7 @@ rule build_speedup:
     input:
         records=records_of("dataset_size"),
         paper="config/paper/speedup.yaml",
+        verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.speedup", *TABLE_CODE),
         script="workflow/scripts/build_speedup.py",
     output:
@@ -118,6 +121,7 @@ rule build_neurons:
     input:
         records=records_of("neurons"),
         paper="config/paper/neurons.yaml",
+        verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.pairs", *TABLE_CODE),
         script="workflow/scripts/build_neurons.py",
     output:
@@ -140,6 +144,7 @@ rule build_depth:
     input:
         records=records_of("depth"),
         paper="config/paper/depth.yaml",
+        verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.pairs", *TABLE_CODE),
         script="workflow/scripts/build_depth.py",
     output:
@@ -161,6 +166,7 @@ rule build_depth:
 rule build_sweep:
     input:
         records=lambda wildcards: records_of(wildcards.sweep),
+        verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.sweep", *TABLE_CODE),
         script="workflow/scripts/build_sweep.py",
     output:

@@ -6,5 +6,6 @@ from snn.choices import read_yaml
 from snn.tables import frame, pairs
 from snn.tables.output import write
 
-table = pairs.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)), "neurons")
+cells = frame.load(snakemake.params.records, read_yaml(Path(snakemake.input.verdicts)))
+table = pairs.build(cells, read_yaml(Path(snakemake.input.paper)), "neurons")
 write(table, snakemake.output.csv, snakemake.output.page, "Width of the hidden layer (Table VI)")

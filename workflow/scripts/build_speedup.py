@@ -6,5 +6,6 @@ from snn.choices import read_yaml
 from snn.tables import frame, speedup
 from snn.tables.output import write
 
-table = speedup.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)))
+cells = frame.load(snakemake.params.records, read_yaml(Path(snakemake.input.verdicts)))
+table = speedup.build(cells, read_yaml(Path(snakemake.input.paper)))
 write(table, snakemake.output.csv, snakemake.output.page, "Speedup over the reference (Table V)")

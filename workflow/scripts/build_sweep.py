@@ -1,7 +1,11 @@
 """Write the tidy table and page of any sweep from its records."""
 
+from pathlib import Path
+
+from snn.choices import read_yaml
 from snn.tables import frame, sweep
 from snn.tables.output import write
 
-table = sweep.build(frame.load(snakemake.params.records), snakemake.params.axes)
+cells = frame.load(snakemake.params.records, read_yaml(Path(snakemake.input.verdicts)))
+table = sweep.build(cells, snakemake.params.axes)
 write(table, snakemake.output.csv, snakemake.output.page, f"Sweep {snakemake.wildcards.sweep}")

@@ -6,5 +6,6 @@ from snn.choices import read_yaml
 from snn.tables import frame, training_time
 from snn.tables.output import write
 
-table = training_time.build(frame.load(snakemake.params.records), read_yaml(Path(snakemake.input.paper)))
+cells = frame.load(snakemake.params.records, read_yaml(Path(snakemake.input.verdicts)))
+table = training_time.build(cells, read_yaml(Path(snakemake.input.paper)))
 write(table, snakemake.output.csv, snakemake.output.page, "Training time by strategy and data set (Table IV)")

@@ -1,0 +1,156 @@
+"""The state of the machine: what is read, and which word it earns."""
+
+import multiprocessing
+import time
+from types import SimpleNamespace
+
+import pynvml
+import pytest
+from conftest import ROOT
+from records_of import QUIET
+
+from snn import machine
+from snn.choices import read_yaml
+from snn.devices import Device
+from snn.ledger import CountingBackend
+from snn.machine import CpuCounters, Watch
+from snn.probe import probe
+from snn.verdict import verdict
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+CPU = Device("cpu", "Abacus")
+
+
+def judged(readings=None, probe_after=None, spread=0.0, **host):
+    """The verdict on a record with these readings."""
+    state = {
+        "host": QUIET["host"] | host,
+        "probe": {"before": {"copy_us": 10.0}, "after": {"copy_us": 10.0} | (probe_after or {})},
+        "readings": [QUIET["readings"][0] | (readings or {})],
+    }
+    return verdict({"machine": state, "summary": {"mean_seconds": 1.0, "std_seconds": spread}}, THRESHOLDS)
+
+
+@pytest.mark.parametrize(
+    ("record", "word", "why"),
+    [
+        ({}, "quiet", ""),
+        ({"spread": 0.04}, "quiet", ""),
+        ({"spread": 0.06}, "noisy", "runs spread by 6.0%"),
+        ({"readings": {"other_cores": 1.5}}, "quiet", ""),
+        ({"readings": {"other_cores": 1.7}}, "shared", "other processes used 1.70 of 16 processors"),
+        ({"readings": {"other_cores": 0.3}, "cpus": 2}, "shared", "0.30 of 2 processors"),
+        ({"readings": {"stolen_cores": 1.0}}, "shared", "the hypervisor took 1.00 of 16 processors"),
+        ({"readings": {"other_processes": 2}}, "shared", "2 other processes on the GPU"),
+        ({"readings": {"throttled": ["power brake"]}}, "throttled", "power brake"),
+        ({"probe_after": {"copy_us": 13.0}}, "drifted", "copy cost +30%"),
+        ({"probe_after": {"copy_us": 7.0}}, "drifted", "copy cost -30%"),
+        ({"readings": {"other_cores": 9.0}, "spread": 0.5}, "shared, noisy", "9.00"),
+        ({"readings": {"other_cores": None, "throttled": None}}, "quiet", ""),
+    ],
+)
+def test_verdicts(record, word, why):
+    found = judged(**record)
+    assert found[0] == word
+    assert why in found[1]
+
+
+def test_a_record_without_readings_is_unknown():
+    assert verdict({}, THRESHOLDS)[0] == "unknown"
+
+
+def test_cores_in_use():
+    before, after = CpuCounters(10.0, 5.0, 1.0, 2.0), CpuCounters(14.0, 11.0, 2.0, 4.0)
+    assert machine.cores_in_use(before, after) == {"other_cores": 1.0, "stolen_cores": 0.25}
+    assert machine.cores_in_use(None, after) == {"other_cores": None, "stolen_cores": None}
+
+
+def _spin(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.mark.skipif(not machine._PROC_STAT.exists(), reason="the system has no /proc/stat")
+def test_another_process_is_seen_and_our_own_work_is_not_taken_for_one():
+    watch = Watch(CPU)
+    _spin(0.6)
+    watch.after_run()
+    watch.after_run()  # too soon for another look
+    other = multiprocessing.get_context("spawn").Process(target=_spin, args=(1.5,))
+    other.start()
+    _spin(1.5)
+    watch.after_run()
+    other.join()
+    alone, beside = (reading["other_cores"] for reading in watch.readings)
+    assert len(watch.finish()) >= 2
+    assert beside > alone + 0.3
+    assert beside > 0.4
+
+
+def test_a_cell_too_short_for_the_counters_claims_nothing_of_the_processors():
+    (reading,) = Watch(CPU).finish()
+    assert reading["other_cores"] is None
+    assert reading["stolen_cores"] is None
+
+
+def test_the_state_of_a_gpu_and_what_it_does_not_tell(monkeypatch):
+    def refuse(*arguments):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    answers = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetHandleByUUID": lambda uuid: uuid,
+        "nvmlDeviceGetClockInfo": lambda handle, kind: 1980,
+        "nvmlDeviceGetTemperature": lambda handle, kind: 40,
+        "nvmlDeviceGetPowerUsage": refuse,
+        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=5),
+        "nvmlDeviceGetComputeRunningProcesses": lambda handle: [SimpleNamespace(pid=p) for p in (1, 2)],
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: (
+            pynvml.nvmlClocksThrottleReasonGpuIdle | pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
+        ),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    assert machine.gpu_state(Device("cuda", "G", "GPU-1")) == {
+        "sm_mhz": 1980,
+        "memory_mhz": 1980,
+        "temperature_c": 40,
+        "power_w": None,
+        "memory_used_bytes": 5,
+        "other_processes": 1,
+        "throttled": ["hardware thermal slowdown"],
+    }
+    assert machine.gpu_state(CPU) == {}
+
+
+@pytest.mark.gpu
+def test_the_state_of_this_gpu():
+    from snn import devices
+
+    state = machine.gpu_state(devices.find("cuda"))
+    assert state["sm_mhz"] > 0
+    assert state["memory_used_bytes"] > 0
+    assert isinstance(state["throttled"], list)
+
+
+def test_the_probe_measures_and_frees(backend):
+    counting = CountingBackend(backend)
+    costs = probe(counting)
+    counting.check_nothing_held()
+    assert set(costs) == {"malloc_us", "copy_us", "launch_us", "product_us"}
+    assert all(cost > 0 for cost in costs.values())
+    assert costs["product_us"] > costs["launch_us"]
+
+
+def test_the_probe_frees_when_memory_runs_out():
+    from test_strategies import FailingBackend
+
+    from snn.errors import OutOfMemory
+
+    for fail_at in (1, 18, 19, 20, 22):
+        counting = CountingBackend(FailingBackend(fail_at))
+        with pytest.raises(OutOfMemory):
+            probe(counting)
+        counting.check_nothing_held()
