@@ -29,7 +29,7 @@ def describe(device: Device) -> dict[str, Any]:
         },
         "git": _git(),
         "host": {
-            "system": platform.platform(),
+            "system": f"{platform.system()} {platform.machine()}",
             "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
         },
