@@ -179,15 +179,22 @@ def test_the_device_table_of_a_gpu():
 
 def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
     table = pd.DataFrame(
-        {"name": ["<b>"], "x_s": [1 / 3], "paper_x": [None], "device": "D", "backend": "cpu"}
+        {
+            "name": ["<b>"],
+            "reference_std_s": [1 / 3],
+            "final_mse": [41.192572021],
+            "paper_x": [None],
+            "count": [15000],
+            "device": "D",
+            "backend": "cpu",
+        }
     )
     output.write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
     page = (tmp_path / "t.html").read_text()
-    assert "&lt;b&gt;" in page
-    assert "0.333333" in page
-    assert "–" in page
-    assert "device: D; backend: cpu" in page
-    assert float(pd.read_csv(tmp_path / "t.csv")["x_s"].iloc[0]) == 1 / 3
+    for text in ("&lt;b&gt;", ">reference std (s)<", ">0.3333<", ">41.192572<", ">–<", ">15,000<"):
+        assert text in page
+    assert "Measured on D. Backend: cpu." in page
+    assert pd.read_csv(tmp_path / "t.csv")["reference_std_s"].iloc[0] == 1 / 3
 
 
 def test_figures_are_the_same_bytes_twice(load, tmp_path):

@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 
+_WHERE = {
+    "device": "Measured on {}",
+    "backend": "Backend: {}",
+    "paper_device": "The paper's device: {}",
+}
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem; color: #1b1f24; background: #fff; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -25,25 +30,21 @@ def write(table: pd.DataFrame, csv: str, page: str, title: str) -> None:
 
 
 def to_html(table: pd.DataFrame, title: str) -> str:
-    """A self-contained page; columns that hold one text for all rows stand under the table instead."""
-    constant = [
-        name for name in ("device", "backend", "paper_device") if name in table and table[name].nunique() == 1
-    ]
+    """A self-contained page; the device, where it is one for all rows, stands under the table instead."""
+    constant = [name for name in _WHERE if name in table and table[name].nunique() == 1]
     shown = table.drop(columns=constant)
     classes = {name: _classes(shown, name) for name in shown}
     head = "".join(f"<th{classes[name]}>{html.escape(_heading(name))}</th>" for name in shown)
     body = "\n".join(
-        "<tr>" + "".join(f"<td{classes[n]}>{html.escape(_cell(v))}</td>" for n, v in row.items()) + "</tr>"
+        "<tr>" + "".join(f"<td{classes[n]}>{html.escape(_cell(n, v))}</td>" for n, v in row.items()) + "</tr>"
         for row in shown.to_dict("records")
     )
-    facts = "; ".join(f"{_heading(name)}: {table[name].iloc[0]}" for name in constant)
+    facts = "".join(f"{_WHERE[name].format(table[name].iloc[0])}. " for name in constant)
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
         f"<style>{_STYLE}</style>\n<table>\n<caption>{html.escape(title)}</caption>\n"
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
-        f"<p>Measured on {html.escape(facts)}. "
-        "Shaded columns are the paper's values, from its own device.</p>\n"
-        "</html>\n"
+        f"<p>{html.escape(facts)}Shaded columns are the paper's values.</p>\n</html>\n"
     )
 
 
@@ -57,20 +58,17 @@ def _classes(table: pd.DataFrame, name: str) -> str:
 
 
 def _heading(name: str) -> str:
-    return name.replace("_s", " (s)") if name.endswith("_s") else name.replace("_", " ")
+    """``paper_reference_s`` is "paper reference (s)"."""
+    unit = " (s)" if name.endswith("_s") else ""
+    return name.removesuffix("_s").replace("_", " ") + unit
 
 
-def _cell(value: object) -> str:
-    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+def _cell(name: str, value: object) -> str:
+    """Four digits, but for errors, whose agreement in the eighth is the point."""
+    if value is None or value is pd.NA or value != value:
         return "–"
     if isinstance(value, float):
-        return (
-            f"{value:.2e}"
-            if 0 < abs(value) < 1e-3
-            else f"{value:.6g}"
-            if abs(value) < 1e7
-            else f"{value:.4g}"
-        )
+        return f"{value:.8g}" if name.endswith("_mse") else f"{value:.4g}"
     if isinstance(value, int):
         return f"{value:,}"
     return str(value)
