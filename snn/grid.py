@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -36,7 +37,16 @@ REAL_VALUED = (
 )
 """Keys that may be written 5 or 5.0: one value, so one cell."""
 
-RESERVED = {"gpu", "datasets", "correctness", "training_time", "speedup"}
+RESERVED = {
+    "gpu",
+    "datasets",
+    "correctness",
+    "training_time",
+    "speedup",
+    "speedup_vs_neurons",
+    "time_by_depth",
+}
+"""Names of tables and figures that no sweep may take."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,7 @@ def _validate(path: Path, grid: Any) -> None:
         raise ConfigError(f"{path}: {place + ': ' if place else ''}{_say(error)}")
     for name in grid["sweeps"]:
         if name in RESERVED:
-            raise ConfigError(f"{path}: sweeps.{name}: the name is taken by a table of the paper")
+            raise ConfigError(f"{path}: sweeps.{name}: the name is taken by a table or figure of the paper")
 
 
 @cache
@@ -178,12 +188,27 @@ def _axis(key: str, value: Any) -> list[Any]:
 
 
 def _check_paper_table(table: str, cells: list[Cell]) -> None:
-    needed = {"reference", "combined"} if table in ("neurons", "depth") else {"reference"}
+    """Raise ConfigError where the paper's table cannot be made from these cells."""
+    by_network = table in ("neurons", "depth")
+    needed = {"reference", "combined"} if by_network else {"reference"}
     missing = needed - {cell["strategy"]["name"] for cell in cells}
     if missing:
         raise ConfigError(f"strategy: {', '.join(sorted(missing))} is missing: {table}.csv divides by it")
     if table == "correctness" and not any(cell["dataset"]["name"] == "small" for cell in cells):
         raise ConfigError("dataset: small is missing: correctness.csv is about it")
+    rows = Counter(
+        (
+            cell["strategy"]["name"],
+            label(cell["network"]["hidden"]) if by_network else cell["dataset"]["name"],
+        )
+        for cell in cells
+    )
+    (strategy, point), count = rows.most_common(1)[0]
+    if count > 1:
+        raise ConfigError(
+            f"{count} cells are {strategy} with {point}, {table}.csv has room for one: "
+            "give the sweep with the further axis a name of its own"
+        )
 
 
 def _resolve(point: Mapping[str, Any], device: Device) -> Cell:

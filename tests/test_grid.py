@@ -142,9 +142,18 @@ def test_refuses_a_missing_csv(tmp_path):
         (lambda g: g.pop("sweeps"), "'sweeps' is a required property"),
         (lambda g: g.update(sweeps={}), "one or more sweeps"),
         (lambda g: g.update(device="gpu"), "device: 'gpu' is not a choice: one of auto, cpu, cuda"),
-        (lambda g: g["sweeps"].update(speedup={}), "taken by a table of the paper"),
+        (lambda g: g["sweeps"].update(speedup={}), "taken by a table or figure of the paper"),
         (lambda g: g["sweeps"]["neurons"].update(strategy="combined"), "reference is missing: neurons.csv"),
         (lambda g: g["sweeps"]["dataset_size"].update(dataset="large"), "small is missing: correctness.csv"),
+        (lambda g: g["sweeps"].update(time_by_depth={}), "taken by a table or figure"),
+        (
+            lambda g: g["sweeps"]["neurons"].update(dataset=["small", "large"]),
+            "2 cells are reference with 128, neurons.csv has room for one",
+        ),
+        (
+            lambda g: g["sweeps"]["dataset_size"].update({"training.epochs": [1, 2]}),
+            "2 cells are reference with small, correctness.csv has room for one",
+        ),
         (lambda g: g.update(on_gpu={}), "'on_gpu' is not a key here"),
     ],
 )

@@ -11,8 +11,7 @@ from snn.tables.ratio import joint, speedup
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str) -> pd.DataFrame:
     """One row a network, named in the column ``key``: both times with their spread, and their ratio."""
     reference, combined = (
-        frame[frame["strategy"] == name].drop_duplicates("network").set_index("network")
-        for name in ("reference", "combined")
+        frame[frame["strategy"] == name].set_index("network") for name in ("reference", "combined")
     )
     combined = combined.loc[reference.index]
     published = [paper.get(network, {}) for network in reference.index]
