@@ -85,6 +85,8 @@ def test_another_process_is_seen_and_our_own_work_is_not_taken_for_one():
     other.join()
     alone, beside = (reading["other_cores"] for reading in watch.readings)
     assert len(watch.finish()) >= 2
+    if alone > 0.5:
+        pytest.skip(f"others use {alone:.2f} processors of this machine already")
     assert beside > alone + 0.3
     assert beside > 0.4
 
