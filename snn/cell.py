@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from snn import backends, datasets, provenance, records, sources
+from snn.attribution import attribute
 from snn.choices import ROOT
 from snn.devices import Device, find
 from snn.errors import DeviceError
@@ -40,6 +41,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             progress(runs)
 
         measurement = measure(job, backend, after_run)
+        parts = attribute(job, backend) if measurement.status != "out_of_memory" else None
         machine = {
             "host": host,
             "probe": {"before": before, "after": probe(backend)},
@@ -52,7 +54,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         "elapsed_seconds": elapsed,
     }
     files = tuple(sources.of_cell(cell))
-    return records.build(cell, measurement, machine, described, sources.digest(files))
+    return records.build(cell, measurement, parts, machine, described, sources.digest(files))
 
 
 def _device(wanted: Mapping[str, Any]) -> Device:

@@ -20,11 +20,11 @@ from snn.network import label
 Cell = dict[str, Any]
 SECTIONS = ("dataset", "device", "kernel", "network", "protocol", "strategy", "training")
 TABLE_SWEEPS = {
-    "dataset_size": ("correctness", "training_time", "speedup"),
+    "dataset_size": ("correctness", "training_time", "speedup", "attribution"),
     "neurons": ("neurons",),
     "depth": ("depth",),
 }
-"""The paper's tables by the sweep that they are made from; every other sweep has one of its own name."""
+"""Tables with a form of their own, by the sweep that they are made from; any sweep has a tidy one as well."""
 
 LIST_VALUED = ("network.hidden", "kernel.block")
 """Keys whose one value is a list."""
@@ -43,6 +43,7 @@ RESERVED = {
     "correctness",
     "training_time",
     "speedup",
+    "attribution",
     "speedup_vs_neurons",
     "time_by_depth",
 }

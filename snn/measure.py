@@ -92,7 +92,7 @@ def count(job: Job, backend: Backend) -> dict[str, int]:
     on shapes alone: the second epoch's counts stand for the rest. Otherwise every epoch is run.
     """
     counting = CountingBackend(backend)
-    strategy = _start(job, counting)
+    strategy = start(job, counting)
     try:
         strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
         snapshots = []
@@ -116,7 +116,7 @@ def count(job: Job, backend: Backend) -> dict[str, int]:
 
 def _time_runs(job: Job, backend: Backend, measurement: Measurement, progress: Progress) -> None:
     started = time.perf_counter()
-    strategy = _start(job, backend)
+    strategy = start(job, backend)
     try:
         backend.synchronize()
         measurement.setup_seconds = time.perf_counter() - started
@@ -131,7 +131,8 @@ def _time_runs(job: Job, backend: Backend, measurement: Measurement, progress: P
         strategy.close()
 
 
-def _start(job: Job, backend: Backend) -> Strategy:
+def start(job: Job, backend: Backend) -> Strategy:
+    """The job's strategy on this backend, set up; closed again where its setup fails."""
     strategy = strategies.make(job.strategy, backend)
     try:
         strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from snn.errors import RecordError
 
 if TYPE_CHECKING:
+    from snn.attribution import Attribution
     from snn.measure import Measurement
 
 SCHEMA_VERSION = 1
@@ -20,6 +22,7 @@ SCHEMA_VERSION = 1
 def build(
     cell: Mapping[str, Any],
     measurement: "Measurement",
+    attribution: "Attribution | None",
     machine: Mapping[str, Any],
     provenance: Mapping[str, Any],
     source_hash: str,
@@ -35,6 +38,7 @@ def build(
         "ledger": measurement.ledger,
         "pageable_fallbacks": measurement.pageable_fallbacks,
         "stopped": measurement.stopped,
+        "attribution": asdict(attribution) if attribution else None,
         "machine": dict(machine),
         "provenance": {**provenance, "source_hash": source_hash},
     }

@@ -1,6 +1,7 @@
 """Records as the engine writes them, with times of our choosing, for the tests of tables."""
 
 from snn import grid, records, sources
+from snn.attribution import Attribution
 from snn.measure import Measurement, Run
 
 PROVENANCE = {"device": "NVIDIA H200", "backend": "cuda", "device_uuid": "GPU-1", "driver": "580.1"}
@@ -20,7 +21,15 @@ def record(cell, seconds, mse=41.0, machine=None, **provenance):
     measurement = Measurement(
         runs=[Run(s, mse) for s in seconds], ledger=LEDGER, stopped="runs", setup_seconds=0.1
     )
-    return records.build(cell, measurement, machine or QUIET, PROVENANCE | provenance, source_hash(cell))
+    return records.build(
+        cell, measurement, parts_of(seconds), machine or QUIET, PROVENANCE | provenance, source_hash(cell)
+    )
+
+
+def parts_of(seconds):
+    """A run of which half is allocation and half host arithmetic."""
+    half = seconds[0] / 2
+    return Attribution(1, {"allocation": half, "waiting": 0.0, "host_arithmetic": half})
 
 
 def source_hash(cell):

@@ -7,12 +7,25 @@ from conftest import ROOT
 from records_of import QUIET, write_all
 
 from snn import grid
+from snn.attribution import TimingBackend
 from snn.choices import read_yaml
 from snn.devices import Device
 from snn.errors import RecordError
+from snn.figures import attribution as attribution_figure
 from snn.figures import speedup_vs_neurons, style, time_by_depth
 from snn.figures import sweep as sweep_figure
-from snn.tables import correctness, datasets, frame, gpu, output, pairs, speedup, sweep, training_time
+from snn.tables import (
+    attribution,
+    correctness,
+    datasets,
+    frame,
+    gpu,
+    output,
+    pairs,
+    speedup,
+    sweep,
+    training_time,
+)
 
 SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
 PAPER = ROOT / "config/paper"
@@ -74,6 +87,20 @@ def test_a_speedup_carries_the_verdicts_on_both_of_its_machines(tmp_path):
     loaded["dataset"] = "small"
     table = speedup.build(loaded, read_yaml(PAPER / "speedup.yaml"))
     assert table["machine"].tolist() == ["shared", "shared, noisy"], other
+
+
+def test_attribution_sums_its_parts(dataset_size):
+    table = attribution.build(dataset_size)
+    assert table["attributed_s"].tolist() == pytest.approx([float(i) for i in range(1, 16)])
+    assert table["allocation_s"].tolist() == pytest.approx([i / 2 for i in range(1, 16)])
+    full = table.assign(**{f"{part}_s": 0.5 for part in attribution_figure.PARTS})
+    figure = attribution_figure.draw(full)
+    assert [axes.get_title() for axes in figure.axes] == ["small", "medium", "large"]
+    assert len(figure.axes[0].patches) == 5 * len(attribution_figure.PARTS)
+
+
+def test_the_figure_has_a_colour_for_every_part():
+    assert set(attribution_figure.PARTS) == {*TimingBackend.PARTS, "host_arithmetic"}
 
 
 def test_correctness(dataset_size):

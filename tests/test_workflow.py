@@ -25,6 +25,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "correctness",
         "training_time",
         "speedup",
+        "attribution",
         "dataset_size",
         "neurons",
         "depth",
@@ -37,7 +38,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
     figures = {path.name for path in made.folder.glob("results/figures/*")}
     assert figures == {
         f"{n}.{e}"
-        for n in ("speedup_vs_neurons", "time_by_depth", "dataset_size", "tiles")
+        for n in ("speedup_vs_neurons", "time_by_depth", "attribution", "dataset_size", "tiles")
         for e in ("svg", "png")
     }
     for name in ("correctness", "training_time", "speedup", "neurons", "depth", "tiles"):
@@ -89,8 +90,13 @@ def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
 def test_an_edited_strategy_re_runs_its_cells_only(project):
     with (project.folder / "snn/strategies/streams.py").open("a") as file:
         file.write("# edited\n")
-    tables = ("correctness", "training_time", "speedup", "sweep")
-    assert project.jobs() == {"train_cell": 1, "plot_sweep": 1, **{f"build_{name}": 1 for name in tables}}
+    tables = ("correctness", "training_time", "speedup", "attribution", "sweep")
+    assert project.jobs() == {
+        "train_cell": 1,
+        "plot_sweep": 1,
+        "plot_attribution": 1,
+        **{f"build_{name}": 1 for name in tables},
+    }
 
 
 def test_an_edited_kernel_concerns_no_cell_of_the_cpu(project):

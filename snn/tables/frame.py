@@ -72,8 +72,14 @@ def _row(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, Any]:
         "machine": verdict(record, thresholds)[0],
         "device": where["device"],
         "backend": where["backend"],
+        **{f"part.{key}": value for key, value in _parts(record).items()},
         **{f"ledger.{key}": value for key, value in record["ledger"].items()},
     }
+
+
+def _parts(record: Mapping[str, Any]) -> Mapping[str, float]:
+    """The parts of a run's time; a record of before there were any has none."""
+    return (record.get("attribution") or {"seconds": {}})["seconds"]
 
 
 def _plain(value: Any) -> Any:

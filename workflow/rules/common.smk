@@ -30,23 +30,24 @@ except SnnError as error:
 CELLS = {grid.record_path(cell): cell for cell in grid.all_cells(SWEEPS)}
 DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
 
-PAPER_TABLES = {
+OWN_TABLES = {
     table: sweep
     for sweep, tables in grid.TABLE_SWEEPS.items()
     for table in tables
     if sweep in SWEEPS
 }
-SWEEP_TABLES = [name for name in SWEEPS if name not in PAPER_TABLES]
-TABLES = ["gpu", "datasets", *PAPER_TABLES, *SWEEP_TABLES]
-PAPER_FIGURES = {
+SWEEP_TABLES = [name for name in SWEEPS if name not in OWN_TABLES]
+TABLES = ["gpu", "datasets", *OWN_TABLES, *SWEEP_TABLES]
+OWN_FIGURES = {
     figure: table
     for figure, table in {
         "speedup_vs_neurons": "neurons",
         "time_by_depth": "depth",
+        "attribution": "attribution",
     }.items()
-    if table in PAPER_TABLES
+    if table in OWN_TABLES
 }
-FIGURES = [*PAPER_FIGURES, *SWEEP_TABLES]
+FIGURES = [*OWN_FIGURES, *SWEEP_TABLES]
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 

@@ -43,6 +43,25 @@ rule plot_time_by_depth:
         "../scripts/plot_time_by_depth.py"
 
 
+rule plot_attribution:
+    input:
+        table="results/tables/attribution.csv",
+        code=code_of("snn.figures.attribution"),
+        script="workflow/scripts/plot_attribution.py",
+    output:
+        svg=report(
+            "results/figures/attribution.svg",
+            category="Why",
+            caption="../report/attribution.rst",
+            labels={"what": "where the time goes", "form": "figure"},
+        ),
+        png="results/figures/attribution.png",
+    message:
+        "plot figure attribution"
+    script:
+        "../scripts/plot_attribution.py"
+
+
 rule plot_sweep:
     input:
         table="results/tables/{sweep}.csv",

@@ -163,6 +163,28 @@ rule build_depth:
         "../scripts/build_depth.py"
 
 
+rule build_attribution:
+    input:
+        records=records_of("dataset_size"),
+        verdicts="config/verdicts.yaml",
+        code=code_of("snn.tables.attribution", *TABLE_CODE),
+        script="workflow/scripts/build_attribution.py",
+    output:
+        csv="results/tables/attribution.csv",
+        page=report(
+            "results/tables/attribution.html",
+            category="Why",
+            caption="../report/attribution.rst",
+            labels={"what": "where the time goes", "form": "table"},
+        ),
+    params:
+        records=lambda wildcards: expected(records_of("dataset_size")),
+    message:
+        "build table attribution"
+    script:
+        "../scripts/build_attribution.py"
+
+
 rule build_sweep:
     input:
         records=lambda wildcards: records_of(wildcards.sweep),

@@ -1,0 +1,89 @@
+"""Where a run's time goes: each call that a strategy makes of its backend, timed in a pass of its own.
+
+A host-driven strategy is one thread, so its calls and the host arithmetic between them add up to the whole.
+What the device does meanwhile appears where the host waits: in synchronisations and synchronous copies.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.glibc_random import GlibcRandom
+from snn.measure import Job, start
+from snn.network import draw_weights
+
+_LEAST_SECONDS = 0.3
+
+
+def _timed(part: str, name: str) -> Callable[..., Any]:
+    """A method that passes a call on to the inner backend and adds its seconds to a part."""
+
+    def call(self: "TimingBackend", *arguments: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return getattr(self.inner, name)(*arguments)
+        finally:
+            self.seconds[part] += time.perf_counter() - started
+
+    return call
+
+
+class TimingBackend(Backend):
+    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part."""
+
+    PARTS = ("allocation", "host_allocation", "copy_in", "copy_out", "launch", "waiting", "streams")
+
+    malloc = _timed("allocation", "malloc")
+    free = _timed("allocation", "free")
+    host_alloc = _timed("host_allocation", "host_alloc")
+    host_free = _timed("host_allocation", "host_free")
+    copy_in = _timed("copy_in", "copy_in")
+    copy_out = _timed("copy_out", "copy_out")
+    matmul = _timed("launch", "matmul")
+    synchronize = _timed("waiting", "synchronize")
+    stream_synchronize = _timed("waiting", "stream_synchronize")
+    stream_create = _timed("streams", "stream_create")
+    stream_destroy = _timed("streams", "stream_destroy")
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was timed so far."""
+        self.seconds = dict.fromkeys(self.PARTS, 0.0)
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """``seconds`` of one run by part, ``host_arithmetic`` the rest; scaled from the ``epochs`` timed."""
+
+    epochs: int
+    seconds: dict[str, float]
+
+
+def attribute(job: Job, backend: Backend) -> Attribution:
+    """Time the parts of a few epochs, after one that is not counted, and scale them to the job's epochs."""
+    timing = TimingBackend(backend)
+    strategy = start(job, timing)
+    try:
+        with np.errstate(all="ignore"):
+            strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+            strategy.epoch()
+            backend.synchronize()
+            timing.reset()
+            epochs, started = 0, time.perf_counter()
+            while time.perf_counter() - started < _LEAST_SECONDS or epochs == 0:
+                strategy.epoch()
+                epochs += 1
+            timing.synchronize()
+            total = time.perf_counter() - started
+            parts = dict(timing.seconds)
+    finally:
+        strategy.close()
+    parts["host_arithmetic"] = total - sum(parts.values())
+    return Attribution(epochs, {part: value * job.epochs / epochs for part, value in parts.items()})

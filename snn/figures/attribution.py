@@ -1,0 +1,45 @@
+"""Where the time of a run goes: a stacked bar a strategy, a panel a data set."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from snn.figures.style import device_text
+
+# From what the paper's strategies remove to what they cannot.
+PARTS = {
+    "allocation": ("#b91c1c", "device allocation and free"),
+    "host_allocation": ("#f97316", "host allocation and free"),
+    "streams": ("#facc15", "streams made and destroyed"),
+    "copy_in": ("#1d4ed8", "copies in"),
+    "copy_out": ("#60a5fa", "copies out"),
+    "launch": ("#7c3aed", "launches"),
+    "waiting": ("#c4b5fd", "waiting for the device"),
+    "host_arithmetic": ("#9ca3af", "host arithmetic"),
+}
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """From ``attribution.csv``: the parts of one run, and the measured mean with its standard deviation."""
+    table = table[table["attributed_s"].notna()]
+    datasets = list(dict.fromkeys(table["dataset"]))
+    figure, panels = plt.subplots(1, len(datasets), figsize=(1.5 + 3.4 * len(datasets), 4.4), squeeze=False)
+    for axes, dataset in zip(panels[0], datasets, strict=True):
+        rows = table[table["dataset"] == dataset]
+        positions, bottom = np.arange(len(rows)), np.zeros(len(rows))
+        for part, (colour, label) in PARTS.items():
+            heights = rows[f"{part}_s"].to_numpy(float)
+            axes.bar(positions, heights, 0.7, bottom=bottom, color=colour, label=label)
+            bottom += heights
+        axes.errorbar(
+            positions, rows["mean_s"], yerr=rows["std_s"], fmt="_", color="black", capsize=4, label="measured"
+        )
+        axes.set_xticks(positions, rows["strategy"], rotation=30, ha="right")
+        axes.set_title(dataset, fontsize=10)
+    panels[0][0].set_ylabel("seconds of one training")
+    where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
+    figure.suptitle(f"Where the time goes: {where}", fontsize=10)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    return figure

@@ -1,0 +1,82 @@
+"""The parts of a run's time: every call in one of them, and all of them together the whole."""
+
+import inspect
+import time
+from dataclasses import replace
+
+import pytest
+from conftest import STRATEGIES
+from test_measure import JOB
+
+from snn import attribution, choices
+from snn.attribution import TimingBackend, attribute
+from snn.backends.base import Backend
+from snn.backends.cpu import CpuBackend
+from snn.errors import OutOfMemory
+from snn.ledger import CountingBackend
+from snn.measure import count
+from snn.network import Network
+
+
+def test_every_call_of_a_backend_is_in_a_part():
+    calls = {name for name, value in inspect.getmembers(Backend) if getattr(value, "__isabstractmethod__", 0)}
+    assert all(name in vars(TimingBackend) for name in calls)
+
+
+NETWORK = Network((4, 300, 1), init="he_uniform")
+
+
+class SlowBackend(CpuBackend):
+    """Every call takes a millisecond longer, those of one name five."""
+
+    def __init__(self, slowest):
+        super().__init__()
+        for name in ("malloc", "copy_in", "copy_out", "matmul", "synchronize"):
+            setattr(self, name, self._slow(getattr(self, name), 0.005 if name == slowest else 0.001))
+
+    @staticmethod
+    def _slow(call, seconds):
+        def slowed(*arguments):
+            time.sleep(seconds)
+            return call(*arguments)
+
+        return slowed
+
+
+@pytest.mark.parametrize(
+    ("slowest", "part"),
+    [("malloc", "allocation"), ("matmul", "launch"), ("synchronize", "waiting"), ("copy_out", "copy_out")],
+)
+def test_the_time_is_where_it_was_spent(slowest, part, monkeypatch):
+    monkeypatch.setattr(attribution, "_LEAST_SECONDS", 0.0)
+    found = attribute(replace(JOB, batch_size=10, epochs=4), SlowBackend(slowest))
+    assert found.epochs == 1
+    assert max(found.seconds, key=found.seconds.get) == part
+    # Four epochs of five products: one such call in each, three where they are allocations.
+    calls = 4 * 5 * (3 if slowest == "malloc" else 1)
+    assert found.seconds[part] >= calls * 0.005
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_parts_add_up_and_everything_is_freed(name, backend):
+    job = replace(JOB, strategy=choices.load("strategy", name), network=NETWORK, epochs=3)
+    counting = CountingBackend(backend)
+    started = time.perf_counter()
+    found = attribute(job, counting)
+    elapsed = time.perf_counter() - started
+    counting.check_nothing_held()
+    assert all(seconds >= 0 for seconds in found.seconds.values())
+    assert 0 < sum(found.seconds.values()) / job.epochs * found.epochs < elapsed
+    ledger = count(job, backend)
+    assert (found.seconds["streams"] > 0) == (ledger["streams_created"] > 5)
+    assert found.seconds["launch"] > 0
+
+
+def test_everything_is_freed_when_it_fails():
+    from test_strategies import FailingBackend
+
+    for fail_at in (1, 3, 40):
+        counting = CountingBackend(FailingBackend(fail_at))
+        with pytest.raises(OutOfMemory):
+            attribute(JOB, counting)
+        counting.check_nothing_held()
