@@ -58,7 +58,9 @@ def test_training_time(dataset_size):
 
 
 def test_speedup_divides_within_a_data_set(dataset_size):
-    table = speedup.build(dataset_size, read_yaml(PAPER / "speedup.yaml")).set_index(["strategy", "dataset"])
+    table = speedup.build(dataset_size, read_yaml(PAPER / "speedup.yaml"), 0.02).set_index(
+        ["strategy", "dataset"]
+    )
     times = dataset_size.set_index(["strategy", "dataset"])["mean_s"]
     for strategy, dataset in table.index:
         expected = times["reference", dataset] / times[strategy, dataset]
@@ -85,7 +87,7 @@ def test_a_speedup_carries_the_verdicts_on_both_of_its_machines(tmp_path):
     reference, other = loaded["strategy"]
     assert reference == "reference"
     loaded["dataset"] = "small"
-    table = speedup.build(loaded, read_yaml(PAPER / "speedup.yaml"))
+    table = speedup.build(loaded, read_yaml(PAPER / "speedup.yaml"), 0.02)
     assert table["machine"].tolist() == ["shared", "shared, noisy"], other
 
 
@@ -114,10 +116,11 @@ def test_correctness(dataset_size):
 def test_pairs(load, name, key):
     cells = SWEEPS[name].cells
     seconds = [[4.0, 4.0] if cell["strategy"]["name"] == "reference" else [2.0, 2.0] for cell in cells]
-    table = pairs.build(load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), key)
+    table = pairs.build(load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), key, 0.02)
     assert list(table.columns[:2]) == [key, "reference_s"]
     assert set(table["speedup"]) == {2.0}
-    assert set(table["speedup_std"]) == {0.0}
+    assert set(table["speedup_low"]) == set(table["speedup_high"]) == {2.0}
+    assert set(table["comparison"]) == {"faster"}
     assert table["paper_speedup"].notna().all()
     assert len(table) == 3
 
@@ -128,9 +131,10 @@ def test_any_sweep(tmp_path):
     path.write_text(yaml.safe_dump({"sweeps": {"batches": settings}}))
     found = grid.read(path, Device("cuda", "NVIDIA H200"))["batches"]
     expected = write_all(tmp_path, found.cells, [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [2.0, 2.0]])
-    table = sweep.build(frame.load(expected, THRESHOLDS), found.axes)
+    table = sweep.build(frame.load(expected, THRESHOLDS), found.axes, 0.02)
     assert table["training.batch_size"].tolist() == [64, 128, 64, 128]
     assert table["speedup"].tolist() == [1.0, 1.0, 4.0, 2.0]
+    assert table["comparison"].tolist() == ["reference", "reference", "faster", "faster"]
     figure = sweep_figure.draw(table, found.axes, "batches")
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["64", "128"]
     assert len(figure.axes[0].containers) >= 2
@@ -142,7 +146,9 @@ def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
         yaml.safe_dump({"sweeps": {"tiles": {"strategy": "combined", "strategy.tile_rows": [32, 64]}}})
     )
     found = grid.read(path, Device("cuda", "NVIDIA H200"))["tiles"]
-    table = sweep.build(frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]]), THRESHOLDS), found.axes)
+    table = sweep.build(
+        frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]]), THRESHOLDS), found.axes, 0.02
+    )
     assert "speedup" not in table
     assert table["strategy.tile_rows"].tolist() == [32, 64]
 
@@ -229,7 +235,7 @@ def test_figures_are_the_same_bytes_twice(load, tmp_path):
         ("neurons", "neurons", speedup_vs_neurons),
         ("depth", "network", time_by_depth),
     ):
-        table = pairs.build(load(name, [[1.0, 1.5]] * 6), read_yaml(PAPER / f"{name}.yaml"), key)
+        table = pairs.build(load(name, [[1.0, 1.5]] * 6), read_yaml(PAPER / f"{name}.yaml"), key, 0.02)
         found = []
         for i in range(2):
             path = tmp_path / f"{name}{i}.svg"

@@ -44,6 +44,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
     for name in ("correctness", "training_time", "speedup", "neurons", "depth", "tiles"):
         words = {word for cell in made.table(name)["machine"] for word in cell.split(", ")}
         assert words <= {"quiet", "noisy", "shared", "drifted"}
+    assert set(made.table("speedup")["comparison"]) <= {"reference", "faster", "slower", "same", "unclear"}
     assert list(made.table("speedup").columns[:4]) == ["strategy", "dataset", "speedup", "paper_speedup"]
     assert {"neurons", "reference_s", "combined_s", "speedup"} <= set(made.table("neurons"))
     assert {"network", "reference_s", "combined_s", "speedup"} <= set(made.table("depth"))

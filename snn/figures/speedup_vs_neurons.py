@@ -8,7 +8,7 @@ from snn.figures.style import PAPER_COLOUR, colour, device_text
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
-    """From ``neurons.csv``: the measured ratio with its standard deviation, and the paper's."""
+    """From ``neurons.csv``: the measured ratio with its 95% interval, and the paper's."""
     table = table[table["speedup"].notna()].reset_index(drop=True)
     figure, axes = plt.subplots(figsize=(6, 3.8))
     where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
@@ -16,7 +16,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     axes.errorbar(
         positions,
         table["speedup"],
-        yerr=table["speedup_std"],
+        yerr=[table["speedup"] - table["speedup_low"], table["speedup_high"] - table["speedup"]],
         marker="o",
         capsize=4,
         color=colour("combined"),

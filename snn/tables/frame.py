@@ -66,6 +66,7 @@ def _row(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, Any]:
         "mean_s": summary["mean_seconds"],
         "std_s": summary["std_seconds"],
         "runs": summary["runs"],
+        "rounds": [[run["seconds"] for run in record["runs"]]],
         "stopped": record["stopped"],
         "final_mse": summary["mean_final_mse"],
         "status": record["status"],

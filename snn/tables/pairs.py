@@ -8,20 +8,24 @@ import pandas as pd
 from snn.tables.ratio import joint, speedup
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str) -> pd.DataFrame:
-    """One row a network, named in the column ``key``: both times with their spread, and their ratio."""
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str, margin: float) -> pd.DataFrame:
+    """One row a network, named in the column ``key``: both times with their spread, and their ratio.
+
+    ``margin`` is how far from 1 a speedup may lie and still be called the same.
+    """
     reference, combined = (
         frame[frame["strategy"] == name].set_index("network") for name in ("reference", "combined")
     )
     combined = combined.loc[reference.index]
     published = [paper.get(network, {}) for network in reference.index]
+    ratios = speedup(reference, combined, margin)
     table = pd.DataFrame(
         {
             "reference_s": reference["mean_s"],
             "reference_std_s": reference["std_s"],
             "combined_s": combined["mean_s"],
             "combined_std_s": combined["std_s"],
-            **speedup(reference, combined),
+            **ratios.drop(columns="machine"),
             **{
                 f"paper_{name}": [row.get(field) for row in published]
                 for name, field in (
@@ -33,7 +37,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str) -> pd.DataFra
             "reference_runs": reference["runs"],
             "combined_runs": combined["runs"],
             "status": joint("ok", reference["status"], combined["status"]),
-            "machine": joint("quiet", reference["machine"], combined["machine"]),
+            "machine": ratios["machine"],
             "device": reference["device"],
             "backend": reference["backend"],
         }

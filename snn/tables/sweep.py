@@ -19,10 +19,11 @@ LEDGER = [
 ]
 
 
-def build(frame: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
+def build(frame: pd.DataFrame, axes: Sequence[str], margin: float) -> pd.DataFrame:
     """One row a cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
-    Where the sweep has the reference at every point, ``speedup`` says how many times faster than it.
+    Where the sweep has the reference at every point, ``speedup`` says how many times faster than it, with
+    its interval; ``margin`` is how far from 1 it may lie and still be called the same.
     """
     names = ["strategy", "dataset", "network", "kernel"]
     varied = [axis for axis in axes if axis in frame and axis not in (*names, "network.hidden")]
@@ -32,10 +33,11 @@ def build(frame: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
     if len(reference) and not reference.duplicated(points).any():
         known = pd.MultiIndex.from_frame(reference[points])
         if pd.MultiIndex.from_frame(frame[points]).isin(known).all():
-            ratios = against_reference(frame, points)
+            ratios = against_reference(frame, points, margin)
             at = table.columns.get_loc("runs")
-            table.insert(at, "speedup", ratios["speedup"])
-            table.insert(at + 1, "speedup_std", ratios["speedup_std"])
+            for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison")):
+                table.insert(at + i, name, ratios[name])
+            table["machine"] = ratios["machine"]
     for name in LEDGER:
         table[name] = frame.get(f"ledger.{name}")
     return table.assign(device=frame["device"], backend=frame["backend"])

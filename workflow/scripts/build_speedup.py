@@ -6,6 +6,7 @@ from snn.choices import read_yaml
 from snn.tables import frame, speedup
 from snn.tables.output import write
 
-cells = frame.load(snakemake.params.records, read_yaml(Path(snakemake.input.verdicts)))
-table = speedup.build(cells, read_yaml(Path(snakemake.input.paper)))
+verdicts = read_yaml(Path(snakemake.input.verdicts))
+cells = frame.load(snakemake.params.records, verdicts)
+table = speedup.build(cells, read_yaml(Path(snakemake.input.paper)), verdicts["same"])
 write(table, snakemake.output.csv, snakemake.output.page, "Speedup over the reference (Table V)")

@@ -6,6 +6,7 @@ from snn.choices import read_yaml
 from snn.tables import frame, sweep
 from snn.tables.output import write
 
-cells = frame.load(snakemake.params.records, read_yaml(Path(snakemake.input.verdicts)))
-table = sweep.build(cells, snakemake.params.axes)
+verdicts = read_yaml(Path(snakemake.input.verdicts))
+cells = frame.load(snakemake.params.records, verdicts)
+table = sweep.build(cells, snakemake.params.axes, verdicts["same"])
 write(table, snakemake.output.csv, snakemake.output.page, f"Sweep {snakemake.wildcards.sweep}")

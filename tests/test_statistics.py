@@ -1,0 +1,91 @@
+"""Intervals that hold what they promise, and words that follow from them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snn.statistics import compare, ratio_interval, student_quantile
+
+REPETITIONS = 400
+
+
+def simulated(random, mean, spread, runs, rounds=1, between=0.0):
+    """Rounds of runs around a mean, with a relative spread of runs and another of rounds."""
+    shift = 1 + between * random.standard_normal((rounds, 1))
+    return list(mean * shift * (1 + spread * random.standard_normal((rounds, runs))))
+
+
+@pytest.mark.parametrize(
+    ("runs_a", "runs_b", "rounds", "between"), [(3, 3, 1, 0), (3, 10, 1, 0), (10, 10, 1, 0), (5, 5, 3, 0.01)]
+)
+def test_the_interval_covers_the_true_ratio_as_often_as_it_says(runs_a, runs_b, rounds, between):
+    random = np.random.default_rng(20)
+    hits = 0
+    for i in range(REPETITIONS):
+        base = simulated(random, 1.5, 0.05, runs_a, rounds, between)
+        other = simulated(random, 1.0, 0.05, runs_b, rounds, between)
+        low, high = ratio_interval(base, other, seed=i)
+        hits += low <= 1.5 <= high
+    # 95% of 400, four standard deviations of that count below; and no interval that covers everything.
+    assert 0.95 - 4 * (0.95 * 0.05 / REPETITIONS) ** 0.5 <= hits / REPETITIONS < 1
+
+
+def test_five_percent_slower_is_seen_and_no_change_is_not_taken_for_one():
+    """Twenty repetitions of ten runs with a spread of 1%, as quiet machines have it."""
+    random = np.random.default_rng(5)
+    words = {1.0: [], 1.05: []}
+    for i in range(20):
+        for slowed, found in words.items():
+            base, other = simulated(random, 1.0, 0.01, 10), simulated(random, slowed, 0.01, 10)
+            found.append(compare(*ratio_interval(base, other, seed=i), 0.02))
+    assert words[1.05] == ["slower"] * 20
+    assert words[1.0].count("same") >= 19
+
+
+def test_more_noise_is_a_wider_interval():
+    random = np.random.default_rng(1)
+    quiet, loud = (
+        ratio_interval(simulated(random, 1, spread, 8), simulated(random, 1, spread, 8))
+        for spread in (0.01, 0.1)
+    )
+    assert loud[1] - loud[0] > 3 * (quiet[1] - quiet[0])
+
+
+times = st.lists(st.floats(0.5, 2), min_size=2, max_size=8)
+
+
+@given(times, times, st.floats(0.1, 10))
+def test_units_do_not_matter_and_the_inverse_is_the_inverse(a, b, unit):
+    low, high = ratio_interval([a], [b])
+    assert low <= np.mean(a) / np.mean(b) * (1 + 1e-9)
+    assert high >= np.mean(a) / np.mean(b) * (1 - 1e-9)
+    scaled = ratio_interval([[x * unit for x in a]], [[x * unit for x in b]])
+    assert scaled == pytest.approx((low, high), rel=1e-9)
+    assert ratio_interval([a], [b]) == (low, high)
+
+
+@pytest.mark.parametrize("side", [[[1.0]], [[]], [[1.0], []]])
+def test_one_run_gives_no_interval(side):
+    assert np.isnan(ratio_interval(side, [[1.0, 2.0]])).all()
+    assert compare(*ratio_interval(side, [[1.0, 2.0]]), 0.02) == "unclear"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.001, 1.5, "faster"),
+        (0.5, 0.999, "slower"),
+        (0.99, 1.01, "same"),
+        (1.005, 1.015, "same"),
+        (0.97, 1.01, "unclear"),
+        (1.0, 1.0, "same"),
+    ],
+)
+def test_words(low, high, word):
+    assert compare(low, high, 0.02) == word
+
+
+@pytest.mark.parametrize(("freedom", "exact"), [(3, 3.1824), (4, 2.7764), (10, 2.2281), (30, 2.0423)])
+def test_student_quantiles(freedom, exact):
+    assert student_quantile(freedom) == pytest.approx(exact, rel=0.01)
