@@ -29,11 +29,6 @@ rule all:
         expand("results/figures/{figure}.svg", figure=FIGURES),
 
 
-rule prepare_all:
-    input:
-        DATASETS,
-
-
 onstart:
     hold_workflow_lock()
     write_progress_plan()

@@ -48,11 +48,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             "readings": watch.finish(),
         }
         elapsed = time.perf_counter() - clock
-    described = provenance.describe(device)
-    described |= {
-        "started": started,
-        "elapsed_seconds": elapsed,
-    }
+    described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     files = tuple(sources.of_cell(cell))
     return records.build(cell, measurement, parts, machine, described, sources.digest(files))
 

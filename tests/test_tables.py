@@ -84,6 +84,7 @@ def test_a_speedup_carries_the_verdicts_on_both_of_its_machines(tmp_path):
     expected |= write_all(tmp_path, cells[1:], [[1.0, 2.0]])
     loaded = frame.load(expected, THRESHOLDS)
     assert loaded["machine"].tolist() == ["shared", "noisy"]
+    assert loaded["machine_why"][0] == "other processes used 4.00 of 16 processors"
     reference, other = loaded["strategy"]
     assert reference == "reference"
     loaded["dataset"] = "small"

@@ -57,6 +57,7 @@ def _check_one_device(records: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _row(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, Any]:
     cell, summary, where = record["cell"], record["summary"], record["provenance"]
+    word, why = verdict(record, thresholds)
     row = {f"{section}.{key}": _plain(value) for section in cell for key, value in cell[section].items()}
     return row | {
         "strategy": cell["strategy"]["name"],
@@ -70,7 +71,8 @@ def _row(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, Any]:
         "stopped": record["stopped"],
         "final_mse": summary["mean_final_mse"],
         "status": record["status"],
-        "machine": verdict(record, thresholds)[0],
+        "machine": word,
+        "machine_why": why,
         "device": where["device"],
         "backend": where["backend"],
         **{f"part.{key}": value for key, value in _parts(record).items()},

@@ -6,7 +6,7 @@ import pandas as pd
 
 from snn.tables.ratio import against_reference
 
-MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse", "status", "machine"]
+MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse", "status", "machine", "machine_why"]
 LEDGER = [
     "mallocs",
     "host_allocs",

@@ -17,6 +17,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any]) -> pd.DataFrame:
         "stopped",
         "status",
         "machine",
+        "machine_why",
         "device",
         "backend",
     ]

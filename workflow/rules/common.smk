@@ -13,7 +13,7 @@ from snn.choices import read_yaml
 from snn.errors import SnnError
 from snn.lock import END_WITH_PARENT, LockedError, folder_lock
 
-if Path.cwd() != Path(workflow.basedir):
+if Path.cwd().resolve() != Path(workflow.basedir).resolve():
     raise WorkflowError(
         f"start snakemake in {workflow.basedir}: results are written where it starts, "
         "and a cell's code is found there"
