@@ -19,12 +19,20 @@ from snn.network import label
 
 Cell = dict[str, Any]
 SECTIONS = ("dataset", "device", "kernel", "network", "protocol", "strategy", "training")
-TABLE_SWEEPS = {
-    "dataset_size": ("correctness", "training_time", "speedup", "attribution"),
-    "neurons": ("neurons",),
-    "depth": ("depth",),
+TABLES: dict[str, tuple[str, str | None]] = {
+    "correctness": ("dataset_size", "small"),
+    "training_time": ("dataset_size", None),
+    "speedup": ("dataset_size", None),
+    "attribution": ("dataset_size", None),
+    "neurons": ("neurons", None),
+    "depth": ("depth", None),
 }
-"""Tables with a form of their own, by the sweep that they are made from; any sweep has a tidy one as well."""
+"""Tables with a form of their own (``snn.tables.NAME``): the sweep that each is of, and the data set if one.
+
+Any sweep that is not called as one of them has a tidy table of its own name as well."""
+
+FIGURES = {"speedup_vs_neurons": "neurons", "time_by_depth": "depth", "attribution": "attribution"}
+"""Figures with a form of their own (``snn.figures.NAME``), and the table that each is drawn from."""
 
 LIST_VALUED = ("network.hidden", "kernel.block")
 """Keys whose one value is a list."""
@@ -37,16 +45,7 @@ REAL_VALUED = (
 )
 """Keys that may be written 5 or 5.0: one value, so one cell."""
 
-RESERVED = {
-    "gpu",
-    "datasets",
-    "correctness",
-    "training_time",
-    "speedup",
-    "attribution",
-    "speedup_vs_neurons",
-    "time_by_depth",
-}
+RESERVED = {"gpu", "datasets", *TABLES, *FIGURES} - {sweep for sweep, _ in TABLES.values()}
 """Names of tables and figures that no sweep may take."""
 
 
@@ -176,8 +175,9 @@ def _expand(name: str, settings: Mapping[str, Any], device: Device) -> Sweep:
     points = itertools.product(*values.values())
     cells = [_resolve(dict(zip(values, point, strict=True)), device) for point in points]
     unique = {record_path(cell): cell for cell in cells}
-    for table in TABLE_SWEEPS.get(name, ()):
-        _check_paper_table(table, list(unique.values()))
+    for table, (sweep, _) in TABLES.items():
+        if sweep == name:
+            _check_paper_table(table, list(unique.values()))
     return Sweep(name, axes, tuple(unique.values()))
 
 
@@ -249,6 +249,23 @@ def _hydra_value(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(_hydra_value(one) for one in value) + "]"
     return repr(value)
+
+
+def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> list[Cell]:
+    """The cells that a table is made from; none where the grid has no such sweep."""
+    sweep, dataset = TABLES.get(table, (table, None))
+    cells = sweeps[sweep].cells if sweep in sweeps else ()
+    return [cell for cell in cells if dataset in (None, cell["dataset"]["name"])]
+
+
+def own_tables(sweeps: Mapping[str, Sweep]) -> list[str]:
+    """The tables with a form of their own that these sweeps give."""
+    return [table for table, (sweep, _) in TABLES.items() if sweep in sweeps]
+
+
+def sweep_tables(sweeps: Mapping[str, Sweep]) -> list[str]:
+    """The tidy tables that these sweeps give: those whose name no other table has."""
+    return [name for name in sweeps if name not in TABLES]
 
 
 def all_cells(sweeps: Mapping[str, Sweep]) -> Iterator[Cell]:

@@ -65,9 +65,14 @@ def read(path: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RecordError(f"{path}: not a record: {error}") from error
+    return check_version(record, str(path))
+
+
+def check_version(record: Any, place: str) -> dict[str, Any]:
+    """The record itself. Raises RecordError, naming the place, where it is not one of this schema version."""
     version = record.get("schema_version") if isinstance(record, dict) else None
     if version != SCHEMA_VERSION:
-        raise RecordError(f"{path}: schema version {version!r}, this program reads {SCHEMA_VERSION}")
+        raise RecordError(f"{place}: schema version {version!r}, this program reads {SCHEMA_VERSION}")
     return record
 
 

@@ -1,7 +1,7 @@
 """Records as the engine writes them, with times of our choosing, for the tests of tables."""
 
 from snn import grid, records, sources
-from snn.attribution import Attribution
+from snn.attribution import Attribution, TimingBackend
 from snn.measure import Measurement, Run
 
 PROVENANCE = {"device": "NVIDIA H200", "backend": "cuda", "device_uuid": "GPU-1", "driver": "580.1"}
@@ -29,7 +29,8 @@ def record(cell, seconds, mse=41.0, machine=None, **provenance):
 def parts_of(seconds):
     """A run of which half is allocation and half host arithmetic."""
     half = seconds[0] / 2
-    return Attribution(1, {"allocation": half, "waiting": 0.0, "host_arithmetic": half})
+    nothing = dict.fromkeys(TimingBackend.PARTS, 0.0)
+    return Attribution(1, nothing | {"allocation": half, "host_arithmetic": half})
 
 
 def source_hash(cell):

@@ -47,7 +47,7 @@ def dataset_size(load):
 
 
 def test_training_time(dataset_size):
-    table = training_time.build(dataset_size, read_yaml(PAPER / "training_time.yaml"))
+    table = training_time.build(dataset_size, read_yaml(PAPER / "training_time.yaml"), THRESHOLDS)
     assert list(table.columns[:5]) == ["strategy", "dataset", "mean_s", "std_s", "runs"]
     row = table.set_index(["strategy", "dataset"]).loc[("combined", "large")]
     assert row["paper_s"] == 18.4545
@@ -58,7 +58,7 @@ def test_training_time(dataset_size):
 
 
 def test_speedup_divides_within_a_data_set(dataset_size):
-    table = speedup.build(dataset_size, read_yaml(PAPER / "speedup.yaml"), 0.02).set_index(
+    table = speedup.build(dataset_size, read_yaml(PAPER / "speedup.yaml"), THRESHOLDS).set_index(
         ["strategy", "dataset"]
     )
     times = dataset_size.set_index(["strategy", "dataset"])["mean_s"]
@@ -88,16 +88,15 @@ def test_a_speedup_carries_the_verdicts_on_both_of_its_machines(tmp_path):
     reference, other = loaded["strategy"]
     assert reference == "reference"
     loaded["dataset"] = "small"
-    table = speedup.build(loaded, read_yaml(PAPER / "speedup.yaml"), 0.02)
+    table = speedup.build(loaded, read_yaml(PAPER / "speedup.yaml"), THRESHOLDS)
     assert table["machine"].tolist() == ["shared", "shared, noisy"], other
 
 
 def test_attribution_sums_its_parts(dataset_size):
-    table = attribution.build(dataset_size)
+    table = attribution.build(dataset_size, {}, THRESHOLDS)
     assert table["attributed_s"].tolist() == pytest.approx([float(i) for i in range(1, 16)])
     assert table["allocation_s"].tolist() == pytest.approx([i / 2 for i in range(1, 16)])
-    full = table.assign(**{f"{part}_s": 0.5 for part in attribution_figure.PARTS})
-    figure = attribution_figure.draw(full)
+    figure = attribution_figure.draw(table, "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["small", "medium", "large"]
     assert len(figure.axes[0].patches) == 5 * len(attribution_figure.PARTS)
 
@@ -108,7 +107,7 @@ def test_the_figure_has_a_colour_for_every_part():
 
 def test_correctness(dataset_size):
     small = dataset_size[dataset_size["dataset"] == "small"].reset_index(drop=True)
-    table = correctness.build(small, read_yaml(PAPER / "correctness.yaml"))
+    table = correctness.build(small, read_yaml(PAPER / "correctness.yaml"), THRESHOLDS)
     assert set(table["paper_mse"]) == {41.192574}
     assert table["relative_difference"].to_numpy() == pytest.approx(0.192574 / 41.192574)
 
@@ -117,7 +116,7 @@ def test_correctness(dataset_size):
 def test_pairs(load, name, key):
     cells = SWEEPS[name].cells
     seconds = [[4.0, 4.0] if cell["strategy"]["name"] == "reference" else [2.0, 2.0] for cell in cells]
-    table = pairs.build(load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), key, 0.02)
+    table = pairs.build(load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key)
     assert list(table.columns[:2]) == [key, "reference_s"]
     assert set(table["speedup"]) == {2.0}
     assert set(table["speedup_low"]) == set(table["speedup_high"]) == {2.0}
@@ -132,7 +131,7 @@ def test_any_sweep(tmp_path):
     path.write_text(yaml.safe_dump({"sweeps": {"batches": settings}}))
     found = grid.read(path, Device("cuda", "NVIDIA H200"))["batches"]
     expected = write_all(tmp_path, found.cells, [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [2.0, 2.0]])
-    table = sweep.build(frame.load(expected, THRESHOLDS), found.axes, 0.02)
+    table = sweep.build(frame.load(expected, THRESHOLDS), found.axes, THRESHOLDS)
     assert table["training.batch_size"].tolist() == [64, 128, 64, 128]
     assert table["speedup"].tolist() == [1.0, 1.0, 4.0, 2.0]
     assert table["comparison"].tolist() == ["reference", "reference", "faster", "faster"]
@@ -236,7 +235,7 @@ def test_figures_are_the_same_bytes_twice(load, tmp_path):
         ("neurons", "neurons", speedup_vs_neurons),
         ("depth", "network", time_by_depth),
     ):
-        table = pairs.build(load(name, [[1.0, 1.5]] * 6), read_yaml(PAPER / f"{name}.yaml"), key, 0.02)
+        table = pairs.build(load(name, [[1.0, 1.5]] * 6), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key)
         found = []
         for i in range(2):
             path = tmp_path / f"{name}{i}.svg"

@@ -20,8 +20,11 @@ PARTS = {
 }
 
 
-def draw(table: pd.DataFrame) -> Figure:
-    """From ``attribution.csv``: the parts of one run, and the measured mean with its standard deviation."""
+def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+    """From ``attribution.csv``: the parts of one run, and the measured mean with its standard deviation.
+
+    The paper has no such figure, so its device is not named.
+    """
     table = table[table["attributed_s"].notna()]
     datasets = list(dict.fromkeys(table["dataset"]))
     figure, panels = plt.subplots(1, len(datasets), figsize=(1.5 + 3.4 * len(datasets), 4.4), squeeze=False)

@@ -1,11 +1,19 @@
 """Where the time of a run goes, by strategy and data set."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
+
+from snn.verdict import Thresholds
 
 PART = "part."
 
 
-def build(frame: pd.DataFrame) -> pd.DataFrame:
+TITLE = "Where the time of one training goes"
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
     """One row a strategy and data set: seconds of one run by part, their sum, and the measured mean.
 
     The parts come from an untimed pass with a timer around every call, so their sum is a little more than the

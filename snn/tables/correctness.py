@@ -5,8 +5,12 @@ from typing import Any
 
 import pandas as pd
 
+from snn.verdict import Thresholds
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any]) -> pd.DataFrame:
+TITLE = "All strategies reach the same error (Table III)"
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
     """One row a strategy on the small data set: mean final MSE, and its distance from the paper's.
 
     Strategies that the paper does not have are held against its reference: the error must be the same.

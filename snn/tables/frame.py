@@ -25,8 +25,13 @@ def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
         record = read(Path(path))
         _check(path, record, wanted)
         records.append(record)
-    _check_one_device(dict(zip(expected, records, strict=True)))
-    return pd.DataFrame([_row(record, thresholds) for record in records])
+    return tabulate(dict(zip(expected, records, strict=True)), thresholds)
+
+
+def tabulate(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> pd.DataFrame:
+    """Records by name as rows. Raises RecordError, with names, where they are of two devices or drivers."""
+    _check_one_device(records)
+    return pd.DataFrame([_row(record, thresholds) for record in records.values()])
 
 
 def _check(path: str, record: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -6,19 +6,17 @@ from typing import Any
 import pandas as pd
 
 from snn.tables.ratio import joint, speedup
+from snn.verdict import Thresholds
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], key: str, margin: float) -> pd.DataFrame:
-    """One row a network, named in the column ``key``: both times with their spread, and their ratio.
-
-    ``margin`` is how far from 1 a speedup may lie and still be called the same.
-    """
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds, key: str) -> pd.DataFrame:
+    """One row a network, named in the column ``key``: both times with their spread, and their ratio."""
     reference, combined = (
         frame[frame["strategy"] == name].set_index("network") for name in ("reference", "combined")
     )
     combined = combined.loc[reference.index]
     published = [paper.get(network, {}) for network in reference.index]
-    ratios = speedup(reference, combined, margin)
+    ratios = speedup(reference, combined, verdicts["same"])
     table = pd.DataFrame(
         {
             "reference_s": reference["mean_s"],

@@ -6,14 +6,14 @@ from typing import Any
 import pandas as pd
 
 from snn.tables.ratio import against_reference
+from snn.verdict import Thresholds
+
+TITLE = "Speedup over the reference (Table V)"
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], margin: float) -> pd.DataFrame:
-    """One row a strategy and data set: reference time / strategy time with its interval, beside the paper's.
-
-    ``margin`` is how far from 1 a speedup may lie and still be called the same.
-    """
-    ratios = against_reference(frame, ["dataset"], margin)
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
+    """One row a strategy and data set: reference time / strategy time, its interval, and the paper's."""
+    ratios = against_reference(frame, ["dataset"], verdicts["same"])
     published = [
         paper.get(strategy, {}).get(dataset)
         for strategy, dataset in zip(frame["strategy"], frame["dataset"], strict=True)

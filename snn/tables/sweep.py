@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from snn.tables.ratio import against_reference
+from snn.verdict import Thresholds
 
 MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse", "status", "machine", "machine_why"]
 LEDGER = [
@@ -19,11 +20,11 @@ LEDGER = [
 ]
 
 
-def build(frame: pd.DataFrame, axes: Sequence[str], margin: float) -> pd.DataFrame:
+def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.DataFrame:
     """One row a cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
     Where the sweep has the reference at every point, ``speedup`` says how many times faster than it, with
-    its interval; ``margin`` is how far from 1 it may lie and still be called the same.
+    its interval.
     """
     names = ["strategy", "dataset", "network", "kernel"]
     varied = [axis for axis in axes if axis in frame and axis not in (*names, "network.hidden")]
@@ -33,7 +34,7 @@ def build(frame: pd.DataFrame, axes: Sequence[str], margin: float) -> pd.DataFra
     if len(reference) and not reference.duplicated(points).any():
         known = pd.MultiIndex.from_frame(reference[points])
         if pd.MultiIndex.from_frame(frame[points]).isin(known).all():
-            ratios = against_reference(frame, points, margin)
+            ratios = against_reference(frame, points, verdicts["same"])
             at = table.columns.get_loc("runs")
             for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison")):
                 table.insert(at + i, name, ratios[name])

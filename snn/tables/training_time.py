@@ -5,8 +5,12 @@ from typing import Any
 
 import pandas as pd
 
+from snn.verdict import Thresholds
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any]) -> pd.DataFrame:
+TITLE = "Training time by strategy and data set (Table IV)"
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
     """One row a strategy and data set: mean and standard deviation of the runs, beside the paper's mean."""
     columns = [
         "strategy",

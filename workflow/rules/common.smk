@@ -30,24 +30,9 @@ except SnnError as error:
 CELLS = {grid.record_path(cell): cell for cell in grid.all_cells(SWEEPS)}
 DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
 
-OWN_TABLES = {
-    table: sweep
-    for sweep, tables in grid.TABLE_SWEEPS.items()
-    for table in tables
-    if sweep in SWEEPS
-}
-SWEEP_TABLES = [name for name in SWEEPS if name not in OWN_TABLES]
-TABLES = ["gpu", "datasets", *OWN_TABLES, *SWEEP_TABLES]
-OWN_FIGURES = {
-    figure: table
-    for figure, table in {
-        "speedup_vs_neurons": "neurons",
-        "time_by_depth": "depth",
-        "attribution": "attribution",
-    }.items()
-    if table in OWN_TABLES
-}
-FIGURES = [*OWN_FIGURES, *SWEEP_TABLES]
+SWEEP_TABLES = grid.sweep_tables(SWEEPS)
+TABLES = ["gpu", "datasets", *grid.own_tables(SWEEPS), *SWEEP_TABLES]
+FIGURES = [name for name in grid.FIGURES if grid.FIGURES[name] in TABLES] + SWEEP_TABLES
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
@@ -59,14 +44,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 PYTHON = sys.executable
 
 
-def records_of(sweep, dataset=None):
-    """The records of a sweep, in the order of the grid; of one data set where it is named."""
-    cells = SWEEPS[sweep].cells if sweep in SWEEPS else ()
-    return [
-        grid.record_path(cell)
-        for cell in cells
-        if dataset in (None, cell["dataset"]["name"])
-    ]
+def records_of(table):
+    """The records that a table is made from, in the order of the grid."""
+    return [grid.record_path(cell) for cell in grid.cells_of(table, SWEEPS)]
 
 
 def expected(records):

@@ -5,7 +5,7 @@ rule plot_speedup_vs_neurons:
     input:
         table="results/tables/neurons.csv",
         code=code_of("snn.figures.speedup_vs_neurons"),
-        script="workflow/scripts/plot_speedup_vs_neurons.py",
+        script="workflow/scripts/plot_figure.py",
     output:
         svg=report(
             "results/figures/speedup_vs_neurons.svg",
@@ -15,18 +15,19 @@ rule plot_speedup_vs_neurons:
         ),
         png="results/figures/speedup_vs_neurons.png",
     params:
+        figure="speedup_vs_neurons",
         paper_device=PAPER_DEVICE,
     message:
         "plot figure speedup_vs_neurons"
     script:
-        "../scripts/plot_speedup_vs_neurons.py"
+        "../scripts/plot_figure.py"
 
 
 rule plot_time_by_depth:
     input:
         table="results/tables/depth.csv",
         code=code_of("snn.figures.time_by_depth"),
-        script="workflow/scripts/plot_time_by_depth.py",
+        script="workflow/scripts/plot_figure.py",
     output:
         svg=report(
             "results/figures/time_by_depth.svg",
@@ -36,18 +37,19 @@ rule plot_time_by_depth:
         ),
         png="results/figures/time_by_depth.png",
     params:
+        figure="time_by_depth",
         paper_device=PAPER_DEVICE,
     message:
         "plot figure time_by_depth"
     script:
-        "../scripts/plot_time_by_depth.py"
+        "../scripts/plot_figure.py"
 
 
 rule plot_attribution:
     input:
         table="results/tables/attribution.csv",
         code=code_of("snn.figures.attribution"),
-        script="workflow/scripts/plot_attribution.py",
+        script="workflow/scripts/plot_figure.py",
     output:
         svg=report(
             "results/figures/attribution.svg",
@@ -56,10 +58,13 @@ rule plot_attribution:
             labels={"what": "where the time goes", "form": "figure"},
         ),
         png="results/figures/attribution.png",
+    params:
+        figure="attribution",
+        paper_device=PAPER_DEVICE,
     message:
         "plot figure attribution"
     script:
-        "../scripts/plot_attribution.py"
+        "../scripts/plot_figure.py"
 
 
 rule plot_sweep:

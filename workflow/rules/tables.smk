@@ -50,11 +50,11 @@ rule build_datasets:
 
 rule build_correctness:
     input:
-        records=records_of("dataset_size", "small"),
+        records=records_of("correctness"),
         paper="config/paper/correctness.yaml",
         verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.correctness", *TABLE_CODE),
-        script="workflow/scripts/build_correctness.py",
+        script="workflow/scripts/build_table.py",
     output:
         csv="results/tables/correctness.csv",
         page=report(
@@ -64,20 +64,21 @@ rule build_correctness:
             labels={"table": "III correctness"},
         ),
     params:
-        records=lambda wildcards: expected(records_of("dataset_size", "small")),
+        table="correctness",
+        records=lambda wildcards: expected(records_of("correctness")),
     message:
         "build table correctness"
     script:
-        "../scripts/build_correctness.py"
+        "../scripts/build_table.py"
 
 
 rule build_training_time:
     input:
-        records=records_of("dataset_size"),
+        records=records_of("training_time"),
         paper="config/paper/training_time.yaml",
         verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.training_time", *TABLE_CODE),
-        script="workflow/scripts/build_training_time.py",
+        script="workflow/scripts/build_table.py",
     output:
         csv="results/tables/training_time.csv",
         page=report(
@@ -87,20 +88,21 @@ rule build_training_time:
             labels={"table": "IV training time"},
         ),
     params:
-        records=lambda wildcards: expected(records_of("dataset_size")),
+        table="training_time",
+        records=lambda wildcards: expected(records_of("training_time")),
     message:
         "build table training_time"
     script:
-        "../scripts/build_training_time.py"
+        "../scripts/build_table.py"
 
 
 rule build_speedup:
     input:
-        records=records_of("dataset_size"),
+        records=records_of("speedup"),
         paper="config/paper/speedup.yaml",
         verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.speedup", *TABLE_CODE),
-        script="workflow/scripts/build_speedup.py",
+        script="workflow/scripts/build_table.py",
     output:
         csv="results/tables/speedup.csv",
         page=report(
@@ -110,11 +112,12 @@ rule build_speedup:
             labels={"table": "V speedup"},
         ),
     params:
-        records=lambda wildcards: expected(records_of("dataset_size")),
+        table="speedup",
+        records=lambda wildcards: expected(records_of("speedup")),
     message:
         "build table speedup"
     script:
-        "../scripts/build_speedup.py"
+        "../scripts/build_table.py"
 
 
 rule build_neurons:
@@ -122,8 +125,8 @@ rule build_neurons:
         records=records_of("neurons"),
         paper="config/paper/neurons.yaml",
         verdicts="config/verdicts.yaml",
-        code=code_of("snn.tables.pairs", *TABLE_CODE),
-        script="workflow/scripts/build_neurons.py",
+        code=code_of("snn.tables.neurons", *TABLE_CODE),
+        script="workflow/scripts/build_table.py",
     output:
         csv="results/tables/neurons.csv",
         page=report(
@@ -133,11 +136,12 @@ rule build_neurons:
             labels={"table": "VI neurons"},
         ),
     params:
+        table="neurons",
         records=lambda wildcards: expected(records_of("neurons")),
     message:
         "build table neurons"
     script:
-        "../scripts/build_neurons.py"
+        "../scripts/build_table.py"
 
 
 rule build_depth:
@@ -145,8 +149,8 @@ rule build_depth:
         records=records_of("depth"),
         paper="config/paper/depth.yaml",
         verdicts="config/verdicts.yaml",
-        code=code_of("snn.tables.pairs", *TABLE_CODE),
-        script="workflow/scripts/build_depth.py",
+        code=code_of("snn.tables.depth", *TABLE_CODE),
+        script="workflow/scripts/build_table.py",
     output:
         csv="results/tables/depth.csv",
         page=report(
@@ -156,19 +160,20 @@ rule build_depth:
             labels={"table": "VII depth"},
         ),
     params:
+        table="depth",
         records=lambda wildcards: expected(records_of("depth")),
     message:
         "build table depth"
     script:
-        "../scripts/build_depth.py"
+        "../scripts/build_table.py"
 
 
 rule build_attribution:
     input:
-        records=records_of("dataset_size"),
+        records=records_of("attribution"),
         verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.attribution", *TABLE_CODE),
-        script="workflow/scripts/build_attribution.py",
+        script="workflow/scripts/build_table.py",
     output:
         csv="results/tables/attribution.csv",
         page=report(
@@ -178,11 +183,12 @@ rule build_attribution:
             labels={"what": "where the time goes", "form": "table"},
         ),
     params:
-        records=lambda wildcards: expected(records_of("dataset_size")),
+        table="attribution",
+        records=lambda wildcards: expected(records_of("attribution")),
     message:
         "build table attribution"
     script:
-        "../scripts/build_attribution.py"
+        "../scripts/build_table.py"
 
 
 rule build_sweep:

@@ -8,5 +8,5 @@ from snn.tables.output import write
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 cells = frame.load(snakemake.params.records, verdicts)
-table = sweep.build(cells, snakemake.params.axes, verdicts["same"])
+table = sweep.build(cells, snakemake.params.axes, verdicts)
 write(table, snakemake.output.csv, snakemake.output.page, f"Sweep {snakemake.wildcards.sweep}")

@@ -1,0 +1,99 @@
+"""``python -m snn.retabulate ARCHIVE OUTPUT [GRID]``: tables and figures of published records, anywhere.
+
+ARCHIVE is a folder that ``scripts/publish`` wrote, or its records.jsonl; GRID, config/grid.yaml unless given,
+says which tables there are.
+"""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from snn import grid
+from snn.choices import CONFIG, read_yaml
+from snn.devices import Device
+from snn.errors import RecordError, SnnError
+from snn.figures import sweep as sweep_figure
+from snn.figures.style import save
+from snn.records import check_version
+from snn.tables import frame, sweep
+from snn.tables.output import write
+
+
+def main(arguments: list[str]) -> int:
+    """Write what can be made of the archive; 0, or 2 on a user's error."""
+    if len(arguments) not in (2, 3):
+        print(__doc__, file=sys.stderr)
+        return 2
+    archive, output = Path(arguments[0]), Path(arguments[1])
+    try:
+        retabulate(archive, output, Path(arguments[2]) if len(arguments) == 3 else CONFIG / "grid.yaml")
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def retabulate(archive: Path, output: Path, grid_file: Path) -> None:
+    """Make every table and figure of the grid whose cells the archive holds; say which it does not.
+
+    Raises RecordError where the archive is not one, or mixes devices in a table.
+    """
+    records = read_archive(archive)
+    where = records[0]["provenance"]
+    device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
+    sweeps = grid.read(grid_file, device)
+    known = {grid.digest(record["cell"]): record for record in records}
+    for folder in ("tables", "figures"):
+        (output / folder).mkdir(parents=True, exist_ok=True)
+    verdicts = read_yaml(CONFIG / "verdicts.yaml")
+    paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
+    for name in [*grid.own_tables(sweeps), *grid.sweep_tables(sweeps)]:
+        cells = {grid.record_path(cell): known.get(grid.digest(cell)) for cell in grid.cells_of(name, sweeps)}
+        found = {path: record for path, record in cells.items() if record}
+        if len(found) < len(cells):
+            print(f"{name} is left out: {len(cells) - len(found)} of its {len(cells)} cells are not there")
+            continue
+        rows = frame.tabulate(found, verdicts)
+        if name in grid.TABLES:
+            module = import_module(f"snn.tables.{name}")
+            paper = CONFIG / f"paper/{name}.yaml"
+            table = module.build(rows, read_yaml(paper) if paper.exists() else {}, verdicts)
+            title = module.TITLE
+        else:
+            table, title = sweep.build(rows, sweeps[name].axes, verdicts), f"Sweep {name}"
+            _save(sweep_figure.draw(table, sweeps[name].axes, name), output, name)
+        if "attributed_s" in table and table["attributed_s"].isna().all():
+            print(f"{name} is left out: the records are of before it was measured")
+            continue
+        write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
+        for figure in (figure for figure, of in grid.FIGURES.items() if of == name):
+            _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
+
+
+def read_archive(archive: Path) -> list[dict[str, Any]]:
+    """The records of an archive. Raises RecordError, with file and line, where it holds something else."""
+    file = archive / "records.jsonl" if archive.is_dir() else archive
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{file}: cannot be read: {error}") from error
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise RecordError(f"{file}, line {number}: not a record: {error}") from error
+        records.append(check_version(record, f"{file}, line {number}"))
+    if not records:
+        raise RecordError(f"{file}: holds no record")
+    return records
+
+
+def _save(figure: Any, output: Path, name: str) -> None:
+    save(figure, [str(output / f"figures/{name}.{ending}") for ending in ("svg", "png")])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

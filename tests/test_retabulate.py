@@ -1,0 +1,86 @@
+"""Tables from an archive of records, without the device that they were measured on."""
+
+import json
+
+import pytest
+from conftest import ROOT
+from records_of import record
+
+from snn import grid, retabulate
+from snn.devices import Device
+
+GRID = ROOT / "config/grid.yaml"
+CELLS = list(grid.all_cells(grid.read(GRID, Device("cuda", "NVIDIA H200"))))
+
+
+def archived(folder, cells, **provenance):
+    folder.mkdir(exist_ok=True)
+    lines = [json.dumps(record(cell, [float(i), i + 1.0], **provenance)) for i, cell in enumerate(cells, 1)]
+    (folder / "records.jsonl").write_text("\n".join(lines) + "\n")
+    return str(folder)
+
+
+def made(folder):
+    return {path.stem for path in folder.glob("tables/*.csv")}, {
+        path.name for path in folder.glob("figures/*")
+    }
+
+
+def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
+    assert retabulate.main([archived(tmp_path / "a", CELLS), str(tmp_path / "out")]) == 0
+    tables, figures = made(tmp_path / "out")
+    assert tables == {*grid.TABLES, "dataset_size"}
+    assert figures == {f"{name}.{e}" for name in (*grid.FIGURES, "dataset_size") for e in ("svg", "png")}
+    assert capsys.readouterr().out == ""
+
+
+def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
+    cells = [cell for cell in CELLS if cell["network"]["hidden"] == [256]]
+    assert retabulate.main([archived(tmp_path / "a", cells), str(tmp_path / "out")]) == 0
+    assert made(tmp_path / "out")[0] == {
+        "correctness",
+        "training_time",
+        "speedup",
+        "attribution",
+        "dataset_size",
+    }
+    assert "neurons is left out: 4 of its 6 cells are not there" in capsys.readouterr().out
+
+
+def test_published_records_can_be_tabulated(tmp_path):
+    for archive in (ROOT / "results/published").iterdir():
+        assert retabulate.main([str(archive), str(tmp_path / archive.name)]) == 0
+        found = tmp_path / archive.name / "tables"
+        for name in ("speedup", "neurons", "depth", "correctness"):
+            assert (found / f"{name}.csv").read_text() == (archive / f"tables/{name}.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot be read"),
+        ("", "holds no record"),
+        ("{}\n", "line 1: schema version None"),
+        ("{", "line 1: not a record"),
+    ],
+)
+def test_what_is_no_archive_is_refused(tmp_path, capsys, text, said):
+    if text is not None:
+        (tmp_path / "records.jsonl").write_text(text)
+    assert retabulate.main([str(tmp_path), str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_two_devices_in_one_archive_are_refused(tmp_path, capsys):
+    folder = archived(tmp_path / "a", CELLS[:8])
+    other = archived(tmp_path / "b", CELLS[8:], device_uuid="GPU-2")
+    both = (tmp_path / "a/records.jsonl").read_text() + (tmp_path / "b/records.jsonl").read_text()
+    (tmp_path / "a/records.jsonl").write_text(both)
+    assert other != folder
+    assert retabulate.main([folder, str(tmp_path / "out")]) == 2
+    assert "GPU-2" in capsys.readouterr().err
+
+
+def test_usage(capsys):
+    assert retabulate.main([]) == 2
+    assert "ARCHIVE OUTPUT" in capsys.readouterr().err

@@ -1,0 +1,14 @@
+"""Write one table and its page from the records of its sweep: the module snn.tables.NAME says how."""
+
+from importlib import import_module
+from pathlib import Path
+
+from snn.choices import read_yaml
+from snn.tables import frame
+from snn.tables.output import write
+
+table = import_module(f"snn.tables.{snakemake.params.table}")
+verdicts = read_yaml(Path(snakemake.input.verdicts))
+paper = read_yaml(Path(snakemake.input.paper)) if snakemake.input.get("paper") else {}
+cells = frame.load(snakemake.params.records, verdicts)
+write(table.build(cells, paper, verdicts), snakemake.output.csv, snakemake.output.page, table.TITLE)
