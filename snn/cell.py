@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from snn import backends, datasets, provenance, records, sources
-from snn.attribution import attribute
+from snn.attribution import Attribution, attribute
+from snn.backends.base import Backend
 from snn.choices import ROOT
 from snn.devices import Device, find
-from snn.errors import DeviceError
+from snn.errors import DeviceError, OutOfMemory
 from snn.lock import device_lock
 from snn.machine import Watch, host_state
 from snn.measure import Job, Run, measure
@@ -41,7 +42,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             progress(runs)
 
         measurement = measure(job, backend, after_run)
-        parts = attribute(job, backend) if measurement.status != "out_of_memory" else None
+        parts = _parts(job, backend) if measurement.status != "out_of_memory" else None
         machine = {
             "host": host,
             "probe": {"before": before, "after": probe(backend)},
@@ -51,6 +52,14 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     files = tuple(sources.of_cell(cell))
     return records.build(cell, measurement, parts, machine, described, sources.digest(files))
+
+
+def _parts(job: Job, backend: Backend) -> Attribution | None:
+    """The attribution; memory that has become too little for it since does not cost what was measured."""
+    try:
+        return attribute(job, backend)
+    except OutOfMemory:
+        return None
 
 
 def _device(wanted: Mapping[str, Any]) -> Device:

@@ -22,7 +22,10 @@ _PR_SET_PDEATHSIG = 1
 def device_lock(device: Device) -> Iterator[None]:
     """Wait until no other measurement runs on the device; the system gives the lock back if we die."""
     path = Path(tempfile.gettempdir()) / f"snn-{device.uuid or 'cpu'}.lock"
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:  # another user's file can be locked, but neither written nor, in a sticky folder, opened to create
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,10 +8,11 @@ import pytest
 from conftest import STRATEGIES
 from test_measure import JOB
 
-from snn import attribution, choices
+from snn import attribution, cell, choices
 from snn.attribution import TimingBackend, attribute
 from snn.backends.base import Backend
 from snn.backends.cpu import CpuBackend
+from snn.config import composed
 from snn.errors import OutOfMemory
 from snn.ledger import CountingBackend
 from snn.measure import count
@@ -80,3 +81,15 @@ def test_everything_is_freed_when_it_fails():
         with pytest.raises(OutOfMemory):
             attribute(JOB, counting)
         counting.check_nothing_held()
+
+
+def test_memory_that_runs_out_afterwards_does_not_cost_what_was_measured(monkeypatch):
+    def full(*arguments):
+        raise OutOfMemory("planted")
+
+    monkeypatch.setattr(cell, "attribute", full)
+    config = composed(["device=cpu", "training.epochs=1", "protocol.runs=2", "protocol.warmup_seconds=0"])
+    found = cell.run(config)
+    assert found["attribution"] is None
+    assert found["status"] == "ok"
+    assert len(found["runs"]) == 2

@@ -66,6 +66,7 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
         (["protocol.warmup_seconds=-1"], "protocol.warmup_seconds is -1.0: it must be a number, at least 0"),
         (["protocol.max_seconds=0"], "above 0 or null for no limit"),
         (["strategy=streams", "strategy.tile_rows=0"], "strategy.tile_rows is 0"),
+        (["strategy=combined", "strategy.streams=0"], "strategy.streams is 0"),
         (["strategy=streams", "strategy.streams=x"], "strategy.streams is 'x'"),
         (["dataset.noise=loud"], "dataset.noise is 'loud': it must be a number"),
         (["dataset=csv"], "dataset.path is missing"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from snn import choices, strategies
 from snn.backends.cpu import CpuBackend
-from snn.errors import ConfigError, OutOfMemory
+from snn.errors import OutOfMemory
 from snn.glibc_random import GlibcRandom
 from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
@@ -188,13 +188,6 @@ def test_everything_is_freed_wherever_it_fails(name):
         assert fail_at > 20
         return
     pytest.fail("no training passed")
-
-
-@pytest.mark.parametrize("name", ["streams", "combined"])
-@pytest.mark.parametrize("key", ["streams", "tile_rows"])
-def test_refuses_no_streams_and_no_rows(name, key):
-    with pytest.raises(ConfigError, match=rf"strategy\.{key} is 0"):
-        strategies.make(choices.load("strategy", name) | {key: 0}, CpuBackend())
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -16,7 +16,6 @@ class Streams(PageLockedHost):
     def __init__(self, backend: Backend, streams: int = 3, tile_rows: int = 128) -> None:
         super().__init__(backend)
         self._count, self._tile_rows = streams, tile_rows
-        TileSlots(backend, streams, tile_rows)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))

@@ -5,16 +5,12 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.errors import ConfigError
 
 
 class TileSlots:
     """A few streams, each with a device buffer for a tile of A and one for a tile of C."""
 
     def __init__(self, backend: Backend, count: int, tile_rows: int) -> None:
-        for key, value in (("strategy.streams", count), ("strategy.tile_rows", tile_rows)):
-            if value < 1:
-                raise ConfigError(f"{key} is {value}: it must be at least 1")
         self._backend = backend
         self._count = count
         self._tile_rows = tile_rows
