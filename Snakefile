@@ -23,9 +23,10 @@ include: "workflow/rules/figures.smk"
 rule all:
     default_target: True
     input:
-        # The cells stand here as well, so that one that was deleted is noticed under a current table.
-        CELLS,
+        # The records stand here as well, so that one that was deleted is noticed under a current table.
+        RECORDS,
         expand("results/tables/{table}.csv", table=TABLES),
+        TRACES,
         expand("results/figures/{figure}.svg", figure=FIGURES),
 
 

@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from snn import backends, datasets, provenance, records, sources
-from snn.attribution import Attribution, attribute
 from snn.backends.base import Backend
 from snn.choices import ROOT
 from snn.devices import Device, find
 from snn.errors import DeviceError, OutOfMemory
+from snn.explain import Explanation, explain
+from snn.fit import advice
 from snn.lock import device_lock
 from snn.machine import Watch, host_state
 from snn.measure import Job, Run, measure
 from snn.network import Network
 from snn.probe import probe
 from snn.progress import Printer
+from snn.protocol import of_round
 
 
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,10 +29,10 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     device = _device(config["device"])
     cell = {**config, "device": {"backend": device.backend, "name": device.name}}
-    data, output = cell.pop("data"), cell.pop("output")
+    data, output, number = (cell.pop(key) for key in ("data", "output", "round"))
     table = datasets.load(Path(data)) if data else datasets.make(cell["dataset"])
-    job = _job(cell, table)
-    progress = Printer(cell, len(job.X), job.X.shape[1], output)
+    job = _job(cell, number, table)
+    progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
     with device_lock(device):
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock = time.perf_counter()
@@ -42,7 +44,11 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             progress(runs)
 
         measurement = measure(job, backend, after_run)
-        parts = _parts(job, backend) if measurement.status != "out_of_memory" else None
+        explanation = None
+        if measurement.status == "out_of_memory":
+            measurement.reason = f"{measurement.reason}; {advice(job, backend.memory()[0])}"
+        else:
+            explanation = _explanation(job, backend)
         machine = {
             "host": host,
             "probe": {"before": before, "after": probe(backend)},
@@ -51,13 +57,13 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         elapsed = time.perf_counter() - clock
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     files = tuple(sources.of_cell(cell))
-    return records.build(cell, measurement, parts, machine, described, sources.digest(files))
+    return records.build(cell, number, measurement, explanation, machine, described, sources.digest(files))
 
 
-def _parts(job: Job, backend: Backend) -> Attribution | None:
-    """The attribution; memory that has become too little for it since does not cost what was measured."""
+def _explanation(job: Job, backend: Backend) -> Explanation | None:
+    """The explanation; memory that has become too little for it since does not cost what was measured."""
     try:
-        return attribute(job, backend)
+        return explain(job, backend)
     except OutOfMemory:
         return None
 
@@ -72,8 +78,8 @@ def _device(wanted: Mapping[str, Any]) -> Device:
     return device
 
 
-def _job(cell: Mapping[str, Any], table: Any) -> Job:
-    training, protocol, network = cell["training"], cell["protocol"], cell["network"]
+def _job(cell: Mapping[str, Any], number: int, table: Any) -> Job:
+    training, network = cell["training"], cell["network"]
     X, Y = datasets.split(table, training["batch_size"], cell["dataset"]["name"])
     return Job(
         strategy=cell["strategy"],
@@ -87,5 +93,5 @@ def _job(cell: Mapping[str, Any], table: Any) -> Job:
         Y=Y,
         seed=network["seed"],
         **training,
-        **protocol,
+        round=of_round(cell["protocol"], number),
     )

@@ -30,18 +30,32 @@ def check_cell(cell: Mapping[str, Any]) -> None:
         right = f"at most {rows}, the rows of dataset {cell['dataset']['name']}"
         raise _error("training.batch_size", training["batch_size"], right)
     _at_least("network.seed", network["seed"], 1)
-    _at_least("protocol.min_runs", protocol["min_runs"], 1)
-    _at_least("protocol.runs", protocol["runs"], 1)
-    _at_least("protocol.warmup", protocol["warmup"], 0)
-    seconds = protocol["warmup_seconds"]
-    if not _is_number(seconds) or seconds < 0:
-        raise _error("protocol.warmup_seconds", seconds, "a number, at least 0")
-    if protocol["max_seconds"] is not None:
-        _positive("protocol.max_seconds", protocol["max_seconds"], "or null for no limit")
+    _check_protocol(protocol)
     _one_of("device.backend", cell["device"]["backend"], BACKENDS)
     block = cell["kernel"]["block"]
     if len(block) != 2 or not all(_is_count(side) for side in block) or math.prod(block) > 1024:
         raise _error("kernel.block", block, "two sides, [x, y], whose product is at most 1024 threads")
+
+
+def check_round(number: object, protocol: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a protocol has no such round."""
+    if not _is_count(number) or number > protocol["rounds"]:
+        raise _error("round", number, f"a whole number from 1 to protocol.rounds, {protocol['rounds']}")
+
+
+def _check_protocol(protocol: Mapping[str, Any]) -> None:
+    for key in ("runs", "min_runs", "rounds"):
+        _at_least(f"protocol.{key}", protocol[key], 1)
+    if protocol["rounds"] > protocol["runs"]:
+        right = f"at most protocol.runs, {protocol['runs']}: each round makes a run or more"
+        raise _error("protocol.rounds", protocol["rounds"], right)
+    for key in ("warmup_seconds", "max_warmup_seconds"):
+        if not _is_number(protocol[key]) or protocol[key] < 0:
+            raise _error(f"protocol.{key}", protocol[key], "a number, at least 0")
+    if protocol["max_seconds"] is not None:
+        _positive("protocol.max_seconds", protocol["max_seconds"], "or null for no limit")
+    if protocol["precision"] is not None:
+        _positive("protocol.precision", protocol["precision"], "as 0.01, or null for no such rule")
 
 
 def _check_choice(group: str, values: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from snn import choices
-from snn.checks import check_cell
+from snn.checks import check_cell, check_round
 from snn.errors import ConfigError
 
 
@@ -36,9 +36,11 @@ class TrainingConfig:
 class ProtocolConfig:
     runs: int = MISSING
     min_runs: int = MISSING
+    rounds: int = MISSING
+    precision: float | None = MISSING
     max_seconds: float | None = MISSING
-    warmup: int = MISSING
     warmup_seconds: float = MISSING
+    max_warmup_seconds: float = MISSING
 
 
 @dataclass
@@ -66,6 +68,7 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
+    round: int = 1
     data: str | None = None
     output: str | None = None
 
@@ -83,6 +86,7 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, overrides)) from error
     check_cell(plain)
+    check_round(plain["round"], plain["protocol"])
     return plain
 
 
@@ -110,5 +114,5 @@ def _known_keys(group: str, chosen: Mapping[str, str]) -> str:
     elif group in choices.GROUPS:
         known = [key for key in choices.load(group, chosen[group]) if key not in ("_target_", "name")]
     else:
-        return f"one of {', '.join([*choices.GROUPS, 'training', 'data', 'output'])}"
+        return f"one of {', '.join([*choices.GROUPS, 'training', 'round', 'data', 'output'])}"
     return f"{group} has {', '.join(known) or 'no keys to set'}"

@@ -21,6 +21,11 @@ class OutOfMemory(SnnError):
     """An allocation on the device failed: an outcome that is recorded, not a fault."""
 
 
+def out_of_memory(call: str, asked: int, free: int, total: int) -> OutOfMemory:
+    """The error of an allocation that failed: what was asked, and what was free, in bytes."""
+    return OutOfMemory(f"{call} of {asked} bytes failed: {free} of {total} bytes are free")
+
+
 class LeakError(SnnError):
     """A strategy freed what it does not hold, or kept what it should have freed."""
 

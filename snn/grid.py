@@ -24,6 +24,8 @@ TABLES: dict[str, tuple[str, str | None]] = {
     "training_time": ("dataset_size", None),
     "speedup": ("dataset_size", None),
     "attribution": ("dataset_size", None),
+    "memory": ("dataset_size", None),
+    "timeline": ("dataset_size", "small"),
     "neurons": ("neurons", None),
     "depth": ("depth", None),
 }
@@ -31,7 +33,12 @@ TABLES: dict[str, tuple[str, str | None]] = {
 
 Any sweep that is not called as one of them has a tidy table of its own name as well."""
 
-FIGURES = {"speedup_vs_neurons": "neurons", "time_by_depth": "depth", "attribution": "attribution"}
+FIGURES = {
+    "speedup_vs_neurons": "neurons",
+    "time_by_depth": "depth",
+    "attribution": "attribution",
+    "timeline": "timeline",
+}
 """Figures with a form of their own (``snn.figures.NAME``), and the table that each is drawn from."""
 
 LIST_VALUED = ("network.hidden", "kernel.block")
@@ -41,7 +48,9 @@ REAL_VALUED = (
     ("network", "clip_norm"),
     ("training", "learning_rate"),
     ("protocol", "max_seconds"),
+    ("protocol", "precision"),
     ("protocol", "warmup_seconds"),
+    ("protocol", "max_warmup_seconds"),
 )
 """Keys that may be written 5 or 5.0: one value, so one cell."""
 
@@ -85,12 +94,27 @@ def device_of(path: Path) -> str:
     return grid.get("device", "auto") if isinstance(grid, dict) else "auto"
 
 
-def record_path(cell: Cell) -> str:
-    """Where a cell's record stands: readable to the strategy, then a digest of the whole cell."""
+def name_of(cell: Cell) -> str:
+    """A cell's name in paths: readable to the strategy, then a digest of the whole cell."""
     device = Device(cell["device"]["backend"], cell["device"]["name"])
     network = label(cell["network"]["hidden"])
-    name = f"{cell['strategy']['name']}-{cell['kernel']['name']}-{digest(cell)}.json"
-    return f"results/cells/{device.slug}/{cell['dataset']['name']}/{network}/{name}"
+    strategy, kernel = cell["strategy"]["name"], cell["kernel"]["name"]
+    return f"{device.slug}/{cell['dataset']['name']}/{network}/{strategy}-{kernel}-{digest(cell)}"
+
+
+def record_path(name: str, number: int) -> str:
+    """Where the record of a cell's round stands; rounds are numbered from 1."""
+    return f"results/cells/{name}-round{number}.json"
+
+
+def record_paths(cell: Cell) -> list[str]:
+    """Where the records of a cell stand, one a round."""
+    return [record_path(name_of(cell), number) for number in rounds_of(cell)]
+
+
+def rounds_of(cell: Cell) -> range:
+    """The numbers of a cell's rounds."""
+    return range(1, cell["protocol"]["rounds"] + 1)
 
 
 def dataset_path(cell: Cell) -> str:
@@ -174,7 +198,7 @@ def _expand(name: str, settings: Mapping[str, Any], device: Device) -> Sweep:
     axes = tuple(key for key, options in values.items() if len(options) > 1)
     points = itertools.product(*values.values())
     cells = [_resolve(dict(zip(values, point, strict=True)), device) for point in points]
-    unique = {record_path(cell): cell for cell in cells}
+    unique = {name_of(cell): cell for cell in cells}
     for table, (sweep, _) in TABLES.items():
         if sweep == name:
             _check_paper_table(table, list(unique.values()))
@@ -270,4 +294,4 @@ def sweep_tables(sweeps: Mapping[str, Sweep]) -> list[str]:
 
 def all_cells(sweeps: Mapping[str, Sweep]) -> Iterator[Cell]:
     """Every cell once, however many sweeps hold it."""
-    yield from {record_path(cell): cell for sweep in sweeps.values() for cell in sweep.cells}.values()
+    yield from {name_of(cell): cell for sweep in sweeps.values() for cell in sweep.cells}.values()

@@ -14,6 +14,7 @@ from snn.errors import OutOfMemory
 from snn.glibc_random import GlibcRandom
 from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
+from snn.protocol import Round, Steadiness
 from snn.strategies.base import Strategy
 
 _COUNTED_EPOCHS = 3
@@ -27,6 +28,15 @@ class Run:
     final_mse: float
 
 
+@dataclass(frozen=True)
+class WarmUp:
+    """Epochs before the timed runs, and whether the time of an epoch had become ``steady`` in them."""
+
+    seconds: float
+    epochs: int
+    steady: bool
+
+
 @dataclass
 class Measurement:
     """What a cell's measurement found. ``status`` is ok, diverged or out_of_memory, with its reason."""
@@ -36,7 +46,9 @@ class Measurement:
     stopped: str | None = None
     runs: list[Run] = field(default_factory=list)
     ledger: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
     setup_seconds: float | None = None
+    warmup: WarmUp | None = None
     pageable_fallbacks: int = 0
 
 
@@ -52,18 +64,14 @@ class Job:
     epochs: int
     batch_size: int
     learning_rate: float
-    runs: int
-    min_runs: int
-    max_seconds: float | None
-    warmup: int
-    warmup_seconds: float
+    round: Round
 
 
 Progress = Callable[[list[Run]], None]
 
 
 def measure(job: Job, backend: Backend, progress: Progress = lambda runs: None) -> Measurement:
-    """Count one run, then time the runs of the protocol. Raises LeakError where something is not freed.
+    """Count one run, then time the runs of the round. Raises LeakError where something is not freed.
 
     A run's time is that of its epochs, up to the point where the device has finished: not the setup,
     the drawing of weights or the reading of the loss.
@@ -71,7 +79,7 @@ def measure(job: Job, backend: Backend, progress: Progress = lambda runs: None) 
     measurement = Measurement()
     try:
         with np.errstate(all="ignore"):  # a diverging run is an outcome, and says so by its loss
-            measurement.ledger = count(job, backend)
+            measurement.ledger, measurement.memory = count(job, backend)
             _time_runs(job, backend, measurement, progress)
     except OutOfMemory as error:
         measurement.status, measurement.reason = "out_of_memory", str(error)
@@ -85,8 +93,8 @@ def measure(job: Job, backend: Backend, progress: Progress = lambda runs: None) 
     return measurement
 
 
-def count(job: Job, backend: Backend) -> dict[str, int]:
-    """The ledger of one run with its setup, exact, in an untimed pass over the first epochs.
+def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
+    """The ledger of one run with its setup, exact, and the memory it held: an untimed pass over some epochs.
 
     Where the second and third epoch do the same, so do all after them, since what a strategy does depends
     on shapes alone: the second epoch's counts stand for the rest. Otherwise every epoch is run.
@@ -111,7 +119,8 @@ def count(job: Job, backend: Backend) -> dict[str, int]:
     finally:
         strategy.close()
     counting.check_nothing_held()
-    return {key: value + repeated.get(key, 0) for key, value in counting.ledger.totals().items()}
+    totals = counting.ledger.totals()
+    return {key: n + repeated.get(key, 0) for key, n in totals.items()}, counting.describe_memory()
 
 
 def _time_runs(job: Job, backend: Backend, measurement: Measurement, progress: Progress) -> None:
@@ -120,12 +129,14 @@ def _time_runs(job: Job, backend: Backend, measurement: Measurement, progress: P
     try:
         backend.synchronize()
         measurement.setup_seconds = time.perf_counter() - started
-        _warm_up(job, strategy, backend)
+        measurement.warmup = _warm_up(job, strategy, backend)
         random = GlibcRandom(job.seed)
+        for _ in range(job.round.first_run):
+            draw_weights(job.network, random)
         runs = measurement.runs
         while measurement.stopped is None:
             runs.append(_run(job, strategy, backend, random))
-            measurement.stopped = _stop(job, runs)
+            measurement.stopped = job.round.stop([run.seconds for run in runs])
             progress(runs)
     finally:
         strategy.close()
@@ -142,16 +153,22 @@ def start(job: Job, backend: Backend) -> Strategy:
     return strategy
 
 
-def _warm_up(job: Job, strategy: Strategy, backend: Backend) -> None:
-    """Whole runs, then epochs until the given seconds have passed: the first ones of a process are slower."""
-    for _ in range(job.warmup):
-        _run(job, strategy, backend, GlibcRandom(job.seed))
-    if job.warmup_seconds > 0:
-        strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
-        started = time.perf_counter()
-        while time.perf_counter() - started < job.warmup_seconds:
-            strategy.epoch()
+def _warm_up(job: Job, strategy: Strategy, backend: Backend) -> WarmUp:
+    """Epochs until their time is steady, within the least and the most seconds of the round's rules."""
+    strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+    steadiness, epochs = Steadiness(job.round.warmup_seconds), 0
+    started = time.perf_counter()
+    elapsed = 0.0
+    while elapsed < job.round.warmup_seconds or (
+        elapsed < job.round.max_warmup_seconds and not steadiness.reached
+    ):
+        strategy.epoch()
         backend.synchronize()
+        epochs += 1
+        now = time.perf_counter() - started
+        steadiness.add(now - elapsed)
+        elapsed = now
+    return WarmUp(elapsed, epochs, steadiness.reached)
 
 
 def _run(job: Job, strategy: Strategy, backend: Backend, random: GlibcRandom) -> Run:
@@ -168,17 +185,6 @@ def _run(job: Job, strategy: Strategy, backend: Backend, random: GlibcRandom) ->
     finally:
         gc.enable()
     return Run(seconds, strategy.loss())
-
-
-def _stop(job: Job, runs: list[Run]) -> str | None:
-    """Why no further run is made: ``runs`` or ``max_seconds``; None where there is to be another."""
-    if len(runs) >= job.runs:
-        return "runs"
-    spent = sum(run.seconds for run in runs)
-    if job.max_seconds is not None and len(runs) >= job.min_runs:
-        if spent + spent / len(runs) > job.max_seconds:
-            return "max_seconds"
-    return None
 
 
 def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:

@@ -13,16 +13,17 @@ import numpy as np
 from snn.errors import RecordError
 
 if TYPE_CHECKING:
-    from snn.attribution import Attribution
+    from snn.explain import Explanation
     from snn.measure import Measurement
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 def build(
     cell: Mapping[str, Any],
+    number: int,
     measurement: "Measurement",
-    attribution: "Attribution | None",
+    explanation: "Explanation | None",
     machine: Mapping[str, Any],
     provenance: Mapping[str, Any],
     source_hash: str,
@@ -33,12 +34,15 @@ def build(
         "status": measurement.status,
         "reason": measurement.reason,
         "cell": dict(cell),
+        "round": number,
         "runs": [{"seconds": run.seconds, "final_mse": _finite(run.final_mse)} for run in measurement.runs],
         "summary": _summary(measurement),
         "ledger": measurement.ledger,
         "pageable_fallbacks": measurement.pageable_fallbacks,
         "stopped": measurement.stopped,
-        "attribution": asdict(attribution) if attribution else None,
+        "warmup": asdict(measurement.warmup) if measurement.warmup else None,
+        "memory": measurement.memory,
+        "explanation": explanation.plain() if explanation else None,
         "machine": dict(machine),
         "provenance": {**provenance, "source_hash": source_hash},
     }

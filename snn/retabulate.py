@@ -44,16 +44,22 @@ def retabulate(archive: Path, output: Path, grid_file: Path) -> None:
     where = records[0]["provenance"]
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
     sweeps = grid.read(grid_file, device)
-    known = {grid.digest(record["cell"]): record for record in records}
+    known = {(grid.name_of(record["cell"]), record["round"]): record for record in records}
     for folder in ("tables", "figures"):
         (output / folder).mkdir(parents=True, exist_ok=True)
     verdicts = read_yaml(CONFIG / "verdicts.yaml")
     paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
     for name in [*grid.own_tables(sweeps), *grid.sweep_tables(sweeps)]:
-        cells = {grid.record_path(cell): known.get(grid.digest(cell)) for cell in grid.cells_of(name, sweeps)}
-        found = {path: record for path, record in cells.items() if record}
-        if len(found) < len(cells):
-            print(f"{name} is left out: {len(cells) - len(found)} of its {len(cells)} cells are not there")
+        wanted = [
+            (grid.name_of(cell), number)
+            for cell in grid.cells_of(name, sweeps)
+            for number in grid.rounds_of(cell)
+        ]
+        found = {grid.record_path(*one): known[one] for one in wanted if one in known}
+        if len(found) < len(wanted):
+            print(
+                f"{name} is left out: {len(wanted) - len(found)} of its {len(wanted)} records are not there"
+            )
             continue
         rows = frame.tabulate(found, verdicts)
         if name in grid.TABLES:
@@ -64,9 +70,6 @@ def retabulate(archive: Path, output: Path, grid_file: Path) -> None:
         else:
             table, title = sweep.build(rows, sweeps[name].axes, verdicts), f"Sweep {name}"
             _save(sweep_figure.draw(table, sweeps[name].axes, name), output, name)
-        if "attributed_s" in table and table["attributed_s"].isna().all():
-            print(f"{name} is left out: the records are of before it was measured")
-            continue
         write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
         for figure in (figure for figure, of in grid.FIGURES.items() if of == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)

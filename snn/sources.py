@@ -18,7 +18,7 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
     """
     modules = [
         "snn.measure",
-        "snn.attribution",
+        "snn.explain",
         f"snn.backends.{cell['device']['backend']}",
         cell["strategy"]["_target_"].rpartition(".")[0],
         *of_dataset_modules(cell["dataset"]),

@@ -1,6 +1,6 @@
 """What a record's readings say of the machine, in a word: quiet, noisy, throttled, shared or drifted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Thresholds = Mapping[str, float]
@@ -25,6 +25,20 @@ def verdict(record: Mapping[str, Any], thresholds: Thresholds) -> tuple[str, str
     if not named:
         return "quiet", ""
     return ", ".join(named), "; ".join(named.values())
+
+
+def pooled_verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tuple[str, str]:
+    """The verdict on a cell from its rounds: every word that holds for one, with the round it holds for."""
+    found = [verdict(record, thresholds) for record in records]
+    words = dict.fromkeys(word for one, _ in found for word in one.split(", "))
+    if len(words) > 1:
+        words.pop("quiet", None)
+    whys = [
+        f"round {record['round']}: {why}" if len(records) > 1 else why
+        for record, (_, why) in zip(records, found, strict=True)
+        if why
+    ]
+    return ", ".join(words), "; ".join(whys)
 
 
 def _shared(machine: Mapping[str, Any], thresholds: Thresholds) -> str:

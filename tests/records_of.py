@@ -2,7 +2,10 @@
 
 from snn import grid, records, sources
 from snn.attribution import Attribution, TimingBackend
-from snn.measure import Measurement, Run
+from snn.explain import Explanation
+from snn.measure import Measurement, Run, WarmUp
+from snn.memory import Space
+from snn.trace import Trace
 
 PROVENANCE = {"device": "NVIDIA H200", "backend": "cuda", "device_uuid": "GPU-1", "driver": "580.1"}
 COSTS = {"malloc_us": 50.0, "copy_us": 13.0}
@@ -14,34 +17,61 @@ QUIET = {
     ],
 }
 LEDGER = dict.fromkeys(("mallocs", "host_allocs", "h2d_copies", "h2d_bytes"), 1)
+MEMORY = {
+    "device": Space().describe(),
+    "page_locked": Space().describe(),
+    "least_free_bytes": 3,
+    "total_bytes": 4,
+    "warnings": [],
+}
 
 
-def record(cell, seconds, mse=41.0, machine=None, **provenance):
-    """A record of a cell whose runs took these seconds."""
+def record(cell, seconds, mse=41.0, machine=None, number=1, **provenance):
+    """A record of a round of a cell whose runs took these seconds."""
     measurement = Measurement(
-        runs=[Run(s, mse) for s in seconds], ledger=LEDGER, stopped="runs", setup_seconds=0.1
+        runs=[Run(s, mse) for s in seconds],
+        ledger=LEDGER,
+        memory=MEMORY,
+        stopped="runs",
+        setup_seconds=0.1,
+        warmup=WarmUp(0.2, 10, True),
     )
     return records.build(
-        cell, measurement, parts_of(seconds), machine or QUIET, PROVENANCE | provenance, source_hash(cell)
+        cell,
+        number,
+        measurement,
+        explanation_of(seconds),
+        machine or QUIET,
+        PROVENANCE | provenance,
+        source_hash(cell),
     )
 
 
-def parts_of(seconds):
-    """A run of which half is allocation and half host arithmetic."""
+def explanation_of(seconds):
+    """A run of which half is allocation and half host arithmetic, foretold exactly."""
     half = seconds[0] / 2
-    nothing = dict.fromkeys(TimingBackend.PARTS, 0.0)
-    return Attribution(1, nothing | {"allocation": half, "host_arithmetic": half})
+    parts = dict.fromkeys((*TimingBackend.PARTS, "kernels"), 0.0)
+    attribution = Attribution(1, parts | {"allocation": half, "host_arithmetic": half})
+    return Explanation(attribution, Trace(1, []), {}, {}, half)
 
 
 def source_hash(cell):
     return sources.digest(tuple(sources.of_cell(cell)))
 
 
+def halves(times):
+    """A cell's times as its two rounds have them; of one, the second round repeats it."""
+    middle = (len(times) + 1) // 2
+    return times[:middle], times[middle:] or times[:middle]
+
+
 def write_all(folder, cells, seconds, **provenance):
-    """Write a record a cell under the folder; returns what ``frame.load`` expects of them."""
+    """Write a record a round of each cell under the folder; returns what ``frame.load`` expects of them."""
     expected = {}
     for cell, times in zip(cells, seconds, strict=True):
-        path = folder / grid.record_path(cell)
-        records.write(path, record(cell, times, **provenance))
-        expected[str(path)] = {"cell": cell, "source_hash": source_hash(cell)}
+        for number, some in zip(grid.rounds_of(cell), halves(times), strict=True):
+            path = folder / grid.record_path(grid.name_of(cell), number)
+            records.write(path, record(cell, some, number=number, **provenance))
+            wanted = {"cell": cell, "round": number, "source_hash": source_hash(cell)}
+            expected[str(path)] = wanted
     return expected

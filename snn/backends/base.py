@@ -19,17 +19,28 @@ class Backend(ABC):
     pageable_fallbacks = 0
     """How many page-locked allocations were refused and served with pageable memory instead."""
 
+    asynchronous = True
+    """Whether a launch, or a copy with a stream, returns before the device has done it."""
+
     @abstractmethod
-    def malloc(self, nbytes: int) -> Any:
-        """Allocate device memory (cudaMalloc). Raises OutOfMemory."""
+    def malloc(self, nbytes: int, kind: str | None = None) -> Any:
+        """Allocate device memory (cudaMalloc). Raises OutOfMemory.
+
+        ``kind``, one of ``snn.memory.KINDS``, says what it is for; None: what is copied into it or out of it.
+        """
 
     @abstractmethod
     def free(self, buffer: Any) -> None:
         """Free device memory (cudaFree)."""
 
     @abstractmethod
-    def host_alloc(self, shape: tuple[int, ...]) -> np.ndarray:
-        """A page-locked host array (cudaHostAlloc), pageable where the system refuses one."""
+    def host_alloc(
+        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+    ) -> np.ndarray:
+        """A host array, page-locked (cudaHostAlloc; pageable where the system refuses one) or pageable.
+
+        ``kind`` says what it is for. Raises OutOfMemory.
+        """
 
     @abstractmethod
     def host_free(self, array: np.ndarray) -> None:
@@ -62,3 +73,19 @@ class Backend(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait for the whole device (cudaDeviceSynchronize)."""
+
+    @abstractmethod
+    def memory(self) -> tuple[int, int]:
+        """Bytes of device memory that are free, and all of it."""
+
+    @abstractmethod
+    def address(self, buffer: Any) -> int:
+        """Where device memory begins."""
+
+    @abstractmethod
+    def mark(self, stream: Any = None) -> Any:
+        """A point in a stream's work (a CUDA event), whose time ``seconds_between`` tells once it is over."""
+
+    @abstractmethod
+    def seconds_between(self, first: Any, last: Any) -> float:
+        """Seconds of the device's clock between two marks that it has passed."""

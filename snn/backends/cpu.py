@@ -5,11 +5,15 @@ runs its work at once. What is measured here is this: a CPU, not a stand-in for 
 """
 
 import itertools
+import math
+import os
+import time
+from pathlib import Path
 
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.errors import OutOfMemory
+from snn.errors import out_of_memory
 
 
 class HostBuffer:
@@ -24,20 +28,24 @@ class HostBuffer:
 class CpuBackend(Backend):
     """NumPy's memory and NumPy's product. Its matrix product is the oracle of the CUDA kernels."""
 
+    asynchronous = False
+
     def __init__(self) -> None:
         self._stream_numbers = itertools.count(1)
 
-    def malloc(self, nbytes: int) -> HostBuffer:
-        try:
-            return HostBuffer(np.empty(-(-nbytes // 4), dtype=np.float32))
-        except MemoryError as error:
-            raise OutOfMemory(f"malloc of {nbytes} bytes: {error}") from error
+    def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
+        return HostBuffer(self.host_alloc((-(-nbytes // 4),)))
 
     def free(self, buffer: HostBuffer) -> None:
         buffer.words = np.empty(0, dtype=np.float32)
 
-    def host_alloc(self, shape: tuple[int, ...]) -> np.ndarray:
-        return np.empty(shape, dtype=np.float32)
+    def host_alloc(
+        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+    ) -> np.ndarray:
+        try:
+            return np.empty(shape, dtype=np.float32)
+        except (MemoryError, ValueError) as error:
+            raise out_of_memory("malloc", 4 * math.prod(shape), *self.memory()) from error
 
     def host_free(self, array: np.ndarray) -> None:
         """Nothing to do: NumPy frees an array with its last reference."""
@@ -68,3 +76,20 @@ class CpuBackend(Backend):
 
     def synchronize(self) -> None:
         """Nothing is pending on the CPU."""
+
+    def memory(self) -> tuple[int, int]:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        try:
+            lines = Path("/proc/meminfo").read_text().splitlines()
+            return 1024 * next(int(one.split()[1]) for one in lines if one.startswith("MemAvailable")), total
+        except (OSError, StopIteration):  # a system that does not tell
+            return total, total
+
+    def address(self, buffer: HostBuffer) -> int:
+        return buffer.words.__array_interface__["data"][0]
+
+    def mark(self, stream: int | None = None) -> float:
+        return time.perf_counter()
+
+    def seconds_between(self, first: float, last: float) -> float:
+        return last - first

@@ -11,7 +11,7 @@ import numpy as np
 from cupy.cuda import driver, runtime
 
 from snn.backends.base import Backend
-from snn.errors import DeviceError, OutOfMemory
+from snn.errors import DeviceError, out_of_memory
 
 _MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 _REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
@@ -65,21 +65,22 @@ class CudaBackend(Backend):
         self._launch = KernelLauncher(source, function, block)
         self._page_locked: set[int] = set()
 
-    def malloc(self, nbytes: int) -> int:
+    def malloc(self, nbytes: int, kind: str | None = None) -> int:
         try:
             return runtime.malloc(nbytes)
         except runtime.CUDARuntimeError as error:
             if error.status != _MEMORY_ALLOCATION:
                 raise
-            free, total = runtime.memGetInfo()
-            raise OutOfMemory(
-                f"cudaMalloc of {nbytes} bytes failed: {free} of {total} bytes are free"
-            ) from error
+            raise out_of_memory("cudaMalloc", nbytes, *self.memory()) from error
 
     def free(self, buffer: int) -> None:
         runtime.free(buffer)
 
-    def host_alloc(self, shape: tuple[int, ...]) -> np.ndarray:
+    def host_alloc(
+        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+    ) -> np.ndarray:
+        if not page_locked:
+            return np.empty(shape, dtype=np.float32)
         try:
             address = runtime.hostAlloc(4 * math.prod(shape), runtime.hostAllocDefault)
         except runtime.CUDARuntimeError as error:
@@ -122,6 +123,20 @@ class CudaBackend(Backend):
 
     def synchronize(self) -> None:
         runtime.deviceSynchronize()
+
+    def memory(self) -> tuple[int, int]:
+        return runtime.memGetInfo()
+
+    def address(self, buffer: int) -> int:
+        return buffer
+
+    def mark(self, stream: int | None = None) -> cupy.cuda.Event:
+        event = cupy.cuda.Event()
+        runtime.eventRecord(event.ptr, stream or 0)
+        return event
+
+    def seconds_between(self, first: cupy.cuda.Event, last: cupy.cuda.Event) -> float:
+        return cupy.cuda.get_elapsed_time(first, last) / 1000
 
 
 class _PageLocked:

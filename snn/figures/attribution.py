@@ -15,13 +15,15 @@ PARTS = {
     "copy_in": ("#1d4ed8", "copies in"),
     "copy_out": ("#60a5fa", "copies out"),
     "launch": ("#7c3aed", "launches"),
-    "waiting": ("#c4b5fd", "waiting for the device"),
+    "kernels": ("#059669", "kernels"),
+    "waiting": ("#c4b5fd", "waiting for the device otherwise"),
     "host_arithmetic": ("#9ca3af", "host arithmetic"),
 }
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
-    """From ``attribution.csv``: the parts of one run, and the measured mean with its standard deviation.
+    """From ``attribution.csv``: the parts of one run, the measured mean with its standard deviation, and the
+    time that the prices of its calls foretell.
 
     The paper has no such figure, so its device is not named.
     """
@@ -37,6 +39,9 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
             bottom += heights
         axes.errorbar(
             positions, rows["mean_s"], yerr=rows["std_s"], fmt="_", color="black", capsize=4, label="measured"
+        )
+        axes.plot(
+            positions, rows["predicted_s"], "D", markersize=5, mec="black", mfc="white", label="predicted"
         )
         axes.set_xticks(positions, rows["strategy"], rotation=30, ha="right")
         axes.set_title(dataset, fontsize=10)

@@ -54,42 +54,45 @@ class HostDriven(Strategy):
     each freed in the same step as soon as it has been used, as in the paper's programs.
     """
 
+    page_locked = False
+    """Whether host matrices are page-locked, each at its own allocation."""
+
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._live: dict[int, np.ndarray] = {}
+        self._results = "activations"  # what products make now, as a kind of memory
 
     @abstractmethod
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """C = A B through the device, in a matrix of ``result``."""
 
-    def allocate(self, shape: tuple[int, ...]) -> np.ndarray:
-        """An uninitialised float32 host matrix; pageable unless overridden."""
-        return np.empty(shape, dtype=np.float32)
-
-    def release(self, array: np.ndarray) -> None:
-        """Free what ``allocate`` gave."""
-
     def result(self, shape: tuple[int, ...]) -> np.ndarray:
         """A matrix for a product to write; ``discard`` ends its life, or ``close`` at the latest."""
-        return self._own(shape)
+        return self.allocate(shape, self._results, self.page_locked)
 
     def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
-        """A matrix for a transpose; as ``result`` unless overridden."""
-        return self.result(shape)
+        """A matrix for a transpose."""
+        return self.allocate(shape, "workspace", self.page_locked)
 
     def discard(self, array: np.ndarray) -> None:
         """Free a matrix of ``result`` or ``scratch``."""
-        self.release(self._live.pop(id(array)))
+        self.backend.host_free(self._live.pop(id(array)))
+
+    def allocate(self, shape: tuple[int, ...], kind: str, page_locked: bool) -> np.ndarray:
+        """An uninitialised float32 host matrix that ``close`` frees, if nothing has before."""
+        array = self.backend.host_alloc(shape, kind, page_locked)
+        self._live[id(array)] = array
+        return array
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         self.network = network
         self._rate = np.float32(learning_rate)
-        X, Y = self._hold(X), self._hold(Y)
+        X, Y = self._hold(X, "data"), self._hold(Y, "data")
         starts = range(0, len(X), batch_size)
         self._batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in starts]
-        self._W = [self._hold(np.zeros(shape, dtype=np.float32)) for shape in network.shapes]
+        self._W = [self._hold(np.zeros(shape, dtype=np.float32), "weights") for shape in network.shapes]
         self._loss = float("nan")
 
     def load(self, weights: list[np.ndarray]) -> None:
@@ -111,7 +114,7 @@ class HostDriven(Strategy):
     def close(self) -> None:
         self._batches, self._W = [], []
         while self._live:
-            self.release(self._live.popitem()[1])
+            self.backend.host_free(self._live.popitem()[1])
 
     def _train(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """One step, equations (1) to (4) of the paper; returns Y_pred - Y of this batch."""
@@ -125,6 +128,7 @@ class HostDriven(Strategy):
 
     def _forward(self, X: np.ndarray) -> list[np.ndarray]:
         """X, H1, H2, ..., Y_pred, where H = ReLU(Z) overwrites Z."""
+        self._results = "activations"
         activations = [X]
         for W in self._W:
             activations.append(self.matmul(activations[-1], W))
@@ -134,6 +138,7 @@ class HostDriven(Strategy):
 
     def _backward(self, activations: list[np.ndarray], dZ: np.ndarray) -> None:
         """Gradients and updates from the last layer down, in the network's update order."""
+        self._results = "gradients"
         sequential = self.network.update_order == "sequential"
         postponed = []
         for i in reversed(range(len(self._W))):
@@ -175,22 +180,7 @@ class HostDriven(Strategy):
         W -= dW
         self.discard(dW)
 
-    def _hold(self, array: np.ndarray) -> np.ndarray:
-        held = self._own(array.shape)
+    def _hold(self, array: np.ndarray, kind: str) -> np.ndarray:
+        held = self.allocate(array.shape, kind, self.page_locked)
         held[...] = array
         return held
-
-    def _own(self, shape: tuple[int, ...]) -> np.ndarray:
-        array = self.allocate(shape)
-        self._live[id(array)] = array
-        return array
-
-
-class PageLockedHost(HostDriven):
-    """Host-driven with every host matrix page-locked by the runtime, each at its own allocation."""
-
-    def allocate(self, shape: tuple[int, ...]) -> np.ndarray:
-        return self.backend.host_alloc(shape)
-
-    def release(self, array: np.ndarray) -> None:
-        self.backend.host_free(array)

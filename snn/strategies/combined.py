@@ -3,15 +3,17 @@
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.strategies.base import PageLockedHost
+from snn.strategies.base import HostDriven
 from snn.strategies.tiles import TileSlots
 
 
-class Combined(PageLockedHost):
+class Combined(HostDriven):
     """Streams and tile buffers are made at the first product and grow when a product needs more columns.
     Per product there remain, as in the paper's program, 1 malloc, 1 synchronous copy and 1 free for B,
     then per tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out, and 3 stream
     synchronisations. Every host matrix is page-locked at its own allocation."""
+
+    page_locked = True
 
     def __init__(self, backend: Backend, streams: int = 3, tile_rows: int = 128) -> None:
         super().__init__(backend)

@@ -3,13 +3,15 @@
 import numpy as np
 
 from snn.strategies import per_call
-from snn.strategies.base import PageLockedHost
+from snn.strategies.base import HostDriven
 
 
-class Pinned(PageLockedHost):
+class Pinned(HostDriven):
     """Per product: 1 page-locked host allocation (the result, freed once it is used), then what the
     reference does. Data and weights are page-locked for the strategy's life; transposes stay
     pageable, as in the paper. All copies are synchronous."""
+
+    page_locked = True
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
@@ -17,8 +19,4 @@ class Pinned(PageLockedHost):
         return C
 
     def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
-        return np.empty(shape, dtype=np.float32)
-
-    def discard(self, array: np.ndarray) -> None:
-        if id(array) in self._live:
-            super().discard(array)
+        return self.allocate(shape, "workspace", page_locked=False)

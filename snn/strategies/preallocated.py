@@ -7,13 +7,15 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.network import Network
-from snn.strategies.base import PageLockedHost
+from snn.strategies.base import HostDriven
 
 
-class Preallocated(PageLockedHost):
+class Preallocated(HostDriven):
     """``setup`` allocates one stream, three device buffers as large as the largest operands, and
     one page-locked host matrix for each result and transpose of a step. Per product: 2 asynchronous
     copies in, 1 launch, 1 asynchronous copy out, 1 stream synchronisation, no allocation."""
+
+    page_locked = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -29,7 +31,9 @@ class Preallocated(PageLockedHost):
         self._stream = self.backend.stream_create()
         for sizes in zip(*_operand_sizes(network, batch_size), strict=True):
             self._buffers.append(self.backend.malloc(4 * max(sizes)))
-        self._step = [self._own((size,)) for size in _step_sizes(network, batch_size)]
+        self._step = [
+            self.allocate((size,), kind, self.page_locked) for size, kind in _step(network, batch_size)
+        ]
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
@@ -47,6 +51,9 @@ class Preallocated(PageLockedHost):
         matrix = self._step[self._next]
         self._next = (self._next + 1) % len(self._step)
         return matrix[: math.prod(shape)].reshape(shape)
+
+    def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
+        return self.result(shape)
 
     def discard(self, array: np.ndarray) -> None:
         """Nothing to do: the matrix serves the next step."""
@@ -72,11 +79,11 @@ def _operand_sizes(network: Network, batch: int) -> list[tuple[int, int, int]]:
     return sizes
 
 
-def _step_sizes(network: Network, batch: int) -> list[int]:
-    """Elements of each result and transpose, in the order in which a step asks for them."""
-    sizes = [batch * fan_out for _, fan_out in network.shapes]
+def _step(network: Network, batch: int) -> list[tuple[int, str]]:
+    """Elements and kind of each result and transpose, in the order in which a step asks for them."""
+    step = [(batch * fan_out, "activations") for _, fan_out in network.shapes]
     for i, (fan_in, fan_out) in reversed(list(enumerate(network.shapes))):
-        sizes += [fan_in * batch, fan_in * fan_out]
+        step += [(fan_in * batch, "workspace"), (fan_in * fan_out, "gradients")]
         if i > 0:
-            sizes += [fan_out * fan_in, batch * fan_in]
-    return sizes
+            step += [(fan_out * fan_in, "workspace"), (batch * fan_in, "gradients")]
+    return step

@@ -3,15 +3,17 @@
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.strategies.base import PageLockedHost
+from snn.strategies.base import HostDriven
 from snn.strategies.tiles import TileSlots
 
 
-class Streams(PageLockedHost):
+class Streams(HostDriven):
     """Per product, with 3 streams and tiles of 128 rows: 1 + 2 x 3 mallocs and frees (B, a tile of A and
     one of C for each stream), 3 streams created, synchronised and destroyed, B copied synchronously,
     then per tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out. Every host matrix is
     page-locked at its own allocation."""
+
+    page_locked = True
 
     def __init__(self, backend: Backend, streams: int = 3, tile_rows: int = 128) -> None:
         super().__init__(backend)

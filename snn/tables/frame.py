@@ -1,15 +1,18 @@
-"""Records, checked against the cells that were asked for, as one data frame with a row a cell."""
+"""Records, checked against the cells that were asked for, as a data frame: a row a cell, rounds pooled."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pandas as pd
 
 from snn.errors import RecordError
+from snn.memory import KINDS
 from snn.network import label
 from snn.records import read
-from snn.verdict import Thresholds, verdict
+from snn.verdict import Thresholds, pooled_verdict
 
 Expected = Mapping[str, Mapping[str, Any]]
 
@@ -29,9 +32,17 @@ def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
 
 
 def tabulate(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> pd.DataFrame:
-    """Records by name as rows. Raises RecordError, with names, where they are of two devices or drivers."""
+    """Records by name as rows, the rounds of a cell as one.
+
+    Raises RecordError, with names, where they are of two devices, or where the rounds of a cell did not do
+    the same.
+    """
     _check_one_device(records)
-    return pd.DataFrame([_row(record, thresholds) for record in records.values()])
+    cells: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for name, record in records.items():
+        key = json.dumps(record["cell"], sort_keys=True)
+        cells.setdefault(key, {})[name] = record
+    return pd.DataFrame([pool(rounds, thresholds) for rounds in cells.values()])
 
 
 def _check(path: str, record: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -39,6 +50,8 @@ def _check(path: str, record: Mapping[str, Any], wanted: Mapping[str, Any]) -> N
     if record["cell"] != wanted["cell"]:
         changed = [key for key in wanted["cell"] if record["cell"].get(key) != wanted["cell"][key]]
         raise RecordError(f"{path}: the record of another cell (its {', '.join(changed)} differ): {again}")
+    if record["round"] != wanted["round"]:
+        raise RecordError(f"{path}: the record of round {record['round']}, not {wanted['round']}: {again}")
     found = record["provenance"]["source_hash"]
     if found != wanted["source_hash"]:
         raise RecordError(
@@ -60,34 +73,81 @@ def _check_one_device(records: Mapping[str, Mapping[str, Any]]) -> None:
             )
 
 
-def _row(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, Any]:
-    cell, summary, where = record["cell"], record["summary"], record["provenance"]
-    word, why = verdict(record, thresholds)
+def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dict[str, Any]:
+    """The row of a cell from its rounds' records by name: runs together, words joined, costs averaged.
+
+    ``mean_s`` and ``std_s`` are of one run, over all of them; ``rounds`` holds the seconds by round.
+    """
+    records = list(rounds.values())
+    first = records[0]
+    _check_same_work(rounds)
+    cell, where = first["cell"], first["provenance"]
     row = {f"{section}.{key}": _plain(value) for section in cell for key, value in cell[section].items()}
+    seconds = [[run["seconds"] for run in record["runs"]] for record in records]
+    times = [one for some in seconds for one in some]
+    errors = [run["final_mse"] for record in records for run in record["runs"]]
+    word, why = pooled_verdict(records, thresholds)
     return row | {
         "strategy": cell["strategy"]["name"],
         "dataset": cell["dataset"]["name"],
         "kernel": cell["kernel"]["name"],
         "network": label(cell["network"]["hidden"]),
-        "mean_s": summary["mean_seconds"],
-        "std_s": summary["std_seconds"],
-        "runs": summary["runs"],
-        "rounds": [[run["seconds"] for run in record["runs"]]],
-        "stopped": record["stopped"],
-        "final_mse": summary["mean_final_mse"],
-        "status": record["status"],
+        "mean_s": fmean(times) if times else None,
+        "std_s": stdev(times) if len(times) > 1 else None,
+        "runs": len(times),
+        "rounds": seconds,
+        "stopped": _joined(record["stopped"] for record in records),
+        "final_mse": fmean(errors) if errors and None not in errors else None,
+        "status": _joined((record["status"] for record in records), "ok"),
+        "reason": _joined(record["reason"] for record in records),
         "machine": word,
         "machine_why": why,
         "device": where["device"],
         "backend": where["backend"],
-        **{f"part.{key}": value for key, value in _parts(record).items()},
-        **{f"ledger.{key}": value for key, value in record["ledger"].items()},
+        **_explanation(records),
+        "trace": first["explanation"] and first["explanation"]["trace"],
+        **{f"ledger.{key}": value for key, value in first["ledger"].items()},
+        **_memory(first),
     }
 
 
-def _parts(record: Mapping[str, Any]) -> Mapping[str, float]:
-    """The parts of a run's time; a record of before there were any has none."""
-    return (record.get("attribution") or {"seconds": {}})["seconds"]
+def _check_same_work(rounds: Mapping[str, Mapping[str, Any]]) -> None:
+    ledgers = {name: record["ledger"] for name, record in rounds.items() if record["ledger"]}
+    if len({json.dumps(ledger, sort_keys=True) for ledger in ledgers.values()}) > 1:
+        raise RecordError(f"{', '.join(ledgers)}: rounds of one cell whose ledgers differ")
+
+
+def _explanation(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Parts of a run's time and the predicted seconds of its calls, averaged over the rounds."""
+    found = [record["explanation"] for record in records if record["explanation"]]
+    if not found:
+        return {}
+    parts = found[0]["attribution"]["seconds"]
+    return {f"part.{key}": fmean(one["attribution"]["seconds"][key] for one in found) for key in parts} | {
+        "predicted_calls_s": fmean(one["predicted_calls_seconds"] for one in found)
+    }
+
+
+def _memory(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What the tables show of the memory of the first round; the others did the same."""
+    memory = record["memory"]
+    if not memory:
+        return {}
+    device = memory["device"]
+    return {
+        "memory.peak_bytes": device["peak_bytes"],
+        **{f"memory.{kind}_bytes": device["peak_by_kind"].get(kind, 0) for kind in KINDS},
+        **{f"memory.{key}": device[key] for key in ("reserved_bytes", "largest_free_bytes", "fragmentation")},
+        "memory.page_locked_bytes": memory["page_locked"]["peak_bytes"],
+        "memory.in_use": 1 - memory["least_free_bytes"] / memory["total_bytes"],
+        "memory.warnings": "; ".join(memory["warnings"]),
+    }
+
+
+def _joined(words: Iterable[str | None], best: str = "") -> str:
+    """The words that occur, once each; ``best`` only where there is no other."""
+    found = dict.fromkeys(word for word in words if word and word != best)
+    return ", ".join(found) or best
 
 
 def _plain(value: Any) -> Any:

@@ -26,13 +26,16 @@ try:
 except SnnError as error:
     raise WorkflowError(str(error)) from None
 
-# Path of a record -> its cell; path of a prepared data set -> its choice.
-CELLS = {grid.record_path(cell): cell for cell in grid.all_cells(SWEEPS)}
+# A cell's name in paths -> the cell; path of a prepared data set -> a cell that it is for.
+CELLS = {grid.name_of(cell): cell for cell in grid.all_cells(SWEEPS)}
+RECORDS = [path for cell in CELLS.values() for path in grid.record_paths(cell)]
+ROUNDS = range(1, 1 + max(cell["protocol"]["rounds"] for cell in CELLS.values()))
 DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
 
 SWEEP_TABLES = grid.sweep_tables(SWEEPS)
 TABLES = ["gpu", "datasets", *grid.own_tables(SWEEPS), *SWEEP_TABLES]
 FIGURES = [name for name in grid.FIGURES if grid.FIGURES[name] in TABLES] + SWEEP_TABLES
+TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
@@ -46,17 +49,23 @@ PYTHON = sys.executable
 
 def records_of(table):
     """The records that a table is made from, in the order of the grid."""
-    return [grid.record_path(cell) for cell in grid.cells_of(table, SWEEPS)]
+    return [
+        path
+        for cell in grid.cells_of(table, SWEEPS)
+        for path in grid.record_paths(cell)
+    ]
 
 
-def expected(records):
-    """Path of a record -> the cell and the source hash that it must hold to be the one asked for."""
+def expected(table):
+    """Path of a record -> the cell, round and source hash that it must hold to be the one asked for."""
     return {
-        path: {
-            "cell": CELLS[path],
-            "source_hash": sources.digest(tuple(sources.of_cell(CELLS[path]))),
+        grid.record_path(grid.name_of(cell), number): {
+            "cell": cell,
+            "round": number,
+            "source_hash": sources.digest(tuple(sources.of_cell(cell))),
         }
-        for path in records
+        for cell in grid.cells_of(table, SWEEPS)
+        for number in grid.rounds_of(cell)
     }
 
 
@@ -81,5 +90,12 @@ def hold_workflow_lock():
 
 def write_progress_plan():
     """Tell the cells' processes which records are going to be made, so that they can say what is left."""
-    jobs = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "train_cell"]
-    progress.write_plan({str(job.output[0]): CELLS[str(job.output[0])] for job in jobs})
+    jobs = [
+        job for job in workflow.dag.needrun_jobs() if job.rule.name.startswith("train_")
+    ]
+    progress.write_plan(
+        {
+            str(job.output[0]): (CELLS[job.wildcards.cell], int(job.wildcards.round))
+            for job in jobs
+        }
+    )

@@ -67,6 +67,28 @@ rule plot_attribution:
         "../scripts/plot_figure.py"
 
 
+rule plot_timeline:
+    input:
+        table="results/tables/timeline.csv",
+        code=code_of("snn.figures.timeline"),
+        script="workflow/scripts/plot_figure.py",
+    output:
+        svg=report(
+            "results/figures/timeline.svg",
+            category="Why",
+            caption="../report/timeline.rst",
+            labels={"what": "call by call", "form": "figure"},
+        ),
+        png="results/figures/timeline.png",
+    params:
+        figure="timeline",
+        paper_device=PAPER_DEVICE,
+    message:
+        "plot figure timeline"
+    script:
+        "../scripts/plot_figure.py"
+
+
 rule plot_sweep:
     input:
         table="results/tables/{sweep}.csv",

@@ -65,7 +65,7 @@ rule build_correctness:
         ),
     params:
         table="correctness",
-        records=lambda wildcards: expected(records_of("correctness")),
+        records=lambda wildcards: expected("correctness"),
     message:
         "build table correctness"
     script:
@@ -89,7 +89,7 @@ rule build_training_time:
         ),
     params:
         table="training_time",
-        records=lambda wildcards: expected(records_of("training_time")),
+        records=lambda wildcards: expected("training_time"),
     message:
         "build table training_time"
     script:
@@ -113,7 +113,7 @@ rule build_speedup:
         ),
     params:
         table="speedup",
-        records=lambda wildcards: expected(records_of("speedup")),
+        records=lambda wildcards: expected("speedup"),
     message:
         "build table speedup"
     script:
@@ -137,7 +137,7 @@ rule build_neurons:
         ),
     params:
         table="neurons",
-        records=lambda wildcards: expected(records_of("neurons")),
+        records=lambda wildcards: expected("neurons"),
     message:
         "build table neurons"
     script:
@@ -161,7 +161,7 @@ rule build_depth:
         ),
     params:
         table="depth",
-        records=lambda wildcards: expected(records_of("depth")),
+        records=lambda wildcards: expected("depth"),
     message:
         "build table depth"
     script:
@@ -184,11 +184,69 @@ rule build_attribution:
         ),
     params:
         table="attribution",
-        records=lambda wildcards: expected(records_of("attribution")),
+        records=lambda wildcards: expected("attribution"),
     message:
         "build table attribution"
     script:
         "../scripts/build_table.py"
+
+
+rule build_memory:
+    input:
+        records=records_of("memory"),
+        verdicts="config/verdicts.yaml",
+        code=code_of("snn.tables.memory", *TABLE_CODE),
+        script="workflow/scripts/build_table.py",
+    output:
+        csv="results/tables/memory.csv",
+        page=report(
+            "results/tables/memory.html",
+            category="Why",
+            caption="../report/memory.rst",
+            labels={"what": "memory by kind", "form": "table"},
+        ),
+    params:
+        table="memory",
+        records=lambda wildcards: expected("memory"),
+    message:
+        "build table memory"
+    script:
+        "../scripts/build_table.py"
+
+
+rule build_timeline:
+    input:
+        records=records_of("timeline"),
+        verdicts="config/verdicts.yaml",
+        code=code_of("snn.tables.timeline", *TABLE_CODE),
+        script="workflow/scripts/build_table.py",
+    output:
+        csv="results/tables/timeline.csv",
+        page=report(
+            "results/tables/timeline.html",
+            category="Why",
+            caption="../report/timeline.rst",
+            labels={"what": "call by call", "form": "table"},
+        ),
+    params:
+        table="timeline",
+        records=lambda wildcards: expected("timeline"),
+    message:
+        "build table timeline"
+    script:
+        "../scripts/build_table.py"
+
+
+rule export_trace:
+    input:
+        records=records_of("timeline"),
+        code=code_of("snn.perfetto"),
+    output:
+        trace="results/traces/timeline.json",
+    message:
+        "export trace timeline"
+    shell:
+        "exec {PYTHON} -m snn.perfetto {input.records:q} {output.trace:q}"
 
 
 rule build_sweep:
@@ -208,7 +266,7 @@ rule build_sweep:
     wildcard_constraints:
         sweep=one_of(SWEEP_TABLES),
     params:
-        records=lambda wildcards: expected(records_of(wildcards.sweep)),
+        records=lambda wildcards: expected(wildcards.sweep),
         axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
     message:
         "build table {wildcards.sweep}"

@@ -1,26 +1,37 @@
-# One cell = one job = one record. Timed cells never share the device or the cores: a cell takes all of
-# snakemake's cores, one unit of `device`, and, whoever starts it, a lock on the device itself.
+# One round of one cell = one job = one record. Timed jobs never share the device or the cores: each takes all
+# of snakemake's cores, one unit of `device`, and, whoever starts it, a lock on the device itself.
+#
+# A rule a round, the first with the highest priority: every cell's first round is made before any second one,
+# so that the rounds of a cell lie as far apart as the workflow is long.
 
 
 def cell_of(wildcards):
-    return CELLS[f"results/cells/{wildcards.cell}.json"]
+    return CELLS[wildcards.cell]
 
 
-rule train_cell:
-    input:
-        # Exactly the files that decide what this cell measures: an edit re-runs the cells it concerns.
-        code=lambda wildcards: sources.of_cell(cell_of(wildcards)),
-        # Made before, but never a reason to train again: its path says what is in it.
-        data=lambda wildcards: ancient(grid.dataset_path(cell_of(wildcards))),
-    output:
-        record="results/cells/{cell}.json",
-    threads: workflow.cores
-    resources:
-        device=1,
-    params:
-        cell=cell_of,
-        overrides=lambda wildcards: grid.overrides(cell_of(wildcards)),
-    message:
-        "train {wildcards.cell}"
-    shell:
-        "exec {PYTHON} -m snn {params.overrides:q} data={input.data:q} output={output.record:q}"
+for ROUND in ROUNDS:
+
+    rule:
+        name:
+            f"train_round_{ROUND}"
+        input:
+            # Exactly the files that decide what this cell measures: an edit re-runs the cells it concerns.
+            code=lambda wildcards: sources.of_cell(cell_of(wildcards)),
+            # Made before, but never a reason to train again: its path says what is in it.
+            data=lambda wildcards: ancient(grid.dataset_path(cell_of(wildcards))),
+        output:
+            record="results/cells/{cell}-round{round}.json",
+        wildcard_constraints:
+            round=str(ROUND),
+        priority: 50 - ROUND
+        threads: workflow.cores
+        resources:
+            device=1,
+        params:
+            cell=cell_of,
+            overrides=lambda wildcards: grid.overrides(cell_of(wildcards)),
+        message:
+            "train {wildcards.cell}, round {wildcards.round}"
+        shell:
+            "exec {PYTHON} -m snn {params.overrides:q} round={wildcards.round} "
+            "data={input.data:q} output={output.record:q}"

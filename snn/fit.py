@@ -1,0 +1,60 @@
+"""What would have fitted: a strategy's peak of device memory at smaller batches, without allocating any."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from snn.backends.cpu import CpuBackend, HostBuffer
+from snn.glibc_random import GlibcRandom
+from snn.ledger import CountingBackend
+from snn.measure import Job, start
+from snn.memory import size
+from snn.network import draw_weights
+
+
+class SizedBackend(CpuBackend):
+    """Device memory that is only counted: copies and products do nothing, host matrices are zero."""
+
+    def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
+        return HostBuffer(np.empty(0, dtype=np.float32))
+
+    def host_alloc(
+        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+    ) -> np.ndarray:
+        return np.zeros(shape, dtype=np.float32)
+
+    def copy_in(self, buffer: HostBuffer, array: np.ndarray, stream: int | None = None) -> None:
+        """Nothing is held, so nothing is copied."""
+
+    def copy_out(self, array: np.ndarray, buffer: HostBuffer, stream: int | None = None) -> None:
+        """Nothing is held, so nothing is copied."""
+
+    def matmul(
+        self, A: HostBuffer, B: HostBuffer, C: HostBuffer, m: int, k: int, n: int, stream: int | None = None
+    ) -> None:
+        """Nothing is held, so nothing is multiplied."""
+
+
+def peak(job: Job, batch_size: int) -> int:
+    """Bytes of device memory that the strategy holds at most in one step of this batch size."""
+    counting = CountingBackend(SizedBackend())
+    short = replace(job, X=job.X[:batch_size], Y=job.Y[:batch_size], batch_size=batch_size)
+    strategy = start(short, counting)
+    try:
+        strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+        strategy.epoch()
+        return counting.device.peak_bytes
+    finally:
+        strategy.close()
+
+
+def advice(job: Job, free: int) -> str:
+    """The largest batch size, of those got by halving the job's, whose peak is within the free bytes."""
+    batch_size, needed = job.batch_size, 0
+    while batch_size > 1:
+        batch_size //= 2
+        needed = peak(job, batch_size)
+        if needed <= free:
+            return f"training.batch_size={batch_size} would fit: {size(needed)} of {size(free)} free"
+    needed = needed or peak(job, 1)
+    return f"no batch size would fit: one row a batch needs {size(needed)}, {size(free)} are free"

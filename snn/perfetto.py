@@ -1,0 +1,76 @@
+"""``python -m snn.perfetto RECORD ... OUTPUT``: traces of records as a file that ui.perfetto.dev opens.
+
+Each strategy is a process, with the host's calls as one thread, a thread a stream, and counters of the bytes
+held. The format is the Trace Event Format, JSON.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from snn import records
+from snn.errors import SnnError
+from snn.network import label
+
+_HOST = 1000  # thread numbers of streams are their own
+
+
+def main(arguments: list[str]) -> int:
+    """Write the file; 0, or 2 on a user's error."""
+    if len(arguments) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    *paths, output = arguments
+    try:
+        write(Path(output), (records.read(Path(path)) for path in paths))
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def write(output: Path, found: Iterable[Mapping[str, Any]]) -> None:
+    """The traces of these records in one file; a record without one (memory ran out) adds nothing."""
+    events: list[dict[str, Any]] = []
+    for number, record in enumerate(found, 1):
+        if record["explanation"]:
+            events += of_record(record, number)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}), encoding="utf-8")
+
+
+def of_record(record: Mapping[str, Any], process: int) -> list[dict[str, Any]]:
+    """The trace events of one record, under this process number; times in microseconds."""
+    cell, traced = record["cell"], record["explanation"]["trace"]
+    name = f"{cell['strategy']['name']} {cell['dataset']['name']} {label(cell['network']['hidden'])}"
+    events = [_named("process_name", process, _HOST, name), _named("thread_name", process, _HOST, "host")]
+    rows = [dict(zip(traced["columns"], values, strict=True)) for values in traced["events"]]
+    for stream in sorted({row["stream"] for row in rows if row["device_start_us"] is not None}):
+        lane = "default stream" if stream == 0 else f"stream {stream}"
+        events.append(_named("thread_name", process, stream, lane))
+    for row in rows:
+        size = "x".join(map(str, row["size"]))
+        details = {"size": size, "site": traced["sites"][row["site"]]}
+        common = {"name": row["call"], "ph": "X", "pid": process, "args": details}
+        events.append({**common, "tid": _HOST, **_span(row["start_us"], row["end_us"])})
+        if row["device_start_us"] is not None:
+            span = _span(row["device_start_us"], row["device_end_us"])
+            events.append({**common, "tid": row["stream"], **span})
+        for counter in ("device_bytes", "page_locked_bytes"):
+            value = {"bytes": row[counter]}
+            events.append({"name": counter, "ph": "C", "pid": process, "ts": row["end_us"], "args": value})
+    return events
+
+
+def _span(start: float, end: float) -> dict[str, float]:
+    return {"ts": start, "dur": round(end - start, 3)}
+
+
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

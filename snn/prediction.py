@@ -1,0 +1,33 @@
+"""How long a strategy's calls should take: what each costs alone, scheduled in their order."""
+
+from collections.abc import Mapping, Sequence
+
+from snn.prices import Price
+from snn.trace import Event, Signature
+
+_ENGINES = {"copy_in": "copy_in", "copy_out": "copy_out", "matmul": "compute"}
+
+
+def predict(events: Sequence[Event], prices: Mapping[Signature, Price]) -> float:
+    """Seconds of these calls without anything between them.
+
+    The host pays each call's price and goes on. Work that it does not wait for begins when its latency has
+    passed, its stream has done what was asked before, and its engine (copies in, copies out, products) is
+    free; a synchronisation returns when that of its stream, or of all, is done.
+    """
+    host = 0.0
+    streams: dict[int, float] = {}
+    engines = dict.fromkeys(_ENGINES.values(), 0.0)
+    for event in events:
+        cost = prices[event.signature]
+        call = event.signature.call
+        host += cost.host_us
+        if call == "stream_synchronize":
+            host = max(host, streams.get(event.stream or 0, 0.0) + cost.host_us)
+        elif call == "synchronize":
+            host = max(host, max(streams.values(), default=0.0) + cost.host_us)
+        elif cost.device_us:
+            stream, engine = event.stream or 0, _ENGINES[call]
+            begin = max(host + cost.latency_us, streams.get(stream, 0.0), engines[engine])
+            streams[stream] = engines[engine] = begin + cost.device_us
+    return 1e-6 * host

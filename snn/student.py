@@ -1,0 +1,19 @@
+"""Student's t distribution: how much wider an interval is that few runs give."""
+
+from statistics import NormalDist
+
+CONFIDENCE = 0.95
+
+
+def student_quantile(freedom: float) -> float:
+    """Student's t at the upper end of the 95% interval, by the expansion of Cornish and Fisher.
+
+    Within 1% of the exact value from 3 degrees of freedom on, 3% too small at 2.
+    """
+    z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2)
+    return (
+        z
+        + (z**3 + z) / (4 * freedom)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
+    )
