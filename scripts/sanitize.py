@@ -12,7 +12,9 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from snn import backends, choices, measure  # noqa: E402
+from snn.explain import explain  # noqa: E402
 from snn.network import Network  # noqa: E402
+from snn.protocol import Round  # noqa: E402
 
 random = np.random.default_rng(7)
 X, Y = (random.uniform(-1, 1, (333, n)).astype(np.float32) for n in (31, 1))
@@ -29,12 +31,9 @@ for kernel in choices.names("kernel"):
             epochs=2,
             batch_size=150,
             learning_rate=0.002,
-            runs=1,
-            min_runs=1,
-            max_seconds=None,
-            warmup=0,
-            warmup_seconds=0.0,
+            round=Round(runs=1),
         )
         found = measure.measure(job, backend)
+        explain(job, backend)
         print(kernel, strategy, found.status, found.runs[0].final_mse)
         assert found.status == "ok"

@@ -30,6 +30,8 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     device = _device(config["device"])
     cell = {**config, "device": {"backend": device.backend, "name": device.name}}
     data, output, number = (cell.pop(key) for key in ("data", "output", "round"))
+    if number is None:  # all of its runs in this one job
+        number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     table = datasets.load(Path(data)) if data else datasets.make(cell["dataset"])
     job = _job(cell, number, table)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)

@@ -68,7 +68,7 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
-    round: int = 1
+    round: int | None = None
     data: str | None = None
     output: str | None = None
 

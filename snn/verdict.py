@@ -1,25 +1,26 @@
 """What a record's readings say of the machine, in a word: quiet, noisy, throttled, shared or drifted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
 from typing import Any
 
 Thresholds = Mapping[str, float]
 
 
-def verdict(record: Mapping[str, Any], thresholds: Thresholds) -> tuple[str, str]:
-    """The words that hold for a record, gravest first, and the figures behind them.
+def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tuple[str, str]:
+    """The words that hold for a cell's rounds, gravest first, and the figures behind them.
 
-    ``quiet`` where none does, ``unknown`` where the record holds no readings. The thresholds are those of
+    ``quiet`` where none does, ``unknown`` where a record holds no readings. The thresholds are those of
     ``config/verdicts.yaml``; shares of processors are averages over the longest run that exceeds them.
     """
-    machine = record.get("machine")
-    if not machine:
+    machines = [record.get("machine") for record in records]
+    if not all(machines):
         return "unknown", "the record holds no readings"
     found = {
-        "shared": _shared(machine, thresholds),
-        "throttled": _throttled(machine),
-        "drifted": _drifted(machine["probe"], thresholds["drifted"]),
-        "noisy": _noisy(record["summary"], thresholds["noisy"]),
+        "shared": _by_round(records, lambda machine: _shared(machine, thresholds)),
+        "throttled": _by_round(records, _throttled),
+        "drifted": _by_round(records, lambda machine: _drifted(machine["probe"], thresholds["drifted"])),
+        "noisy": _noisy(records, thresholds["noisy"]),
     }
     named = {word: why for word, why in found.items() if why}
     if not named:
@@ -27,18 +28,12 @@ def verdict(record: Mapping[str, Any], thresholds: Thresholds) -> tuple[str, str
     return ", ".join(named), "; ".join(named.values())
 
 
-def pooled_verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tuple[str, str]:
-    """The verdict on a cell from its rounds: every word that holds for one, with the round it holds for."""
-    found = [verdict(record, thresholds) for record in records]
-    words = dict.fromkeys(word for one, _ in found for word in one.split(", "))
-    if len(words) > 1:
-        words.pop("quiet", None)
-    whys = [
-        f"round {record['round']}: {why}" if len(records) > 1 else why
-        for record, (_, why) in zip(records, found, strict=True)
-        if why
-    ]
-    return ", ".join(words), "; ".join(whys)
+def _by_round(records: Sequence[Mapping[str, Any]], find: Callable[[Mapping[str, Any]], str]) -> str:
+    """What is found in each round; of several, with the round's number before it."""
+    found = [(record["round"], find(record["machine"])) for record in records]
+    if len(records) == 1:
+        return found[0][1]
+    return "; ".join(f"round {number}: {why}" for number, why in found if why)
 
 
 def _shared(machine: Mapping[str, Any], thresholds: Thresholds) -> str:
@@ -68,8 +63,9 @@ def _drifted(probe: Mapping[str, Mapping[str, float]], most: float) -> str:
     )
 
 
-def _noisy(summary: Mapping[str, Any], most: float) -> str:
-    if not summary["std_seconds"]:
+def _noisy(records: Sequence[Mapping[str, Any]], most: float) -> str:
+    seconds = [run["seconds"] for record in records for run in record["runs"]]
+    if len(seconds) < 2:
         return ""
-    spread = summary["std_seconds"] / summary["mean_seconds"]
+    spread = stdev(seconds) / fmean(seconds)
     return f"runs spread by {spread:.1%}" if spread > most else ""

@@ -14,8 +14,9 @@ TINY = {
     "defaults": {
         "dataset": "small",
         "training.epochs": 2,
-        "protocol.runs": 2,
+        "protocol.runs": 4,
         "protocol.warmup_seconds": 0,
+        "protocol.max_warmup_seconds": 0,
     },
     "sweeps": {
         "dataset_size": {"strategy": ["reference", "streams", "pinned", "combined", "preallocated"]},
@@ -25,6 +26,7 @@ TINY = {
     },
 }
 CELLS_OF_TINY = 5 + 2 + 2 + 1
+ROUNDS = 2
 IGNORED = shutil.ignore_patterns(
     ".git", ".venv", ".snakemake", "results", "*cache*", "__pycache__", ".hypothesis"
 )

@@ -5,7 +5,7 @@ from snn.attribution import Attribution, TimingBackend
 from snn.explain import Explanation
 from snn.measure import Measurement, Run, WarmUp
 from snn.memory import Space
-from snn.trace import Trace
+from snn.trace import Event, Signature, Trace
 
 PROVENANCE = {"device": "NVIDIA H200", "backend": "cuda", "device_uuid": "GPU-1", "driver": "580.1"}
 COSTS = {"malloc_us": 50.0, "copy_us": 13.0}
@@ -17,6 +17,7 @@ QUIET = {
     ],
 }
 LEDGER = dict.fromkeys(("mallocs", "host_allocs", "h2d_copies", "h2d_bytes"), 1)
+EVENT = Event(Signature("copy_in", (4,)), 0.0, 2e-6, 0, 1e-6, 2e-6, 4, 0, "snn/strategies/some.py:1 in f")
 MEMORY = {
     "device": Space().describe(),
     "page_locked": Space().describe(),
@@ -26,7 +27,7 @@ MEMORY = {
 }
 
 
-def record(cell, seconds, mse=41.0, machine=None, number=1, **provenance):
+def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, **provenance):
     """A record of a round of a cell whose runs took these seconds."""
     measurement = Measurement(
         runs=[Run(s, mse) for s in seconds],
@@ -40,7 +41,7 @@ def record(cell, seconds, mse=41.0, machine=None, number=1, **provenance):
         cell,
         number,
         measurement,
-        explanation_of(seconds),
+        explanation_of(foretold or seconds[0]),
         machine or QUIET,
         PROVENANCE | provenance,
         source_hash(cell),
@@ -49,10 +50,10 @@ def record(cell, seconds, mse=41.0, machine=None, number=1, **provenance):
 
 def explanation_of(seconds):
     """A run of which half is allocation and half host arithmetic, foretold exactly."""
-    half = seconds[0] / 2
+    half = seconds / 2
     parts = dict.fromkeys((*TimingBackend.PARTS, "kernels"), 0.0)
     attribution = Attribution(1, parts | {"allocation": half, "host_arithmetic": half})
-    return Explanation(attribution, Trace(1, []), {}, {}, half)
+    return Explanation(attribution, Trace(1, [EVENT]), {}, {}, half)
 
 
 def source_hash(cell):
@@ -71,7 +72,7 @@ def write_all(folder, cells, seconds, **provenance):
     for cell, times in zip(cells, seconds, strict=True):
         for number, some in zip(grid.rounds_of(cell), halves(times), strict=True):
             path = folder / grid.record_path(grid.name_of(cell), number)
-            records.write(path, record(cell, some, number=number, **provenance))
+            records.write(path, record(cell, some, number=number, foretold=times[0], **provenance))
             wanted = {"cell": cell, "round": number, "source_hash": source_hash(cell)}
             expected[str(path)] = wanted
     return expected

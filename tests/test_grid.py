@@ -99,7 +99,10 @@ def test_a_cell_is_plain_and_sorted(tmp_path):
 
 def test_record_paths_can_be_read(tmp_path):
     (cell,) = sweeps_of(tmp_path, {"x": {"strategy": "combined", "dataset": "large"}}, GPU)["x"].cells
-    assert grid.record_path(cell).startswith("results/cells/nvidia-h200/large/256/combined-naive-")
+    first, second = grid.record_paths(cell)
+    assert first.startswith("results/cells/nvidia-h200/large/256/combined-naive-")
+    assert first.endswith("-round1.json")
+    assert second == first.replace("round1", "round2")
 
 
 @pytest.mark.parametrize(

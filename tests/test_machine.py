@@ -28,7 +28,8 @@ def judged(readings=None, probe_after=None, spread=0.0, **host):
         "probe": {"before": {"copy_us": 10.0}, "after": {"copy_us": 10.0} | (probe_after or {})},
         "readings": [QUIET["readings"][0] | (readings or {})],
     }
-    return verdict({"machine": state, "summary": {"mean_seconds": 1.0, "std_seconds": spread}}, THRESHOLDS)
+    runs = [{"seconds": 1 - spread / 2**0.5}, {"seconds": 1 + spread / 2**0.5}]
+    return verdict([{"round": 1, "machine": state, "runs": runs}], THRESHOLDS)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_verdicts(record, word, why):
 
 
 def test_a_record_without_readings_is_unknown():
-    assert verdict({}, THRESHOLDS)[0] == "unknown"
+    assert verdict([{}], THRESHOLDS)[0] == "unknown"
 
 
 def test_cores_in_use():

@@ -8,15 +8,15 @@ from conftest import ROOT
 from snn import grid, progress
 from snn.devices import Device
 from snn.measure import Run
+from snn.protocol import Round
 
 CELLS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))["dataset_size"].cells
-PROTOCOL = {"runs": 10, "min_runs": 3, "max_seconds": 120}
 
 
 @pytest.mark.parametrize(("run", "expected"), [(1, 10), (12, 120), (30, 120), (50, 150)])
-def test_a_cells_time_under_its_protocol(run, expected):
-    assert progress.cell_seconds(PROTOCOL, run) == expected
-    assert progress.cell_seconds(PROTOCOL | {"max_seconds": None}, run) == 10 * run
+def test_a_rounds_time_under_its_rules(run, expected):
+    assert progress.round_seconds(Round(10, 3, 120), run) == expected
+    assert progress.round_seconds(Round(10, 3, None), run) == 10 * run
 
 
 def test_work_grows_with_the_data():
@@ -27,18 +27,18 @@ def test_work_grows_with_the_data():
 def test_the_line_counts_cells_and_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(progress, "PLAN", tmp_path / "plan" / "plan.json")
     paths = [str(tmp_path / f"{i}.json") for i in range(3)]
-    progress.write_plan(dict.fromkeys(paths, CELLS[0]))
+    progress.write_plan(dict.fromkeys(paths, (CELLS[0], 2)))
     plan = json.loads(progress.PLAN.read_text())
-    assert list(plan["cells"]) == paths
+    assert list(plan["jobs"]) == paths
     (tmp_path / "0.json").write_text("{}")
-    printer = progress.Printer(CELLS[0], 256, 32, paths[1])
+    printer = progress.Printer(CELLS[0], 1, 256, 32, paths[1])
     printer._last = -100.0
     printer([Run(1.0, 0.0), Run(2.0, 0.0)])
-    # 8 runs of this cell and 10 of the one that is left, 1.5 s each.
+    # 3 runs of this job and 5 of the one that is left, 1.5 s each.
     assert capsys.readouterr().err == (
-        "cell 2 of 3, small reference: run 2 of 10, 1.5 s a run, about 27 s left\n"
+        "job 2 of 3, small reference, round 1: run 2 of 5, 1.5 s a run, about 12 s left\n"
     )
     printer([Run(1.0, 0.0)] * 3)
     assert capsys.readouterr().err == ""  # less than two seconds later
-    printer([Run(1.0, 0.0)] * 10)
-    assert "run 10 of 10" in capsys.readouterr().err
+    printer([Run(1.0, 0.0)] * 5)
+    assert "run 5 of 5" in capsys.readouterr().err

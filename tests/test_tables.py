@@ -84,7 +84,9 @@ def test_a_speedup_carries_the_verdicts_on_both_of_its_machines(tmp_path):
     expected |= write_all(tmp_path, cells[1:], [[1.0, 2.0]])
     loaded = frame.load(expected, THRESHOLDS)
     assert loaded["machine"].tolist() == ["shared", "noisy"]
-    assert loaded["machine_why"][0] == "other processes used 4.00 of 16 processors"
+    assert loaded["machine_why"][0] == "; ".join(
+        f"round {n}: other processes used 4.00 of 16 processors" for n in (1, 2)
+    )
     reference, other = loaded["strategy"]
     assert reference == "reference"
     loaded["dataset"] = "small"
@@ -102,7 +104,7 @@ def test_attribution_sums_its_parts(dataset_size):
 
 
 def test_the_figure_has_a_colour_for_every_part():
-    assert set(attribution_figure.PARTS) == {*TimingBackend.PARTS, "host_arithmetic"}
+    assert set(attribution_figure.PARTS) == {*TimingBackend.PARTS, "kernels", "host_arithmetic"}
 
 
 def test_correctness(dataset_size):
@@ -172,11 +174,14 @@ def test_refuses_two_drivers(tmp_path):
 
 def test_refuses_other_sources_and_other_cells(tmp_path):
     first, second = SWEEPS["neurons"].cells[:2]
-    ((path, wanted),) = write_all(tmp_path, [first], [[1.0]]).items()
+    (path, wanted), (other_path, other_round) = write_all(tmp_path, [first], [[1.0]]).items()
     with pytest.raises(RecordError, match=r"other sources .*--force"):
         frame.load({path: wanted | {"source_hash": "0" * 16}}, THRESHOLDS)
     with pytest.raises(RecordError, match="another cell"):
         frame.load({path: wanted | {"cell": second}}, THRESHOLDS)
+    with pytest.raises(RecordError, match="round 1, not 2"):
+        frame.load({path: other_round}, THRESHOLDS)
+    assert frame.load({path: wanted, other_path: other_round}, THRESHOLDS)["rounds"].tolist() == [[[1.0]] * 2]
 
 
 def test_data_sets(tmp_path):

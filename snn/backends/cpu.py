@@ -34,7 +34,7 @@ class CpuBackend(Backend):
         self._stream_numbers = itertools.count(1)
 
     def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
-        return HostBuffer(self.host_alloc((-(-nbytes // 4),)))
+        return HostBuffer(self._words((-(-nbytes // 4),)))
 
     def free(self, buffer: HostBuffer) -> None:
         buffer.words = np.empty(0, dtype=np.float32)
@@ -42,10 +42,7 @@ class CpuBackend(Backend):
     def host_alloc(
         self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
-        try:
-            return np.empty(shape, dtype=np.float32)
-        except (MemoryError, ValueError) as error:
-            raise out_of_memory("malloc", 4 * math.prod(shape), *self.memory()) from error
+        return self._words(shape)
 
     def host_free(self, array: np.ndarray) -> None:
         """Nothing to do: NumPy frees an array with its last reference."""
@@ -87,6 +84,12 @@ class CpuBackend(Backend):
 
     def address(self, buffer: HostBuffer) -> int:
         return buffer.words.__array_interface__["data"][0]
+
+    def _words(self, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            return np.empty(shape, dtype=np.float32)
+        except (MemoryError, ValueError) as error:
+            raise out_of_memory("malloc", 4 * math.prod(shape), *self.memory()) from error
 
     def mark(self, stream: int | None = None) -> float:
         return time.perf_counter()

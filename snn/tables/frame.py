@@ -12,7 +12,7 @@ from snn.errors import RecordError
 from snn.memory import KINDS
 from snn.network import label
 from snn.records import read
-from snn.verdict import Thresholds, pooled_verdict
+from snn.verdict import Thresholds, verdict
 
 Expected = Mapping[str, Mapping[str, Any]]
 
@@ -86,7 +86,7 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
     seconds = [[run["seconds"] for run in record["runs"]] for record in records]
     times = [one for some in seconds for one in some]
     errors = [run["final_mse"] for record in records for run in record["runs"]]
-    word, why = pooled_verdict(records, thresholds)
+    word, why = verdict(records, thresholds)
     return row | {
         "strategy": cell["strategy"]["name"],
         "dataset": cell["dataset"]["name"],
