@@ -40,7 +40,9 @@ def check_cell(cell: Mapping[str, Any]) -> None:
 def check_round(number: object, protocol: Mapping[str, Any]) -> None:
     """Raise ConfigError where a protocol has no such round."""
     if number is not None and number not in range(1, protocol["rounds"] + 1):
-        raise _error("round", number, f"from 1 to protocol.rounds, {protocol['rounds']}, or null for all runs")
+        raise _error(
+            "round", number, f"from 1 to protocol.rounds, {protocol['rounds']}, or null for all runs"
+        )
 
 
 def _check_protocol(protocol: Mapping[str, Any]) -> None:

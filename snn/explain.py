@@ -45,7 +45,7 @@ def explain(job: Job, backend: Backend) -> Explanation:
     traced = trace(job, backend)
     steps = job.epochs * -(-len(job.X) // job.batch_size) / traced.steps
     calls = {one: round(n * steps) for one, n in Counter(e.signature for e in traced.events).items()}
-    prices = price(backend, calls)
+    prices = price(backend, traced)
     attribution = _with_kernels(attribute(job, backend), steps * _kernel_seconds(traced), backend)
     return Explanation(attribution, traced, calls, prices, steps * predict(traced.events, prices))
 

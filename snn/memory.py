@@ -127,11 +127,11 @@ def held(blocks: Iterable[Block]) -> str:
     """What holds memory, largest first, each with the line that allocated it: for messages."""
     sites: dict[tuple[str, str], list[int]] = {}
     for block in blocks:
-        sites.setdefault((block.kind or "workspace", block.site), []).append(block.nbytes)
+        noun = f"{block.kind} block" if block.kind else "block"
+        sites.setdefault((noun, block.site), []).append(block.nbytes)
     lines = sorted(sites.items(), key=lambda item: -sum(item[1]))
     return ", ".join(
-        f"{count(len(sizes), kind + ' block')} of {size(sum(sizes))} from {site}"
-        for (kind, site), sizes in lines
+        f"{count(len(sizes), noun)} with {size(sum(sizes))} from {site}" for (noun, site), sizes in lines
     )
 
 

@@ -1,17 +1,19 @@
-"""What each call of a strategy costs by itself: measured alone, at the size at which the strategy asks it."""
+"""What each call of a strategy costs by itself: its calls made again, one at a time, without training."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.trace import Signature
+from snn.trace import Event, Signature, Trace
 
-_REPEATS = 15
-_IN_A_ROW = 8
+_REPEATS = 12
+_LEAST_SAMPLES = 40
 
 
 @dataclass(frozen=True)
@@ -26,176 +28,152 @@ class Price:
     latency_us: float = 0.0
 
 
-def price(backend: Backend, signatures: Iterable[Signature]) -> dict[Signature, Price]:
-    """The median price of each call, once each. Everything allocated for it is freed.
+def price(backend: Backend, traced: Trace) -> dict[Signature, Price]:
+    """The median price of each call of a trace. Everything allocated for it is freed.
 
-    An ``alone`` allocation is priced while nothing is held, another one beside a block of its own size.
-    Work that the host does not wait for is priced three times: the call, the call until it is done, and
-    several in a row on the device's clock; what the second has beyond the others is latency.
+    The calls are made again in the trace's order, since a call costs more after others than after itself: over
+    memory of the same sizes, without the training between them, each waited for before the next. Work that
+    the host does not wait for is priced three times: the call, the call until it is done, and, with
+    marks around it, the device's part; what the second has beyond the others is latency.
     """
-    prices: dict[Signature, Price] = {}
-    # Allocations first, while the device holds nothing.
-    for one in sorted(
-        set(signatures), key=lambda one: (one.call not in ("malloc", "free"), one.context, one)
-    ):
-        if one not in prices:
-            prices |= _PRICERS[one.call](backend, one)
-    return prices
-
-
-def _malloc(backend: Backend, one: Signature) -> dict[Signature, Price]:
-    beside = [] if one.context == "alone" else [backend.malloc(one.size[0])]
-    try:
-        prices = _pair(one, ("malloc", "free"), lambda: backend.malloc(one.size[0]), backend.free)
-    finally:
-        for buffer in beside:
-            backend.free(buffer)
-    return prices
-
-
-def _host_alloc(backend: Backend, one: Signature) -> dict[Signature, Price]:
-    shape, page_locked = (one.size[0] // 4,), bool(one.page_locked)
-    beside = backend.host_alloc(shape, page_locked=page_locked)
-    try:
-        return _pair(
-            one,
-            ("host_alloc", "host_free"),
-            lambda: backend.host_alloc(shape, page_locked=page_locked),
-            backend.host_free,
-        )
-    finally:
-        backend.host_free(beside)
-
-
-def _stream(backend: Backend, one: Signature) -> dict[Signature, Price]:
-    return _pair(one, ("stream_create", "stream_destroy"), backend.stream_create, backend.stream_destroy)
-
-
-def _synchronize(backend: Backend, one: Signature) -> dict[Signature, Price]:
-    if one.call == "synchronize":
-        return {one: Price(_median(_times(backend.synchronize)))}
-    stream = backend.stream_create()
-    try:
-        return {one: Price(_median(_times(lambda: backend.stream_synchronize(stream))))}
-    finally:
-        backend.stream_destroy(stream)
-
-
-def _copy(backend: Backend, one: Signature) -> dict[Signature, Price]:
-    array = backend.host_alloc((one.size[0] // 4,), page_locked=bool(one.page_locked))
-    buffer = None
-    try:
-        array[...] = 1.0
-        buffer = backend.malloc(one.size[0])
-        if one.call == "copy_in":
-            return {one: _work(backend, one, lambda stream: backend.copy_in(buffer, array, stream))}
-        backend.copy_in(buffer, array)
-        return {one: _work(backend, one, lambda stream: backend.copy_out(array, buffer, stream))}
-    finally:
-        if buffer is not None:
-            backend.free(buffer)
-        backend.host_free(array)
-
-
-def _matmul(backend: Backend, one: Signature) -> dict[Signature, Price]:
-    m, k, n = one.size
-    random = np.random.default_rng(0)
-    buffers: list[Any] = []
-    try:
-        for rows, columns in ((m, k), (k, n), (m, n)):
-            buffers.append(backend.malloc(4 * rows * columns))
-            backend.copy_in(buffers[-1], random.random((rows, columns), dtype=np.float32))
-        A, B, C = buffers
-        return {one: _work(backend, one, lambda stream: backend.matmul(A, B, C, m, k, n, stream))}
-    finally:
-        for buffer in buffers:
-            backend.free(buffer)
-
-
-_PRICERS: dict[str, Callable[[Backend, Signature], dict[Signature, Price]]] = {
-    "malloc": _malloc,
-    "free": _malloc,
-    "host_alloc": _host_alloc,
-    "host_free": _host_alloc,
-    "stream_create": _stream,
-    "stream_destroy": _stream,
-    "stream_synchronize": _synchronize,
-    "synchronize": _synchronize,
-    "copy_in": _copy,
-    "copy_out": _copy,
-    "matmul": _matmul,
-}
-
-
-def _pair(
-    one: Signature, calls: tuple[str, str], make: Callable[[], Any], unmake: Callable[[Any], None]
-) -> dict[Signature, Price]:
-    """The prices of making something and of unmaking it."""
-    seconds = []
-    for _ in range(_REPEATS + 1):
-        started = time.perf_counter()
-        made = make()
-        between = time.perf_counter()
-        unmake(made)
-        seconds.append((between - started, time.perf_counter() - between))
-    making, unmaking = zip(*seconds[1:], strict=True)
-    return {
-        one._replace(call=calls[0]): Price(_median(making)),
-        one._replace(call=calls[1]): Price(_median(unmaking)),
+    host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))
+    with ExitStack() as stack:
+        replay = _Replay(backend, traced, stack)
+        replay.run()  # pays for what is loaded or grown late
+        for _ in range(max(_REPEATS, -(-_LEAST_SAMPLES // max(len(traced.events), 1)))):
+            replay.run(host, total)
+        if backend.asynchronous:
+            for _ in range(_REPEATS):
+                replay.run(device=device)
+    idle = {
+        call: _median(host[Signature(call)])
+        for call in ("synchronize", "stream_synchronize")
+        if Signature(call) in host
     }
+    prices = {}
+    for one, seconds in host.items():
+        if one in device:
+            wait = idle.get("stream_synchronize" if one.streamed else "synchronize", 0.0)
+            asked, worked = _median(seconds), _median(device[one])
+            prices[one] = Price(asked, worked, max(_median(total[one]) - asked - worked - wait, 0.0))
+        else:
+            prices[one] = Price(_median(seconds))
+    return prices
 
 
-def _work(backend: Backend, one: Signature, call: Callable[[Any], None]) -> Price:
-    """The price of a copy or a product; on a fresh stream each time where the signature says so."""
-    if not backend.asynchronous or (one.call != "matmul" and not one.streamed):
-        return Price(_median(_times(lambda: call(None))))
-    stream = backend.stream_create() if one.streamed else None
-    try:
-        wait = backend.synchronize if stream is None else lambda: backend.stream_synchronize(stream)
-        device = _in_a_row(backend, lambda: call(stream), stream, wait)
-        idle = _median(_times(wait))
-        asked, done = [], []
-        for _ in range(_REPEATS + 1):
-            used = backend.stream_create() if one.context == "fresh" else stream
+class _Replay:
+    """Makes a trace's calls again, over memory and streams of its own."""
+
+    def __init__(self, backend: Backend, traced: Trace, stack: ExitStack) -> None:
+        self._backend, self._events = backend, traced.events
+        self._buffers: dict[int, Any] = {}
+        self._arrays: dict[int, np.ndarray] = {}
+        self._streams: dict[int, Any] = {}
+        self._written: set[int] = set()
+        stack.callback(self._close)
+        for number, nbytes in traced.standing.device.items():
+            self._buffers[number] = backend.malloc(nbytes)
+        for number, (nbytes, page_locked) in traced.standing.host.items():
+            self._arrays[number] = backend.host_alloc((nbytes // 4,), page_locked=page_locked)
+        for number in traced.standing.streams:
+            self._streams[number] = backend.stream_create()
+
+    def run(
+        self,
+        host: Mapping[Signature, list[float]] | None = None,
+        total: Mapping[Signature, list[float]] | None = None,
+        device: Mapping[Signature, list[float]] | None = None,
+    ) -> None:
+        """All calls once. Seconds go to the lists given: of the call, until it is done, between marks."""
+        backend = self._backend
+        for event in self._events:
+            one = event.signature
+            call = getattr(self, "_" + one.call)
+            self._prepare(event)
+            stream = self._streams.get(event.operands[-1]) if one.streamed else None
+            works = one.call == "matmul" or one.streamed
+            first = backend.mark(stream) if device is not None and works else None
             started = time.perf_counter()
-            call(used)
-            asked.append(time.perf_counter() - started)
-            if used is None:
+            call(event)
+            asked = time.perf_counter()
+            last = backend.mark(stream) if first is not None else None
+            if one.streamed:
+                backend.stream_synchronize(stream)
+            elif one.call == "matmul":
                 backend.synchronize()
-            else:
-                backend.stream_synchronize(used)
-            done.append(time.perf_counter() - started)
-            if used is not stream:
-                backend.stream_destroy(used)
-        host, total = _median(asked[1:]), _median(done[1:])
-        return Price(host, device, max(total - host - device - idle, 0.0))
-    finally:
-        if stream is not None:
-            backend.stream_destroy(stream)
+            done = time.perf_counter()
+            if host is not None:
+                host[one].append(asked - started)
+            if total is not None:
+                total[one].append(done - started)
+            if device is not None and first is not None:
+                device[one].append(backend.seconds_between(first, last))
+
+    def _prepare(self, event: Event) -> None:
+        """What training would have written is there before it is copied, and numbers are numbers."""
+        if event.signature.call == "copy_in":
+            number = event.operands[1]
+            if number not in self._written:
+                self._arrays[number].fill(1.0)
+                self._written.add(number)
+
+    def _malloc(self, event: Event) -> None:
+        self._buffers[event.operands[0]] = self._backend.malloc(event.signature.size[0])
+
+    def _free(self, event: Event) -> None:
+        self._backend.free(self._buffers.pop(event.operands[0]))
+
+    def _host_alloc(self, event: Event) -> None:
+        one = event.signature
+        shape = (one.size[0] // 4,)
+        self._arrays[event.operands[0]] = self._backend.host_alloc(shape, page_locked=bool(one.page_locked))
+
+    def _host_free(self, event: Event) -> None:
+        self._written.discard(event.operands[0])
+        self._backend.host_free(self._arrays.pop(event.operands[0]))
+
+    def _copy_in(self, event: Event) -> None:
+        buffer, array, stream = self._of_copy(event)
+        self._backend.copy_in(buffer, array, stream)
+
+    def _copy_out(self, event: Event) -> None:
+        buffer, array, stream = self._of_copy(event)
+        self._backend.copy_out(array, buffer, stream)
+        self._written.add(event.operands[1])
+
+    def _of_copy(self, event: Event) -> tuple[Any, np.ndarray, Any]:
+        buffer, array, offset, *stream = event.operands
+        words = event.signature.size[0] // 4
+        part = self._arrays[array][offset // 4 : offset // 4 + words]
+        return self._buffers[buffer], part, self._streams[stream[0]] if stream else None
+
+    def _matmul(self, event: Event) -> None:
+        A, B, C = (self._buffers[number] for number in event.operands[:3])
+        stream = self._streams[event.operands[3]] if event.signature.streamed else None
+        m, k, n = event.signature.size
+        self._backend.matmul(A, B, C, m, k, n, stream)
+
+    def _stream_create(self, event: Event) -> None:
+        self._streams[event.operands[0]] = self._backend.stream_create()
+
+    def _stream_destroy(self, event: Event) -> None:
+        self._backend.stream_destroy(self._streams.pop(event.operands[0]))
+
+    def _stream_synchronize(self, event: Event) -> None:
+        self._backend.stream_synchronize(self._streams[event.operands[0]])
+
+    def _synchronize(self, event: Event) -> None:
+        self._backend.synchronize()
+
+    def _close(self) -> None:
+        self._backend.synchronize()
+        for stream in self._streams.values():
+            self._backend.stream_destroy(stream)
+        for buffer in self._buffers.values():
+            self._backend.free(buffer)
+        for array in self._arrays.values():
+            self._backend.host_free(array)
 
 
-def _in_a_row(backend: Backend, call: Callable[[], None], stream: Any, wait: Callable[[], None]) -> float:
-    """Microseconds that one of several calls in a row keeps the device busy, at best."""
-    least = float("inf")
-    for _ in range(3):
-        first = backend.mark(stream)
-        for _ in range(_IN_A_ROW):
-            call()
-        last = backend.mark(stream)
-        wait()
-        least = min(least, backend.seconds_between(first, last) / _IN_A_ROW)
-    return 1e6 * least
-
-
-def _times(call: Callable[[], Any]) -> list[float]:
-    """Seconds of each of several calls, after one that pays for what is loaded or grown late."""
-    seconds = []
-    for _ in range(_REPEATS + 1):
-        started = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - started)
-    return seconds[1:]
-
-
-def _median(seconds: Iterable[float]) -> float:
-    return 1e6 * float(np.median(list(seconds)))
+def _median(seconds: list[float]) -> float:
+    return 1e6 * float(np.median(seconds))

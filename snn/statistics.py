@@ -1,6 +1,7 @@
 """How sure a ratio of two mean times is: bootstrap intervals over rounds and runs, and a word for them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -11,25 +12,37 @@ Rounds = Sequence[Sequence[float]]
 """Seconds of runs, grouped by the job that they were made in; one group where there was one job."""
 
 _RESAMPLES = 4000
+_FEW = 6
 
 
 def ratio_interval(base: Rounds, other: Rounds, seed: int = 0) -> tuple[float, float]:
     """The 95% interval of mean(base) / mean(other); NaN where a side has fewer than two runs.
 
-    A hierarchical bootstrap of the log ratio: rounds are drawn with replacement, then the runs in each. A
-    sample of n underestimates its own spread by sqrt((n - 1) / n), and a normal quantile that of few runs:
-    deviations are widened by both factors, the second as Student's t has it with Welch's degrees of
-    freedom. The same input gives the same interval.
+    A hierarchical bootstrap of the log ratio: rounds are drawn with replacement, then the runs in each. Where
+    both sides have as many rounds, these are drawn in pairs: they were made in the same pass of the workflow,
+    so that what slowed both then cancels. A sample of n underestimates its own spread by
+    sqrt((n - 1) / n), and a normal quantile that of few: deviations are widened by both factors, the second as
+    Student's t has it, with the degrees of freedom of Welch and Satterthwaite for rounds and runs together.
+    The same input gives the same interval.
     """
-    runs = [np.concatenate([np.asarray(one, dtype=float) for one in side]) for side in (base, other)]
-    if min(len(one) for one in runs) < 2:
+    sides = [[np.asarray(one, dtype=float) for one in side if len(one)] for side in (base, other)]
+    if min(sum(map(len, side)) for side in sides) < 2:
         return float("nan"), float("nan")
     random = np.random.default_rng(seed)
-    logs = [np.log(_resampled_means(side, random)) for side in (base, other)]
-    centre = np.log(runs[0].mean() / runs[1].mean())
+    means = [np.concatenate(side).mean() for side in sides]
+    within = [_Noise.of_runs(side, random) for side in sides]
+    logs = [np.log([group.mean() for group in side]) for side in sides]
+    if len(logs[0]) == len(logs[1]):
+        between = [_Noise.of_rounds(logs[0] - logs[1], random)]
+    else:
+        between = [_Noise.of_rounds(one, random) for one in logs]
+    noise = [within[0], within[1], *between]
+    deviations = within[0].deviations - within[1].deviations
+    deviations = deviations + between[0].deviations - sum(one.deviations for one in between[1:])
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(logs[0] - logs[1] - centre, [tail, 1 - tail])
-    wider = student_quantile(_degrees_of_freedom(*runs)) / NormalDist().inv_cdf(1 - tail)
+    low, high = np.quantile(deviations, [tail, 1 - tail])
+    wider = student_quantile(_degrees_of_freedom(noise)) / NormalDist().inv_cdf(1 - tail)
+    centre = np.log(means[0] / means[1])
     return float(np.exp(centre + wider * low)), float(np.exp(centre + wider * high))
 
 
@@ -45,28 +58,47 @@ def compare(low: float, high: float, margin: float) -> str:
     return "slower" if high < 1 else "unclear"
 
 
-def _resampled_means(rounds: Rounds, random: np.random.Generator) -> np.ndarray:
-    """Means of samples drawn anew, rounds first, then runs; deviations widened for small numbers."""
-    groups = [np.asarray(one, dtype=float) for one in rounds]
-    mean = np.concatenate(groups).mean()
-    group_means = np.array([group.mean() for group in groups])
-    chosen = random.integers(len(groups), size=(_RESAMPLES, len(groups)))
-    between = (group_means[chosen].mean(axis=1) - mean) * _widening(len(groups))
-    within = np.zeros(_RESAMPLES)
-    for group in groups:
-        drawn = group[random.integers(len(group), size=(_RESAMPLES, len(group)))]
-        within += (drawn.mean(axis=1) - group.mean()) * _widening(len(group)) / len(groups)
-    return mean + between + within
+@dataclass(frozen=True)
+class _Noise:
+    """One source of noise in a log mean: resampled deviations, their variance, its degrees of freedom."""
+
+    deviations: np.ndarray
+    variance: float
+    freedom: float
+
+    @classmethod
+    def of_rounds(cls, logs: np.ndarray, random: np.random.Generator) -> "_Noise":
+        """Of one log mean, or difference of two, a round. Few rounds have too few resamples: a normal
+        distribution of their variance stands for them."""
+        count = len(logs)
+        variance = float(logs.var(ddof=1)) / count if count > 1 else 0.0
+        if count < _FEW:
+            deviations = variance**0.5 * random.standard_normal(_RESAMPLES)
+        else:
+            chosen = random.integers(count, size=(_RESAMPLES, count))
+            deviations = (logs[chosen].mean(axis=1) - logs.mean()) * _widening(count)
+        return cls(deviations, variance, count - 1)
+
+    @classmethod
+    def of_runs(cls, groups: Sequence[np.ndarray], random: np.random.Generator) -> "_Noise":
+        """Of the runs in each round, relative to the round's mean."""
+        deviations, variance = np.zeros(_RESAMPLES), 0.0
+        for group in groups:
+            share = 1 / group.mean() / len(groups)
+            drawn = group[random.integers(len(group), size=(_RESAMPLES, len(group)))]
+            deviations += (drawn.mean(axis=1) - group.mean()) * _widening(len(group)) * share
+            if len(group) > 1:
+                variance += float(group.var(ddof=1)) / len(group) * share**2
+        return cls(deviations, variance, sum(map(len, groups)) - len(groups))
 
 
 def _widening(count: int) -> float:
     return float(np.sqrt(count / (count - 1))) if count > 1 else 1.0
 
 
-def _degrees_of_freedom(a: np.ndarray, b: np.ndarray) -> float:
-    """Welch and Satterthwaite's, of the relative means; at least 2, so that few runs do not give none."""
-    parts = [one.var(ddof=1) / len(one) / one.mean() ** 2 for one in (a, b)]
-    if sum(parts) == 0:
-        return float(len(a) + len(b) - 2)
-    freedom = sum(parts) ** 2 / sum(part**2 / (len(one) - 1) for part, one in zip(parts, (a, b), strict=True))
-    return max(freedom, 2.0)
+def _degrees_of_freedom(noise: Sequence[_Noise]) -> float:
+    """Welch and Satterthwaite's, of sources that add up."""
+    total = sum(one.variance for one in noise)
+    if total == 0:
+        return float(sum(one.freedom for one in noise))
+    return total**2 / sum(one.variance**2 / one.freedom for one in noise if one.variance)

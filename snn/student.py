@@ -10,6 +10,8 @@ def student_quantile(freedom: float) -> float:
 
     Within 1% of the exact value from 3 degrees of freedom on, 3% too small at 2.
     """
+    if freedom < 2:  # between the exact values for 1 and 2
+        return float(12.7062 ** (2 - freedom) * 4.3027 ** (freedom - 1))
     z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2)
     return (
         z

@@ -1,8 +1,9 @@
 """What a strategy asks of its backend in two steps, call by call: when, on which stream, how many bytes."""
 
+import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from snn import memory
 from snn.backends.base import Backend
 from snn.backends.wrapper import Wrapper
+from snn.errors import LeakError
 from snn.glibc_random import GlibcRandom
 from snn.measure import Job, start
 from snn.network import draw_weights
@@ -37,7 +39,8 @@ class Event:
     """One call: seconds since the beginning on the host's clock, and on the device's where it worked.
 
     ``stream``: 0 for the default one, else the number of the stream among those alive. ``device_bytes`` and
-    ``page_locked_bytes`` are held after the call. ``site``: the line that asked for it.
+    ``page_locked_bytes`` are held after the call. ``site``: the line that asked for it. ``operands``: numbers
+    of the buffers, host arrays (with the offset in bytes) and stream that it is about, never given twice.
     """
 
     signature: Signature
@@ -49,6 +52,16 @@ class Event:
     device_bytes: int
     page_locked_bytes: int
     site: str
+    operands: tuple[int, ...] = ()
+
+
+@dataclass
+class Standing:
+    """What is held when a trace begins, by number: device blocks, host arrays (if page-locked), streams."""
+
+    device: dict[int, int] = field(default_factory=dict)
+    host: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    streams: list[int] = field(default_factory=list)
 
 
 class TracingBackend(Wrapper):
@@ -56,15 +69,22 @@ class TracingBackend(Wrapper):
 
     def __init__(self, inner: Backend) -> None:
         super().__init__(inner)
-        self._device: dict[Any, int] = {}
-        self._host: dict[int, tuple[int, bool]] = {}
-        self._streams: dict[Any, int] = {}
+        self._numbers = itertools.count()
+        self._device: dict[Any, tuple[int, int]] = {}
+        self._host: dict[int, tuple[int, int, bool]] = {}
+        self._streams: dict[Any, tuple[int, int]] = {}
+        self.standing = Standing()
         self._fresh: set[Any] = set()
         self._began: float | None = None
         self._found: list[tuple[Event, Any, Any]] = []
 
     def begin(self) -> None:
-        """Start both clocks, with the device idle."""
+        """Start both clocks, with the device idle, and note what is held."""
+        self.standing = Standing(
+            dict(self._device.values()),
+            {number: (nbytes, page_locked) for number, nbytes, page_locked in self._host.values()},
+            [number for number, _ in self._streams.values()],
+        )
         self.inner.synchronize()
         self._first_mark = self.inner.mark()
         self.inner.synchronize()
@@ -81,45 +101,52 @@ class TracingBackend(Wrapper):
     def malloc(self, nbytes: int, kind: str | None = None) -> Any:
         signature = Signature("malloc", (nbytes,), context="" if self._device else "alone")
 
+        number = next(self._numbers)
+
         def call() -> Any:
             buffer = self.inner.malloc(nbytes, kind)
-            self._device[buffer] = nbytes
+            self._device[buffer] = number, nbytes
             return buffer
 
-        return self._keep(signature, call)
+        return self._keep(signature, call, (number,))
 
     def free(self, buffer: Any) -> None:
-        nbytes = self._device.pop(buffer)
+        number, nbytes = self._device.pop(buffer)
         signature = Signature("free", (nbytes,), context="" if self._device else "alone")
-        self._keep(signature, lambda: self.inner.free(buffer))
+        self._keep(signature, lambda: self.inner.free(buffer), (number,))
 
     def host_alloc(
         self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
-        nbytes = 4 * int(np.prod(shape))
+        number, nbytes = next(self._numbers), 4 * int(np.prod(shape))
 
         def call() -> np.ndarray:
             array = self.inner.host_alloc(shape, kind, page_locked)
-            self._host[_address(array)] = (nbytes, page_locked)
+            self._host[_address(array)] = number, nbytes, page_locked
             return array
 
-        return self._keep(Signature("host_alloc", (nbytes,), page_locked), call)
+        return self._keep(Signature("host_alloc", (nbytes,), page_locked), call, (number,))
 
     def host_free(self, array: np.ndarray) -> None:
-        nbytes, page_locked = self._host.pop(_address(array))
-        self._keep(Signature("host_free", (nbytes,), page_locked), lambda: self.inner.host_free(array))
+        number, nbytes, page_locked = self._host.pop(_address(array))
+        signature = Signature("host_free", (nbytes,), page_locked)
+        self._keep(signature, lambda: self.inner.host_free(array), (number,))
 
     def copy_in(self, buffer: Any, array: np.ndarray, stream: Any = None) -> None:
+        host, offset, page_locked = self._found_in(array)
         self._work(
-            Signature("copy_in", (array.nbytes,), self._is_page_locked(array), stream is not None),
+            Signature("copy_in", (array.nbytes,), page_locked, stream is not None),
             lambda: self.inner.copy_in(buffer, array, stream),
+            (self._device[buffer][0], host, offset),
             stream,
         )
 
     def copy_out(self, array: np.ndarray, buffer: Any, stream: Any = None) -> None:
+        host, offset, page_locked = self._found_in(array)
         self._work(
-            Signature("copy_out", (array.nbytes,), self._is_page_locked(array), stream is not None),
+            Signature("copy_out", (array.nbytes,), page_locked, stream is not None),
             lambda: self.inner.copy_out(array, buffer, stream),
+            (self._device[buffer][0], host, offset),
             stream,
         )
 
@@ -127,53 +154,65 @@ class TracingBackend(Wrapper):
         self._work(
             Signature("matmul", (m, k, n), streamed=stream is not None),
             lambda: self.inner.matmul(A, B, C, m, k, n, stream),
+            (self._device[A][0], self._device[B][0], self._device[C][0]),
             stream,
         )
 
     def stream_create(self) -> Any:
+        number = next(self._numbers)
+
         def call() -> Any:
             stream = self.inner.stream_create()
-            taken = set(self._streams.values())
-            self._streams[stream] = next(i for i in range(1, len(taken) + 2) if i not in taken)
+            taken = {lane for _, lane in self._streams.values()}
+            self._streams[stream] = number, next(i for i in range(1, len(taken) + 2) if i not in taken)
             self._fresh.add(stream)
             return stream
 
-        return self._keep(Signature("stream_create"), call)
+        return self._keep(Signature("stream_create"), call, (number,))
 
     def stream_destroy(self, stream: Any) -> None:
-        number = self._streams.pop(stream)
+        number, lane = self._streams.pop(stream)
         self._fresh.discard(stream)
-        self._keep(Signature("stream_destroy"), lambda: self.inner.stream_destroy(stream), number)
+        self._keep(Signature("stream_destroy"), lambda: self.inner.stream_destroy(stream), (number,), lane)
 
     def stream_synchronize(self, stream: Any) -> None:
-        self._keep(
-            Signature("stream_synchronize"),
-            lambda: self.inner.stream_synchronize(stream),
-            self._streams[stream],
-        )
+        number, lane = self._streams[stream]
+        signature = Signature("stream_synchronize")
+        self._keep(signature, lambda: self.inner.stream_synchronize(stream), (number,), lane)
 
     def synchronize(self) -> None:
         self._keep(Signature("synchronize"), self.inner.synchronize)
 
-    def _work(self, signature: Signature, call: Callable[[], Any], stream: Any) -> None:
+    def _work(
+        self, signature: Signature, call: Callable[[], Any], operands: tuple[int, ...], stream: Any
+    ) -> None:
         """A copy or a product: also timed where it is done."""
         if stream in self._fresh:
             signature = signature._replace(context="fresh")
             self._fresh.remove(stream)
-        number = self._streams[stream] if stream is not None else 0
+        lane = 0
+        if stream is not None:
+            number, lane = self._streams[stream]
+            operands = (*operands, number)
         if self._began is None:
             call()
         elif self.inner.asynchronous:
             first = self.inner.mark(stream)
-            self._keep(signature, call, number)
+            self._keep(signature, call, operands, lane)
             self._found[-1] = (self._found[-1][0], first, self.inner.mark(stream))
         else:
-            self._keep(signature, call, number)
+            self._keep(signature, call, operands, lane)
             event = self._found[-1][0]
             done = replace(event, device_start=event.start, device_end=event.end)
             self._found[-1] = (done, None, None)
 
-    def _keep(self, signature: Signature, call: Callable[[], Any], stream: int | None = None) -> Any:
+    def _keep(
+        self,
+        signature: Signature,
+        call: Callable[[], Any],
+        operands: tuple[int, ...] = (),
+        lane: int | None = None,
+    ) -> Any:
         if self._began is None:
             return call()
         started = time.perf_counter()
@@ -183,12 +222,13 @@ class TracingBackend(Wrapper):
             signature,
             started - self._began,
             ended - self._began,
-            stream,
+            lane,
             None,
             None,
-            sum(self._device.values()),
-            sum(nbytes for nbytes, page_locked in self._host.values() if page_locked),
+            sum(nbytes for _, nbytes in self._device.values()),
+            sum(nbytes for _, nbytes, page_locked in self._host.values() if page_locked),
             memory.caller(),
+            operands,
         )
         self._found.append((event, None, None))
         return result
@@ -196,13 +236,13 @@ class TracingBackend(Wrapper):
     def _when(self, mark: Any) -> float:
         return self.inner.seconds_between(self._first_mark, mark)
 
-    def _is_page_locked(self, array: np.ndarray) -> bool:
+    def _found_in(self, array: np.ndarray) -> tuple[int, int, bool]:
+        """The number of the host array that this is, or is a part of, the offset in it, if page-locked."""
         address = _address(array)
-        return any(
-            page_locked
-            for start, (nbytes, page_locked) in self._host.items()
-            if start <= address < start + nbytes
-        )
+        for base, (number, nbytes, page_locked) in self._host.items():
+            if base <= address < base + nbytes:
+                return number, address - base, page_locked
+        raise LeakError(f"a copy of {array.nbytes} bytes is of an array that the backend did not allocate")
 
 
 @dataclass(frozen=True)
@@ -211,6 +251,7 @@ class Trace:
 
     steps: int
     events: list[Event]
+    standing: Standing = field(default_factory=Standing)
 
     def plain(self) -> dict[str, Any]:
         """The trace as a record holds it: columns, microseconds, and each line that allocated once."""
@@ -260,7 +301,7 @@ def trace(job: Job, backend: Backend) -> Trace:
             tracing.begin()
             for _ in range(epochs):
                 strategy.epoch()
-            return Trace(epochs * batches, tracing.events())
+            return Trace(epochs * batches, tracing.events(), tracing.standing)
     finally:
         strategy.close()
 

@@ -72,8 +72,8 @@ def test_what_is_still_held_is_named(counting):
         counting.check_nothing_held()
     line = r"from tests/test_ledger.py:\d+ in test_what_is_still_held_is_named"
     assert re.search(
-        rf"on the device: 1 workspace block of 8 bytes {line}; page-locked: 1 workspace block of 12 bytes "
-        rf"{line}; pageable: 1 data block of 8 bytes {line}; 1 stream created at tests/",
+        rf"on the device: 1 block with 8 bytes {line}; page-locked: 1 workspace block with 12 bytes "
+        rf"{line}; pageable: 1 data block with 8 bytes {line}; 1 stream created at tests/",
         str(caught.value),
     )
 

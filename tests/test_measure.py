@@ -98,7 +98,10 @@ class Leaking(Reference):
 
 def test_a_leak_fails_the_cell():
     job = replace(JOB, strategy={"_target_": f"{__name__}.Leaking", "name": "leaking"})
-    with pytest.raises(LeakError, match=r"never freed: on the device: 1 workspace block of 12 bytes from tests/test_measure.py:\d+ in setup"):
+    with pytest.raises(
+        LeakError,
+        match=r"never freed: on the device: 1 block with 12 bytes from tests/test_measure.py:\d+ in setup",
+    ):
         measure.measure(job, CpuBackend())
 
 

@@ -15,9 +15,9 @@ TITLE = "Where the time of one training goes, and what the calls' prices foretel
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
     """One row a strategy and data set: seconds of one run by part, their sum, the predicted and the measured.
 
-    The parts come from an untimed pass with a timer around every call. ``predicted_s`` is what the strategy's
-    calls cost alone, in their order, and the host arithmetic of the *reference*: nothing of a strategy's
-    own time is in its prediction but its list of calls. ``predicted_speedup`` stands beside ``speedup``.
+    The parts come from an untimed pass with a timer around every call. ``predicted_s`` is the host arithmetic
+    and what the ledger's calls should take by their prices, which are measured without any training.
+    ``predicted_speedup`` stands beside ``speedup``.
     """
     parts = [name for name in frame if name.startswith(PART)]
     table = frame[["strategy", "dataset", *parts]].rename(
@@ -25,10 +25,9 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     )
     table["attributed_s"] = frame[parts].sum(axis=1, min_count=1)
     table["mean_s"], table["std_s"] = frame["mean_s"], frame["std_s"]
-    reference = frame[frame["strategy"] == "reference"].set_index("dataset")
-    calls = frame.get("predicted_calls_s", pd.Series(float("nan"), frame.index))
-    arithmetic = reference.get(f"{PART}host_arithmetic", pd.Series(float("nan"), reference.index))
-    table["predicted_s"] = calls + frame["dataset"].map(arithmetic)
+    unknown = pd.Series(float("nan"), frame.index)
+    arithmetic = frame.get(f"{PART}host_arithmetic", unknown)
+    table["predicted_s"] = frame.get("predicted_calls_s", unknown) + arithmetic
     ratios = against_reference(frame, ["dataset"], verdicts["same"])
     table["speedup"] = ratios["speedup"]
     base = table[frame["strategy"] == "reference"].set_index("dataset")["predicted_s"]

@@ -14,8 +14,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     """One row a call: microseconds since the beginning on the host's clock, and on the
     device's where it worked.
 
-    ``stream`` 0 is the default one. ``device_bytes`` and ``page_locked_bytes`` are held after the call, ``site``
-    is the line that asked. It comes from a pass of its own, whose marks make every call a little slower.
+    ``stream`` 0 is the default one. ``device_bytes`` and ``page_locked_bytes`` are held after the call,
+    ``site`` is the line that asked. It comes from a pass of its own, whose marks make every call a little slower.
     """
     tables = []
     for _, row in frame.iterrows():

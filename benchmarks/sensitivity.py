@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Would the protocol see a difference of 5%, and call none where there is none? Measured, on this machine.
+
+    benchmarks/sensitivity.py [--device cpu] [--repetitions 20]
+
+Each repetition measures the reference, the same again, and a copy of it whose every epoch is drawn out by 5%,
+in rounds that take turns as those of a workflow do, and compares both with the first by the very statistics
+of the tables. Prints each interval and word, and how often each word was right.
+"""
+
+import argparse
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from snn import backends, choices, datasets, devices  # noqa: E402
+from snn.measure import Job, measure  # noqa: E402
+from snn.network import Network  # noqa: E402
+from snn.protocol import Round  # noqa: E402
+from snn.statistics import compare, ratio_interval  # noqa: E402
+from snn.strategies.reference import Reference  # noqa: E402
+
+SLOWER = 1.05
+
+
+class Slowed(Reference):
+    """The reference, every epoch drawn out by waiting."""
+
+    def epoch(self) -> None:
+        started = time.perf_counter()
+        super().epoch()
+        self.backend.synchronize()
+        until = started + SLOWER * (time.perf_counter() - started)
+        while time.perf_counter() < until:
+            pass
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    options.add_argument("--repetitions", type=int, default=20)
+    options.add_argument("--rounds", type=int, default=10)
+    options.add_argument("--runs", type=int, default=10, help="of a round")
+    options.add_argument("--epochs", type=int, default=20, help="of a run, on the small data set")
+    given = options.parse_args()
+    margin = choices.read_yaml(choices.CONFIG / "verdicts.yaml")["same"]
+    device = devices.find(given.device)
+    backend = backends.make(device.backend, choices.load("kernel", "naive"), ROOT)
+    table = datasets.make(choices.load("dataset", "small"))
+    X, Y = datasets.split(table, 256, "small")
+    reference = Job(
+        strategy=choices.load("strategy", "reference"),
+        network=Network((32, 256, 1)),
+        X=X,
+        Y=Y,
+        seed=1,
+        epochs=given.epochs,
+        batch_size=256,
+        learning_rate=0.002,
+        round=Round(runs=given.runs, warmup_seconds=0.02, max_warmup_seconds=0.1),
+    )
+    slowed = replace(reference, strategy={"_target_": f"{__name__}.Slowed", "name": "slowed"})
+    jobs = {"reference": reference, "again": reference, "slowed": slowed}
+    right = dict.fromkeys(("again", "slowed"), 0)
+    for repetition in range(1, given.repetitions + 1):
+        rounds: dict[str, list[list[float]]] = {name: [] for name in jobs}
+        for _ in range(given.rounds):
+            for name, job in jobs.items():
+                rounds[name].append([run.seconds for run in measure(job, backend).runs])
+        for name, expected in (("again", "same"), ("slowed", "slower")):
+            low, high = ratio_interval(rounds["reference"], rounds[name])
+            word = compare(low, high, margin)
+            right[name] += word == expected
+            print(f"{repetition:3d} {name:7s} {low:.4f} to {high:.4f} {word}", flush=True)
+    print(
+        f"{device.name}: same called same {right['again']} of {given.repetitions} times, "
+        f"5% slower called slower {right['slowed']} of {given.repetitions}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Traces, prices and predictions: every call is there, costs what it costs, and adds up."""
+
+import json
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import STRATEGIES
+from test_attribution import NETWORK, SlowBackend
+from test_measure import JOB
+
+from snn import choices, perfetto, records
+from snn.backends.cpu import CpuBackend
+from snn.explain import explain
+from snn.ledger import CountingBackend
+from snn.measure import count
+from snn.prediction import predict
+from snn.prices import Price, price
+from snn.trace import COLUMNS, Event, Signature, trace
+
+RANDOM = np.random.default_rng(9)
+WIDE = replace(JOB, network=NETWORK, X=RANDOM.random((40, 4), dtype=np.float32), batch_size=10, epochs=3)
+WIDE = replace(WIDE, Y=RANDOM.random((40, 1), dtype=np.float32))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
+    job = replace(WIDE, strategy=choices.load("strategy", name))
+    counting = CountingBackend(backend)
+    found = explain(job, counting)
+    counting.check_nothing_held()
+    assert found.trace.steps == 2
+    ledger, _ = count(job, backend)
+    steps = 3 * 4
+
+    def calls(*names):
+        return sum(n for signature, n in found.calls.items() if signature.call in names)
+
+    assert calls("matmul") == ledger["launches"]
+    assert calls("copy_in") == ledger["h2d_copies"]
+    assert calls("copy_out") == ledger["d2h_copies"]
+    assert calls("synchronize", "stream_synchronize") == ledger["synchronizations"]
+    assert calls("malloc") <= ledger["mallocs"] <= calls("malloc") + 20  # those of setup are not of a step
+    assert calls("malloc") % steps == 0
+    assert set(found.prices) >= set(found.calls)
+    assert all(one.host_us > 0 for one in found.prices.values())
+    assert found.predicted_seconds > 0
+    for event in found.trace.events:
+        assert event.start <= event.end
+        if event.signature.call in ("matmul", "copy_in", "copy_out"):
+            assert event.device_start <= event.device_end
+    plain = json.loads(json.dumps(found.plain()))
+    assert plain["trace"]["columns"] == list(COLUMNS)
+    assert all(len(row) == len(COLUMNS) for row in plain["trace"]["events"])
+    assert plain["attribution"]["seconds"]["kernels"] > 0
+
+
+def test_the_bytes_of_a_trace_are_those_held():
+    found = trace(replace(WIDE, strategy=choices.load("strategy", "reference")), CpuBackend())
+    held = 0
+    for event in found.events:
+        if event.signature.call in ("malloc", "free"):
+            held += event.signature.size[0] * (1 if event.signature.call == "malloc" else -1)
+        assert event.device_bytes == held
+    assert held == 0
+    alone = [event for event in found.events if event.signature.context == "alone"]
+    assert len(alone) == 2 * sum(event.signature.call == "matmul" for event in found.events)
+
+
+def test_prices_are_of_the_call_itself():
+    backend = CountingBackend(SlowBackend("malloc"))
+    traced = trace(replace(WIDE, strategy=choices.load("strategy", "pinned")), backend)
+    found = price(backend, traced)
+    backend.check_nothing_held()
+    assert set(found) == {event.signature for event in traced.events}
+    for signature, cost in found.items():
+        if signature.call == "malloc":
+            assert cost.host_us == pytest.approx(5000, rel=0.5)
+        elif signature.call in ("copy_in", "copy_out", "matmul"):
+            assert cost.host_us == pytest.approx(1000, rel=0.5)
+        else:
+            assert cost.host_us < 2000
+
+
+def event(call, stream=0, **details):
+    return Event(Signature(call, **details), 0, 0, stream, None, None, 0, 0, "")
+
+
+COPY, KERNEL, WAIT = Signature("copy_in"), Signature("matmul"), Signature("stream_synchronize")
+PRICES = {
+    COPY: Price(1, 10, 2),
+    KERNEL: Price(1, 20, 2),
+    WAIT: Price(1),
+    Signature("synchronize"): Price(1),
+    Signature("malloc"): Price(50),
+}
+
+
+@pytest.mark.parametrize(
+    ("calls", "microseconds"),
+    [
+        ([("malloc", 0), ("malloc", 0)], 100),
+        ([("copy_in", 1)], 1),  # nobody waits
+        ([("copy_in", 1), ("stream_synchronize", 1)], 1 + 2 + 10 + 1),
+        # In one stream one after the other, the second's latency hidden.
+        ([("copy_in", 1), ("matmul", 1), ("stream_synchronize", 1)], 1 + 2 + 10 + 20 + 1),
+        # The second stream's copy beside the first one's product; products share the multiprocessors.
+        (
+            [
+                *(("copy_in", 1), ("matmul", 1), ("copy_in", 2), ("matmul", 2)),
+                *(("stream_synchronize", 1), ("stream_synchronize", 2)),
+            ],
+            1 + 2 + 10 + 20 + 20 + 1,
+        ),
+        ([("copy_in", 1), ("malloc", 0), ("stream_synchronize", 1)], 1 + 50 + 1),  # long done
+        ([("copy_in", 1), ("copy_in", 2), ("synchronize", 0)], 1 + 2 + 10 + 10 + 1),
+    ],
+)
+def test_prediction_schedules_prices(calls, microseconds):
+    assert predict([event(*call) for call in calls], PRICES) == pytest.approx(1e-6 * microseconds)
+
+
+@pytest.mark.parametrize("slowest", ["malloc", "matmul", "copy_out"])
+def test_calls_that_take_milliseconds_are_foretold(slowest):
+    slow = SlowBackend(slowest)
+    job = replace(WIDE, epochs=1, strategy=choices.load("strategy", "reference"))
+    found = explain(job, slow)
+    calls = sum(s for part, s in found.attribution.seconds.items() if part != "host_arithmetic")
+    assert calls / 1.6 < found.predicted_seconds < calls * 1.6  # sleeping is not exact
+
+
+def test_explaining_is_quick():
+    started = time.perf_counter()
+    explain(replace(WIDE, strategy=choices.load("strategy", "streams")), CpuBackend())
+    assert time.perf_counter() - started < 3
+
+
+def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, capsys):
+    from records_of import record
+    from test_tables import SWEEPS
+
+    cells = SWEEPS["dataset_size"].cells[:2]
+    paths = []
+    for i, one in enumerate(cells):
+        paths.append(tmp_path / f"{i}.json")
+        records.write(paths[-1], record(one, [1.0]))
+    output = tmp_path / "out" / "trace.json"
+    assert perfetto.main([*map(str, paths), str(output)]) == 0
+    events = json.loads(output.read_text())["traceEvents"]
+    names = {(e["pid"], e["args"]["name"]) for e in events if e["ph"] == "M"}
+    assert names >= {(1, "reference small 256"), (2, "streams small 256"), (1, "host"), (1, "default stream")}
+    spans = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
+    assert [(e["tid"], e["ts"], e["dur"]) for e in spans] == [(1000, 0.0, 2.0), (0, 1.0, 1.0)]
+    assert {e["args"]["bytes"] for e in events if e["ph"] == "C" and e["name"] == "device_bytes"} == {4}
+    assert perfetto.main([]) == 2
+    assert perfetto.main([str(tmp_path / "none.json"), str(output)]) == 2
+    assert "none.json" in capsys.readouterr().err

@@ -1,0 +1,198 @@
+"""Memory by kind, by line, and how it lies; a leak, holes and a full device are told for what they are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import STRATEGIES
+from hypothesis import given
+from hypothesis import strategies as st
+from test_measure import JOB
+
+from snn import backends, cell, choices, measure, memory
+from snn.backends.cpu import CpuBackend
+from snn.config import composed
+from snn.errors import LeakError, OutOfMemory, out_of_memory
+from snn.fit import advice, peak
+from snn.ledger import CountingBackend
+from snn.memory import CHUNK, layout
+from snn.network import Network
+from snn.strategies.reference import Reference
+
+KIB = 1024
+
+
+def brute_force(blocks, chunk):
+    """The layout byte by byte."""
+    used = {byte for address, nbytes in blocks for byte in range(address, address + nbytes)}
+    chunks = {byte // chunk for byte in used}
+    reserved = sorted(byte for one in chunks for byte in range(one * chunk, (one + 1) * chunk))
+    longest = run = 0
+    for i, byte in enumerate(reserved):
+        after_gap = i > 0 and reserved[i - 1] != byte - 1
+        run = 0 if byte in used else (1 if after_gap else run + 1)
+        longest = max(longest, run)
+    return len(used), len(reserved), longest
+
+
+@given(
+    pieces=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 12)), max_size=8),
+    chunk=st.sampled_from([4, 8]),
+)
+def test_layout(pieces, chunk):
+    blocks, at = [], 0
+    for gap, nbytes in pieces:
+        blocks.append((at + gap, nbytes))
+        at += gap + nbytes
+    found = layout(reversed(blocks), chunk)
+    live, reserved, longest = brute_force(blocks, chunk)
+    assert (found.live_bytes, found.reserved_bytes, found.largest_free_bytes) == (live, reserved, longest)
+    free = reserved - live
+    assert found.fragmentation == pytest.approx(1 - longest / free if free else 0)
+    assert found.stranded_bytes == free - longest
+
+
+class Addressed(CpuBackend):
+    """Device memory at addresses of our choosing, one block behind the other."""
+
+    def __init__(self, free=CHUNK, total=CHUNK):
+        super().__init__()
+        self.next, self.at = 0, {}
+        self.left, self.total = free, total
+
+    def malloc(self, nbytes, kind=None):
+        if nbytes > self.left:
+            raise out_of_memory("malloc", nbytes, *self.memory())
+        buffer = super().malloc(nbytes, kind)
+        self.at[buffer] = (self.next, nbytes)
+        self.next += nbytes
+        self.left -= nbytes
+        return buffer
+
+    def free(self, buffer):
+        self.left += self.at.pop(buffer)[1]
+        super().free(buffer)
+
+    def address(self, buffer):
+        return self.at[buffer][0]
+
+    def memory(self):
+        return self.left, self.total
+
+
+def test_a_planted_pattern_of_holes_is_called_fragmentation():
+    counting = CountingBackend(Addressed())
+    blocks = [counting.malloc(256 * KIB) for _ in range(8)]
+    assert counting.device.describe()["fragmentation"] == 0
+    for block in blocks[::2]:
+        counting.free(block)
+    found = counting.device.describe()
+    # Four holes of 256 KiB in the chunk: 1 MiB free, three quarters of it out of reach for a larger block.
+    assert found["worst_fragmentation"] == 0.75
+    assert found["worst_stranded_bytes"] == 768 * KIB
+    assert found["peak_bytes"] == CHUNK
+
+
+@pytest.mark.gpu
+def test_a_planted_pattern_of_holes_on_the_gpu(cuda_backend):
+    counting = CountingBackend(cuda_backend)
+    blocks = [counting.malloc(64 * KIB) for _ in range(16)]
+    whole = counting.device.describe()
+    for block in blocks[::2]:
+        counting.free(block)
+    holes = counting.device.describe()
+    for block in blocks[1::2]:
+        counting.free(block)
+    assert holes["worst_stranded_bytes"] >= whole["worst_stranded_bytes"] + 7 * 64 * KIB
+
+
+class Forgetful(Reference):
+    """Keeps a buffer of every product."""
+
+    def matmul(self, A, B):
+        self.backend.malloc(4 * A.size, "activations")
+        return super().matmul(A, B)
+
+
+def test_a_planted_leak_is_reported_with_its_line_and_size(backend):
+    job = replace(JOB, strategy={"_target_": f"{__name__}.Forgetful", "name": "forgetful"}, epochs=1)
+    with pytest.raises(LeakError) as caught:
+        measure.count(job, CountingBackend(backend))
+    line = Forgetful.matmul.__code__.co_firstlineno + 1
+    assert f"from tests/test_memory.py:{line} in matmul" in str(caught.value)
+    assert "on the device: 15 activations blocks with " in str(caught.value)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_peak_by_kind_is_the_peak(name, backend):
+    job = replace(JOB, strategy=choices.load("strategy", name), network=Network((4, 5, 3, 1)))
+    ledger, found = measure.count(job, backend)
+    device, locked = found["device"], found["page_locked"]
+    assert sum(device["peak_by_kind"].values()) == device["peak_bytes"] == ledger["peak_device_bytes"]
+    assert sum(locked["peak_by_kind"].values()) == locked["peak_bytes"] == ledger["peak_host_bytes"]
+    assert set(device["peak_by_kind"]) <= set(memory.KINDS)
+    assert device["reserved_bytes"] >= device["peak_bytes"]
+    if name != "reference":
+        assert locked["peak_by_kind"]["data"] == JOB.X.nbytes + JOB.Y.nbytes
+        assert locked["peak_by_kind"]["weights"] == 4 * (4 * 5 + 5 * 3 + 3)
+
+
+def test_a_buffer_is_of_the_kind_of_what_is_copied():
+    """The reference's largest product is H = X W1: data, weights, and activations copied out."""
+    job = replace(JOB, network=Network((4, 50, 1)))
+    device = measure.count(job, CpuBackend())[1]["device"]
+    assert device["peak_by_kind"] == {"data": 4 * 16, "weights": 4 * 200, "activations": 4 * 200}
+
+
+def full(free):
+    return replace(JOB, network=Network((4, 50, 1))), Addressed(free, 10_000)
+
+
+def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():
+    job, backend = full(free=1200)
+    found = measure.measure(job, backend)
+    assert found.status == "out_of_memory"
+    assert "malloc of 800 bytes failed: 336 of 10000 bytes are free" in found.reason
+    assert "held: 2 blocks with 864 bytes from snn/strategies/per_call.py:" in found.reason
+    assert "asked by snn/strategies/per_call.py:" in found.reason
+    assert backend.memory() == (1200, 10_000)  # nothing is kept
+    # Half the batch: two rows of X, W1, two rows of H.
+    assert advice(job, 1300) == "training.batch_size=2 would fit: 1.203 KiB of 1.27 KiB free"
+    assert advice(job, 900).startswith("no batch size would fit: one row a batch needs ")
+
+
+@given(batch=st.integers(1, 10))
+def test_the_peak_that_is_foretold_is_the_one_that_comes(batch):
+    for name in STRATEGIES:
+        job = replace(JOB, strategy=choices.load("strategy", name), batch_size=batch)
+        assert peak(job, batch) == measure.count(job, CpuBackend())[0]["peak_device_bytes"]
+
+
+def test_a_cell_that_runs_out_of_memory_leaves_a_record(monkeypatch):
+    monkeypatch.setattr(backends, "make", lambda *arguments: Addressed(900_000, 2**30))
+    found = cell.run(composed(["device=cpu", "dataset=medium", "strategy=combined", "protocol=brief"]))
+    assert found["status"] == "out_of_memory"
+    assert "training.batch_size=" in found["reason"]
+    assert found["runs"] == []
+    assert found["explanation"] is None
+
+
+def test_a_full_device_is_warned_of():
+    job, _ = full(0)
+    # 1,664 bytes at the peak leave 236 of 1,900: of 20,000 much was in use before.
+    for total, warned in ((20_000, True), (2_000, False)):
+        found = measure.count(job, Addressed(1_900, total))[1]
+        assert bool(found["warnings"]) == warned
+        assert found["least_free_bytes"] == 236
+    assert memory.warnings(5, 100) == ["95% of the memory was in use: 5 bytes of 100 bytes were left"]
+    assert memory.warnings(10, 100) == []
+
+
+def test_sizes_for_readers():
+    assert [memory.size(n) for n in (12, 1024, 3 << 20, 5 << 30)] == ["12 bytes", "1 KiB", "3 MiB", "5 GiB"]
+
+
+def test_host_memory_that_cannot_be_had_is_an_outcome():
+    with pytest.raises(OutOfMemory, match="bytes are free"):
+        CpuBackend().host_alloc((1 << 60,))
+    assert np.isfinite(CpuBackend().memory()).all()
