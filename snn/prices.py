@@ -31,9 +31,9 @@ class Price:
 def price(backend: Backend, traced: Trace) -> dict[Signature, Price]:
     """The median price of each call of a trace. Everything allocated for it is freed.
 
-    The calls are made again in the trace's order, since a call costs more after others than after itself: over
-    memory of the same sizes, without the training between them, each waited for before the next. Work that
-    the host does not wait for is priced three times: the call, the call until it is done, and, with
+    The calls are made again in the trace's order, since a call costs more after others than after itself: on
+    memory of the same sizes, without the training between them, each waited for before the next. Work
+    that the host does not wait for is priced three times: the call, the call until it is done, and, with
     marks around it, the device's part; what the second has beyond the others is latency.
     """
     host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))

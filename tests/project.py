@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import pandas as pd
 import yaml
@@ -15,6 +16,7 @@ TINY = {
         "dataset": "small",
         "training.epochs": 2,
         "protocol.runs": 4,
+        "protocol.rounds": 2,
         "protocol.warmup_seconds": 0,
         "protocol.max_warmup_seconds": 0,
     },
@@ -58,11 +60,15 @@ class Project:
         return done.stdout
 
     def jobs(self, *arguments, **options):
-        """How many jobs of each rule a run has, ``all`` left out."""
+        """How many jobs of each rule a run has, ``all`` left out and the rounds of ``train`` together."""
         printed = self.snakemake(*arguments, **options)
         stats = re.search(r"^Job stats:\n.*?^total", printed, re.MULTILINE | re.DOTALL)
         counts = re.findall(r"^(\w+) +(\d+)$", stats[0], re.MULTILINE) if stats else []
-        return {rule: int(count) for rule, count in counts if rule not in ("all", "total")}
+        found = Counter()
+        for rule, count in counts:
+            if rule not in ("all", "total"):
+                found["train" if rule.startswith("train_round") else rule] += int(count)
+        return dict(found)
 
     def records(self):
         return {path: json.loads(path.read_text()) for path in self.folder.glob("results/cells/**/*.json")}

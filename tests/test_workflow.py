@@ -83,7 +83,7 @@ def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
     grid = yaml.safe_load((project.folder / "config/grid.yaml").read_text())
     grid["sweeps"]["neurons"]["network.hidden"].append([8])
     project.write_grid(grid)
-    assert project.jobs("results/tables/neurons.csv") == {"train_cell": 2, "build_neurons": 1}
+    assert project.jobs("results/tables/neurons.csv") == {"train": 2 * ROUNDS, "build_neurons": 1}
     assert project.table("neurons")["neurons"].tolist() == [4, 256, 8]
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -91,11 +91,13 @@ def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
 def test_an_edited_strategy_re_runs_its_cells_only(project):
     with (project.folder / "snn/strategies/streams.py").open("a") as file:
         file.write("# edited\n")
-    tables = ("correctness", "training_time", "speedup", "attribution", "sweep")
+    tables = ("correctness", "training_time", "speedup", "attribution", "memory", "timeline", "sweep")
     assert project.jobs() == {
-        "train_cell": 1,
+        "train": ROUNDS,
         "plot_sweep": 1,
         "plot_attribution": 1,
+        "plot_timeline": 1,
+        "export_trace": 1,
         **{f"build_{name}": 1 for name in tables},
     }
 
@@ -108,14 +110,14 @@ def test_an_edited_kernel_concerns_no_cell_of_the_cpu(project):
 
 @pytest.mark.gpu
 def test_an_edited_kernel_re_runs_the_cells_of_the_gpu_only(project):
-    assert project.jobs("--config", "device=cuda")["train_cell"] == CELLS_OF_TINY
+    assert project.jobs("--config", "device=cuda")["train"] == ROUNDS * CELLS_OF_TINY
     assert set(project.table("speedup")["backend"]) == {"cuda"}
     assert "Nothing to be done" in project.snakemake("--dry-run", "--config", "device=cuda")
     with (project.folder / "kernels/naive.cu").open("a") as file:
         file.write("// edited\n")
-    assert project.jobs("--dry-run", "--config", "device=cuda")["train_cell"] == CELLS_OF_TINY
+    assert project.jobs("--dry-run", "--config", "device=cuda")["train"] == ROUNDS * CELLS_OF_TINY
     # Back on the CPU its records are still good: only the tables, which are now of the GPU, are made again.
-    assert "train_cell" not in project.jobs("--config", "device=cpu")
+    assert "train" not in project.jobs("--config", "device=cpu")
 
 
 def test_an_edited_table_re_runs_the_table_only(project):
@@ -132,7 +134,7 @@ def test_an_edited_script_re_runs_its_table_only(project):
 
 def test_a_deleted_record_under_a_current_table_is_noticed(project):
     next(iter(project.records())).unlink()
-    assert project.jobs()["train_cell"] == 1
+    assert project.jobs()["train"] == 1
 
 
 def test_without_snakemakes_memory_records_are_still_good(project):
@@ -142,9 +144,9 @@ def test_without_snakemakes_memory_records_are_still_good(project):
 
 def test_a_table_runs_its_own_cells_and_no_others(project):
     shutil.rmtree(project.folder / "results")
-    assert project.jobs("--dry-run", "results/tables/neurons.csv")["train_cell"] == 4
-    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train_cell"] == 5
-    assert "train_cell" not in project.jobs("--dry-run", "results/tables/gpu.csv")
+    assert project.jobs("--dry-run", "results/tables/neurons.csv")["train"] == 4
+    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train"] == 5
+    assert "train" not in project.jobs("--dry-run", "results/tables/gpu.csv")
 
 
 def test_a_record_of_another_device_is_refused_and_kept(project):
@@ -180,7 +182,7 @@ def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
     data.write_text("\n".join(["a,b,y", *rows]) + "\n")
     assert project.jobs("results/figures/mine.svg") == {
         "prepare_dataset": 1,
-        "train_cell": 2,
+        "train": 2 * ROUNDS,
         "build_sweep": 1,
         "plot_sweep": 1,
     }
@@ -188,7 +190,7 @@ def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
     data.touch()
     assert "Nothing to be done" in project.snakemake("results/figures/mine.svg")
     data.write_text("\n".join(["a,b,y", *rows, "1,2,3"]) + "\n")
-    assert project.jobs("results/tables/mine.csv")["train_cell"] == 2
+    assert project.jobs("results/tables/mine.csv")["train"] == 2
 
 
 def test_a_new_strategy_is_one_module_and_one_choice(project):
@@ -204,7 +206,7 @@ def test_a_new_strategy_is_one_module_and_one_choice(project):
         "_target_: snn.strategies.twice.Twice\nname: twice\n"
     )
     project.write_grid(TINY | {"sweeps": {"mine": {"strategy": ["reference", "twice"]}}})
-    assert project.jobs("results/tables/mine.csv") == {"train_cell": 1, "build_sweep": 1}
+    assert project.jobs("results/tables/mine.csv") == {"train": ROUNDS, "build_sweep": 1}
     table = project.table("mine").set_index("strategy")
     assert table.loc["twice", "synchronizations"] == 2 * table.loc["reference", "synchronizations"]
     assert table.loc["twice", "final_mse"] == table.loc["reference", "final_mse"]

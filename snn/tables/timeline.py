@@ -15,7 +15,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     device's where it worked.
 
     ``stream`` 0 is the default one. ``device_bytes`` and ``page_locked_bytes`` are held after the call,
-    ``site`` is the line that asked. It comes from a pass of its own, whose marks make every call a little slower.
+    ``site`` is the line that asked. It comes from a pass of its own, whose marks slow every call a little.
     """
     tables = []
     for _, row in frame.iterrows():
