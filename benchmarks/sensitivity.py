@@ -45,8 +45,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     options.add_argument("--repetitions", type=int, default=20)
-    options.add_argument("--rounds", type=int, default=10)
-    options.add_argument("--runs", type=int, default=10, help="of a round")
+    options.add_argument("--rounds", type=int, default=250)
+    options.add_argument("--runs", type=int, default=1, help="of a round")
     options.add_argument("--epochs", type=int, default=20, help="of a run, on the small data set")
     given = options.parse_args()
     margin = choices.read_yaml(choices.CONFIG / "verdicts.yaml")["same"]

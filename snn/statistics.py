@@ -22,7 +22,7 @@ def ratio_interval(base: Rounds, other: Rounds, seed: int = 0) -> tuple[float, f
     both sides have as many rounds, these are drawn in pairs: they were made in the same pass of the workflow,
     so that what slowed both then cancels. A sample of n underestimates its own spread by
     sqrt((n - 1) / n), and a normal quantile that of few: deviations are widened by both factors, the second
-    as Student's t has it, with the degrees of freedom of Welch and Satterthwaite for rounds and runs together.
+    as Student's t has it, with Welch and Satterthwaite's degrees of freedom for rounds and runs together.
     The same input gives the same interval.
     """
     sides = [[np.asarray(one, dtype=float) for one in side if len(one)] for side in (base, other)]

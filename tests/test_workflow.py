@@ -12,12 +12,14 @@ from datetime import datetime
 
 import pytest
 import yaml
-from project import CELLS_OF_TINY, TINY
+from project import CELLS_OF_TINY, ROUNDS, TINY
+
+from snn.grid import FIGURES
 
 
 def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
-    assert len(made.records()) == CELLS_OF_TINY
-    assert made.printed.count("(Rule: train_cell)") == CELLS_OF_TINY
+    assert len(made.records()) == ROUNDS * CELLS_OF_TINY
+    assert made.printed.count("(Rule: train_round_") == ROUNDS * CELLS_OF_TINY
     tables = {path.stem for path in made.folder.glob("results/tables/*.csv")}
     assert tables == {
         "gpu",
@@ -26,6 +28,8 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "training_time",
         "speedup",
         "attribution",
+        "memory",
+        "timeline",
         "dataset_size",
         "neurons",
         "depth",
@@ -36,22 +40,26 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         assert len(table) and set(table["backend"]) == {"cpu"} and table["device"].notna().all()
         assert (made.folder / f"results/tables/{name}.html").exists()
     figures = {path.name for path in made.folder.glob("results/figures/*")}
-    assert figures == {
-        f"{n}.{e}"
-        for n in ("speedup_vs_neurons", "time_by_depth", "attribution", "dataset_size", "tiles")
-        for e in ("svg", "png")
-    }
+    assert figures == {f"{n}.{e}" for n in (*FIGURES, "dataset_size", "tiles") for e in ("svg", "png")}
     for name in ("correctness", "training_time", "speedup", "neurons", "depth", "tiles"):
         words = {word for cell in made.table(name)["machine"] for word in cell.split(", ")}
         assert words <= {"quiet", "noisy", "shared", "drifted"}
     assert set(made.table("speedup")["comparison"]) <= {"reference", "faster", "slower", "same", "unclear"}
     assert list(made.table("speedup").columns[:4]) == ["strategy", "dataset", "speedup", "paper_speedup"]
+    traced = json.loads((made.folder / "results/traces/timeline.json").read_text())["traceEvents"]
+    assert {event["pid"] for event in traced} == {1, 2, 3, 4, 5}
     assert {"neurons", "reference_s", "combined_s", "speedup"} <= set(made.table("neurons"))
     assert {"network", "reference_s", "combined_s", "speedup"} <= set(made.table("depth"))
 
 
 def test_progress_names_cells_and_runs(made):
-    assert re.search(r"cell \d+ of 10, small \w+: run 2 of 2, .* s a run, about .* left", made.printed)
+    line = r"job \d+ of 20, small \w+, round 2: run 2 of 2, .* s a run, about .* left"
+    assert re.search(line, made.printed)
+
+
+def test_every_cells_first_round_is_made_before_any_second(made):
+    rounds = re.findall(r"\(Rule: train_round_(\d)\)", made.printed)
+    assert rounds == sorted(rounds)
 
 
 def test_cells_never_ran_side_by_side(made):
@@ -144,8 +152,8 @@ def test_without_snakemakes_memory_records_are_still_good(project):
 
 def test_a_table_runs_its_own_cells_and_no_others(project):
     shutil.rmtree(project.folder / "results")
-    assert project.jobs("--dry-run", "results/tables/neurons.csv")["train"] == 4
-    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train"] == 5
+    assert project.jobs("--dry-run", "results/tables/neurons.csv")["train"] == 4 * ROUNDS
+    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train"] == 5 * ROUNDS
     assert "train" not in project.jobs("--dry-run", "results/tables/gpu.csv")
 
 
@@ -156,7 +164,7 @@ def test_a_record_of_another_device_is_refused_and_kept(project):
     printed = project.snakemake(fails=True)
     assert "Tesla T4 GPU-9" in printed
     assert "do not go into one table" in printed
-    assert len(project.records()) == CELLS_OF_TINY
+    assert len(project.records()) == ROUNDS * CELLS_OF_TINY
 
 
 def test_a_bad_grid_is_refused_before_anything_runs(project):
@@ -166,7 +174,7 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
     printed = project.snakemake(fails=True)
     assert "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice: one of combined" in printed
     assert "Traceback" not in printed
-    assert len(project.records()) == CELLS_OF_TINY
+    assert len(project.records()) == ROUNDS * CELLS_OF_TINY
 
 
 def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
@@ -190,7 +198,7 @@ def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
     data.touch()
     assert "Nothing to be done" in project.snakemake("results/figures/mine.svg")
     data.write_text("\n".join(["a,b,y", *rows, "1,2,3"]) + "\n")
-    assert project.jobs("results/tables/mine.csv")["train"] == 2
+    assert project.jobs("results/tables/mine.csv")["train"] == 2 * ROUNDS
 
 
 def test_a_new_strategy_is_one_module_and_one_choice(project):
@@ -226,7 +234,7 @@ def test_results_are_published_compactly(project):
     subprocess.run(publish, cwd=project.folder, check=True)
     (published,) = (project.folder / "results/published").iterdir()
     lines = (published / "records.jsonl").read_text().splitlines()
-    assert len(lines) == CELLS_OF_TINY
+    assert len(lines) == ROUNDS * CELLS_OF_TINY
     assert {json.loads(line)["status"] for line in lines} == {"ok"}
     assert (published / "tables/speedup.csv").read_text() == (
         project.folder / "results/tables/speedup.csv"
