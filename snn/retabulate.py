@@ -1,22 +1,21 @@
 """``python -m snn.retabulate ARCHIVE OUTPUT [GRID]``: tables and figures of published records, anywhere.
 
-ARCHIVE is a folder that ``scripts/publish`` wrote, or its records.jsonl; GRID, config/grid.yaml unless given,
-says which tables there are.
+ARCHIVE is a folder that ``scripts/publish`` wrote, its records.jsonl, or a folder of results; GRID,
+config/grid.yaml unless given, says which tables there are.
 """
 
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from snn import grid
+from snn.archive import read_all
 from snn.choices import CONFIG, read_yaml
 from snn.devices import Device
-from snn.errors import RecordError, SnnError
+from snn.errors import SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
-from snn.records import check_version
 from snn.tables import frame, sweep
 from snn.tables.output import write
 
@@ -40,7 +39,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path) -> None:
 
     Raises RecordError where the archive is not one, or mixes devices in a table.
     """
-    records = read_archive(archive)
+    records = list(read_all(archive).values())
     where = records[0]["provenance"]
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
     sweeps = grid.read(grid_file, device)
@@ -73,25 +72,6 @@ def retabulate(archive: Path, output: Path, grid_file: Path) -> None:
         write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
         for figure in (figure for figure, of in grid.FIGURES.items() if of == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
-
-
-def read_archive(archive: Path) -> list[dict[str, Any]]:
-    """The records of an archive. Raises RecordError, with file and line, where it holds something else."""
-    file = archive / "records.jsonl" if archive.is_dir() else archive
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{file}: cannot be read: {error}") from error
-    records = []
-    for number, line in enumerate(lines, 1):
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise RecordError(f"{file}, line {number}: not a record: {error}") from error
-        records.append(check_version(record, f"{file}, line {number}"))
-    if not records:
-        raise RecordError(f"{file}: holds no record")
-    return records
 
 
 def _save(figure: Any, output: Path, name: str) -> None:

@@ -19,7 +19,7 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
     found = {
         "shared": _by_round(records, lambda machine: _shared(machine, thresholds)),
         "throttled": _by_round(records, _throttled),
-        "drifted": _by_round(records, lambda machine: _drifted(machine["probe"], thresholds["drifted"])),
+        "drifted": _by_round(records, lambda machine: _drifted(machine["probe"], thresholds)),
         "noisy": _noisy(records, thresholds["noisy"]),
     }
     named = {word: why for word, why in found.items() if why}
@@ -54,12 +54,21 @@ def _throttled(machine: Mapping[str, Any]) -> str:
     return ", ".join(sorted(names))
 
 
-def _drifted(probe: Mapping[str, Mapping[str, float]], most: float) -> str:
-    changes = {key: probe["after"][key] / cost - 1 for key, cost in probe["before"].items()}
+def _drifted(probe: Mapping[str, Mapping[str, float]], thresholds: Thresholds) -> str:
+    return drift(probe["before"], probe["after"], thresholds)
+
+
+def drift(before: Mapping[str, float], after: Mapping[str, float], thresholds: Thresholds) -> str:
+    """Which of a probe's costs, in microseconds, changed by more than the thresholds allow; empty if none.
+
+    A change counts where it exceeds the share ``drifted`` and also ``drifted_least_us``: a call of one
+    microsecond that takes two is not a machine that has drifted.
+    """
+    changes = {key: after[key] - cost for key, cost in before.items() if key in after}
     return ", ".join(
-        f"{key.removesuffix('_us')} cost {change:+.0%}"
+        f"{key.removesuffix('_us')} cost {change / before[key]:+.0%}"
         for key, change in changes.items()
-        if abs(change) > most
+        if abs(change) > max(thresholds["drifted"] * before[key], thresholds["drifted_least_us"])
     )
 
 

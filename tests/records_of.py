@@ -7,7 +7,14 @@ from snn.measure import Measurement, Run, WarmUp
 from snn.memory import Space
 from snn.trace import Event, Signature, Trace
 
-PROVENANCE = {"device": "NVIDIA H200", "backend": "cuda", "device_uuid": "GPU-1", "driver": "580.1"}
+PROVENANCE = {
+    "device": "NVIDIA H200",
+    "backend": "cuda",
+    "device_uuid": "GPU-1",
+    "driver": "580.1",
+    "git": {"commit": "c0ffee", "dirty": False},
+    "started": "2026-02-11T10:00:00+00:00",
+}
 COSTS = {"malloc_us": 50.0, "copy_us": 13.0}
 QUIET = {
     "host": {"cpus": 16, "load_average": 0.1, "governor": None},
@@ -67,10 +74,10 @@ def halves(times):
 
 
 def write_all(folder, cells, seconds, **provenance):
-    """Write a record a round of each cell under the folder; returns what ``frame.load`` expects of them."""
+    """Write two rounds of each cell under the folder; returns what ``frame.load`` expects of them."""
     expected = {}
     for cell, times in zip(cells, seconds, strict=True):
-        for number, some in zip(grid.rounds_of(cell), halves(times), strict=True):
+        for number, some in enumerate(halves(times), 1):
             path = folder / grid.record_path(grid.name_of(cell), number)
             records.write(path, record(cell, some, number=number, foretold=times[0], **provenance))
             wanted = {"cell": cell, "round": number, "source_hash": source_hash(cell)}

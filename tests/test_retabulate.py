@@ -50,7 +50,7 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
         "timeline",
         "dataset_size",
     }
-    assert "neurons is left out: 8 of its 12 records are not there" in capsys.readouterr().out
+    assert "neurons is left out: 12 of its 18 records are not there" in capsys.readouterr().out
 
 
 def test_published_records_can_be_tabulated(tmp_path):

@@ -26,6 +26,7 @@ from snn.tables import (
     sweep,
     training_time,
 )
+from snn.verdict import drift
 
 SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
 PAPER = ROOT / "config/paper"
@@ -149,7 +150,7 @@ def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
     )
     found = grid.read(path, Device("cuda", "NVIDIA H200"))["tiles"]
     table = sweep.build(
-        frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]]), THRESHOLDS), found.axes, 0.02
+        frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]]), THRESHOLDS), found.axes, THRESHOLDS
     )
     assert "speedup" not in table
     assert table["strategy.tile_rows"].tolist() == [32, 64]
@@ -159,17 +160,41 @@ def test_refuses_two_devices_and_names_both(tmp_path):
     cells = SWEEPS["neurons"].cells
     expected = write_all(tmp_path, cells[:3], [[1.0]] * 3)
     expected |= write_all(tmp_path, cells[3:], [[1.0]] * 3, device="Tesla T4", device_uuid="GPU-2")
-    with pytest.raises(RecordError, match=r"Tesla T4 GPU-2 .*NVIDIA H200 GPU-1"):
+    with pytest.raises(RecordError, match=r"Tesla T4 GPU-2.*NVIDIA H200 GPU-1"):
         frame.load(expected, THRESHOLDS)
 
 
-def test_refuses_two_drivers(tmp_path):
-    cells = SWEEPS["neurons"].cells
-    expected = write_all(tmp_path, cells[:1], [[1.0]]) | write_all(
-        tmp_path, cells[1:2], [[1.0]], driver="999"
-    )
-    with pytest.raises(RecordError, match="999"):
-        frame.load(expected, THRESHOLDS)
+SLOWER_PROBE = {"malloc_us": 80.0, "copy_us": 13.5}
+
+
+@pytest.mark.parametrize(
+    ("differing", "why"),
+    [
+        ({"driver": "999"}, "two drivers: 580.1 and 999"),
+        (
+            {"machine": QUIET | {"probe": {"before": SLOWER_PROBE, "after": SLOWER_PROBE}}},
+            "the probe drifted between them: malloc cost +60%",
+        ),
+    ],
+)
+def test_times_of_two_drivers_or_of_a_drifted_probe_are_not_divided(tmp_path, differing, why):
+    cells = SWEEPS["dataset_size"].cells
+    expected = write_all(tmp_path, cells[:3], [[1.0, 1.0]] * 3)
+    expected |= write_all(tmp_path, cells[3:4], [[1.0, 1.0]], **differing)
+    rows = frame.load(expected, THRESHOLDS)
+    table = speedup.build(rows, {}, THRESHOLDS)
+    # Each against the reference of its data set, which is the first row.
+    assert table["dataset"].tolist() == ["small"] * 4
+    assert table["comparison"].tolist() == ["reference", "same", "same", "not comparable"]
+    assert table["why"].tolist() == ["", "", "", why]
+    assert table["speedup"].isna().tolist() == [False] * 3 + [True]
+    assert table["speedup_low"].isna().tolist() == [False] * 3 + [True]
+
+
+def test_a_small_change_of_a_short_call_is_no_drift():
+    assert drift({"a_us": 1.0}, {"a_us": 2.5}, THRESHOLDS) == ""
+    assert drift({"a_us": 10.0}, {"a_us": 14.0}, THRESHOLDS) == ""
+    assert drift({"a_us": 10.0, "b_us": 1.0}, {"a_us": 4.0}, THRESHOLDS) == "a cost -60%"
 
 
 def test_refuses_other_sources_and_other_cells(tmp_path):

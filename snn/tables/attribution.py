@@ -28,7 +28,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     unknown = pd.Series(float("nan"), frame.index)
     arithmetic = frame.get(f"{PART}host_arithmetic", unknown)
     table["predicted_s"] = frame.get("predicted_calls_s", unknown) + arithmetic
-    ratios = against_reference(frame, ["dataset"], verdicts["same"])
+    ratios = against_reference(frame, ["dataset"], verdicts)
     table["speedup"] = ratios["speedup"]
     base = table[frame["strategy"] == "reference"].set_index("dataset")["predicted_s"]
     table["predicted_speedup"] = frame["dataset"].map(base) / table["predicted_s"]

@@ -21,7 +21,7 @@ def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
     """The records at these paths, in this order, each with a verdict on the machine it was measured on.
 
     Raises RecordError where a record is not of the cell or the sources that were asked for, or where two
-    records were measured on different devices or drivers: their times must not meet in one table.
+    records were measured on different devices: their times must not meet in one table.
     """
     records = []
     for path, wanted in expected.items():
@@ -63,7 +63,7 @@ def _check_one_device(records: Mapping[str, Mapping[str, Any]]) -> None:
     first: tuple[str, str] | None = None
     for path, record in records.items():
         where = record["provenance"]
-        device = " ".join(str(where[key]) for key in ("device", "device_uuid", "driver") if where[key])
+        device = " ".join(str(where[key]) for key in ("device", "device_uuid") if where[key])
         if first is None:
             first = (path, device)
         elif device != first[1]:
@@ -104,11 +104,22 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
         "machine_why": why,
         "device": where["device"],
         "backend": where["backend"],
+        "device_uuid": where["device_uuid"],
+        "driver": _joined(record["provenance"]["driver"] for record in records),
+        "commit": where["git"]["commit"],
+        "started": where["started"],
+        "probe": _mean_probe(records),
         **_explanation(records),
         "trace": first["explanation"] and first["explanation"]["trace"],
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
         **_memory(first),
     }
+
+
+def _mean_probe(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Microseconds of each of the probe's costs, over all rounds, before and after."""
+    probes = [probe for record in records for probe in record["machine"]["probe"].values()]
+    return {key: fmean(probe[key] for probe in probes) for key in probes[0]}
 
 
 def _check_same_work(rounds: Mapping[str, Mapping[str, Any]]) -> None:

@@ -16,7 +16,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds, k
     )
     combined = combined.loc[reference.index]
     published = [paper.get(network, {}) for network in reference.index]
-    ratios = speedup(reference, combined, verdicts["same"])
+    ratios = speedup(reference, combined, verdicts)
     table = pd.DataFrame(
         {
             "reference_s": reference["mean_s"],

@@ -1,37 +1,50 @@
 """Speedups: one mean over another, with the interval that the runs of both give it."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
+from snn.comparable import reason
 from snn.statistics import compare, ratio_interval
+from snn.verdict import Thresholds
+
+NOT_COMPARABLE = "not comparable"
 
 
-def speedup(base: pd.DataFrame, other: pd.DataFrame, margin: float) -> pd.DataFrame:
+def speedup(base: pd.DataFrame, other: pd.DataFrame, verdicts: Thresholds) -> pd.DataFrame:
     """Row by row ``speedup`` = base mean_s / other mean_s, its 95% interval, and a word.
 
     ``speedup_low`` and ``speedup_high`` are the bootstrap interval of the ratio; ``comparison`` is ``same``
-    where it lies within ``margin`` of 1, ``faster`` or ``slower`` where it does not reach 1, else
-    ``unclear``. ``machine`` joins the verdicts on both machines.
+    where it lies within the threshold of that name of 1, ``faster`` or ``slower`` where it does not reach 1,
+    else ``unclear``; or ``not comparable``, without a ratio, for the reason in ``why``. ``machine`` joins the
+    verdicts on both machines.
     """
-    intervals = [_interval(a, b) for a, b in zip(base["rounds"], other["rounds"], strict=True)]
-    return pd.DataFrame(
-        {
-            "speedup": base["mean_s"].to_numpy(float) / other["mean_s"].to_numpy(float),
-            "speedup_low": [low for low, _ in intervals],
-            "speedup_high": [high for _, high in intervals],
-            "comparison": [compare(low, high, margin) for low, high in intervals],
-            "machine": joint("quiet", base["machine"], other["machine"]),
-        },
-        index=other.index,
-    )
+    rows = zip(base.to_dict("records"), other.to_dict("records"), strict=True)
+    table = pd.DataFrame([_compared(a, b, verdicts) for a, b in rows], index=other.index)
+    return table.assign(machine=joint("quiet", base["machine"], other["machine"]))
 
 
-def against_reference(frame: pd.DataFrame, keys: list[str], margin: float) -> pd.DataFrame:
+def _compared(base: Mapping[str, Any], other: Mapping[str, Any], verdicts: Thresholds) -> dict[str, Any]:
+    why = reason(base, other, verdicts)
+    low, high = (np.nan, np.nan) if why else _interval(base["rounds"], other["rounds"])
+    ratio = np.nan if why or not (base["mean_s"] and other["mean_s"]) else base["mean_s"] / other["mean_s"]
+    return {
+        "speedup": ratio,
+        "speedup_low": low,
+        "speedup_high": high,
+        "comparison": NOT_COMPARABLE if why else compare(low, high, verdicts["same"]),
+        "why": why,
+    }
+
+
+def against_reference(frame: pd.DataFrame, keys: list[str], verdicts: Thresholds) -> pd.DataFrame:
     """Each row's speedup over the reference that has the same ``keys``; the reference is 1 to itself."""
     is_reference = frame["strategy"] == "reference"
     reference = frame[is_reference].set_index(keys)
     base = reference.loc[pd.MultiIndex.from_frame(frame[keys]) if len(keys) > 1 else frame[keys[0]]]
-    table = speedup(base, frame, margin)
+    table = speedup(base, frame, verdicts)
     table.loc[is_reference, ["speedup_low", "speedup_high"]] = 1.0
     table.loc[is_reference, "comparison"] = "reference"
     return table

@@ -13,7 +13,7 @@ TITLE = "Speedup over the reference (Table V)"
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
     """One row a strategy and data set: reference time / strategy time, its interval, and the paper's."""
-    ratios = against_reference(frame, ["dataset"], verdicts["same"])
+    ratios = against_reference(frame, ["dataset"], verdicts)
     published = [
         paper.get(strategy, {}).get(dataset)
         for strategy, dataset in zip(frame["strategy"], frame["dataset"], strict=True)
@@ -27,6 +27,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
             "speedup_low": ratios["speedup_low"],
             "speedup_high": ratios["speedup_high"],
             "comparison": ratios["comparison"],
+            "why": ratios["why"],
             "runs": frame["runs"],
             "status": frame["status"],
             "machine": ratios["machine"],

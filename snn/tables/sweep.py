@@ -34,9 +34,9 @@ def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.
     if len(reference) and not reference.duplicated(points).any():
         known = pd.MultiIndex.from_frame(reference[points])
         if pd.MultiIndex.from_frame(frame[points]).isin(known).all():
-            ratios = against_reference(frame, points, verdicts["same"])
+            ratios = against_reference(frame, points, verdicts)
             at = table.columns.get_loc("runs")
-            for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison")):
+            for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison", "why")):
                 table.insert(at + i, name, ratios[name])
             table["machine"] = ratios["machine"]
     for name in LEDGER:

@@ -1,0 +1,18 @@
+"""Whether the times of two cells may be divided by each other, and if not, why."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from snn.verdict import Thresholds, drift
+
+
+def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
+    """Empty where they may be; otherwise what differs between two rows of ``snn.tables.frame``, and how.
+
+    Times of two devices, of two drivers, or of moments at which the probe's costs differed are not divided.
+    """
+    for key, what in (("device", "devices"), ("device_uuid", "devices"), ("driver", "drivers")):
+        if a[key] != b[key]:
+            return f"two {what}: {a[key]} and {b[key]}"
+    drifted = drift(a["probe"], b["probe"], thresholds)
+    return f"the probe drifted between them: {drifted}" if drifted else ""

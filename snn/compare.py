@@ -1,0 +1,76 @@
+"""``python -m snn.compare A B OUTPUT``: two results (machines, dates, versions) side by side.
+
+A and B are folders of results, or archives that scripts/publish wrote. OUTPUT gets comparison.csv, .html,
+.svg and .png. Times are divided only where device, driver and the probe's costs are the same on both sides.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from snn.archive import read_all
+from snn.choices import CONFIG, read_yaml
+from snn.errors import RecordError, SnnError
+from snn.figures import comparison as figure
+from snn.figures.style import save
+from snn.tables import comparison, frame
+from snn.tables.output import write
+from snn.verdict import Thresholds
+
+
+def main(arguments: list[str]) -> int:
+    """Write table and figure; 0, or 2 on a user's error."""
+    if len(arguments) != 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        print(run(*map(Path, arguments)))
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run(a: Path, b: Path, output: Path) -> str:
+    """Compare, write, and say in a line or two what was and was not compared.
+
+    Raises RecordError where a folder is none, holds two devices, or shares no cell with the other.
+    """
+    verdicts = read_yaml(CONFIG / "verdicts.yaml")
+    left, right = (_load(folder, verdicts) for folder in (a, b))
+    if not left.index.isin(right.index).any():
+        raise RecordError(f"{a} and {b} have no cell in common")
+    table = comparison.build(left, right, verdicts)
+    output.mkdir(parents=True, exist_ok=True)
+    title = f"A: {_name(left)}; B: {_name(right)}"
+    write(table, str(output / "comparison.csv"), str(output / "comparison.html"), title)
+    paths = [str(output / f"comparison.{ending}") for ending in ("svg", "png")]
+    save(figure.draw(table, _name(left), _name(right)), paths)
+    lines = [f"{len(table)} cells compared: {_counts(table['comparison'])}"]
+    for name, one, other in (("A", left, right), ("B", right, left)):
+        alone = one[~one.index.isin(other.index)]
+        if len(alone):
+            lines.append(f"{len(alone)} cells are only in {name}")
+    lines += [f"not comparable: {why}" for why in table["why"].unique() if why]
+    return "\n".join(lines)
+
+
+def _load(folder: Path, verdicts: Thresholds) -> pd.DataFrame:
+    try:
+        return comparison.keyed(frame.tabulate(read_all(folder), verdicts))
+    except RecordError as error:
+        raise RecordError(f"{folder}: {error}") from error
+
+
+def _name(rows: pd.DataFrame) -> str:
+    first = rows.iloc[0]
+    return f"{first['device']}, {first['started'][:10]}, commit {str(first['commit'])[:7]}"
+
+
+def _counts(words: pd.Series) -> str:
+    return ", ".join(f"{count} {word}" for word, count in words.value_counts().items())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

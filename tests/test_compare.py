@@ -1,0 +1,158 @@
+"""Two results side by side: divided where they may be, and never where they may not."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import ROOT
+from records_of import QUIET, halves, record
+
+from snn import compare, grid
+from snn.devices import Device
+
+SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
+CELLS = SWEEPS["dataset_size"].cells[:5]
+CHEAP = {"malloc_us": 20.0}
+TIMES = {"reference": 4.0, "streams": 5.0, "pinned": 3.0, "combined": 2.0, "preallocated": 1.0}
+
+
+def archive(folder, cells=CELLS, factor=None, noise=0.0003, **details):
+    """Records of four runs in two rounds around known times, each strategy's multiplied by its factor."""
+    random = np.random.default_rng(len(str(folder)))
+    lines = []
+    for cell in cells:
+        name = cell["strategy"]["name"]
+        seconds = TIMES[name] * (factor or {}).get(name, 1.0) * (1 + noise * random.standard_normal(8))
+        for number, some in enumerate(halves(list(seconds)), 1):
+            lines.append(json.dumps(record(cell, some, number=number, **details)))
+    folder.mkdir()
+    (folder / "records.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def compared(tmp_path, a, b):
+    printed = compare.run(a, b, tmp_path / "out")
+    table = pd.read_csv(tmp_path / "out/comparison.csv", keep_default_na=False, na_values=[""])
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        f"comparison.{ending}" for ending in ("csv", "html", "svg", "png")
+    }
+    return table.set_index("strategy"), printed
+
+
+def test_the_same_device_twice(tmp_path):
+    a = archive(tmp_path / "a")
+    b = archive(
+        tmp_path / "b", factor={"combined": 0.8, "streams": 1.1}, git={"commit": "beef", "dirty": False}
+    )
+    table, printed = compared(tmp_path, a, b)
+    words = table["comparison"].to_dict()
+    assert words == {
+        "reference": "same",
+        "streams": "slower",
+        "pinned": "same",
+        "combined": "faster",
+        "preallocated": "same",
+    }
+    assert table.loc["combined", "ratio"] == pytest.approx(1 / 0.8, rel=0.01)
+    assert (table["ratio_low"] < table["ratio"]).all() and (table["ratio"] < table["ratio_high"]).all()
+    assert table.loc["combined", "speedup_b"] == pytest.approx(2.5, rel=0.01)
+    assert table.loc["combined", "agreement"] == "differ"
+    assert table.loc["pinned", "agreement"] == "agree"
+    assert set(table["commit_a"]) == {"c0ffee"} and set(table["commit_b"]) == {"beef"}
+    assert printed.startswith("5 cells compared: 3 same")
+
+
+def test_seconds_of_two_devices_are_never_divided(tmp_path):
+    a = archive(tmp_path / "a")
+    other = [cell | {"device": {"backend": "cuda", "name": "Tesla T4"}} for cell in CELLS]
+    protocols = [cell | {"protocol": cell["protocol"] | {"runs": 99}} for cell in other]
+    b = archive(
+        tmp_path / "b", cells=protocols, device="Tesla T4", device_uuid="GPU-2", factor={"pinned": 0.5}
+    )
+    table, printed = compared(tmp_path, a, b)
+    assert set(table["comparison"]) == {"not comparable"}
+    assert table[["ratio", "ratio_low", "ratio_high"]].isna().all(axis=None)
+    assert set(table["why"]) == {"two devices: NVIDIA H200 and Tesla T4"}
+    assert "not comparable: two devices: NVIDIA H200 and Tesla T4" in printed
+    # What each did for itself stands beside the other's.
+    assert table["speedup_a"].to_dict() == pytest.approx({k: 4 / v for k, v in TIMES.items()}, rel=0.01)
+    assert table.loc["pinned", "speedup_b"] == pytest.approx(2 * 4 / 3, rel=0.01)
+    assert table["agreement"].to_dict() == {
+        "reference": "agree",
+        "streams": "agree",
+        "pinned": "differ",
+        "combined": "agree",
+        "preallocated": "agree",
+    }
+
+
+@pytest.mark.parametrize(
+    ("details", "why"),
+    [
+        ({"device_uuid": "GPU-9"}, "two devices: GPU-1 and GPU-9"),
+        ({"driver": "999"}, "two drivers: 580.1 and 999"),
+        (
+            {"machine": QUIET | {"probe": {"before": CHEAP, "after": CHEAP}}},
+            "the probe drifted between them: malloc cost -60%",
+        ),
+    ],
+)
+def test_what_else_is_not_comparable_says_why(tmp_path, details, why):
+    table, _ = compared(tmp_path, archive(tmp_path / "a"), archive(tmp_path / "b", **details))
+    assert set(table["why"]) == {why}
+    assert table["ratio"].isna().all()
+
+
+def test_noise_is_unclear_and_not_a_difference(tmp_path):
+    a, b = (archive(tmp_path / name, noise=0.2) for name in ("a", "bb"))
+    table, _ = compared(tmp_path, a, b)
+    assert "same" not in set(table["comparison"])
+
+
+def test_what_is_on_one_side_only_is_counted(tmp_path):
+    a, b = archive(tmp_path / "a"), archive(tmp_path / "b", cells=CELLS[2:])
+    table, printed = compared(tmp_path, a, b)
+    assert len(table) == 3
+    assert table["speedup_b"].isna().all()  # there is no reference on that side
+    assert "2 cells are only in A" in printed
+
+
+def test_a_folder_of_results_is_as_good_as_an_archive(tmp_path):
+    from snn import records
+
+    a = archive(tmp_path / "a")
+    for cell in CELLS:
+        for path in grid.record_paths(cell)[:2]:
+            number = int(path[-6])
+            made = record(cell, [TIMES[cell["strategy"]["name"]]] * 3, number=number)
+            records.write(tmp_path / "b" / path, made)
+    table, _ = compared(tmp_path, a, tmp_path / "b/results")
+    assert set(table["comparison"]) == {"same"}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda p: p / "none", "cannot be read"),
+        (lambda p: archive(p / "b", cells=SWEEPS["neurons"].cells[:2]), "have no cell in common"),
+        (lambda p: _mixed(p), "two devices do not go into one table"),
+    ],
+)
+def test_refuses(tmp_path, capsys, make, said):
+    a = archive(tmp_path / "a")
+    assert compare.main([str(a), str(make(tmp_path)), str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err.replace("times of two", "two")
+    assert not (tmp_path / "out").exists()
+
+
+def _mixed(folder):
+    first, second = archive(folder / "x"), archive(folder / "y", device_uuid="GPU-2")
+    with (first / "records.jsonl").open("a") as file:
+        file.write((second / "records.jsonl").read_text().splitlines()[0] + "\n")
+    return first
+
+
+def test_usage(capsys):
+    assert compare.main(["a"]) == 2
+    assert "OUTPUT" in capsys.readouterr().err
