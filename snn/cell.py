@@ -14,7 +14,7 @@ from snn.errors import DeviceError, OutOfMemory
 from snn.explain import Explanation, explain
 from snn.fit import advice
 from snn.lock import device_lock
-from snn.machine import Watch, host_state
+from snn.machine import Watch, state_before
 from snn.measure import Job, Run, measure
 from snn.network import Network
 from snn.probe import probe
@@ -38,8 +38,9 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     with device_lock(device):
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock = time.perf_counter()
+        host = state_before(device)
         backend = backends.make(device.backend, cell["kernel"], ROOT)
-        host, before, watch = host_state(), probe(backend), Watch(device)
+        before, watch = probe(backend), Watch(device)
 
         def after_run(runs: list[Run]) -> None:
             watch.after_run()

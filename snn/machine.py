@@ -85,12 +85,14 @@ def cores_in_use(before: CpuCounters | None, after: CpuCounters | None) -> dict[
     }
 
 
-def host_state() -> dict[str, Any]:
-    """What does not change from run to run: processors, the load before, the frequency governor."""
+def state_before(device: Device) -> dict[str, Any]:
+    """The machine before a cell touches the device: processors, load, frequency governor, and how many bytes
+    of the GPU's memory others hold already (None on the CPU)."""
     return {
         "cpus": os.cpu_count(),
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "governor": _first_line(_GOVERNOR),
+        "others_gpu_bytes": gpu_state(device).get("memory_used_bytes"),
     }
 
 
@@ -108,12 +110,17 @@ def gpu_state(device: Device) -> dict[str, Any]:
                 lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)
             ),
             "power_w": _ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-            "memory_used_bytes": _ask(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used),
+            "memory_used_bytes": _ask(lambda: _memory_used(handle)),
             "other_processes": _ask(lambda: _other_processes(handle)),
             "throttled": _ask(lambda: _throttled(handle)),
         }
     finally:
         pynvml.nvmlShutdown()
+
+
+def _memory_used(handle: Any) -> int:
+    """Bytes that processes hold, without what the driver keeps for itself."""
+    return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).used
 
 
 def _other_processes(handle: Any) -> int:

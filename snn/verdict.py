@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from snn.memory import size
+
 Thresholds = Mapping[str, float]
 
 
@@ -46,6 +48,14 @@ def _shared(machine: Mapping[str, Any], thresholds: Thresholds) -> str:
     processes = max((one.get("other_processes") or 0 for one in machine["readings"]), default=0)
     if processes:
         reasons.append(f"{processes} other processes on the GPU")
+    least = thresholds["others_gpu_bytes"]
+    before = machine["host"].get("others_gpu_bytes") or 0
+    if before > least:
+        reasons.append(f"others held {size(before)} of the GPU before")
+    # Between runs our own memory is always the same: what comes or goes is another's.
+    used = [one["memory_used_bytes"] for one in machine["readings"] if one.get("memory_used_bytes")]
+    if used and max(used) - min(used) > least:
+        reasons.append(f"others took or gave back {size(max(used) - min(used))} of the GPU meanwhile")
     return ", ".join(reasons)
 
 

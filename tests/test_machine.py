@@ -1,6 +1,8 @@
 """The state of the machine: what is read, and which word it earns."""
 
 import multiprocessing
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -9,8 +11,9 @@ import pytest
 from conftest import ROOT
 from records_of import QUIET
 
-from snn import machine
+from snn import cell, machine
 from snn.choices import read_yaml
+from snn.config import composed
 from snn.devices import Device
 from snn.ledger import CountingBackend
 from snn.machine import CpuCounters, Watch
@@ -21,12 +24,12 @@ THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 CPU = Device("cpu", "Abacus")
 
 
-def judged(readings=None, probe_after=None, spread=0.0, **host):
+def judged(readings=None, probe_after=None, spread=0.0, more_readings=(), **host):
     """The verdict on a record with these readings."""
     state = {
         "host": QUIET["host"] | host,
         "probe": {"before": {"copy_us": 10.0}, "after": {"copy_us": 10.0} | (probe_after or {})},
-        "readings": [QUIET["readings"][0] | (readings or {})],
+        "readings": [QUIET["readings"][0] | one for one in (readings or {}, *more_readings)],
     }
     runs = [{"seconds": 1 - spread / 2**0.5}, {"seconds": 1 + spread / 2**0.5}]
     return verdict([{"round": 1, "machine": state, "runs": runs}], THRESHOLDS)
@@ -43,6 +46,10 @@ def judged(readings=None, probe_after=None, spread=0.0, **host):
         ({"readings": {"other_cores": 0.3}, "cpus": 2}, "shared", "0.30 of 2 processors"),
         ({"readings": {"stolen_cores": 1.0}}, "shared", "the hypervisor took 1.00 of 16 processors"),
         ({"readings": {"other_processes": 2}}, "shared", "2 other processes on the GPU"),
+        ({"others_gpu_bytes": 2 << 30}, "shared", "others held 2 GiB of the GPU before"),
+        ({"others_gpu_bytes": 5_000_000}, "quiet", ""),
+        ({"more_readings": [{"memory_used_bytes": n << 30} for n in (1, 3)]}, "shared", "gave back 2 GiB of"),
+        ({"more_readings": [{"memory_used_bytes": n << 20} for n in (1, 9)]}, "quiet", ""),
         ({"readings": {"throttled": ["power brake"]}}, "throttled", "power brake"),
         ({"probe_after": {"copy_us": 14.0}}, "quiet", ""),
         ({"probe_after": {"copy_us": 16.0}}, "drifted", "copy cost +60%"),
@@ -109,7 +116,7 @@ def test_the_state_of_a_gpu_and_what_it_does_not_tell(monkeypatch):
         "nvmlDeviceGetClockInfo": lambda handle, kind: 1980,
         "nvmlDeviceGetTemperature": lambda handle, kind: 40,
         "nvmlDeviceGetPowerUsage": refuse,
-        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=5),
+        "nvmlDeviceGetMemoryInfo": lambda handle, version: SimpleNamespace(used=5),
         "nvmlDeviceGetComputeRunningProcesses": lambda handle: [SimpleNamespace(pid=p) for p in (1, 2)],
         "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: (
             pynvml.nvmlClocksThrottleReasonGpuIdle | pynvml.nvmlClocksThrottleReasonHwThermalSlowdown
@@ -137,6 +144,48 @@ def test_the_state_of_this_gpu():
     assert state["sm_mhz"] > 0
     assert state["memory_used_bytes"] > 0
     assert isinstance(state["throttled"], list)
+
+
+LOAD = """
+import cupy, time
+a = cupy.ones(1 << 27, dtype=cupy.float32)
+a *= 1.0
+cupy.cuda.Device().synchronize()
+print("ready", flush=True)
+while True:
+    for _ in range(10):
+        a *= 1.0
+    cupy.cuda.Device().synchronize()
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("begins", ["before", "meanwhile"])
+def test_a_second_process_on_the_gpu_is_named(begins, monkeypatch):
+    config = composed(["device=cuda", "dataset=small", "protocol.max_seconds=6", "protocol.runs=1000"])
+
+    def loaded():
+        process = subprocess.Popen([sys.executable, "-c", LOAD], stdout=subprocess.PIPE)
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    others = [loaded()] if begins == "before" else []
+    after_run = Watch.after_run
+
+    def and_load(watch):
+        after_run(watch)
+        if watch.readings and not others:
+            others.append(loaded())
+
+    monkeypatch.setattr(Watch, "after_run", and_load)
+    try:
+        word, why = verdict([cell.run(config)], THRESHOLDS)
+    finally:
+        for process in others:
+            process.kill()
+    assert others
+    assert "shared" in word
+    assert "GPU" in why
 
 
 def test_the_probe_measures_and_frees(backend):
