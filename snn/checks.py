@@ -45,12 +45,14 @@ def check_round(number: object, protocol: Mapping[str, Any]) -> None:
         )
 
 
+def settle(cell: Mapping[str, Any]) -> None:
+    """What follows from other values of a checked cell: a round makes a run or more."""
+    cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
+
+
 def _check_protocol(protocol: Mapping[str, Any]) -> None:
     for key in ("runs", "min_runs", "rounds"):
         _at_least(f"protocol.{key}", protocol[key], 1)
-    if protocol["rounds"] > protocol["runs"]:
-        right = f"at most protocol.runs, {protocol['runs']}: each round makes a run or more"
-        raise _error("protocol.rounds", protocol["rounds"], right)
     for key in ("warmup_seconds", "max_warmup_seconds"):
         if not _is_number(protocol[key]) or protocol[key] < 0:
             raise _error(f"protocol.{key}", protocol[key], "a number, at least 0")

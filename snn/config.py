@@ -12,7 +12,7 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from snn import choices
-from snn.checks import check_cell, check_round
+from snn.checks import check_cell, check_round, settle
 from snn.errors import ConfigError
 
 
@@ -86,6 +86,7 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explain(error, overrides)) from error
     check_cell(plain)
+    settle(plain)
     check_round(plain["round"], plain["protocol"])
     return plain
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from snn import choices
-from snn.checks import check_cell
+from snn.checks import check_cell, settle
 from snn.datasets.csv_table import digest as file_digest
 from snn.devices import Device
 from snn.errors import ConfigError, SnnError
@@ -253,6 +253,7 @@ def _resolve(point: Mapping[str, Any], device: Device) -> Cell:
                 )
             cell[section][leaf] = value
     check_cell(cell)
+    settle(cell)
     if cell["dataset"].get("path"):
         cell["dataset"]["sha256"] = file_digest(Path(cell["dataset"]["path"]))
     for section, key in REAL_VALUED:

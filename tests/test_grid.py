@@ -39,7 +39,7 @@ def test_the_papers_grid():
 def test_the_cpu_has_its_own_protocol():
     on_cpu, on_gpu = (grid.read(ROOT / "config/grid.yaml", device)["neurons"].cells for device in (CPU, GPU))
     assert {cell["protocol"]["max_seconds"] for cell in on_cpu} == {10}
-    assert {cell["protocol"]["max_seconds"] for cell in on_gpu} == {120}
+    assert {cell["protocol"]["max_seconds"] for cell in on_gpu} == {90}
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])
@@ -79,6 +79,15 @@ def test_a_path_with_quotes_and_spaces_survives_the_command_line(tmp_path):
     assert config.composed(grid.overrides(cell))["dataset"]["path"] == str(path)
 
 
+def test_a_round_makes_a_run_or_more(tmp_path):
+    (cell,) = sweeps_of(tmp_path, {"x": {"protocol.rounds": 3, "protocol.runs": 2}})["x"].cells
+    assert cell["protocol"]["rounds"] == 2
+    assert len(grid.record_paths(cell)) == 2
+    assert config.composed(["protocol.rounds=3", "protocol.runs=2", "round=2"])["round"] == 2
+    with pytest.raises(ConfigError, match="round is 3: it must be from 1 to protocol.rounds, 2"):
+        config.composed(["protocol.rounds=3", "protocol.runs=2", "round=3"])
+
+
 def test_equal_cells_are_one_however_they_are_written(tmp_path):
     sweeps = sweeps_of(
         tmp_path,
@@ -99,7 +108,7 @@ def test_a_cell_is_plain_and_sorted(tmp_path):
 
 def test_record_paths_can_be_read(tmp_path):
     (cell,) = sweeps_of(tmp_path, {"x": {"strategy": "combined", "dataset": "large"}}, GPU)["x"].cells
-    first, second = grid.record_paths(cell)
+    first, second, _ = grid.record_paths(cell)
     assert first.startswith("results/cells/nvidia-h200/large/256/combined-naive-")
     assert first.endswith("-round1.json")
     assert second == first.replace("round1", "round2")

@@ -34,11 +34,11 @@ def test_the_line_counts_cells_and_runs(tmp_path, monkeypatch, capsys):
     printer = progress.Printer(CELLS[0], 1, 256, 32, paths[1])
     printer._last = -100.0
     printer([Run(1.0, 0.0), Run(2.0, 0.0)])
-    # 3 runs of this job and 5 of the one that is left, 1.5 s each.
+    # One run of this job and three of the one that is left, 1.5 s each.
     assert capsys.readouterr().err == (
-        "job 2 of 3, small reference, round 1: run 2 of 5, 1.5 s a run, about 12 s left\n"
+        "job 2 of 3, small reference, round 1: run 2 of 3, 1.5 s a run, about 6 s left\n"
     )
-    printer([Run(1.0, 0.0)] * 3)
+    printer([Run(1.0, 0.0)] * 2)
     assert capsys.readouterr().err == ""  # less than two seconds later
-    printer([Run(1.0, 0.0)] * 5)
-    assert "run 5 of 5" in capsys.readouterr().err
+    printer([Run(1.0, 0.0)] * 3)
+    assert "run 3 of 3" in capsys.readouterr().err
