@@ -40,7 +40,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         clock = time.perf_counter()
         host = state_before(device)
         backend = backends.make(device.backend, cell["kernel"], ROOT)
-        before, watch = probe(backend), Watch(device)
+        before, watch = _costs(backend), Watch(device)
 
         def after_run(runs: list[Run]) -> None:
             watch.after_run()
@@ -54,13 +54,21 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             explanation = _explanation(job, backend)
         machine = {
             "host": host,
-            "probe": {"before": before, "after": probe(backend)},
+            "probe": {"before": before, "after": _costs(backend)},
             "readings": watch.finish(),
         }
         elapsed = time.perf_counter() - clock
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     files = tuple(sources.of_cell(cell))
     return records.build(cell, number, measurement, explanation, machine, described, sources.digest(files))
+
+
+def _costs(backend: Backend) -> dict[str, float]:
+    """The probe's costs; none where the device is too full for it, which is the cell's outcome to tell."""
+    try:
+        return probe(backend)
+    except OutOfMemory:
+        return {}
 
 
 def _explanation(job: Job, backend: Backend) -> Explanation | None:

@@ -177,6 +177,14 @@ def test_a_cell_that_runs_out_of_memory_leaves_a_record(monkeypatch):
     assert found["explanation"] is None
 
 
+def test_a_device_too_full_for_the_probe_leaves_a_record(monkeypatch):
+    monkeypatch.setattr(backends, "make", lambda *arguments: Addressed(1000, 2**30))
+    found = cell.run(composed(["device=cpu", "dataset=small", "protocol=brief"]))
+    assert found["status"] == "out_of_memory"
+    assert found["machine"]["probe"] == {"before": {}, "after": {}}
+    assert "no batch size would fit" in found["reason"]
+
+
 def test_a_full_device_is_warned_of():
     job, _ = full(0)
     # 1,664 bytes at the peak leave 236 of 1,900: of 20,000 much was in use before.

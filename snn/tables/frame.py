@@ -118,8 +118,8 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
 
 def _mean_probe(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Microseconds of each of the probe's costs, over all rounds, before and after."""
-    probes = [probe for record in records for probe in record["machine"]["probe"].values()]
-    return {key: fmean(probe[key] for probe in probes) for key in probes[0]}
+    probes = [probe for record in records for probe in record["machine"]["probe"].values() if probe]
+    return {key: fmean(probe[key] for probe in probes) for key in probes[0]} if probes else {}
 
 
 def _check_same_work(rounds: Mapping[str, Mapping[str, Any]]) -> None:
