@@ -84,7 +84,7 @@ def test_a_round_makes_a_run_or_more(tmp_path):
     assert cell["protocol"]["rounds"] == 2
     assert len(grid.record_paths(cell)) == 2
     assert config.composed(["protocol.rounds=3", "protocol.runs=2", "round=2"])["round"] == 2
-    with pytest.raises(ConfigError, match="round is 3: it must be from 1 to protocol.rounds, 2"):
+    with pytest.raises(ConfigError, match=r"round is 3: it must be from 1 to protocol\.rounds, 2"):
         config.composed(["protocol.rounds=3", "protocol.runs=2", "round=3"])
 
 
