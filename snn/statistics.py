@@ -23,8 +23,8 @@ def ratio_interval(base: Rounds, other: Rounds, seed: int = 0) -> tuple[float, f
     so that what slowed both then cancels. A sample of n underestimates its own spread by
     sqrt((n - 1) / n), and a normal quantile that of few: deviations are widened by both factors, the second
     as Student's t has it, with Welch and Satterthwaite's degrees of freedom for rounds and runs together.
-    In simulations the interval holds the true ratio in 94% of cases or more from three rounds on; with two that
-    differ much more than the runs in them, in 88%. The same input gives the same interval.
+    In simulations the interval holds the true ratio in 94% of cases or more from three rounds on; with two,
+    where they differ much more than their runs, in 88%. The same input gives the same interval.
     """
     sides = [[np.asarray(one, dtype=float) for one in side if len(one)] for side in (base, other)]
     if min(sum(map(len, side)) for side in sides) < 2:
