@@ -244,7 +244,7 @@ def test_the_report_begins_with_the_answer_and_holds_everything_captioned(projec
     project.snakemake("--report", "report.html")
     page = (project.folder / "report.html").read_text()
     assert len(page) < 10_000_000
-    opening = embedded(page, "workflow_desc")
+    opening = embedded(page, "workflow-desc")
     assert opening.index("cases") < opening.index("no GPU was used") < opening.index("<td>")
     assert "The machine while the" in opening
     categories, results = embedded(page, "categories"), embedded(page, "results")
@@ -270,10 +270,10 @@ def test_the_report_begins_with_the_answer_and_holds_everything_captioned(projec
 def test_a_report_without_the_overview_says_so_nowhere_and_is_made(project):
     project.snakemake("--report", "report.html", "results/tables/speedup.csv")
     page = (project.folder / "report.html").read_text()
-    assert "A speedup is" in embedded(page, "workflow_desc")
+    assert "A speedup is" in embedded(page, "workflow-desc")
     assert list(embedded(page, "results")) == ["results/tables/speedup.html"]
 
 
 def embedded(page, name):
-    """The value of one of the variables that a report's page is made from."""
-    return json.loads(re.search(rf"var {name} = (.*);\n", page)[1])
+    """The value that a report's page holds under this name."""
+    return json.loads(re.search(rf'<script id="{name}">\s*var \w+ = (.*);\n', page)[1])

@@ -51,6 +51,12 @@ def sentence(row: pd.Series) -> str:
     return f"{row['fastest']} {how}: {', '.join(said)}.{aside}"
 
 
+def with_sentences(table: pd.DataFrame) -> pd.DataFrame:
+    """The overview with its ``case`` and ``answer`` in words, and what they are made from after them."""
+    words = pd.DataFrame({"case": [case(row, table) for _, row in table.iterrows()]}, table.index)
+    return words.assign(answer=[sentence(row) for _, row in table.iterrows()]).join(table)
+
+
 def case(row: pd.Series, table: pd.DataFrame) -> str:
     """What tells a row apart: its data set and hidden widths, and whatever else it takes in this table."""
     twins = table[(table[POINT] == row[POINT]).all(axis=1)]
