@@ -54,7 +54,12 @@ REAL_VALUED = (
 )
 """Keys that may be written 5 or 5.0: one value, so one cell."""
 
-RESERVED = {"gpu", "datasets", *TABLES, *FIGURES} - {sweep for sweep, _ in TABLES.values()}
+OVERALL = ("overview", "provenance")
+"""Tables of the cells of all sweeps."""
+
+RESERVED = {"gpu", "datasets", "configuration", *OVERALL, *TABLES, *FIGURES} - {
+    sweep for sweep, _ in TABLES.values()
+}
 """Names of tables and figures that no sweep may take."""
 
 
@@ -278,6 +283,8 @@ def _hydra_value(value: Any) -> str:
 
 def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> list[Cell]:
     """The cells that a table is made from; none where the grid has no such sweep."""
+    if table in OVERALL:
+        return list(all_cells(sweeps))
     sweep, dataset = TABLES.get(table, (table, None))
     cells = sweeps[sweep].cells if sweep in sweeps else ()
     return [cell for cell in cells if dataset in (None, cell["dataset"]["name"])]

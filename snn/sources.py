@@ -46,6 +46,13 @@ def closure(modules: Iterable[str]) -> set[str]:
     return files
 
 
+def assets(files: Iterable[str]) -> set[str]:
+    """The style sheets and scripts in the folders of these files: what a page that they write is made of."""
+    folders = {Path(file).parent for file in files}
+    found = (path for folder in folders for path in (ROOT / folder).iterdir())
+    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".css", ".js")}
+
+
 @cache
 def digest(files: tuple[str, ...]) -> str:
     """SHA-256, shortened to 16 digits, of the names and contents of these files."""

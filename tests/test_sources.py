@@ -54,3 +54,12 @@ def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):
     sources.digest.cache_clear()
     assert len(set(found)) == 3
     assert found[0] == found[3]
+
+
+def test_pages_depend_on_the_styles_and_scripts_beside_their_modules():
+    assert sources.assets({"snn/tables/page.py"}) == {
+        "snn/tables/page.css",
+        "snn/tables/page.js",
+        "snn/tables/word.css",
+    }
+    assert sources.assets({"snn/figures/style.py"}) == set()

@@ -256,7 +256,7 @@ def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
     page = (tmp_path / "t.html").read_text()
     for text in ("&lt;b&gt;", ">reference std (s)<", ">0.3333<", ">41.192572<", ">–<", ">15,000<"):
         assert text in page
-    assert "Measured on D. Backend: cpu." in page
+    assert "Measured on D. Backend: cpu, no GPU was used." in page
     assert pd.read_csv(tmp_path / "t.csv")["reference_std_s"].iloc[0] == 1 / 3
 
 

@@ -22,6 +22,9 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
     assert made.printed.count("(Rule: train_round_") == ROUNDS * CELLS_OF_TINY
     tables = {path.stem for path in made.folder.glob("results/tables/*.csv")}
     assert tables == {
+        "overview",
+        "configuration",
+        "provenance",
         "gpu",
         "datasets",
         "correctness",
@@ -99,7 +102,10 @@ def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
 def test_an_edited_strategy_re_runs_its_cells_only(project):
     with (project.folder / "snn/strategies/streams.py").open("a") as file:
         file.write("# edited\n")
-    tables = ("correctness", "training_time", "speedup", "attribution", "memory", "timeline", "sweep")
+    tables = (
+        *("overview", "provenance", "correctness", "training_time", "speedup"),
+        *("attribution", "memory", "timeline", "sweep"),
+    )
     assert project.jobs() == {
         "train": ROUNDS,
         "plot_sweep": 1,
@@ -242,9 +248,40 @@ def test_results_are_published_compactly(project):
     assert "runs a cell | 2 |" in (published / "README.md").read_text()
 
 
-def test_the_report_holds_tables_figures_and_captions(project):
+def test_the_report_begins_with_the_answer_and_holds_everything_captioned(project):
     project.snakemake("--report", "report.html")
     page = (project.folder / "report.html").read_text()
     assert len(page) < 10_000_000
-    for name in ("speedup_vs_neurons", "time_by_depth", "correctness.html", "tiles"):
-        assert name in page
+    opening = embedded(page, "workflow-desc")
+    assert opening.index("cases") < opening.index("no GPU was used") < opening.index("<td>")
+    assert "The machine while the" in opening
+    categories, results = embedded(page, "categories"), embedded(page, "results")
+    assert sorted(categories) == [
+        "1 Overview",
+        "2 The paper's tables",
+        "3 The paper's figures",
+        "4 Sweeps",
+        "5 Why",
+        "6 Configuration and provenance",
+    ]
+    tables = {path.stem for path in project.folder.glob("results/tables/*.csv")}
+    figures = {path.stem for path in project.folder.glob("results/figures/*.svg")}
+    assert set(results) == {f"results/tables/{name}.html" for name in tables} | {
+        f"results/figures/{name}.svg" for name in figures
+    }
+    for path, result in results.items():
+        caption = re.sub("<[^>]*>", "", result["caption"])
+        assert 1 <= len(re.findall(r"[.](?:\s|$)", caption)) <= 2, (path, caption)
+    assert "safe center" in page  # profiles/default/report.css
+
+
+def test_a_report_without_the_overview_says_so_nowhere_and_is_made(project):
+    project.snakemake("--report", "report.html", "results/tables/speedup.csv")
+    page = (project.folder / "report.html").read_text()
+    assert "A speedup is" in embedded(page, "workflow-desc")
+    assert list(embedded(page, "results")) == ["results/tables/speedup.html"]
+
+
+def embedded(page, name):
+    """The value that a report's page holds under this name."""
+    return json.loads(re.search(rf'<script id="{name}">\s*var \w+ = (.*);\n', page)[1])

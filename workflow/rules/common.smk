@@ -33,9 +33,24 @@ ROUNDS = range(1, 1 + max(cell["protocol"]["rounds"] for cell in CELLS.values())
 DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
 
 SWEEP_TABLES = grid.sweep_tables(SWEEPS)
-TABLES = ["gpu", "datasets", *grid.own_tables(SWEEPS), *SWEEP_TABLES]
+TABLES = [
+    *("overview", "gpu", "datasets"),
+    *grid.own_tables(SWEEPS),
+    *SWEEP_TABLES,
+    *("configuration", "provenance"),
+]
 FIGURES = [name for name in grid.FIGURES if grid.FIGURES[name] in TABLES] + SWEEP_TABLES
 TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
+
+# In the order in which the report lists them; it sorts them by name.
+CATEGORIES = (
+    "Overview",
+    "The paper's tables",
+    "The paper's figures",
+    "Sweeps",
+    "Why",
+    "Configuration and provenance",
+)
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
@@ -69,14 +84,20 @@ def expected(table):
     }
 
 
+def category(name):
+    """A category of the report with its number, by which it is sorted."""
+    return f"{1 + CATEGORIES.index(name)} {name}"
+
+
 def one_of(names):
     """A wildcard's pattern that matches these names and nothing else."""
     return "|".join(names) or "(?!)"
 
 
 def code_of(*modules):
-    """The source files of these modules of snn and of all that they import."""
-    return sorted(sources.closure(modules))
+    """The source files of these modules of snn, of all that they import, and the styles of their pages."""
+    files = sources.closure(modules)
+    return sorted(files | sources.assets(files))
 
 
 def hold_workflow_lock():

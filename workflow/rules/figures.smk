@@ -9,7 +9,7 @@ rule plot_speedup_vs_neurons:
     output:
         svg=report(
             "results/figures/speedup_vs_neurons.svg",
-            category="The paper's figures",
+            category=category("The paper's figures"),
             caption="../report/speedup_vs_neurons.rst",
             labels={"figure": "1 speedup by neurons"},
         ),
@@ -31,7 +31,7 @@ rule plot_time_by_depth:
     output:
         svg=report(
             "results/figures/time_by_depth.svg",
-            category="The paper's figures",
+            category=category("The paper's figures"),
             caption="../report/time_by_depth.rst",
             labels={"figure": "2 time by depth"},
         ),
@@ -53,7 +53,7 @@ rule plot_attribution:
     output:
         svg=report(
             "results/figures/attribution.svg",
-            category="Why",
+            category=category("Why"),
             caption="../report/attribution.rst",
             labels={"what": "where the time goes", "form": "figure"},
         ),
@@ -75,7 +75,7 @@ rule plot_timeline:
     output:
         svg=report(
             "results/figures/timeline.svg",
-            category="Why",
+            category=category("Why"),
             caption="../report/timeline.rst",
             labels={"what": "call by call", "form": "figure"},
         ),
@@ -97,7 +97,7 @@ rule plot_sweep:
     output:
         svg=report(
             "results/figures/{sweep}.svg",
-            category="Sweeps",
+            category=category("Sweeps"),
             caption="../report/sweep.rst",
             labels={"sweep": "{sweep}", "form": "figure"},
         ),

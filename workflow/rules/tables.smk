@@ -13,7 +13,7 @@ rule build_gpu:
         csv="results/tables/gpu.csv",
         page=report(
             "results/tables/gpu.html",
-            category="The paper's tables",
+            category=category("The paper's tables"),
             caption="../report/gpu.rst",
             labels={"table": "I the device"},
         ),
@@ -35,7 +35,7 @@ rule build_datasets:
         csv="results/tables/datasets.csv",
         page=report(
             "results/tables/datasets.html",
-            category="The paper's tables",
+            category=category("The paper's tables"),
             caption="../report/datasets.rst",
             labels={"table": "II data sets"},
         ),
@@ -59,7 +59,7 @@ rule build_correctness:
         csv="results/tables/correctness.csv",
         page=report(
             "results/tables/correctness.html",
-            category="The paper's tables",
+            category=category("The paper's tables"),
             caption="../report/correctness.rst",
             labels={"table": "III correctness"},
         ),
@@ -83,7 +83,7 @@ rule build_training_time:
         csv="results/tables/training_time.csv",
         page=report(
             "results/tables/training_time.html",
-            category="The paper's tables",
+            category=category("The paper's tables"),
             caption="../report/training_time.rst",
             labels={"table": "IV training time"},
         ),
@@ -107,7 +107,7 @@ rule build_speedup:
         csv="results/tables/speedup.csv",
         page=report(
             "results/tables/speedup.html",
-            category="The paper's tables",
+            category=category("The paper's tables"),
             caption="../report/speedup.rst",
             labels={"table": "V speedup"},
         ),
@@ -131,7 +131,7 @@ rule build_neurons:
         csv="results/tables/neurons.csv",
         page=report(
             "results/tables/neurons.html",
-            category="The paper's tables",
+            category=category("The paper's tables"),
             caption="../report/neurons.rst",
             labels={"table": "VI neurons"},
         ),
@@ -155,7 +155,7 @@ rule build_depth:
         csv="results/tables/depth.csv",
         page=report(
             "results/tables/depth.html",
-            category="The paper's tables",
+            category=category("The paper's tables"),
             caption="../report/depth.rst",
             labels={"table": "VII depth"},
         ),
@@ -178,7 +178,7 @@ rule build_attribution:
         csv="results/tables/attribution.csv",
         page=report(
             "results/tables/attribution.html",
-            category="Why",
+            category=category("Why"),
             caption="../report/attribution.rst",
             labels={"what": "where the time goes", "form": "table"},
         ),
@@ -201,7 +201,7 @@ rule build_memory:
         csv="results/tables/memory.csv",
         page=report(
             "results/tables/memory.html",
-            category="Why",
+            category=category("Why"),
             caption="../report/memory.rst",
             labels={"what": "memory by kind", "form": "table"},
         ),
@@ -224,7 +224,7 @@ rule build_timeline:
         csv="results/tables/timeline.csv",
         page=report(
             "results/tables/timeline.html",
-            category="Why",
+            category=category("Why"),
             caption="../report/timeline.rst",
             labels={"what": "call by call", "form": "table"},
         ),
@@ -262,7 +262,7 @@ rule build_sweep:
         csv="results/tables/{sweep}.csv",
         page=report(
             "results/tables/{sweep}.html",
-            category="Sweeps",
+            category=category("Sweeps"),
             caption="../report/sweep.rst",
             labels={"sweep": "{sweep}", "form": "table"},
         ),

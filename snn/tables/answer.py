@@ -1,0 +1,131 @@
+"""The overview in words: sentences from its table, from the cells' frames and from their provenance."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from snn.tables.overview import POINT, names
+from snn.tables.page import is_empty
+
+_NEAR_ONE = 0.1
+"""Within this of 1 a ratio is said with a third digit."""
+
+_NOT_CLEAR = {"same": "the first are level", "unclear": "the lead is unclear"}
+
+
+def headline(table: pd.DataFrame) -> str:
+    """Which strategy is clearly fastest how often, of the cases in which several were measured."""
+    cases = table[table["fastest"].notna() & (table["strategies"] > 1)]
+    if cases.empty:
+        return "Nothing to compare: no case has two strategies that finished."
+    clear = cases[cases["lead_is"] == "clear"]
+    left = cases["lead_is"].value_counts()
+    also = [f"in {left[word]} {said}" for word, said in _NOT_CLEAR.items() if word in left]
+    if clear.empty:
+        means = _counted(cases["fastest"])
+        found = f"No strategy is clearly fastest in any of {len(cases)} cases; shortest means: {means}"
+        return found + (f" ({', '.join(also)})." if "same" in left else ".")
+    wins = clear["fastest"].value_counts()
+    most, *others = [f"{name} is clearly fastest in {count}" for name, count in wins.items()]
+    most += f" of {len(cases)} cases{_range(clear[clear['fastest'] == wins.index[0]])}"
+    return "; ".join([most, *(other.replace(" is clearly fastest", "") for other in others), *also]) + "."
+
+
+def sentence(row: pd.Series) -> str:
+    """A row of the overview in words."""
+    if is_empty(row["fastest"]):
+        return "No strategy finished."
+    aside = f" Not comparable: {row['not_comparable']}." if row["not_comparable"] else ""
+    if is_empty(row["runner_up"]):
+        return f"Only {row['fastest']} can be timed: {row['mean_s']:.4g} s.{aside}"
+    said = [] if row["comparison"] == "reference" else _times(row, "speedup", "the reference")
+    if row["lead_is"] == "clear":
+        how = "is fastest"
+        said += _times(row, "lead", f"{row['runner_up']}, the next")
+    else:
+        how = "has the shortest mean"
+        level = "level with" if row["lead_is"] == "same" else "not clearly ahead of"
+        said.append(f"{level} {row['rivals']}")
+    return f"{row['fastest']} {how}: {', '.join(said)}.{aside}"
+
+
+def with_sentences(table: pd.DataFrame) -> pd.DataFrame:
+    """The overview with its ``case`` and ``answer`` in words, and what they are made from after them."""
+    words = pd.DataFrame({"case": [case(row, table) for _, row in table.iterrows()]}, table.index)
+    return words.assign(answer=[sentence(row) for _, row in table.iterrows()]).join(table)
+
+
+def case(row: pd.Series, table: pd.DataFrame) -> str:
+    """What tells a row apart: its data set and hidden widths, and whatever else it takes in this table."""
+    twins = table[(table[POINT] == row[POINT]).all(axis=1)]
+    kernel = [row["kernel"]] if table["kernel"].nunique() > 1 else []
+    more = [
+        f"{key.partition('.')[2].replace('_', ' ')} {_plain(row[key])}"
+        for key in table
+        if "." in key and twins[key].nunique(dropna=False) > 1
+    ]
+    return ", ".join([row["dataset"], row["network"], *kernel, *more])
+
+
+def of_devices(provenance: pd.DataFrame) -> list[str]:
+    """A sentence for each device, driver and set of versions that the records were made with."""
+    columns = ["device", "backend", "driver", "cuda_runtime", "cupy", "numpy"]
+    found = []
+    for _, one in provenance[columns].drop_duplicates().iterrows():
+        if one["backend"] == "cpu":
+            found.append(
+                f"Measured on the CPU, {one['device']}, NumPy {one['numpy']}: no GPU was used. This says "
+                "which program is fastest here, nothing of what page-locked memory or streams gain on a GPU."
+            )
+        else:
+            found.append(
+                f"Measured on one {one['device']}, driver {one['driver']}, CUDA runtime "
+                f"{one['cuda_runtime']}, CuPy {one['cupy']}."
+            )
+    return found
+
+
+def of_machine(points: Sequence[pd.DataFrame]) -> dict[str, int]:
+    """How many cells each word holds for, the most frequent first; a cell can be ``shared`` and ``noisy``."""
+    words = Counter(word for cells in points for one in cells["machine"] for word in one.split(", "))
+    return dict(words.most_common())
+
+
+def failures(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """What did not end well: the case with its strategies, the word, and the reason on record."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for cells, (_, row) in zip(points, table.iterrows(), strict=True):
+        for name, (_, cell) in zip(names(cells), cells.iterrows(), strict=True):
+            if cell["status"] != "ok":
+                key = (case(row, table), cell["status"], cell["reason"] or "")
+                found.setdefault(key, []).append(name)
+    return [(f"{', '.join(who)} on {where}", word, why) for (where, word, why), who in found.items()]
+
+
+def _counted(values: pd.Series) -> str:
+    return ", ".join(f"{name} in {count}" for name, count in values.value_counts().items())
+
+
+def _range(wins: pd.DataFrame) -> str:
+    """From which to which speedup over the reference; nothing where there is none."""
+    speedups = wins.loc[wins["comparison"] != "reference", "speedup"].dropna()
+    if speedups.empty:
+        return ""
+    low, high = f"{speedups.min():.2f}", f"{speedups.max():.2f}"
+    return f", {low if low == high else f'{low} to {high}'} times as fast as the reference"
+
+
+def _times(row: pd.Series, name: str, than: str) -> list[str]:
+    """``1.91 [1.88, 1.95] times as fast as the reference``; nothing where there is no such ratio."""
+    if is_empty(row[name]):
+        return []
+    ratio, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+    digits = 2 if abs(ratio - 1) > _NEAR_ONE else 3
+    interval = "" if is_empty(low) else f" [{low:.{digits}f}, {high:.{digits}f}]"
+    return [f"{ratio:.{digits}f}{interval} times as fast as {than}"]
+
+
+def _plain(value: Any) -> str:
+    return "none" if is_empty(value) else f"{value:g}" if isinstance(value, float) else str(value)

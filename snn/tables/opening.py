@@ -1,0 +1,61 @@
+"""What a reader of the report sees first: the answer, the device and what is to be doubted, as HTML."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import pandas as pd
+
+from snn.tables import answer, page
+from snn.tables.words import badge
+
+_MOST_CASES = 12
+_MOST_FAILURES = 6
+
+
+def fragment(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
+    """For the report's first page, into which it is put; of many cases it shows the first."""
+    rows = "\n".join(
+        f"<tr><th>{escape(answer.case(row, table))}</th><td>{escape(answer.sentence(row))}</td>"
+        f"<td>{'' if page.is_empty(row['lead_is']) else badge(row['lead_is'])}</td></tr>"
+        for _, row in table.head(_MOST_CASES).iterrows()
+    )
+    left = len(table) - _MOST_CASES
+    more = f"<p>{left} more cases stand in the overview.</p>\n" if left > 0 else ""
+    return (
+        f'<style>\n{page.badges()}</style>\n<div class="answer">\n{_headline(table, provenance)}<table>\n'
+        f"<thead><tr><th>data set, hidden layers</th><th>answer</th><th>lead</th></tr></thead>\n"
+        f"<tbody>\n{rows}\n</tbody></table>\n{more}{_doubts(table, points)}</div>\n"
+    )
+
+
+def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
+    """Paragraphs: who is fastest how often, on which device, on how quiet a machine, and what failed."""
+    return _headline(table, provenance) + _doubts(table, points)
+
+
+def _headline(table: pd.DataFrame, provenance: pd.DataFrame) -> str:
+    devices = "".join(f"<p>{escape(one)}</p>\n" for one in answer.of_devices(provenance))
+    return f'<p class="headline">{escape(answer.headline(table))}</p>\n{devices}'
+
+
+def _doubts(table: pd.DataFrame, points: Sequence[pd.DataFrame]) -> str:
+    cells = sum(len(one) for one in points)
+    return _machine(answer.of_machine(points), cells) + _failures(answer.failures(points, table))
+
+
+def _machine(counts: Mapping[str, int], cells: int) -> str:
+    said = ", ".join(f"{count} {badge(word)}" for word, count in counts.items())
+    return f"<p>The machine while the {cells} cells were measured: {said}.</p>\n"
+
+
+def _failures(failed: Sequence[tuple[str, str, str]]) -> str:
+    """The first failures with their reasons, and how many more there are."""
+    if not failed:
+        return "<p>Every cell ended well: none diverged, none ran out of memory.</p>\n"
+    lines = "".join(
+        f"<li>{escape(cell)}: {', '.join(badge(word) for word in status.split(', '))} {escape(reason)}</li>"
+        for cell, status, reason in failed[:_MOST_FAILURES]
+    )
+    left = len(failed) - _MOST_FAILURES
+    more = f"<li>and {left} more, named in the overview</li>" if left > 0 else ""
+    return f"<p>Not all ended well:</p>\n<ul>{lines}{more}</ul>\n"

@@ -1,0 +1,220 @@
+"""The overview: who is fastest, how sure that is, what is said of device, machine and failures."""
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import PROVENANCE, QUIET, record, write_all
+
+from snn import grid
+from snn.choices import read_yaml
+from snn.devices import Device
+from snn.errors import RecordError
+from snn.records import write
+from snn.tables import answer, opening, overview
+
+GPU = Device("cuda", "NVIDIA H200")
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+MARGIN = THRESHOLDS["same"]
+SLOW, FAST, FASTER = ([base + i / 1000 for i in range(6)] for base in (4.0, 2.0, 1.0))
+UNSURE = [0.6, 1.9, 0.7, 1.8, 0.65, 1.75]
+
+
+def cells_of(folder, settings):
+    """The cells of a grid with one sweep of these settings, two rounds each."""
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump({"sweeps": {"mine": {"protocol.rounds": 2} | settings}}))
+    return grid.read(path, GPU)["mine"].cells
+
+
+def points_of(folder, settings, seconds, **provenance):
+    """The frames of such a grid, whose cells took these seconds."""
+    return overview.load(write_all(folder, cells_of(folder, settings), seconds, **provenance), THRESHOLDS)
+
+
+def origins(**changed):
+    """A provenance table of one record."""
+    known = {"cuda_runtime": "13.2", "cupy": "14.2", "numpy": "2.5"}
+    return pd.DataFrame([PROVENANCE | known | changed])
+
+
+@pytest.fixture
+def three(tmp_path):
+    def table(*seconds):
+        points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, seconds)
+        return overview.build(points, MARGIN)
+
+    return table
+
+
+def test_a_clear_winner_is_named_with_both_ratios(three):
+    row = three(SLOW, FASTER, FAST).iloc[0]
+    assert (row["fastest"], row["runner_up"], row["lead_is"], row["rivals"]) == (
+        "combined",
+        "pinned",
+        "clear",
+        "",
+    )
+    assert row["speedup"] == pytest.approx(4.0025 / 1.0025)
+    assert row["lead"] == pytest.approx(2.0025 / 1.0025)
+    assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
+    said = answer.sentence(row)
+    assert said.startswith("combined is fastest: 3.99 [")
+    assert said.endswith("times as fast as pinned, the next.")
+
+
+def test_a_reference_that_nothing_beats_is_the_answer(three):
+    row = three(FASTER, FAST, SLOW).iloc[0]
+    assert (row["fastest"], row["comparison"], row["runner_up"]) == ("reference", "reference", "combined")
+    assert "as fast as the reference" not in answer.sentence(row)
+
+
+def test_equal_times_are_level(three):
+    row = three(SLOW, FASTER, FASTER).iloc[0]
+    assert (row["lead_is"], row["rivals"]) == ("same", "pinned")
+    assert answer.sentence(row).endswith("level with pinned.")
+
+
+def test_an_unsure_lead_is_said_to_be_one_also_over_a_third(three):
+    row = three(SLOW, FASTER, UNSURE).iloc[0]
+    assert (row["lead_is"], row["rivals"]) == ("unclear", "pinned")
+    assert "combined has the shortest mean" in answer.sentence(row)
+    assert "not clearly ahead of pinned." in answer.sentence(row)
+    row = three([1.1 + i / 1000 for i in range(6)], FASTER, UNSURE).iloc[0]
+    assert (row["runner_up"], row["lead_is"], row["rivals"]) == ("reference", "unclear", "pinned")
+
+
+def test_strategies_are_compared_within_a_point_only(tmp_path):
+    settings = {"strategy": ["reference", "combined"], "training.batch_size": [64, 128]}
+    table = overview.build(points_of(tmp_path, settings, [SLOW, FAST, FAST, FASTER]), MARGIN)
+    assert table["training.batch_size"].tolist() == [64, 128]
+    assert table["speedup"].tolist() == pytest.approx([4.0025 / 2.0025, 2.0025 / 1.0025])
+    said = answer.with_sentences(table)
+    assert list(said.columns[:3]) == ["case", "answer", "dataset"]
+    assert said["case"].tolist() == ["small, 256, batch size 64", "small, 256, batch size 128"]
+    assert said["answer"].str.startswith("combined is fastest").all()
+    assert answer.headline(table) == (
+        "combined is clearly fastest in 2 of 2 cases, 2.00 times as fast as the reference."
+    )
+
+
+def test_a_strategy_that_stands_twice_is_named_with_its_options(tmp_path):
+    settings = {"strategy": "combined", "strategy.tile_rows": [32, 128]}
+    table = overview.build(points_of(tmp_path, settings, [FASTER, FAST]), MARGIN)
+    row = table.iloc[0]
+    assert (row["fastest"], row["runner_up"]) == ("combined (tile_rows 32)", "combined (tile_rows 128)")
+    assert pd.isna(row["speedup"])  # there is no reference
+    assert "reference" not in answer.sentence(row)
+
+
+def test_one_strategy_alone_wins_nothing(tmp_path):
+    table = overview.build(points_of(tmp_path, {"strategy": "pinned"}, [FAST]), MARGIN)
+    assert answer.sentence(table.iloc[0]) == "Only pinned can be timed: 2.002 s."
+    assert answer.headline(table).startswith("Nothing to compare")
+
+
+def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch):
+    real = overview.speedup
+
+    def with_one_set_aside(base, other, margin):
+        table = real(base, other, margin)
+        table.loc[(other["strategy"] == "pinned").to_numpy(), "comparison"] = "not comparable"
+        return table
+
+    monkeypatch.setattr(overview, "speedup", with_one_set_aside)
+    points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, [SLOW, FAST, FASTER])
+    row = overview.build(points, MARGIN).iloc[0]
+    assert (row["fastest"], row["runner_up"]) == ("combined", "reference")
+    assert answer.sentence(row).endswith("Not comparable: pinned.")
+
+
+def test_headlines():
+    def said(*rows):
+        columns = ["fastest", "lead_is", "speedup", "comparison", "strategies"]
+        return answer.headline(pd.DataFrame([(*row, 2) for row in rows], columns=columns))
+
+    clear = [("a", "clear", 1.5, "faster"), ("a", "clear", 3.0, "faster"), ("b", "clear", 2.0, "faster")]
+    assert said(*clear, ("a", "unclear", 1.1, "unclear"), ("a", "same", 1.1, "faster")) == (
+        "a is clearly fastest in 2 of 5 cases, 1.50 to 3.00 times as fast as the reference; b in 1; "
+        "in 1 the first are level; in 1 the lead is unclear."
+    )
+    assert said(("a", "unclear", 1.1, "unclear")) == (
+        "No strategy is clearly fastest in any of 1 cases; shortest means: a in 1."
+    )
+
+
+def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
+    settings = {"strategy": ["reference", "combined", "pinned"], "network.hidden": [1024]}
+    cells = cells_of(tmp_path, settings)
+    expected = write_all(tmp_path, cells, [SLOW, FAST, FASTER])
+    for name, wanted in expected.items():
+        strategy = wanted["cell"]["strategy"]["name"]
+        found = record(wanted["cell"], SLOW, number=wanted["round"])
+        if strategy == "combined":
+            write(tmp_path / name, found | {"status": "diverged", "reason": "the loss is not finite"})
+        if strategy == "pinned":
+            nothing = {"runs": [], "ledger": {}, "memory": {}, "explanation": None}
+            write(tmp_path / name, found | nothing | {"status": "out_of_memory", "reason": "12 bytes"})
+    points = overview.load(expected, THRESHOLDS)
+    table = overview.build(points, MARGIN)
+    assert table["failed"][0] == "combined, pinned"
+    assert table["status"][0] == "diverged, out_of_memory"
+    assert table["runner_up"][0] != "pinned"  # it has no time
+    assert answer.failures(points, table) == [
+        ("combined on small, 1024", "diverged", "the loss is not finite"),
+        ("pinned on small, 1024", "out_of_memory", "12 bytes"),
+    ]
+    page = opening.fragment(table, points, origins())
+    assert "combined on small, 1024" in page
+    assert '<span class="word bad">diverged</span> the loss is not finite' in page
+
+
+def test_no_strategy_finished(tmp_path):
+    points = points_of(tmp_path, {"strategy": ["reference", "combined"]}, [SLOW, FAST])
+    lost = [cells.assign(mean_s=None, std_s=None, status="out_of_memory") for cells in points]
+    table = overview.build(lost, MARGIN)
+    assert answer.sentence(table.iloc[0]) == "No strategy finished."
+    assert "Nothing to compare" in opening.fragment(table, lost, origins())
+
+
+def test_the_device_is_said_and_a_cpu_is_called_one():
+    (said,) = answer.of_devices(origins())
+    assert said == "Measured on one NVIDIA H200, driver 580.1, CUDA runtime 13.2, CuPy 14.2."
+    (said,) = answer.of_devices(origins(backend="cpu", device="Abacus"))
+    assert "on the CPU, Abacus" in said
+    assert "no GPU was used" in said
+
+
+def test_the_machines_words_are_counted_by_cell(tmp_path):
+    settings = {"strategy": ["reference", "combined"]}
+    loaded = QUIET | {"readings": [{"other_cores": 4.0, "stolen_cores": 0.0}]}
+    points = points_of(tmp_path, settings, [FASTER, UNSURE], machine=loaded)
+    assert answer.of_machine(points) == {"shared": 2, "noisy": 1}
+    quiet = points_of(tmp_path, settings, [FASTER, FAST])
+    assert answer.of_machine(quiet) == {"quiet": 2}
+
+
+def test_the_opening_shows_the_first_of_many_cases_and_says_so(tmp_path):
+    settings = {"strategy": ["reference", "combined"], "training.batch_size": list(range(10, 25))}
+    points = points_of(tmp_path, settings, [SLOW] * 15 + [FAST] * 15)
+    page = opening.fragment(overview.build(points, MARGIN), points, origins())
+    assert page.count("combined is fastest") == 12
+    assert "3 more cases stand in the overview." in page
+    assert "30 cells were measured: 30 quiet" in page
+
+
+def test_devices_may_differ_between_points_but_not_in_one(tmp_path):
+    settings = {"strategy": ["reference", "combined"], "training.batch_size": [64, 128]}
+    cells = cells_of(tmp_path, settings)
+
+    def load(others):
+        expected = write_all(tmp_path, cells, [FAST] * 4)
+        again = [cell for i, cell in enumerate(cells) if i in others]
+        return overview.load(
+            expected | write_all(tmp_path, again, [FAST] * len(again), driver="999"), THRESHOLDS
+        )
+
+    batches = [cell["training"]["batch_size"] for cell in cells]
+    assert len(load({i for i, size in enumerate(batches) if size == 128})) == 2
+    with pytest.raises(RecordError, match="999"):
+        load({0})

@@ -1,0 +1,141 @@
+"""Pages of tables: what sorting needs of them, words in their tones; configuration and provenance."""
+
+import re
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import record
+
+from snn import grid
+from snn.choices import read_yaml
+from snn.devices import Device
+from snn.tables import configuration, page, provenance, words
+from snn.tables.output import to_html
+
+GPU = Device("cuda", "NVIDIA H200")
+SWEEPS = grid.read(ROOT / "config/grid.yaml", GPU)
+ORIGIN = {
+    "started": "2026-11-21T00:45:44+00:00",
+    "elapsed_seconds": 12.5,
+    "cuda_runtime": 13020,
+    "versions": {"python": "3.12.3", "numpy": "2.5.2", "cupy": "14.2.0"},
+    "git": {"commit": "68f1112", "dirty": True},
+    "host": {"system": "Linux x86_64", "cpus": 16},
+}
+
+
+def test_cells_carry_the_value_that_they_are_sorted_by_in_full():
+    table = pd.DataFrame({"strategy": ["a", "b"], "mean_s": [1 / 3, None], "runs": [15000, 2]})
+    text = to_html(table, "T")
+    assert f'<td data-value="{1 / 3!r}">0.3333</td>' in text
+    assert '<td data-value="15000">15,000</td>' in text
+    assert '<td class="empty">–</td>' in text
+    assert '<td class="text">a</td>' in text
+
+
+def test_every_heading_is_a_button_and_the_page_needs_no_other_file():
+    text = to_html(pd.DataFrame({"strategy": ["a"], "start_us": [1.0]}), "T")
+    assert re.findall(r'<th scope="col"[^>]*><button type="button">([^<]*)</button></th>', text) == [
+        "strategy",
+        "start (us)",
+    ]
+    assert "aria-sort" in text
+    assert not re.search(r"""(src|href)=|url\(|https?:""", text)
+    assert "<script>" in text and 'tabindex="0"' in text
+
+
+def test_mixed_values_of_a_column_stay_what_they_are():
+    text = page.sortable(pd.DataFrame({"value": [2560, "8.0", ""]}))
+    assert '<td class="text" data-value="2560">2,560</td>' in text
+    assert '<td class="text">8.0</td>' in text
+    assert '<td class="text empty">–</td>' in text
+
+
+def test_words_have_a_tone_and_a_legend_of_those_that_occur():
+    table = pd.DataFrame({"comparison": ["faster", "not comparable"], "machine": ["quiet", "shared, noisy"]})
+    text = to_html(table, "T")
+    assert '<span class="word good">faster</span>' in text
+    assert '<span class="word plain">not comparable</span>' in text
+    assert '<span class="word warn">shared</span>, <span class="word warn">noisy</span>' in text
+    assert re.findall(r"<dt>(?:<[^>]*>)?([a-z ]*)", text) == [
+        "faster",
+        "not comparable",
+        "quiet",
+        "noisy",
+        "shared",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "tone"), [("slower", "bad"), ("same", "plain"), ("unclear", "warn"), ("diverged", "bad")]
+)
+def test_tones(word, tone):
+    assert words.badge(word) == f'<span class="word {tone}">{word}</span>'
+
+
+def test_a_word_that_is_not_known_is_text():
+    assert words.badge("<new>") == "&lt;new&gt;"
+
+
+def test_shading_is_explained_where_there_is_some():
+    assert "Shaded" not in to_html(pd.DataFrame({"mean_s": [1.0]}), "T")
+    assert "Shaded" in to_html(pd.DataFrame({"paper_s": [1.0]}), "T")
+
+
+def test_provenance_has_a_row_a_record():
+    cells = SWEEPS["neurons"].cells[:2]
+    records = {f"{i}.json": record(cell, [1.0, 2.0], **ORIGIN) for i, cell in enumerate(cells)}
+    table = provenance.build(records)
+    assert table["record"].tolist() == ["0.json", "1.json"]
+    row = table.iloc[0]
+    assert (row["cuda_runtime"], row["cupy"], row["driver"], row["device_uuid"]) == (
+        "13.2",
+        "14.2.0",
+        "580.1",
+        "GPU-1",
+    )
+    assert (row["commit"], row["uncommitted"], row["runs"], row["elapsed_s"]) == ("68f1112", "yes", 2, 12.5)
+    assert row["source_hash"] == records["0.json"]["provenance"]["source_hash"]
+    text = to_html(table, "T")
+    for said in ("Driver 580.1.", "CuPy 14.2.0.", "CUDA runtime 13.2.", "Uncommitted changes: yes."):
+        assert said in text
+    assert ">driver<" not in text
+
+
+def test_versions_that_differ_stay_columns_and_what_a_cpu_lacks_is_left_out():
+    cells = SWEEPS["neurons"].cells[:2]
+    no_gpu = {"cuda_runtime": None, "driver": None, "device_uuid": None, "backend": "cpu"}
+    records = {
+        str(i): record(
+            cell, [1.0], **ORIGIN | no_gpu | {"versions": {"python": "3", "numpy": str(i), "cupy": None}}
+        )
+        for i, cell in enumerate(cells)
+    }
+    text = to_html(provenance.build(records), "T")
+    assert ">numpy<" in text
+    assert "CuPy" not in text and "None" not in text
+
+
+def test_configuration_says_what_varies_what_follows_and_what_all_share(tmp_path):
+    path = tmp_path / "grid.yaml"
+    sweeps = {
+        "sizes": {"dataset": ["small", "large"], "strategy": ["reference", "streams"]},
+        "widths": {"dataset": "small", "strategy": "reference", "network.hidden": [[4], [4, 4]]},
+    }
+    path.write_text(yaml.safe_dump({"sweeps": sweeps}))
+    found = grid.read(path, GPU)
+    verdicts = read_yaml(ROOT / "config/verdicts.yaml")
+    table = configuration.build([vars(sweep) for sweep in found.values()], verdicts, GPU)
+    values = table.set_index(["of", "key"])[["part", "values"]].apply(tuple, axis=1)
+    assert values["sizes", "dataset"] == ("axis", "small, large")
+    assert values["sizes", "dataset.rows"] == ("follows", "256, 25600")
+    assert values["widths", "dataset"] == ("fixed", "small")
+    assert values["widths", "network.hidden"] == ("axis", "4, 4-4")
+    assert values["sizes", "cells"] == ("count", "4")
+    assert values["every sweep", "training.batch_size"] == ("fixed", "256")
+    assert values["every sweep", "protocol.precision"] == ("fixed", "none")
+    assert values["verdicts", "noisy"] == ("threshold", str(verdicts["noisy"]))
+    assert not table["key"].str.contains("_target_").any()
+    assert not table.duplicated(["of", "key"]).any()
