@@ -15,7 +15,6 @@ from snn.tables import answer, opening, overview
 
 GPU = Device("cuda", "NVIDIA H200")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
-MARGIN = THRESHOLDS["same"]
 SLOW, FAST, FASTER = ([base + i / 1000 for i in range(6)] for base in (4.0, 2.0, 1.0))
 UNSURE = [0.6, 1.9, 0.7, 1.8, 0.65, 1.75]
 
@@ -42,7 +41,7 @@ def origins(**changed):
 def three(tmp_path):
     def table(*seconds):
         points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, seconds)
-        return overview.build(points, MARGIN)
+        return overview.build(points, THRESHOLDS)
 
     return table
 
@@ -86,7 +85,7 @@ def test_an_unsure_lead_is_said_to_be_one_also_over_a_third(three):
 
 def test_strategies_are_compared_within_a_point_only(tmp_path):
     settings = {"strategy": ["reference", "combined"], "training.batch_size": [64, 128]}
-    table = overview.build(points_of(tmp_path, settings, [SLOW, FAST, FAST, FASTER]), MARGIN)
+    table = overview.build(points_of(tmp_path, settings, [SLOW, FAST, FAST, FASTER]), THRESHOLDS)
     assert table["training.batch_size"].tolist() == [64, 128]
     assert table["speedup"].tolist() == pytest.approx([4.0025 / 2.0025, 2.0025 / 1.0025])
     said = answer.with_sentences(table)
@@ -100,7 +99,7 @@ def test_strategies_are_compared_within_a_point_only(tmp_path):
 
 def test_a_strategy_that_stands_twice_is_named_with_its_options(tmp_path):
     settings = {"strategy": "combined", "strategy.tile_rows": [32, 128]}
-    table = overview.build(points_of(tmp_path, settings, [FASTER, FAST]), MARGIN)
+    table = overview.build(points_of(tmp_path, settings, [FASTER, FAST]), THRESHOLDS)
     row = table.iloc[0]
     assert (row["fastest"], row["runner_up"]) == ("combined (tile_rows 32)", "combined (tile_rows 128)")
     assert pd.isna(row["speedup"])  # there is no reference
@@ -108,7 +107,7 @@ def test_a_strategy_that_stands_twice_is_named_with_its_options(tmp_path):
 
 
 def test_one_strategy_alone_wins_nothing(tmp_path):
-    table = overview.build(points_of(tmp_path, {"strategy": "pinned"}, [FAST]), MARGIN)
+    table = overview.build(points_of(tmp_path, {"strategy": "pinned"}, [FAST]), THRESHOLDS)
     assert answer.sentence(table.iloc[0]) == "Only pinned can be timed: 2.002 s."
     assert answer.headline(table).startswith("Nothing to compare")
 
@@ -116,14 +115,14 @@ def test_one_strategy_alone_wins_nothing(tmp_path):
 def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch):
     real = overview.speedup
 
-    def with_one_set_aside(base, other, margin):
-        table = real(base, other, margin)
+    def with_one_set_aside(base, other, verdicts):
+        table = real(base, other, verdicts)
         table.loc[(other["strategy"] == "pinned").to_numpy(), "comparison"] = "not comparable"
         return table
 
     monkeypatch.setattr(overview, "speedup", with_one_set_aside)
     points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, [SLOW, FAST, FASTER])
-    row = overview.build(points, MARGIN).iloc[0]
+    row = overview.build(points, THRESHOLDS).iloc[0]
     assert (row["fastest"], row["runner_up"]) == ("combined", "reference")
     assert answer.sentence(row).endswith("Not comparable: pinned.")
 
@@ -156,7 +155,7 @@ def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
             nothing = {"runs": [], "ledger": {}, "memory": {}, "explanation": None}
             write(tmp_path / name, found | nothing | {"status": "out_of_memory", "reason": "12 bytes"})
     points = overview.load(expected, THRESHOLDS)
-    table = overview.build(points, MARGIN)
+    table = overview.build(points, THRESHOLDS)
     assert table["failed"][0] == "combined, pinned"
     assert table["status"][0] == "diverged, out_of_memory"
     assert table["runner_up"][0] != "pinned"  # it has no time
@@ -172,7 +171,7 @@ def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
 def test_no_strategy_finished(tmp_path):
     points = points_of(tmp_path, {"strategy": ["reference", "combined"]}, [SLOW, FAST])
     lost = [cells.assign(mean_s=None, std_s=None, status="out_of_memory") for cells in points]
-    table = overview.build(lost, MARGIN)
+    table = overview.build(lost, THRESHOLDS)
     assert answer.sentence(table.iloc[0]) == "No strategy finished."
     assert "Nothing to compare" in opening.fragment(table, lost, origins())
 
@@ -197,7 +196,7 @@ def test_the_machines_words_are_counted_by_cell(tmp_path):
 def test_the_opening_shows_the_first_of_many_cases_and_says_so(tmp_path):
     settings = {"strategy": ["reference", "combined"], "training.batch_size": list(range(10, 25))}
     points = points_of(tmp_path, settings, [SLOW] * 15 + [FAST] * 15)
-    page = opening.fragment(overview.build(points, MARGIN), points, origins())
+    page = opening.fragment(overview.build(points, THRESHOLDS), points, origins())
     assert page.count("combined is fastest") == 12
     assert "3 more cases stand in the overview." in page
     assert "30 cells were measured: 30 quiet" in page
@@ -211,10 +210,10 @@ def test_devices_may_differ_between_points_but_not_in_one(tmp_path):
         expected = write_all(tmp_path, cells, [FAST] * 4)
         again = [cell for i, cell in enumerate(cells) if i in others]
         return overview.load(
-            expected | write_all(tmp_path, again, [FAST] * len(again), driver="999"), THRESHOLDS
+            expected | write_all(tmp_path, again, [FAST] * len(again), device_uuid="GPU-999"), THRESHOLDS
         )
 
     batches = [cell["training"]["batch_size"] for cell in cells]
     assert len(load({i for i, size in enumerate(batches) if size == 128})) == 2
-    with pytest.raises(RecordError, match="999"):
+    with pytest.raises(RecordError, match="GPU-999"):
         load({0})

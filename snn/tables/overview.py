@@ -32,7 +32,7 @@ def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]
     return [frame.load(some, thresholds) for some in points.values()]
 
 
-def build(points: Sequence[pd.DataFrame], margin: float) -> pd.DataFrame:
+def build(points: Sequence[pd.DataFrame], verdicts: Thresholds) -> pd.DataFrame:
     """One row a frame of ``load``: its fastest strategy, and two ratios with their 95% intervals.
 
     ``speedup`` is the reference's mean time over the fastest's, ``lead`` the runner-up's over the fastest's.
@@ -45,7 +45,7 @@ def build(points: Sequence[pd.DataFrame], margin: float) -> pd.DataFrame:
     rows = []
     for cells in points:
         first = cells.iloc[0]
-        rows.append({key: first[key] for key in (*POINT, *varied)} | _answer(cells, margin))
+        rows.append({key: first[key] for key in (*POINT, *varied)} | _answer(cells, verdicts))
     numbers = ("mean_s", "speedup", "speedup_low", "speedup_high", "lead", "lead_low", "lead_high")
     return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
 
@@ -58,16 +58,16 @@ def _varied(points: Sequence[pd.DataFrame]) -> list[str]:
     return [key for key in keys if (same[key].nunique(dropna=False) > 1).any()]
 
 
-def _answer(cells: pd.DataFrame, margin: float) -> dict[str, Any]:
+def _answer(cells: pd.DataFrame, verdicts: Thresholds) -> dict[str, Any]:
     cells = cells.assign(name=names(cells))
     timed = cells[cells["mean_s"].notna()].reset_index(drop=True)
-    ratios = _over_reference(timed, margin)
+    ratios = _over_reference(timed, verdicts)
     comparable = ratios["comparison"] != "not comparable"
     order = timed[comparable].astype({"mean_s": float}).sort_values("mean_s", kind="stable").index
     found: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
     if len(order):
         best, others = order[0], order[1:]
-        leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], margin)
+        leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], verdicts)
         leads.index = timed.loc[others, "name"]
         found |= {
             "fastest": timed.loc[best, "name"],
@@ -85,13 +85,13 @@ def _answer(cells: pd.DataFrame, margin: float) -> dict[str, Any]:
     }
 
 
-def _over_reference(timed: pd.DataFrame, margin: float) -> pd.DataFrame:
+def _over_reference(timed: pd.DataFrame, verdicts: Thresholds) -> pd.DataFrame:
     """Each row's speedup over the reference, which is 1 to itself; empty where there is no reference."""
     base = timed.index[timed["strategy"] == "reference"]
     columns = ["speedup", "speedup_low", "speedup_high", "comparison"]
     if len(base) != 1:
         return pd.DataFrame(index=timed.index, columns=columns)
-    ratios = speedup(timed.loc[[base[0]] * len(timed)], timed, margin)[columns]
+    ratios = speedup(timed.loc[[base[0]] * len(timed)], timed, verdicts)[columns]
     ratios.loc[base[0]] = [1.0, 1.0, 1.0, "reference"]
     return ratios
 

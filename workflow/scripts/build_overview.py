@@ -9,7 +9,7 @@ from snn.tables.output import to_html
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 points = overview.load(snakemake.params.records, verdicts)
 origins = provenance.load(snakemake.input.records)
-table = overview.build(points, verdicts["same"])
+table = overview.build(points, verdicts)
 said = answer.with_sentences(table)
 said.to_csv(snakemake.output.csv, index=False)
 summary = opening.summary(table, points, origins)
