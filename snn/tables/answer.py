@@ -16,10 +16,10 @@ _NOT_CLEAR = {"same": "the best are level", "unclear": "the lead is unclear"}
 
 
 def headline(table: pd.DataFrame) -> str:
-    """Which strategy is clearly fastest how often, of the cases in which several were measured."""
-    cases = table[table["fastest"].notna() & (table["strategies"] > 1)]
+    """Which strategy is clearly fastest how often, of the cases that have two to compare."""
+    cases = table[table["lead_is"].notna()]
     if cases.empty:
-        return "Nothing to compare: no case has two strategies that finished."
+        return "Nothing to compare: no case has two strategies that finished and are comparable."
     clear, found = cases[cases["lead_is"] == "clear"], []
     for i, (name, count) in enumerate(clear["fastest"].value_counts().items()):
         of = f"{name} is clearly fastest in {count} of {len(cases)} cases" if i == 0 else f"{name} in {count}"
@@ -39,7 +39,7 @@ def sentence(row: pd.Series) -> str:
         return "No strategy finished."
     aside = f" Not comparable: {row['not_comparable']}." if row["not_comparable"] else ""
     if is_empty(row["runner_up"]):
-        return f"Only {row['fastest']} can be timed: {row['mean_s']:.4g} s.{aside}"
+        return f"{row['fastest']} takes {row['mean_s']:.4g} s, with nothing to compare it to.{aside}"
     said = [] if row["comparison"] == "reference" else _times(row, "speedup", "the reference")
     if row["lead_is"] == "clear":
         said.insert(0, f"{row['fastest']} is fastest")
