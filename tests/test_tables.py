@@ -275,6 +275,13 @@ def test_figures_are_the_same_bytes_twice(load, tmp_path):
         assert b"<svg" in found[0]
 
 
+def test_a_figure_without_any_ratio_is_drawn(load):
+    table = pairs.build(load("neurons", [[1.0, 1.5]] * 6), {}, THRESHOLDS, "neurons")
+    ratios = ["speedup", "speedup_low", "speedup_high"]
+    figure = speedup_vs_neurons.draw(table.assign(**dict.fromkeys(ratios, float("nan"))), "Tesla T4")
+    assert "NVIDIA H200" in figure.axes[0].get_legend().get_texts()[-1].get_text()
+
+
 def test_a_strategy_keeps_its_colour():
     assert style.colour("combined") == style.COLOURS["combined"]
     assert style.colour("mine") == style.colour("mine")

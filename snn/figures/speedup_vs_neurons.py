@@ -9,9 +9,9 @@ from snn.figures.style import PAPER_COLOUR, colour, device_text
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """From ``neurons.csv``: the measured ratio with its 95% interval, and the paper's."""
+    where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
     table = table[table["speedup"].notna()].reset_index(drop=True)
     figure, axes = plt.subplots(figsize=(6, 3.8))
-    where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
     positions = range(len(table))
     axes.errorbar(
         positions,

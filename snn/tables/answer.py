@@ -12,25 +12,25 @@ from snn.tables.page import is_empty
 _NEAR_ONE = 0.1
 """Within this of 1 a ratio is said with a third digit."""
 
-_NOT_CLEAR = {"same": "the first are level", "unclear": "the lead is unclear"}
+_NOT_CLEAR = {"same": "the best are level", "unclear": "the lead is unclear"}
 
 
 def headline(table: pd.DataFrame) -> str:
-    """Which strategy is clearly fastest how often, of the cases in which several were measured."""
-    cases = table[table["fastest"].notna() & (table["strategies"] > 1)]
+    """Which strategy is clearly fastest how often, of the cases that have two to compare."""
+    cases = table[table["lead_is"].notna()]
     if cases.empty:
-        return "Nothing to compare: no case has two strategies that finished."
-    clear = cases[cases["lead_is"] == "clear"]
-    left = cases["lead_is"].value_counts()
-    also = [f"in {left[word]} {said}" for word, said in _NOT_CLEAR.items() if word in left]
-    if clear.empty:
-        means = _counted(cases["fastest"])
-        found = f"No strategy is clearly fastest in any of {len(cases)} cases; shortest means: {means}"
-        return found + (f" ({', '.join(also)})." if "same" in left else ".")
-    wins = clear["fastest"].value_counts()
-    most, *others = [f"{name} is clearly fastest in {count}" for name, count in wins.items()]
-    most += f" of {len(cases)} cases{_range(clear[clear['fastest'] == wins.index[0]])}"
-    return "; ".join([most, *(other.replace(" is clearly fastest", "") for other in others), *also]) + "."
+        return "Nothing to compare: no case has two strategies that finished and are comparable."
+    clear, found = cases[cases["lead_is"] == "clear"], []
+    for i, (name, count) in enumerate(clear["fastest"].value_counts().items()):
+        of = f"{name} is clearly fastest in {count} of {len(cases)} cases" if i == 0 else f"{name} in {count}"
+        found.append(of + _range(clear[clear["fastest"] == name]))
+    if not found:
+        found.append(f"No strategy is clearly fastest in any of {len(cases)} cases")
+    for word, said in _NOT_CLEAR.items():
+        left = cases[cases["lead_is"] == word]
+        if len(left):
+            found.append(f"in {len(left)} {said} (shortest mean: {_counted(left['fastest'])})")
+    return "; ".join(found) + "."
 
 
 def sentence(row: pd.Series) -> str:
@@ -39,16 +39,16 @@ def sentence(row: pd.Series) -> str:
         return "No strategy finished."
     aside = f" Not comparable: {row['not_comparable']}." if row["not_comparable"] else ""
     if is_empty(row["runner_up"]):
-        return f"Only {row['fastest']} can be timed: {row['mean_s']:.4g} s.{aside}"
+        return f"{row['fastest']} takes {row['mean_s']:.4g} s, with nothing to compare it to.{aside}"
     said = [] if row["comparison"] == "reference" else _times(row, "speedup", "the reference")
     if row["lead_is"] == "clear":
-        how = "is fastest"
-        said += _times(row, "lead", f"{row['runner_up']}, the next")
+        said.insert(0, f"{row['fastest']} is fastest")
+        if row["runner_up"] != "reference" or len(said) == 1:
+            said += _times(row, "lead", f"{row['runner_up']}, the next")
     else:
-        how = "has the shortest mean"
         level = "level with" if row["lead_is"] == "same" else "not clearly ahead of"
-        said.append(f"{level} {row['rivals']}")
-    return f"{row['fastest']} {how}: {', '.join(said)}.{aside}"
+        said = [f"{row['fastest']} has the shortest mean", *said, f"{level} {row['rivals']}"]
+    return f"{', '.join(said)}.{aside}"
 
 
 def with_sentences(table: pd.DataFrame) -> pd.DataFrame:
@@ -105,6 +105,7 @@ def failures(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> list[tuple[
 
 
 def _counted(values: pd.Series) -> str:
+    """``a in 3, b in 1``."""
     return ", ".join(f"{name} in {count}" for name, count in values.value_counts().items())
 
 

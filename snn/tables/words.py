@@ -8,7 +8,10 @@ WORDS = {
     "same": ("plain", "the whole 95% interval lies within the margin of config/verdicts.yaml around 1"),
     "clear": ("good", "the fastest is faster than every other, each by its 95% interval"),
     "unclear": ("warn", "the 95% interval holds 1, or there are too few runs for one: more runs would tell"),
-    "not comparable": ("plain", "the two did not do the same work, so their times are not divided"),
+    "not comparable": (
+        "plain",
+        "other devices, or a machine that changed between the two: their times are not divided",
+    ),
     "quiet": ("", "nothing else used the machine, and the runs agree"),
     "noisy": ("warn", "the runs of the cell spread widely"),
     "shared": ("warn", "other processes used the processors or the GPU meanwhile"),
