@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """What does measuring cost what is measured? Runs with everything on beside runs with everything off.
 
-    benchmarks/measuring_cost.py [--device cuda] [--rounds 12]
+    benchmarks/measuring_cost.py [--device cuda] [--rounds 200]
 
-In turns: a round as a cell makes it (probe, ledger, readings of the machine between runs), and one in
-which nothing is done but the timed runs. Both train the reference on the small data set. Prints the ratio of
-the mean times with its 95% interval.
+In turns of chance: a round as a cell makes it (probe, ledger, memory, a reading of the machine after a run),
+and one in which nothing is done but the warm-up and the timed runs. Both train on the small data set. Prints
+the ratio of the mean times with its 95% interval.
 """
 
 import argparse
 import os
+import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -19,14 +21,25 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from snn import backends, cell, datasets, devices, measure  # noqa: E402
+from snn.backends.base import Backend  # noqa: E402
 from snn.config import composed  # noqa: E402
+from snn.machine import Watch, gpu_state  # noqa: E402
+from snn.probe import probe  # noqa: E402
+from snn.protocol import Round  # noqa: E402
 from snn.statistics import ratio_interval  # noqa: E402
 
 
-def bare(config: dict) -> list[float]:
-    """Seconds of the timed runs of a cell of which nothing else is asked."""
-    backend = backends.make(config["device"]["backend"], config["kernel"], ROOT)
-    job = cell._job(config, 1, datasets.make(config["dataset"]))
+def with_everything(job: measure.Job, backend: Backend, device: devices.Device) -> list[float]:
+    """Seconds of the runs of a round as a cell makes it."""
+    probe(backend)
+    watch = Watch(device)
+    watch.readings.append(gpu_state(device))
+    found = measure.measure(job, backend, lambda runs: watch.readings.append(gpu_state(device)))
+    return [run.seconds for run in found.runs]
+
+
+def bare(job: measure.Job, backend: Backend, device: devices.Device) -> list[float]:
+    """Seconds of the runs of a round of which nothing else is asked."""
     found = measure.Measurement()
     measure._time_runs(job, backend, found, lambda runs: None)
     return [run.seconds for run in found.runs]
@@ -35,24 +48,24 @@ def bare(config: dict) -> list[float]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
-    options.add_argument("--rounds", type=int, default=12)
+    options.add_argument("--rounds", type=int, default=200)
     options.add_argument("--strategy", default="reference")
     given = options.parse_args()
-    device = devices.find(given.device).backend
-    config = composed([f"device={device}", f"strategy={given.strategy}"])
-    on, off = [], []
-    for number in range(given.rounds):
-        for kind in ("on", "off") if number % 2 else ("off", "on"):
-            if kind == "on":
-                record = cell.run(config)
-                on.append([run["seconds"] for run in record["runs"]])
-            else:
-                off.append(bare(config))
-    low, high = ratio_interval(on, off)
-    mean = [sum(map(sum, side)) / sum(map(len, side)) for side in (on, off)]
+    device = devices.find(given.device)
+    config = composed([f"device={device.backend}", f"strategy={given.strategy}"])
+    backend = backends.make(device.backend, config["kernel"], ROOT)
+    job = cell._job(config, 1, datasets.make(config["dataset"]))
+    job = replace(job, round=Round(runs=2, warmup_seconds=0.02, max_warmup_seconds=0.1))
+    seconds: dict[str, list[list[float]]] = {"on": [], "off": []}
+    kinds = {"on": with_everything, "off": bare}
+    for _ in range(given.rounds):
+        for kind in random.sample(list(kinds), 2):
+            seconds[kind].append(kinds[kind](job, backend, device))
+    low, high = ratio_interval(seconds["on"], seconds["off"])
+    on, off = (sum(map(sum, seconds[kind])) / 2 / given.rounds for kind in ("on", "off"))
     print(
-        f"{record['provenance']['device']}: with everything on {mean[0]:.6f} s a run, with everything off "
-        f"{mean[1]:.6f} s: {mean[0] / mean[1] - 1:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})"
+        f"{device.name}, {given.strategy}: with everything on {on:.6f} s a run, with everything off "
+        f"{off:.6f} s: {on / off - 1:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})"
     )
 
 

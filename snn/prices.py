@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +12,8 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.trace import Event, Signature, Trace
 
-_REPEATS = 12
-_LEAST_SAMPLES = 40
+_WARM_UP_SECONDS = 0.05
+_LEAST_SECONDS = 0.25  # a processor has slow moments that last longer than a few steps
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,12 @@ def price(backend: Backend, traced: Trace) -> dict[Signature, Price]:
     host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))
     with ExitStack() as stack:
         replay = _Replay(backend, traced, stack)
-        replay.run()  # pays for what is loaded or grown late
-        for _ in range(max(_REPEATS, -(-_LEAST_SAMPLES // max(len(traced.events), 1)))):
+        for _ in _for_seconds(_WARM_UP_SECONDS):  # pays for what is loaded or grown late
+            replay.run()
+        for _ in _for_seconds(_LEAST_SECONDS):
             replay.run(host, total)
         if backend.asynchronous:
-            for _ in range(_REPEATS):
+            for _ in _for_seconds(_LEAST_SECONDS / 2):
                 replay.run(device=device)
     idle = {
         call: _median(host[Signature(call)])
@@ -173,6 +174,14 @@ class _Replay:
             self._backend.free(buffer)
         for array in self._arrays.values():
             self._backend.host_free(array)
+
+
+def _for_seconds(seconds: float) -> Iterator[None]:
+    """Once, and again until the seconds have passed."""
+    until = time.perf_counter() + seconds
+    yield
+    while time.perf_counter() < until:
+        yield
 
 
 def _median(seconds: list[float]) -> float:

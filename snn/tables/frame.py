@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from typing import Any
 
 import pandas as pd
@@ -74,7 +74,7 @@ def _check_one_device(records: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dict[str, Any]:
-    """The row of a cell from its rounds' records by name: runs together, words joined, costs averaged.
+    """The row of a cell from its rounds' records by name: runs together, words joined, costs their median.
 
     ``mean_s`` and ``std_s`` are of one run, over all of them; ``rounds`` holds the seconds by round.
     """
@@ -129,13 +129,14 @@ def _check_same_work(rounds: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _explanation(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Parts of a run's time and the predicted seconds of its calls, averaged over the rounds."""
+    """Parts of a run's time and the predicted seconds of its calls: the median of the rounds, since one may have
+    met a slow moment of the processor."""
     found = [record["explanation"] for record in records if record["explanation"]]
     if not found:
         return {}
     parts = found[0]["attribution"]["seconds"]
-    return {f"part.{key}": fmean(one["attribution"]["seconds"][key] for one in found) for key in parts} | {
-        "predicted_calls_s": fmean(one["predicted_calls_seconds"] for one in found)
+    return {f"part.{key}": median(one["attribution"]["seconds"][key] for one in found) for key in parts} | {
+        "predicted_calls_s": median(one["predicted_calls_seconds"] for one in found)
     }
 
 
