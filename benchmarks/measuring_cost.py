@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What does measuring cost what is measured? Runs with everything on beside runs with everything off.
 
-    benchmarks/measuring_cost.py [--device cuda] [--rounds 200]
+    benchmarks/measuring_cost.py [--device cuda] [--rounds 200] [--seconds 600]
 
 In turns of chance: a round as a cell makes it (probe, ledger, memory, a reading of the machine after a run),
 and one in which nothing is done but the warm-up and the timed runs. Both train on the small data set. Prints
@@ -12,8 +12,10 @@ import argparse
 import os
 import random
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
@@ -49,6 +51,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     options.add_argument("--rounds", type=int, default=200)
+    options.add_argument("--seconds", type=float, default=600.0, help="begin no round after this long")
     options.add_argument("--strategy", default="reference")
     given = options.parse_args()
     device = devices.find(given.device)
@@ -58,13 +61,17 @@ def main() -> None:
     job = replace(job, round=Round(runs=2, warmup_seconds=0.02, max_warmup_seconds=0.1))
     seconds: dict[str, list[list[float]]] = {"on": [], "off": []}
     kinds = {"on": with_everything, "off": bare}
+    end = time.monotonic() + given.seconds
     for _ in range(given.rounds):
+        if time.monotonic() > end and len(seconds["off"]) > 1:
+            break
         for kind in random.sample(list(kinds), 2):
             seconds[kind].append(kinds[kind](job, backend, device))
     low, high = ratio_interval(seconds["on"], seconds["off"])
-    on, off = (sum(map(sum, seconds[kind])) / 2 / given.rounds for kind in ("on", "off"))
+    on, off = (fmean(run for a_round in seconds[kind] for run in a_round) for kind in ("on", "off"))
     print(
-        f"{device.name}, {given.strategy}: with everything on {on:.6f} s a run, with everything off "
+        f"{device.name}, {given.strategy}, {len(seconds['off'])} rounds: with everything on "
+        f"{on:.6f} s a run, with everything off "
         f"{off:.6f} s: {on / off - 1:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})"
     )
 
