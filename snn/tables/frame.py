@@ -129,8 +129,10 @@ def _check_same_work(rounds: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _explanation(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Parts of a run's time and the predicted seconds of its calls: the median of the rounds, since one may have
-    met a slow moment of the processor."""
+    """Parts of a run's time and the predicted seconds of its calls: the median of the rounds.
+
+    One of them may have met a slow moment of the processor.
+    """
     found = [record["explanation"] for record in records if record["explanation"]]
     if not found:
         return {}
