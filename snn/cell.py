@@ -10,12 +10,12 @@ from snn import backends, datasets, provenance, records, sources
 from snn.backends.base import Backend
 from snn.choices import ROOT
 from snn.devices import Device, find
-from snn.errors import DeviceError, OutOfMemory
+from snn.errors import DeviceError, OutOfMemory, Unsupported
 from snn.explain import Explanation, explain
 from snn.fit import advice
 from snn.lock import device_lock
 from snn.machine import Watch, state_before
-from snn.measure import Job, Run, measure
+from snn.measure import Job, Measurement, Progress, Run, measure
 from snn.network import Network
 from snn.probe import probe
 from snn.progress import Printer
@@ -39,28 +39,38 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock = time.perf_counter()
         host = state_before(device)
-        backend = backends.make(device.backend, cell["kernel"], ROOT)
-        before, watch = _costs(backend), Watch(device)
-
-        def after_run(runs: list[Run]) -> None:
-            watch.after_run()
-            progress(runs)
-
-        measurement = measure(job, backend, after_run)
-        explanation = None
-        if measurement.status == "out_of_memory":
-            measurement.reason = f"{measurement.reason}; {advice(job, backend.memory()[0])}"
+        try:
+            backend = backends.make(device.backend, cell["kernel"], ROOT, cell["precision"]["name"])
+        except Unsupported as error:
+            measurement, explanation = Measurement("unsupported", str(error)), None
+            machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
         else:
-            explanation = _explanation(job, backend)
-        machine = {
-            "host": host,
-            "probe": {"before": before, "after": _costs(backend)},
-            "readings": watch.finish(),
-        }
+            measurement, explanation, machine = _measured(job, backend, device, progress)
         elapsed = time.perf_counter() - clock
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     files = tuple(sources.of_cell(cell))
+    machine["host"] = host
     return records.build(cell, number, measurement, explanation, machine, described, sources.digest(files))
+
+
+def _measured(
+    job: Job, backend: Backend, device: Device, progress: Progress
+) -> tuple[Measurement, Explanation | None, dict[str, Any]]:
+    """What the job's measurement found, its explanation, and how the machine was meanwhile."""
+    before, watch = _costs(backend), Watch(device)
+
+    def after_run(runs: list[Run]) -> None:
+        watch.after_run()
+        progress(runs)
+
+    measurement = measure(job, backend, after_run)
+    explanation = None
+    if measurement.status == "out_of_memory":
+        measurement.reason = f"{measurement.reason}; {advice(job, backend.memory()[0])}"
+    elif measurement.status != "unsupported":
+        explanation = _explanation(job, backend)
+    probes = {"before": before, "after": _costs(backend)}
+    return measurement, explanation, {"probe": probes, "readings": watch.finish()}
 
 
 def _costs(backend: Backend) -> dict[str, float]:

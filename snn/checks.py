@@ -35,6 +35,16 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     block = cell["kernel"]["block"]
     if len(block) != 2 or not all(_is_count(side) for side in block) or math.prod(block) > 1024:
         raise _error("kernel.block", block, "two sides, [x, y], whose product is at most 1024 threads")
+    _check_work(cell["kernel"])
+
+
+def _check_work(kernel: Mapping[str, Any]) -> None:
+    """The work of a thread: one element, unless the kernel's file says otherwise."""
+    work, usual = kernel["work"], choices.load("kernel", kernel["name"])["work"]
+    if work is not None and (len(work) != 2 or not all(_is_count(side) for side in work)):
+        raise _error("kernel.work", work, "rows and columns of a product that a thread computes, as [2, 4]")
+    if usual == [1, 1] != work:
+        raise _error("kernel.work", work, f"[1, 1]: a thread of {kernel['name']} computes one element")
 
 
 def check_round(number: object, protocol: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from snn.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "config"
-GROUPS = ("dataset", "network", "strategy", "kernel", "protocol", "device")
+GROUPS = ("dataset", "network", "strategy", "kernel", "precision", "protocol", "device")
 
 
 class _Loader(yaml.CSafeLoader):

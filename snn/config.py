@@ -46,9 +46,17 @@ class ProtocolConfig:
 @dataclass
 class KernelConfig:
     name: str = MISSING
-    source: str = MISSING
-    function: str = MISSING
+    source: str | None = MISSING
     block: list[int] = MISSING
+    work: list[int] | None = MISSING
+    fused: bool = MISSING
+    pretransposed: bool = MISSING
+    precisions: list[str] = MISSING
+
+
+@dataclass
+class PrecisionConfig:
+    name: str = MISSING
 
 
 @dataclass
@@ -65,6 +73,7 @@ class Config:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     strategy: Any = MISSING
     kernel: KernelConfig = field(default_factory=KernelConfig)
+    precision: PrecisionConfig = field(default_factory=PrecisionConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)

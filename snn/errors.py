@@ -26,6 +26,10 @@ def out_of_memory(call: str, asked: int, free: int, total: int) -> OutOfMemory:
     return OutOfMemory(f"{call} of {asked} bytes failed: {free} of {total} bytes are free")
 
 
+class Unsupported(SnnError):
+    """What was asked for has no meaning here, or cannot be had: an outcome that is recorded, not a fault."""
+
+
 class LeakError(SnnError):
     """A strategy freed what it does not hold, or kept what it should have freed."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from snn.attribution import Attribution, attribute
 from snn.backends.base import Backend
+from snn.backends.ops import OPS
 from snn.measure import Job
 from snn.prediction import predict
 from snn.prices import Price, price
@@ -51,11 +52,11 @@ def explain(job: Job, backend: Backend) -> Explanation:
 
 
 def _kernel_seconds(traced: Trace) -> float:
-    """Seconds that the device multiplied, in all steps of the trace."""
+    """Seconds that the device computed, in all steps of the trace."""
     return sum(
         event.device_end - event.device_start
         for event in traced.events
-        if event.signature.call == "matmul"
+        if (event.signature.call in OPS or event.signature.call == "graph_launch")
         and event.device_start is not None
         and event.device_end is not None
     )

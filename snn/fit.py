@@ -18,6 +18,9 @@ class SizedBackend(CpuBackend):
     def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
         return HostBuffer(np.empty(0, dtype=np.float32))
 
+    def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
+        return HostBuffer(buffer.words)
+
     def host_alloc(
         self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
@@ -29,17 +32,22 @@ class SizedBackend(CpuBackend):
     def copy_out(self, array: np.ndarray, buffer: HostBuffer, stream: int | None = None) -> None:
         """Nothing is held, so nothing is copied."""
 
-    def matmul(
-        self, A: HostBuffer, B: HostBuffer, C: HostBuffer, m: int, k: int, n: int, stream: int | None = None
+    def launch(
+        self,
+        op: str,
+        buffers: tuple[HostBuffer, ...],
+        numbers: tuple[float, ...],
+        stream: int | None = None,
     ) -> None:
-        """Nothing is held, so nothing is multiplied."""
+        """Nothing is held, so nothing is computed."""
 
 
 def peak(job: Job, batch_size: int) -> int:
-    """Bytes of device memory that the strategy holds at most in one step of this batch size."""
+    """Bytes of device memory that the strategy holds at most at this batch size: set up, or in one step."""
     counting = CountingBackend(SizedBackend())
-    short = replace(job, X=job.X[:batch_size], Y=job.Y[:batch_size], batch_size=batch_size)
-    strategy = start(short, counting)
+    smaller = replace(job, batch_size=batch_size)
+    start(smaller, counting).close()  # some hold all data from then on
+    strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), counting)
     try:
         strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
         strategy.epoch()

@@ -18,7 +18,7 @@ from snn.errors import ConfigError, SnnError
 from snn.network import label
 
 Cell = dict[str, Any]
-SECTIONS = ("dataset", "device", "kernel", "network", "protocol", "strategy", "training")
+SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
 TABLES: dict[str, tuple[str, str | None]] = {
     "correctness": ("dataset_size", "small"),
     "training_time": ("dataset_size", None),
@@ -41,7 +41,10 @@ FIGURES = {
 }
 """Figures with a form of their own (``snn.figures.NAME``), and the table that each is drawn from."""
 
-LIST_VALUED = ("network.hidden", "kernel.block")
+_NAMED = ("dataset", "strategy", "kernel", "precision")
+"""Sections that know the name of the file they come from."""
+
+LIST_VALUED = ("network.hidden", "kernel.block", "kernel.work")
 """Keys whose one value is a list."""
 
 REAL_VALUED = (
@@ -134,9 +137,9 @@ def digest(values: Mapping[str, Any]) -> str:
 
 def overrides(cell: Cell) -> list[str]:
     """The Hydra overrides with which ``python -m snn`` composes this cell: what differs from its files."""
-    chosen = choices.default_choices() | {g: cell[g]["name"] for g in ("dataset", "strategy", "kernel")}
+    chosen = choices.default_choices() | {g: cell[g]["name"] for g in _NAMED}
     chosen["device"] = cell["device"]["backend"]
-    found = [f"{g}={chosen[g]}" for g in ("dataset", "strategy", "kernel", "device")]
+    found = [f"{g}={chosen[g]}" for g in (*_NAMED, "device")]
     for section in SECTIONS:
         given = (
             choices.default_training() if section == "training" else choices.load(section, chosen[section])

@@ -8,6 +8,7 @@ import numpy as np
 
 from snn import memory
 from snn.backends.base import Backend, Buffer, Stream
+from snn.backends.ops import OPS
 from snn.backends.wrapper import Wrapper
 from snn.errors import LeakError, OutOfMemory
 from snn.memory import Block, Space
@@ -30,6 +31,8 @@ class Ledger:
     d2h_copies: int = 0
     d2h_bytes: int = 0
     launches: int = 0
+    graph_launches: int = 0
+    graph_kernels: int = 0
     synchronizations: int = 0
     streams_created: int = 0
     streams_destroyed: int = 0
@@ -53,7 +56,11 @@ class CountingBackend(Wrapper):
         self.ledger = Ledger()
         self.device, self.page_locked, self.pageable = Space(), Space(), Space()
         self._least_free: tuple[int, int] | None = None
+        self._parts: dict[Buffer, tuple[Buffer, int]] = {}
         self._streams: dict[Stream, str] = {}
+        self._events: dict[Any, str] = {}
+        self._captured: dict[Stream | None, int] = {}
+        self._graphs: dict[Any, tuple[int, str]] = {}
 
     def malloc(self, nbytes: int, kind: str | None = None) -> Buffer:
         try:
@@ -61,7 +68,7 @@ class CountingBackend(Wrapper):
         except OutOfMemory as error:
             held = memory.held(self.device.blocks.values())
             raise OutOfMemory(f"{error}; held: {held or 'nothing'}; asked by {memory.caller()}") from error
-        block = Block(self.inner.address(buffer), nbytes, kind, memory.caller())
+        block = Block(self.inner.address(buffer), nbytes, kind, memory.caller(), told=kind is not None)
         if self.device.add(buffer, block):
             free, total = self.inner.memory()
             self._least_free = min(self._least_free or (free, total), (free, total))
@@ -70,9 +77,20 @@ class CountingBackend(Wrapper):
         self.ledger.peak_device_bytes = self.device.peak_bytes
         return buffer
 
+    def part(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        if offset + nbytes > self._room(buffer):
+            raise LeakError(f"a part of {nbytes} bytes at {offset} is not within {self._room(buffer)} bytes")
+        part = self.inner.part(buffer, offset, nbytes)
+        if part not in self.device.blocks:  # one that begins with its block may be called as that
+            block, before = self._parts.get(buffer, (buffer, 0))
+            self._parts[part] = block, before + offset
+        return part
+
     def free(self, buffer: Buffer) -> None:
-        self._room(buffer)
+        if buffer not in self.device.blocks:
+            raise LeakError("a device buffer was freed that is not allocated (or was freed before)")
         self.device.remove(buffer)
+        self._parts = {part: where for part, where in self._parts.items() if where[0] != buffer}
         self.ledger.frees += 1
         self.inner.free(buffer)
 
@@ -118,15 +136,19 @@ class CountingBackend(Wrapper):
         self.ledger.d2h_bytes += array.nbytes
         self.inner.copy_out(array, buffer, stream)
 
-    def matmul(
-        self, A: Buffer, B: Buffer, C: Buffer, m: int, k: int, n: int, stream: Stream | None = None
+    def launch(
+        self, op: str, buffers: tuple[Buffer, ...], numbers: tuple[float, ...], stream: Stream | None = None
     ) -> None:
-        for name, buffer, count in (("A", A, m * k), ("B", B, k * n), ("C", C, m * n)):
+        kind = OPS[op]
+        for name, buffer, count in zip(kind.operands, buffers, kind.elements(*numbers), strict=True):
             if self._room(buffer) < 4 * count:
-                raise LeakError(f"{name} of a {m}x{k} by {k}x{n} product is larger than its buffer")
+                raise LeakError(f"{name} of {op} {numbers} is larger than its buffer")
         self._check_stream(stream)
-        self.ledger.launches += 1
-        self.inner.matmul(A, B, C, m, k, n, stream)
+        if stream in self._captured:
+            self._captured[stream] += 1
+        else:
+            self.ledger.launches += 1
+        self.inner.launch(op, buffers, numbers, stream)
 
     def stream_create(self) -> Stream:
         stream = self.inner.stream_create()
@@ -149,6 +171,55 @@ class CountingBackend(Wrapper):
         self.ledger.synchronizations += 1
         self.inner.synchronize()
 
+    def event_create(self) -> Any:
+        event = self.inner.event_create()
+        self._events[event] = memory.caller()
+        return event
+
+    def event_destroy(self, event: Any) -> None:
+        self._check_event(event)
+        del self._events[event]
+        self.inner.event_destroy(event)
+
+    def event_record(self, event: Any, stream: Stream) -> None:
+        self._check_event(event)
+        self._check_stream(stream)
+        self.inner.event_record(event, stream)
+
+    def event_wait(self, event: Any, stream: Stream) -> None:
+        self._check_event(event)
+        self._check_stream(stream)
+        self.inner.event_wait(event, stream)
+
+    def event_synchronize(self, event: Any) -> None:
+        self._check_event(event)
+        self.ledger.synchronizations += 1
+        self.inner.event_synchronize(event)
+
+    def graph_begin(self, stream: Stream) -> None:
+        self._check_stream(stream)
+        self.inner.graph_begin(stream)
+        self._captured[stream] = 0
+
+    def graph_end(self, stream: Stream) -> Any:
+        graph = self.inner.graph_end(stream)
+        self._graphs[graph] = self._captured.pop(stream), memory.caller()
+        return graph
+
+    def graph_launch(self, graph: Any, stream: Stream) -> None:
+        self._check_stream(stream)
+        if graph not in self._graphs:
+            raise LeakError("a graph was launched that does not exist (or was destroyed before)")
+        self.ledger.graph_launches += 1
+        self.ledger.graph_kernels += self._graphs[graph][0]
+        self.inner.graph_launch(graph, stream)
+
+    def graph_destroy(self, graph: Any) -> None:
+        if graph not in self._graphs:
+            raise LeakError("a graph was destroyed that does not exist (or was destroyed before)")
+        del self._graphs[graph]
+        self.inner.graph_destroy(graph)
+
     def check_nothing_held(self) -> None:
         """Raise LeakError, saying what, if anything that was allocated or created is still alive."""
         held = [
@@ -160,8 +231,13 @@ class CountingBackend(Wrapper):
             )
             if space.blocks
         ]
-        for site, number in Counter(self._streams.values()).items():
-            held.append(f"{memory.count(number, 'stream')} created at {site}")
+        for what, sites in (
+            ("stream", self._streams.values()),
+            ("event", self._events.values()),
+            ("graph", (site for _, site in self._graphs.values())),
+        ):
+            for site, number in Counter(sites).items():
+                held.append(f"{memory.count(number, what)} created at {site}")
         if held:
             raise LeakError("allocated and never freed: " + "; ".join(held))
 
@@ -176,15 +252,23 @@ class CountingBackend(Wrapper):
             "warnings": memory.warnings(free, total),
         }
 
-    def _room(self, buffer: Buffer) -> int:
+    def _block(self, buffer: Buffer) -> tuple[Block, int]:
+        """The allocation that a buffer is, or is a part of, and the offset in it."""
+        whole, offset = self._parts.get(buffer, (buffer, 0))
         try:
-            return self.device.blocks[buffer].nbytes
+            return self.device.blocks[whole], offset
         except KeyError:
             raise LeakError("a device buffer was used that is not allocated (or was freed before)") from None
 
+    def _room(self, buffer: Buffer) -> int:
+        block, offset = self._block(buffer)
+        return block.nbytes - offset
+
     def _touch(self, buffer: Buffer, array: np.ndarray) -> None:
-        """A device block is of the kind of what is copied into it or out of it; of several, workspace."""
-        block, address = self.device.blocks[buffer], _address(array)
+        """A block whose kind was not told is of that of what is copied in or out; of several, workspace."""
+        block, address = self._block(buffer)[0], _address(array)
+        if block.told:
+            return
         for space in (self.page_locked, self.pageable):
             for other in space.blocks.values():
                 if other.address <= address < other.address + other.nbytes:
@@ -200,6 +284,10 @@ class CountingBackend(Wrapper):
     def _check_stream(self, stream: Stream | None) -> None:
         if stream is not None and stream not in self._streams:
             raise LeakError("a stream was used that does not exist (or was destroyed before)")
+
+    def _check_event(self, event: Any) -> None:
+        if event not in self._events:
+            raise LeakError("an event was used that does not exist (or was destroyed before)")
 
 
 def _address(array: np.ndarray) -> int:

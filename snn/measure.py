@@ -10,7 +10,7 @@ import numpy as np
 
 from snn import strategies
 from snn.backends.base import Backend
-from snn.errors import OutOfMemory
+from snn.errors import OutOfMemory, Unsupported
 from snn.glibc_random import GlibcRandom
 from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
@@ -39,7 +39,10 @@ class WarmUp:
 
 @dataclass
 class Measurement:
-    """What a cell's measurement found. ``status`` is ok, diverged or out_of_memory, with its reason."""
+    """What a cell's measurement found; a ``status`` but ok has its reason.
+
+    It is ok, diverged, out_of_memory or unsupported.
+    """
 
     status: str = "ok"
     reason: str | None = None
@@ -83,6 +86,8 @@ def measure(job: Job, backend: Backend, progress: Progress = lambda runs: None) 
             _time_runs(job, backend, measurement, progress)
     except OutOfMemory as error:
         measurement.status, measurement.reason = "out_of_memory", str(error)
+    except Unsupported as error:
+        measurement.status, measurement.reason = "unsupported", str(error)
     measurement.pageable_fallbacks = backend.pageable_fallbacks
     lost = [i + 1 for i, run in enumerate(measurement.runs) if not np.isfinite(run.final_mse)]
     if lost and measurement.status == "ok":

@@ -20,12 +20,13 @@ _PASSING_ON = ("snn/ledger.py", "snn/memory.py", "snn/trace.py", "snn/attributio
 
 @dataclass
 class Block:
-    """A live allocation. ``kind`` is None until something is copied into it or out of it."""
+    """A live allocation. A ``kind`` that was not ``told`` is None until something is copied in or out."""
 
     address: int
     nbytes: int
     kind: str | None
     site: str
+    told: bool = True
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,20 @@ from collections.abc import Mapping, Sequence
 from snn.prices import Price
 from snn.trace import Event, Signature
 
-_ENGINES = {"copy_in": "copy_in", "copy_out": "copy_out", "matmul": "compute"}
+_COPIES = ("copy_in", "copy_out")
 
 
 def predict(events: Sequence[Event], prices: Mapping[Signature, Price]) -> float:
     """Seconds of these calls without anything between them.
 
     The host pays each call's price and goes on. Work that it does not wait for begins when its latency has
-    passed, its stream has done what was asked before, and its engine (copies in, copies out, products) is
-    free; a synchronisation returns when that of its stream, or of all, is done.
+    passed, its stream has done what was asked before, and its engine (copies in, copies out, kernels) is
+    free; a synchronisation returns when that of its stream, of an event, or of all, is done.
     """
     host = 0.0
     streams: dict[int, float] = {}
-    engines = dict.fromkeys(_ENGINES.values(), 0.0)
+    marks: dict[int, float] = {}
+    engines = dict.fromkeys((*_COPIES, "compute"), 0.0)
     for event in events:
         cost = prices[event.signature]
         call = event.signature.call
@@ -26,8 +27,15 @@ def predict(events: Sequence[Event], prices: Mapping[Signature, Price]) -> float
             host = max(host, streams.get(event.stream or 0, 0.0) + cost.host_us)
         elif call == "synchronize":
             host = max(host, max(streams.values(), default=0.0) + cost.host_us)
+        elif call == "event_record":
+            marks[event.operands[0]] = streams.get(event.stream or 0, 0.0)
+        elif call == "event_wait":
+            stream = event.stream or 0
+            streams[stream] = max(streams.get(stream, 0.0), marks.get(event.operands[0], 0.0))
+        elif call == "event_synchronize":
+            host = max(host, marks.get(event.operands[0], 0.0))
         elif cost.device_us:
-            stream, engine = event.stream or 0, _ENGINES[call]
+            stream, engine = event.stream or 0, call if call in _COPIES else "compute"
             begin = max(host + cost.latency_us, streams.get(stream, 0.0), engines[engine])
             streams[stream] = engines[engine] = begin + cost.device_us
     return 1e-6 * host

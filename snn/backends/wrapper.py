@@ -14,6 +14,14 @@ class Wrapper(Backend):
         self.inner = inner
 
     @property
+    def fused(self) -> bool:  # type: ignore[override]
+        return self.inner.fused
+
+    @property
+    def pretransposed(self) -> bool:  # type: ignore[override]
+        return self.inner.pretransposed
+
+    @property
     def asynchronous(self) -> bool:  # type: ignore[override]
         return self.inner.asynchronous
 
@@ -22,6 +30,9 @@ class Wrapper(Backend):
 
     def free(self, buffer: Any) -> None:
         self.inner.free(buffer)
+
+    def part(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        return self.inner.part(buffer, offset, nbytes)
 
     def host_alloc(
         self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
@@ -37,8 +48,10 @@ class Wrapper(Backend):
     def copy_out(self, array: np.ndarray, buffer: Any, stream: Any = None) -> None:
         self.inner.copy_out(array, buffer, stream)
 
-    def matmul(self, A: Any, B: Any, C: Any, m: int, k: int, n: int, stream: Any = None) -> None:
-        self.inner.matmul(A, B, C, m, k, n, stream)
+    def launch(
+        self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
+    ) -> None:
+        self.inner.launch(op, buffers, numbers, stream)
 
     def stream_create(self) -> Any:
         return self.inner.stream_create()
@@ -51,6 +64,33 @@ class Wrapper(Backend):
 
     def synchronize(self) -> None:
         self.inner.synchronize()
+
+    def event_create(self) -> Any:
+        return self.inner.event_create()
+
+    def event_destroy(self, event: Any) -> None:
+        self.inner.event_destroy(event)
+
+    def event_record(self, event: Any, stream: Any) -> None:
+        self.inner.event_record(event, stream)
+
+    def event_wait(self, event: Any, stream: Any) -> None:
+        self.inner.event_wait(event, stream)
+
+    def event_synchronize(self, event: Any) -> None:
+        self.inner.event_synchronize(event)
+
+    def graph_begin(self, stream: Any) -> None:
+        self.inner.graph_begin(stream)
+
+    def graph_end(self, stream: Any) -> Any:
+        return self.inner.graph_end(stream)
+
+    def graph_launch(self, graph: Any, stream: Any) -> None:
+        self.inner.graph_launch(graph, stream)
+
+    def graph_destroy(self, graph: Any) -> None:
+        self.inner.graph_destroy(graph)
 
     def memory(self) -> tuple[int, int]:
         return self.inner.memory()

@@ -18,10 +18,15 @@ _PART_OF = {
     "stream_destroy": "streams",
     "copy_in": "copy_in",
     "copy_out": "copy_out",
-    "matmul": "launch",
     "synchronize": "waiting",
     "stream_synchronize": "waiting",
+    "event_synchronize": "waiting",
+    "event_create": "streams",
+    "event_destroy": "streams",
+    "event_record": "streams",
+    "event_wait": "streams",
 }
+_WORK = "launch"  # all other calls: kernels by their names, and graphs of them
 _KIB = 1024
 
 
@@ -45,7 +50,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     panels[-1][0].set_xlim(0, table[["end_us", "device_end_us"]].max().max() * 1.01)
     where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
     figure.suptitle(f"Two steps of training, call by call: {where}", fontsize=10)
-    keys = [*dict.fromkeys(_PART_OF.values()), "kernels"]
+    keys = [*dict.fromkeys(_PART_OF.values()), _WORK, "kernels"]
     handles = [Patch(color=PARTS[key][0], label=PARTS[key][1]) for key in keys]
     handles.append(Patch(color="#374151", label="device memory"))
     handles.append(Patch(color="#d1d5db", label="page-locked memory"))
@@ -57,10 +62,11 @@ def _lanes(axes: Axes, rows: pd.DataFrame) -> None:
     """The host's calls on top; below, a lane a stream with what the device did."""
     worked = rows[rows["device_start_us"].notna()]
     streams = sorted(worked["stream"].dropna().unique())
-    for call, part in _PART_OF.items():
+    for call in dict.fromkeys(rows["call"]):
+        part = _PART_OF.get(call, _WORK)
         asked, done = rows[rows["call"] == call], worked[worked["call"] == call]
         _bars(axes, 0, asked["start_us"], asked["end_us"], PARTS[part][0])
-        colour = PARTS["kernels" if call == "matmul" else part][0]
+        colour = PARTS["kernels" if part == _WORK else part][0]
         for lane, stream in enumerate(streams, 1):
             some = done[done["stream"] == stream]
             _bars(axes, lane, some["device_start_us"], some["device_end_us"], colour)

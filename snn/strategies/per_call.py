@@ -14,7 +14,7 @@ def multiply(backend: Backend, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> N
         dA, dB, dC = buffers
         backend.copy_in(dA, A)
         backend.copy_in(dB, B)
-        backend.matmul(dA, dB, dC, A.shape[0], A.shape[1], B.shape[1])
+        backend.launch("matmul", (dA, dB, dC), (A.shape[0], A.shape[1], B.shape[1]))
         backend.synchronize()
         backend.copy_out(C, dC)
     finally:

@@ -41,7 +41,7 @@ class Preallocated(HostDriven):
         try:
             backend.copy_in(dA, A, stream)
             backend.copy_in(dB, B, stream)
-            backend.matmul(dA, dB, dC, A.shape[0], A.shape[1], B.shape[1], stream)
+            backend.launch("matmul", (dA, dB, dC), (A.shape[0], A.shape[1], B.shape[1]), stream)
             backend.copy_out(C, dC, stream)
         finally:
             backend.stream_synchronize(stream)

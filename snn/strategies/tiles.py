@@ -38,7 +38,7 @@ class TileSlots:
                 stream, dA, dC = self._streams[slot], self._A[slot], self._C[slot]
                 A_tile, C_tile = A[start : start + rows], C[start : start + rows]
                 backend.copy_in(dA, A_tile, stream)
-                backend.matmul(dA, dB, dC, len(A_tile), k, n, stream)
+                backend.launch("matmul", (dA, dB, dC), (len(A_tile), k, n), stream)
                 backend.copy_out(C_tile, dC, stream)
         finally:
             for stream in self._streams:

@@ -91,6 +91,7 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
         "strategy": cell["strategy"]["name"],
         "dataset": cell["dataset"]["name"],
         "kernel": cell["kernel"]["name"],
+        "precision": cell.get("precision", {}).get("name", "fp32"),
         "network": label(cell["network"]["hidden"]),
         "mean_s": fmean(times) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,

@@ -1,0 +1,51 @@
+"""The products of cuBLAS, in the place of a kernel: the library's answer."""
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+from snn.errors import Unsupported
+
+_N, _T = 0, 1  # cublasOperation_t
+_FLOAT = 0  # CUDA_R_32F
+_COMPUTE = {"fp32": 68, "tf32": 77, "bf16": 75}  # CUBLAS_COMPUTE_32F, _32F_FAST_TF32, _32F_FAST_16BF
+_DEFAULT_ALGORITHM = -1
+
+
+class Cublas:
+    """C = A B and its transposed forms by cublasGemmEx; float32 in memory, ``precision`` in the products."""
+
+    def __init__(self, precision: str) -> None:
+        try:
+            from cupy_backends.cuda.libs import cublas
+
+            self._handle = cublas.create()
+        except (ImportError, RuntimeError) as error:
+            raise Unsupported(
+                f"cuBLAS cannot be used ({error}): install the library of your CUDA version, as "
+                "`pip install nvidia-cublas`"
+            ) from error
+        self._library = cublas
+        self._compute = _COMPUTE[precision]
+        self._one, self._zero = ctypes.c_float(1), ctypes.c_float(0)
+
+    def make(self, op: str, numbers: Sequence[float]) -> Callable[[Sequence[int], int], None]:
+        """A product of ``snn.backends.ops`` of these sizes, to be called with its operands and a stream."""
+        if op not in ("matmul", "matmul_tn", "matmul_nt"):
+            raise Unsupported(f"cuBLAS has no product that goes on as {op} does")
+        m, k, n = (int(number) for number in numbers)
+        # cuBLAS is column-major: it sees every matrix transposed, and C^T = B^T A^T.
+        left = (_T, k) if op == "matmul_nt" else (_N, n)
+        right = (_T, m) if op == "matmul_tn" else (_N, k)
+        one, zero = ctypes.addressof(self._one), ctypes.addressof(self._zero)
+        library, handle, compute = self._library, self._handle, self._compute
+
+        def product(buffers: Sequence[int], stream: int) -> None:
+            A, B, C = buffers
+            library.setStream(handle, stream)
+            library.gemmEx(
+                *(handle, left[0], right[0], n, m, k, one),
+                *(B, _FLOAT, max(left[1], 1), A, _FLOAT, max(right[1], 1)),
+                *(zero, C, _FLOAT, n, compute, _DEFAULT_ALGORITHM),
+            )
+
+        return product

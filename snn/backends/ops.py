@@ -1,0 +1,76 @@
+"""The work that a device can be asked for: its operands, its numbers, and how much each operand holds.
+
+All matrices are float32 and row-major. For the products A is m x k, B is k x n and C is m x n; ``_tn``
+stands for a first operand that is stored transposed (k x m), ``_nt`` for a second one (n x k). A name that
+goes on says what follows the product in the same kernel. ``numpy_ops`` computes each on the CPU, and is
+the oracle of the kernels.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+PARTIAL_SUMS = 256
+"""Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
+
+
+@dataclass(frozen=True)
+class Op:
+    """``elements`` says, from the numbers, how many float32 each operand must hold.
+
+    Of the numbers, those in ``reals`` are float32, the others whole.
+    """
+
+    operands: tuple[str, ...]
+    numbers: tuple[str, ...]
+    elements: Callable[..., tuple[int, ...]]
+
+    @property
+    def reals(self) -> tuple[str, ...]:
+        return tuple(name for name in self.numbers if name in ("scale", "rate", "max_norm"))
+
+    @property
+    def is_product(self) -> bool:
+        return self.numbers[:3] == ("m", "k", "n")
+
+
+def _op(operands: str, numbers: str, elements: Callable[..., tuple[int, ...]]) -> Op:
+    return Op(tuple(operands.split()), tuple(numbers.split()), elements)
+
+
+_PRODUCT = _op("A B C", "m k n", lambda m, k, n: (m * k, k * n, m * n))
+_MASKED = _op("A B C H", "m k n", lambda m, k, n: (m * k, k * n, m * n, m * n))
+
+OPS = {
+    "matmul": _PRODUCT,  # C = A B
+    "matmul_tn": _PRODUCT,  # C = A^T B
+    "matmul_nt": _PRODUCT,  # C = A B^T
+    "matmul_relu": _PRODUCT,  # C = max(A B, 0)
+    "matmul_mask": _MASKED,  # C = A B where H > 0, else 0
+    "matmul_nt_mask": _MASKED,  # C = A B^T where H > 0, else 0
+    "matmul_error": _op(  # E = A B - Y, D = scale E
+        "A B D Y E", "m k n scale", lambda m, k, n, scale: (m * k, k * n, m * n, m * n, m * n)
+    ),
+    "matmul_tn_update": _op(  # W -= rate A^T B
+        "A B W", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n)
+    ),
+    "matmul_tn_update_both": _op(  # the same, and V = W^T
+        "A B W V", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n, m * n)
+    ),
+    "relu": _op("Z", "n", lambda n: (n,)),  # Z = max(Z, 0)
+    "error": _op("P Y E D", "n scale", lambda n, scale: (n, n, n, n)),  # E = P - Y, D = scale E
+    "mask": _op("D H", "n", lambda n: (n, n)),  # D = D where H > 0, else 0
+    "update": _op("W G", "n rate", lambda n, rate: (n, n)),  # W -= rate G
+    "update_both": _op(  # the same, and V = W^T
+        "W V G", "rows cols rate", lambda rows, cols, rate: (rows * cols,) * 3
+    ),
+    "sum_squares": _op("G S", "n", lambda n: (n, PARTIAL_SUMS)),  # sum of S = sum of G^2
+    "clipped_update": _op(  # G scaled to an L2 norm of at most max_norm, then W -= rate G
+        "W G S", "n rate max_norm", lambda n, rate, max_norm: (n, n, PARTIAL_SUMS)
+    ),
+    "clipped_update_both": _op(  # the same, and V = W^T
+        "W V G S",
+        "rows cols rate max_norm",
+        lambda rows, cols, rate, max_norm: (rows * cols, rows * cols, rows * cols, PARTIAL_SUMS),
+    ),
+    "transpose": _op("A T", "rows cols", lambda rows, cols: (rows * cols, rows * cols)),  # T = A^T
+}

@@ -1,0 +1,41 @@
+"""The resident strategy with an epoch captured in a CUDA graph: one launch an epoch."""
+
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.network import Network
+from snn.strategies.resident import Resident
+
+
+class Graph(Resident):
+    """``setup`` does what ``resident`` does, trains one epoch so that every kernel is loaded, and captures a
+    second one. Per epoch 1 graph launch; nothing else is asked of the device."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._graph: Any = None
+
+    def setup(
+        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
+    ) -> None:
+        super().setup(network, X, Y, batch_size, learning_rate)
+        self.load([np.zeros(shape, dtype=np.float32) for shape in network.shapes])
+        super().epoch()
+        self.backend.graph_begin(self._stream)
+        super().epoch()
+        self._graph = self.backend.graph_end(self._stream)
+        self._last_rows = self._rows
+
+    def epoch(self) -> None:
+        self.backend.graph_launch(self._graph, self._stream)
+        self._rows = self._last_rows
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+        if self._graph is not None:
+            self.backend.graph_destroy(self._graph)
+            self._graph = None
+        super().close()
