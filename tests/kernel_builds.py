@@ -10,7 +10,7 @@ ONE_EACH = [((16, 16), (1, 1)), ((32, 8), (1, 1)), ((1, 1), (1, 1)), ((7, 3), (1
 SEVERAL = [((16, 16), work) for work in [(4, 4), (2, 4), (2, 2), (1, 2), (1, 1)]]
 SHAPES = {
     "elementwise": [((16, 16), (1, 1))],  # its blocks are its own
-    "tiled_fused": [*SEVERAL, ((32, 8), (1, 1)), ((7, 3), (2, 3))],
+    "tiled_fused": [*SEVERAL, ((32, 8), (1, 1)), ((7, 3), (1, 1)), ((5, 4), (2, 3))],
     "tensor_core": SEVERAL,
 }
 PRECISIONS = {"tensor_core": ["TF32", "BF16"]}

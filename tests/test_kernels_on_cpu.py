@@ -4,6 +4,8 @@ A new source is tested by lying there. What it may define is in PRODUCTS; where 
 than one element a thread, kernel_builds says so.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import cuda_on_cpu
@@ -14,10 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_builds import SOURCES, Build, builds
 
-pytestmark = pytest.mark.skipif(not cuda_on_cpu.available(), reason="no g++ on this machine")
+pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
 PRODUCT_SOURCES = [source for source in SOURCES if source.stem != "elementwise"]
 RATE = SCALE = np.float32(0.37)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_side_by_side(request):
+    """Compiles every build that these tests want, on all cores; an error shows in the test that wants it."""
+    tests = (test for test in request.session.items if test.path == request.path)
+    wanted = {test.callspec.params["build"] for test in tests if hasattr(test, "callspec")}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for build in wanted:
+            pool.submit(cuda_on_cpu.load, build.source, **build.defines)
 
 
 # ---- what each kernel that begins with a product should write
