@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 COMPILER = "g++"
 COMMON = [
     *("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-extern-tls-init"),
-    *("-gdwarf-4", "-U_FORTIFY_SOURCE"),  # addr2line confuses files in DWARF 5; longjmp between stacks
+    *("-g1", "-gdwarf-4", "-U_FORTIFY_SOURCE"),  # addr2line confuses files in DWARF 5; longjmp between stacks
 ]
 KERNEL = [
     *("-O1", "-ffp-contract=off", "-fno-tree-loop-distribute-patterns", "-Wno-unknown-pragmas"),
