@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from cuda_on_cpu import KernelError
 
-pytestmark = pytest.mark.skipif(not cuda_on_cpu.available(), reason="no g++ on this machine")
+pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
 
 @pytest.fixture

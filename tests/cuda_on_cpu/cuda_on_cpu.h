@@ -90,7 +90,10 @@ constexpr int warpSize = 32;
 
 // __builtin_LINE as a default is the caller's line.
 inline void __syncthreads(int line = __builtin_LINE()) { cuda_on_cpu::block_barrier(line); }
-inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE()) { cuda_on_cpu::warp_barrier(mask, line); }
+inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE())
+{
+    cuda_on_cpu::warp_barrier(mask, line);
+}
 
 #define CUDA_ON_CPU_SHUFFLE(name, how)                                                             \
     template <class T>                                                                             \
@@ -199,16 +202,18 @@ const char* parameter(void (*)(P...), size_t index)
     return index < sizeof...(P) ? names[index] : nullptr;
 }
 
+// Its own loads, of arguments, are nobody's business.
 template <class... P, size_t... I>
-__attribute__((no_sanitize("thread"))) void call(void (*kernel)(P...), void** arguments, std::index_sequence<I...>)
+__attribute__((no_sanitize("thread"))) void call(void (*kernel)(P...), void** list,
+                                                 std::index_sequence<I...>)
 {
-    kernel(*static_cast<P*>(arguments[I])...);
+    kernel(*static_cast<P*>(list[I])...);
 }
 
 template <class... P>
-__attribute__((no_sanitize("thread"))) void call(void (*kernel)(P...), void** arguments)
+void call(void (*kernel)(P...), void** list)
 {
-    call(kernel, arguments, std::index_sequence_for<P...>());
+    call(kernel, list, std::index_sequence_for<P...>());
 }
 
 struct Launch;
@@ -225,12 +230,13 @@ void* dynamic_shared();
     {                                                                                              \
         return cuda_on_cpu::parameter(name, index);                                                \
     }                                                                                              \
-    CUDA_ON_CPU_EXPORT bool cuda_on_cpu_launch_##name(const cuda_on_cpu::Launch* how, void** arguments) \
+    CUDA_ON_CPU_EXPORT bool cuda_on_cpu_launch_##name(const cuda_on_cpu::Launch* how, void** list) \
     {                                                                                              \
-        return cuda_on_cpu::launch(*how, [](void** list) { cuda_on_cpu::call(name, list); }, arguments); \
+        return cuda_on_cpu::launch(*how, [](void** l) { cuda_on_cpu::call(name, l); }, list);      \
     }
 #define CUDA_ON_CPU_DYNAMIC_SHARED(type, name)                                                     \
-    __attribute__((aligned(128))) thread_local type name[cuda_on_cpu::dynamic_shared_limit / sizeof(type)]; \
+    __attribute__((aligned(128)))                                                                  \
+    thread_local type name[cuda_on_cpu::dynamic_shared_limit / sizeof(type)];                      \
     void* cuda_on_cpu::dynamic_shared() { return name; }
-#define CUDA_ON_CPU_NO_DYNAMIC_SHARED \
+#define CUDA_ON_CPU_NO_DYNAMIC_SHARED                                                              \
     void* cuda_on_cpu::dynamic_shared() { return nullptr; }

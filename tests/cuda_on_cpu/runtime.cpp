@@ -1,120 +1,20 @@
 // Runs a kernel on the CPU: every CUDA thread of a block is a fiber, blocks are spread over
 // operating-system threads. A fiber runs until it waits, then the next one does, in an order that
-// turns round at every barrier, so that threads interleave as little as a GPU would ever promise.
-//
-// Every load and store of the kernel calls __tsan_read4 and the like below (the kernel is compiled
-// with -fsanitize=thread, but linked with this file in place of that library). They see
-//   - accesses outside the arrays that were passed and outside shared memory,
-//   - races: two accesses to the same word, one of them a write, with no barrier between them.
-// -fsanitize=bounds,alignment adds indices beyond a fixed array and misaligned vectors.
-// Whatever is wrong ends the launch with a text.
+// turns round at every barrier. Whatever is wrong ends the launch with a text.
+
+#include "runtime.h"
 
 #include <algorithm>
-#include <atomic>
-#include <csetjmp>
 #include <cstdarg>
 #include <cstdio>
 #include <link.h>
-#include <memory>
-#include <mutex>
-#include <string>
 #include <sys/mman.h>
 #include <thread>
-#include <ucontext.h>
-#include <vector>
-
-#include "cuda_on_cpu.h"  // last: it defines names that begin with __
 
 namespace cuda_on_cpu {
 
 constexpr size_t stack_bytes = 64 * 1024;
 constexpr uint64_t stack_mark = 0x5ca1ab1e0ddba11;
-
-struct Launch {  // as in __init__.py
-    uint3 grid, block;
-    uint64_t dynamic_shared;
-    uint64_t arrays;
-    char* const* array_begin;
-    const uint64_t* array_bytes;
-    const uint64_t* array_argument;
-    uint64_t workers;
-    char* error;
-    uint64_t error_bytes;
-};
-
-// ---------------------------------------------------------------------------------------------
-// Who touched a word last
-
-struct Access {
-    uint64_t block : 20, thread : 10, block_interval : 16, warp_interval : 16;
-    uint64_t many : 2;  // readers: 1 several in the warp, 2 several warps, 3 several blocks. Writer: 1 an atomic
-};
-static_assert(sizeof(Access) == 8);
-
-constexpr uint64_t none = ~0ull;
-struct Word {
-    std::atomic<uint64_t> writer{none}, reader{none};
-};
-
-struct Range {
-    char *begin, *end;
-    int argument;                    // or one of:
-    static constexpr int shared = -1;
-    static constexpr int untracked = -2;  // stacks, constants
-    Word* words = nullptr;
-};
-
-// ---------------------------------------------------------------------------------------------
-// Fibers
-
-enum class State { ready, block_barrier, warp_barrier, shuffle, done };
-
-struct Fiber {
-    jmp_buf context;
-    ucontext_t start;
-    uint3 thread;
-    int number;
-    State state;
-    int line;       // of the barrier or shuffle that it waits at
-    unsigned mask;  // the lanes that it waits for
-    uint64_t value;
-    int source;     // the lane whose value it wants
-};
-
-struct Job {
-    const Launch& how;
-    void (*kernel)(void**);
-    void** arguments;
-    std::vector<Range> arrays;
-    std::atomic<uint64_t> next_block{0};
-    std::atomic<bool> failed{false};
-    std::mutex lock;
-    std::string error;
-};
-
-struct Worker {
-    Job& job;
-    std::vector<Range> ranges;
-    std::vector<Fiber> fibers;
-    std::vector<uint32_t> warp_interval;
-    std::unique_ptr<Word[]> shared_words;
-    char* stacks;
-    jmp_buf home;
-    ucontext_t home_start;
-    Fiber* running = nullptr;
-    uint3 block{};
-    uint64_t block_number = 0;
-    uint32_t block_interval = 0;
-    char *image_begin, *shared_begin, *shared_end;
-
-    explicit Worker(Job& job);
-    ~Worker() { munmap(stacks, fibers.size() * stack_bytes); }
-    void run_blocks();
-    void run_block();
-    void resume(Fiber& fiber);
-    bool release_warps();
-    void explain_deadlock();
-};
 
 thread_local Worker* worker = nullptr;
 
@@ -149,8 +49,7 @@ std::string text(const char* format, ...)
     return line;
 }
 
-// `where` is an address in this library, which __init__.py turns into file and line.
-[[noreturn]] void fail(const std::string& what, void* where = nullptr)
+void fail(const std::string& what, void* where)
 {
     Worker& here = *worker;
     const uint3 t = here.running->thread, b = here.block;
@@ -214,7 +113,8 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
     const int threads = size.x * size.y * size.z;
     fibers.resize(threads);
     warp_interval.resize((threads + 31) / 32);
-    stacks = (char*)mmap(nullptr, threads * stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stacks = (char*)mmap(nullptr, threads * stack_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     const Image image = find_image();
     image_begin = image.begin;
@@ -222,7 +122,8 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
     shared_end = image.shared_end;
     shared_words.reset(new Word[(shared_end - shared_begin) / 4 + 1]);
     const auto add_shared = [&](char* begin, char* end) {
-        if (begin < end) ranges.push_back({begin, end, Range::shared, shared_words.get() + (begin - shared_begin) / 4});
+        Word* const words = shared_words.get() + (begin - shared_begin) / 4;
+        if (begin < end) ranges.push_back({begin, end, Range::shared, words});
     };
     char* const dynamic = (char*)dynamic_shared();
     if (dynamic) {
@@ -235,6 +136,8 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
     ranges.push_back({stacks, stacks + threads * stack_bytes, Range::untracked});
     ranges.push_back({image.begin, image.end, Range::untracked});
 }
+
+Worker::~Worker() { munmap(stacks, fibers.size() * stack_bytes); }
 
 void Worker::run_blocks()
 {
@@ -283,7 +186,8 @@ void Worker::run_block()
         const Fiber& first = fibers[0];
         bool alike = true;
         for (const Fiber& fiber : fibers) {
-            alike &= fiber.state == first.state && (fiber.state == State::done || fiber.line == first.line);
+            alike &= fiber.state == first.state;
+            alike &= fiber.state == State::done || fiber.line == first.line;
             if (*(uint64_t*)fiber.start.uc_stack.ss_sp != stack_mark)
                 return record(job, "a thread used more than 64 KiB of stack");
         }
@@ -312,7 +216,8 @@ bool Worker::release_warps()
             for (int i = 0; i < count; ++i) {
                 if (!(mask >> i & 1) || lanes[i].state == State::done) continue;
                 together |= 1u << i;
-                all &= lanes[i].state == state && lanes[i].line == lanes[first].line && lanes[i].mask == mask;
+                all &= lanes[i].state == state && lanes[i].line == lanes[first].line &&
+                       lanes[i].mask == mask;
             }
             if (!all) continue;
             any = true;
@@ -343,12 +248,15 @@ void Worker::explain_deadlock()
             told[j] = true;
             ++count;
         }
-        const char* const what[] = {"", "wait at __syncthreads", "wait at __syncwarp", "wait at a shuffle", "have ended"};
+        const char* const what[] = {"", "wait at __syncthreads", "wait at __syncwarp",
+                                    "wait at a shuffle", "have ended"};
         groups += text("%s%d %s", groups.empty() ? "" : ", ", count, what[(int)fibers[i].state]);
         if (fibers[i].state != State::done) groups += text(" in line %d", fibers[i].line);
-        groups += text(" (the first: %u, %u, %u)", fibers[i].thread.x, fibers[i].thread.y, fibers[i].thread.z);
+        const uint3 t = fibers[i].thread;
+        groups += text(" (the first: %u, %u, %u)", t.x, t.y, t.z);
     }
-    record(job, text("divergent barrier in block (%u, %u, %u): of %zu threads ", block.x, block.y, block.z, fibers.size()) + groups);
+    const std::string where = text("divergent barrier in block (%u, %u, %u)", block.x, block.y, block.z);
+    record(job, where + text(": of %zu threads ", fibers.size()) + groups);
 }
 
 bool launch(const Launch& how, void (*kernel)(void**), void** arguments)
@@ -358,7 +266,8 @@ bool launch(const Launch& how, void (*kernel)(void**), void** arguments)
     for (uint64_t i = 0; i < how.arrays; ++i) {
         char* const begin = how.array_begin[i];
         words.emplace_back(new Word[how.array_bytes[i] / 4 + 1]);
-        job.arrays.push_back({begin, begin + how.array_bytes[i], (int)how.array_argument[i], words.back().get()});
+        job.arrays.push_back(
+            {begin, begin + how.array_bytes[i], (int)how.array_argument[i], words.back().get()});
     }
     std::vector<std::thread> threads;
     for (uint64_t i = 0; i < how.workers; ++i)
@@ -397,10 +306,10 @@ uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int w
     const int lane = fiber.number % 32, first = lane / width * width;
     int source = lane;
     switch (how) {
-    case Shuffle::from: source = first + (argument & (width - 1)); break;
-    case Shuffle::up: source = lane - argument >= first ? lane - argument : lane; break;
-    case Shuffle::down: source = lane + argument < first + width ? lane + argument : lane; break;
-    case Shuffle::across: source = (lane ^ argument) < first + width ? lane ^ argument : lane; break;
+        case Shuffle::from: source = first + (argument & (width - 1)); break;
+        case Shuffle::up: source = lane - argument >= first ? lane - argument : lane; break;
+        case Shuffle::down: source = lane + argument < first + width ? lane + argument : lane; break;
+        case Shuffle::across: source = (lane ^ argument) < first + width ? lane ^ argument : lane; break;
     }
     fiber.value = value;
     fiber.source = source;
@@ -408,189 +317,4 @@ uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int w
     return fiber.value;
 }
 
-// ---------------------------------------------------------------------------------------------
-// Every load and store
-
-enum class Kind { read, write, atomic };
-
-Access unpack(uint64_t bits)
-{
-    Access access;
-    std::memcpy(&access, &bits, sizeof access);
-    return access;
-}
-
-uint64_t pack(Access access)
-{
-    uint64_t bits;
-    std::memcpy(&bits, &access, sizeof bits);
-    return bits;
-}
-
-// Whether `now` may happen at the same time as the earlier access `then`.
-bool unordered(Access then, Access now, bool shared)
-{
-    if (then.block != now.block) return !shared;
-    if (then.block_interval != now.block_interval) return false;
-    if (then.thread / 32 != now.thread / 32) return true;
-    return then.thread != now.thread && then.warp_interval == now.warp_interval;
-}
-
-bool unordered_readers(Access then, Access now, bool shared)
-{
-    if (then.many == 3) return true;
-    if (then.block == now.block && then.block_interval == now.block_interval) {
-        if (then.many == 2) return true;
-        if (then.many == 1 && then.thread / 32 == now.thread / 32) return then.warp_interval == now.warp_interval;
-    }
-    return unordered(then, now, shared);
-}
-
-Access joined(Access then, Access now, bool shared)
-{
-    now.many = 0;
-    if (then.many == 3) return then;
-    if (then.block != now.block) {
-        now.many = shared ? 0 : 3;
-        return now;
-    }
-    if (then.block_interval != now.block_interval) return now;
-    if (then.thread / 32 != now.thread / 32) now.many = 2;
-    else if (then.many == 2) now.many = 2;
-    else if (then.warp_interval == now.warp_interval) now.many = then.many | (then.thread != now.thread);
-    return now;
-}
-
-std::string place(const Range& range, const char* address)
-{
-    const size_t offset = address - range.begin;
-    if (range.argument == Range::shared) return text("shared memory");
-    return text("element %zu of argument %d", offset / 4, range.argument);
-}
-
-[[noreturn]] void fail_race(Access then, const char* before, const char* now, const Range& range, const char* address, void* where)
-{
-    const Launch& how = worker->job.how;
-    const unsigned i = then.thread;
-    fail(text("%s %s, which thread (%u, %u, %u) of block %u %s with no barrier between: a race", now, place(range, address).c_str(),
-              i % how.block.x, i / how.block.x % how.block.y, i / how.block.x / how.block.y, (unsigned)then.block, before),
-         where);
-}
-
-void track(const Range& range, char* address, size_t bytes, Kind kind, void* where)
-{
-    const bool shared = range.argument == Range::shared;
-    Worker& here = *worker;
-    Access now{};
-    now.block = here.block_number;
-    now.thread = here.running->number;
-    now.block_interval = here.block_interval;
-    now.warp_interval = here.warp_interval[now.thread / 32];
-    const char* const doing = kind == Kind::read ? "reads" : "writes";
-    constexpr auto relaxed = std::memory_order_relaxed;
-
-    for (size_t i = (address - range.begin) / 4; bytes >= 4; bytes -= 4, ++i) {
-        Word& word = range.words[i];
-        const uint64_t writer = word.writer.load(relaxed), reader = word.reader.load(relaxed);
-        if (writer != none && !(kind == Kind::atomic && unpack(writer).many) && unordered(unpack(writer), now, shared))
-            fail_race(unpack(writer), "wrote", doing, range, range.begin + 4 * i, where);
-        if (kind == Kind::read) {
-            word.reader.store(pack(reader == none ? now : joined(unpack(reader), now, shared)), relaxed);
-            continue;
-        }
-        if (reader != none && unordered_readers(unpack(reader), now, shared))
-            fail_race(unpack(reader), "read", doing, range, range.begin + 4 * i, where);
-        now.many = kind == Kind::atomic;
-        word.writer.store(pack(now), relaxed);
-    }
-}
-
-[[noreturn]] void fail_outside(char* address, size_t bytes, bool write, void* where)
-{
-    std::string near = "far from every array";
-    long best = 1 << 20;
-    for (const Range& range : worker->job.arrays) {
-        const long before = range.begin - address, behind = address + bytes - range.end;
-        if (before > 0 && before < best)
-            best = before, near = text("%ld bytes before argument %d", before, range.argument);
-        if (behind > 0 && behind < best)
-            best = behind, near = text("%ld bytes past the end of argument %d", behind, range.argument);
-    }
-    for (const Range& range : worker->ranges)
-        if (range.argument == Range::shared && address >= worker->shared_begin && address < worker->shared_end)
-            near = "beyond the shared memory that the launch gave";
-    fail(text("%s %zu bytes out of bounds, %s,", write ? "writes" : "reads", bytes, near.c_str()), where);
-}
-
-inline void access(void* pointer, size_t bytes, Kind kind, void* where)
-{
-    if (!worker || !worker->running) return;
-    char* const address = (char*)pointer;
-    for (const Range& range : worker->ranges) {
-        if (address < range.begin || address + bytes > range.end) continue;
-        if (range.words) track(range, address, bytes, kind, where);
-        return;
-    }
-    fail_outside(address, bytes, kind != Kind::read, where);
-}
-
-uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint32_t operand)
-{
-    access(address, 4, Kind::atomic, __builtin_return_address(0));
-    uint32_t old = __atomic_load_n(address, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(address, &old, change(old, operand), true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {}
-    return old;
-}
-
-// As g++ lays out what it passes for -fsanitize=bounds,alignment.
-struct Type {
-    uint16_t kind, info;
-    char name[];
-};
-struct OutOfBounds {
-    const char* file;
-    uint32_t line, column;
-    const Type *array, *index;
-};
-struct Mismatch {
-    const char* file;
-    uint32_t line, column;
-    const Type* type;
-    uint8_t log_alignment, kind;
-};
-
 }  // namespace cuda_on_cpu
-
-using namespace cuda_on_cpu;
-
-#define HOOKS(bytes)                                                                                       \
-    void __tsan_read##bytes(void* p) { access(p, bytes, Kind::read, __builtin_return_address(0)); }         \
-    void __tsan_write##bytes(void* p) { access(p, bytes, Kind::write, __builtin_return_address(0)); }       \
-    void __tsan_volatile_read##bytes(void* p) { access(p, bytes, Kind::read, __builtin_return_address(0)); } \
-    void __tsan_volatile_write##bytes(void* p) { access(p, bytes, Kind::write, __builtin_return_address(0)); } \
-    void __tsan_unaligned_read##bytes(void* p) { access(p, bytes, Kind::read, __builtin_return_address(0)); } \
-    void __tsan_unaligned_write##bytes(void* p) { access(p, bytes, Kind::write, __builtin_return_address(0)); }
-
-extern "C" {
-HOOKS(1)
-HOOKS(2)
-HOOKS(4)
-HOOKS(8)
-HOOKS(16)
-void __tsan_read_range(void* p, size_t bytes) { access(p, bytes, Kind::read, __builtin_return_address(0)); }
-void __tsan_write_range(void* p, size_t bytes) { access(p, bytes, Kind::write, __builtin_return_address(0)); }
-void __tsan_init() {}
-void __tsan_func_entry(void*) {}
-void __tsan_func_exit() {}
-
-void __ubsan_handle_out_of_bounds(OutOfBounds* data, size_t index)
-{
-    fail(text("uses index %ld of %s in line %u", (long)index, data->array->name, data->line));
-}
-
-void __ubsan_handle_type_mismatch_v1(Mismatch* data, size_t address)
-{
-    fail(text("uses %s at 0x%zx in line %u, which is not aligned to %d bytes", data->type->name, address, data->line,
-              1 << data->log_alignment));
-}
-}
