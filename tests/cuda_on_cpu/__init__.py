@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -65,8 +66,10 @@ def _runtime() -> list[Path]:
     return [folder / "runtime.o", folder / "memory.o"]
 
 
-def load(source: str | Path, **defines: object) -> "dict[str, Kernel]":
-    """The kernels (`extern "C" __global__`) of a source by name, compiled with -Dname=value for each define.
+def load(source: str | Path, **defines: object) -> dict[str, Any]:
+    """The kernels (`extern "C" __global__`) and constants (`extern "C" __device__ const int`) of a source by name.
+
+    It is compiled with -Dname=value for each define.
 
     Raises KernelError with the compiler's text where it does not compile.
     """
@@ -75,7 +78,7 @@ def load(source: str | Path, **defines: object) -> "dict[str, Kernel]":
 
 
 @functools.cache
-def _built(source: Path, text: str, flags: tuple[str, ...]) -> "dict[str, Kernel]":
+def _built(source: Path, text: str, flags: tuple[str, ...]) -> dict[str, Any]:
     plain = _run(COMPILER, "-E", "-P", "-x", "c++", "-std=c++17", "-DCUDA_ON_CPU=1", *flags, source)
     bounds = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
     names = re.findall(rf'extern\s+"C"\s+__global__\s+{bounds}void\s+{bounds}(\w+)\s*\(', plain)
@@ -90,12 +93,15 @@ def _built(source: Path, text: str, flags: tuple[str, ...]) -> "dict[str, Kernel
     lines = ['#include "cuda_on_cpu.h"', f'#include "{source}"']
     lines += [f"CUDA_ON_CPU_DYNAMIC_SHARED({kind}, {name})" for kind, name in dynamic]
     lines += [] if dynamic else ["CUDA_ON_CPU_NO_DYNAMIC_SHARED"]
+    constants = re.findall(r'extern\s+"C"\s+__device__\s+const\s+int\s+(\w+)', plain)
     lines += [f"CUDA_ON_CPU_KERNEL({name})" for name in names]
+    lines += [f"CUDA_ON_CPU_CONSTANT({name})" for name in constants]
     unit.write_text("\n".join(lines) + "\n")
     _run(COMPILER, *COMMON, *KERNEL, "-I", HERE, *flags, "-c", unit, "-o", unit.with_suffix(".o"))
     _run(COMPILER, "-shared", "-pthread", unit.with_suffix(".o"), *runtime, "-o", library)
     loaded = ctypes.CDLL(str(library))
-    return {name: Kernel(name, loaded, library) for name in names}
+    values = {name: loaded[f"cuda_on_cpu_constant_{name}"]() for name in constants}
+    return {name: Kernel(name, loaded, library) for name in names} | values
 
 
 class _Launch(ctypes.Structure):  # as in runtime.cpp
@@ -143,11 +149,12 @@ class Kernel:
         while (kind := parameter(len(self.parameters))) is not None:
             self.parameters.append(kind.decode())
 
-    def __call__(self, grid: tuple, block: tuple, arguments: tuple, dynamic_shared: int = 0) -> None:
+    def __call__(self, grid: tuple, block: tuple, arguments: tuple, dynamic_shared: int = 0, cooperative: bool = False) -> None:
         """Runs the kernel; what it writes is in the arrays afterwards.
 
         `grid` and `block` have one to three sizes; `arguments` are contiguous arrays of the parameter's type,
-        ints and floats; `dynamic_shared` is the bytes of an extern __shared__ array. The same array passed
+        ints and floats; `dynamic_shared` is the bytes of an extern __shared__ array; `cooperative` says that
+        all blocks run side by side and may wait for each other. The same array passed
         twice is one array to the kernel. Raises KernelError, and then leaves the arrays as they were.
         """
         if len(arguments) != len(self.parameters):
@@ -174,7 +181,8 @@ class Kernel:
         how.array_begin = (ctypes.c_void_p * len(distinct))(*(one.copy.ctypes.data for one in distinct))
         how.array_bytes = (ctypes.c_uint64 * len(distinct))(*(one.copy.nbytes for one in distinct))
         how.array_argument = (ctypes.c_uint64 * len(distinct))(*(one.position for one in distinct))
-        how.workers = min(os.cpu_count() or 1, int(np.prod(sizes[0])))
+        blocks = int(np.prod(sizes[0]))
+        how.workers = blocks if cooperative else min(os.cpu_count() or 1, blocks)
         error = ctypes.create_string_buffer(1000)
         how.error, how.error_bytes = ctypes.addressof(error), len(error)
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))

@@ -56,6 +56,7 @@ __attribute__((const)) uint3 grid_dim();
 enum class Shuffle { from, up, down, across };
 
 void block_barrier(int line);
+void grid_barrier(int line = __builtin_LINE());  // of a cooperative launch; no intrinsic of CUDA does it
 void warp_barrier(unsigned mask, int line);
 uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int width, int line);
 uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint32_t operand);
@@ -234,6 +235,7 @@ void* dynamic_shared();
     {                                                                                              \
         return cuda_on_cpu::launch(*how, [](void** l) { cuda_on_cpu::call(name, l); }, list);      \
     }
+#define CUDA_ON_CPU_CONSTANT(name) CUDA_ON_CPU_EXPORT int cuda_on_cpu_constant_##name() { return name; }
 #define CUDA_ON_CPU_DYNAMIC_SHARED(type, name)                                                     \
     __attribute__((aligned(128)))                                                                  \
     thread_local type name[cuda_on_cpu::dynamic_shared_limit / sizeof(type)];                      \

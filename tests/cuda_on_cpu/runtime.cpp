@@ -37,6 +37,30 @@ void record(Job& job, const std::string& text)
     const std::lock_guard<std::mutex> guard(job.lock);
     if (!job.failed) job.error = text;
     job.failed = true;
+    job.changed.notify_all();
+}
+
+// The last block to come lets all others go on; nothing that any did before it races with what any does after.
+void Job::wait_for_all_blocks()
+{
+    std::unique_lock<std::mutex> guard(lock);
+    const uint64_t now = grid_barriers;
+    if (how.workers < blocks()) {
+        error = "a barrier of the grid needs a cooperative launch";
+        failed = true;
+    } else if (++waiting == blocks()) {
+        for (const Range& range : arrays)
+            for (size_t i = 0; i < (range.end - range.begin + 3) / 4u; ++i)
+                range.words[i].writer = range.words[i].reader = none;
+        waiting = 0;
+        ++grid_barriers;
+    }
+    changed.notify_all();
+    changed.wait(guard, [&] { return failed || grid_barriers != now || ended; });
+    if (!failed && grid_barriers == now) {
+        error = "some blocks wait at a barrier of the grid, others have ended";
+        failed = true;
+    }
 }
 
 std::string text(const char* format, ...)
@@ -156,12 +180,14 @@ void Worker::run_blocks()
         swapcontext(&home_start, &fiber.start);
     }
     const uint3 grid = job.how.grid;
-    const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
-    while (!job.failed && (block_number = job.next_block++) < blocks) {
+    while (!job.failed && (block_number = job.next_block++) < job.blocks()) {
         block.x = block_number % grid.x;
         block.y = block_number / grid.x % grid.y;
         block.z = block_number / grid.x / grid.y;
         run_block();
+        const std::lock_guard<std::mutex> guard(job.lock);
+        ++job.ended;
+        job.changed.notify_all();
     }
     worker = nullptr;
 }
@@ -193,6 +219,10 @@ void Worker::run_block()
         }
         if (!alike) return explain_deadlock();
         if (first.state == State::done) return;
+        if (first.state == State::grid_barrier) {
+            job.wait_for_all_blocks();
+            if (job.failed) return;
+        }
         for (Fiber& fiber : fibers) fiber.state = State::ready;
         if (++block_interval == 1u << 16) return record(job, "more than 65535 barriers in a block");
     }
@@ -249,7 +279,7 @@ void Worker::explain_deadlock()
             ++count;
         }
         const char* const what[] = {"", "wait at __syncthreads", "wait at __syncwarp",
-                                    "wait at a shuffle", "have ended"};
+                                    "wait at a shuffle", "wait at a barrier of the grid", "have ended"};
         groups += text("%s%d %s", groups.empty() ? "" : ", ", count, what[(int)fibers[i].state]);
         if (fibers[i].state != State::done) groups += text(" in line %d", fibers[i].line);
         const uint3 t = fibers[i].thread;
@@ -288,7 +318,8 @@ uint3 grid_dim() { return worker->job.how.grid; }
 void wait(State state, unsigned mask, int line)
 {
     Fiber& fiber = *worker->running;
-    if (state != State::block_barrier && !(mask >> fiber.number % 32 & 1))
+    const bool of_warp = state == State::warp_barrier || state == State::shuffle;
+    if (of_warp && !(mask >> fiber.number % 32 & 1))
         fail(text("is not in the mask 0x%08x that it waits for in line %d", mask, line));
     fiber.state = state;
     fiber.mask = mask;
@@ -297,6 +328,7 @@ void wait(State state, unsigned mask, int line)
 }
 
 void block_barrier(int line) { wait(State::block_barrier, 0, line); }
+void grid_barrier(int line) { wait(State::grid_barrier, 0, line); }
 void warp_barrier(unsigned mask, int line) { wait(State::warp_barrier, mask, line); }
 
 // The lane that a thread hears is its own where the one asked for lies outside its segment of `width`.

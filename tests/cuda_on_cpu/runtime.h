@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <csetjmp>
 #include <memory>
 #include <mutex>
@@ -46,7 +47,7 @@ struct Range {
     Word* words = nullptr;
 };
 
-enum class State { ready, block_barrier, warp_barrier, shuffle, done };
+enum class State { ready, block_barrier, warp_barrier, shuffle, grid_barrier, done };
 
 // A CUDA thread.
 struct Fiber {
@@ -71,6 +72,11 @@ struct Job {
     std::atomic<bool> failed{false};
     std::mutex lock;
     std::string error;
+    std::condition_variable changed;  // what the blocks at a barrier of the grid wait for
+    uint64_t waiting = 0, ended = 0, grid_barriers = 0;
+
+    uint64_t blocks() const { return (uint64_t)how.grid.x * how.grid.y * how.grid.z; }
+    void wait_for_all_blocks();
 };
 
 // An operating-system thread that runs blocks, one after the other.

@@ -1,0 +1,711 @@
+// A whole training, all epochs, in one launch of one block a multiprocessor; for networks with one to three
+// hidden layers, of which one block's or one cluster's arithmetic would be too little.
+//
+//   H_i = max(H_{i-1} W_i, 0), H_0 = X;  y = H_L w;  e = y - Y;  g = 2/rows e                      forward
+//   w -= rate H_L^T g;  dZ_L = g w^T where H_L > 0                                               backward, where
+//   W_i -= rate H_{i-1}^T dZ_i;  dZ_{i-1} = dZ_i W_i^T where H_{i-1} > 0                           i = L, ..., 1
+//
+// A step is a row of phases with a barrier of the whole grid between two: forward<1..L>, then descend<i> (W_i) and
+// propagate<i> (dZ_{i-1}) for i = L, ..., 1: 3 L - 1 phases. In each, every block computes one tile of one product:
+//
+//   no staging      the tile is so small that its warps split k among them. None reads what another does, so
+//                   operands go from L2 straight to registers, and the warps' sums meet in shared memory.
+//   before a wait   what is ready already, of both operands, is read before the barrier is waited at: X, W_i
+//                   in the forward pass, H_{i-1} in the backward one.
+//   y, e, g         each tile of H_L adds its part of y; who needs e adds the parts up, in one order, for itself.
+//   w               dW_L = U diag(w), U = H_{L-1}^T (g where H_L > 0). So U need not wait for the new w, of which
+//                   each block computes what belongs to its columns of H_L.
+//   kept            a block's tiles of W_i, and where its tiles of H_i are above 0, never leave its registers.
+//   clipping        (CLIP) the norm of a gradient is known one barrier later, so W_i stays as it is, beside dW_i,
+//                   and whoever reads it takes W_i - factor dW_i; who owns a tile writes it to a second W_i.
+//   3 x TF32        tensor cores multiply TF32, 11 bits. With x = big + small, both of them TF32, a product is
+//                   big big + big small + small big: about what float32 has. Older GPUs, without: float32.
+//
+// Layout: widths and the batch are padded with 0 to multiples of 16, and each batch of X and Y by itself.
+// Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory.
+
+constexpr int THREADS = 256, WARPS = THREADS / 32;
+constexpr int SLAB = 16;                                    // values of k that a warp takes at once
+constexpr int WIDTH[] = {WIDTHS};                           // features, hidden layers: multiples of 16
+constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;         // hidden layers
+constexpr int LAST = WIDTH[L];
+constexpr int ROWS = (BATCH + 15) / 16 * 16;                // of a batch, padded
+constexpr int MOST_REGISTERS = 96;                          // of a thread, for operands on their way
+
+constexpr int smaller(int a, int b) { return a < b ? a : b; }
+constexpr int larger(int a, int b) { return a > b ? a : b; }
+constexpr int up(int a, int b) { return (a + b - 1) / b; }
+
+// ---- which tile of a product a block computes
+
+struct Tile {
+    int rows, cols;
+};
+
+constexpr Tile tile_of(int m, int n)  // the smallest that GRID blocks cover an m x n product with; then the squarest
+{
+    Tile best{0, 0};
+    for (int rows = 16; rows <= 64; rows *= 2)
+        for (int cols = 8; cols <= 64; cols *= 2) {
+            if (m % rows || n % cols || m / rows * (n / cols) > GRID) continue;
+            const int size = rows * cols, least = best.rows * best.cols;
+            if (!least || size < least || (size == least && rows + cols < best.rows + best.cols)) best = {rows, cols};
+        }
+    return best;
+}
+
+template <int M, int N, int K>
+struct Shape {
+    static constexpr Tile tile = tile_of(M, N);
+    static_assert(tile.rows > 0, "this product is too large for one tile a block");
+    static constexpr int A_ROWS = tile.rows / 8, B_COLS = tile.cols / 8;           // of a lane
+    static constexpr int ACROSS = N / tile.cols, TILES = M / tile.rows * ACROSS;
+    static constexpr int SIZE = tile.rows * tile.cols, ELEMENTS = up(SIZE, THREADS);   // ELEMENTS: of a thread
+    static constexpr int SLABS = K / SLAB, PARTS = smaller(SLABS, WARPS);
+    static constexpr int OWN = up(SLABS, WARPS);                                   // slabs of a warp, at most
+    static constexpr int STAGES = smaller(OWN, larger(1, MOST_REGISTERS / (4 * (A_ROWS + B_COLS))));
+    static constexpr int STRIDE = tile.cols + 4;                                   // between rows of a part
+    static constexpr int PART = tile.rows * STRIDE, FLOATS = PARTS * PART;
+
+    static __device__ bool has_tile() { return blockIdx.x < TILES; }
+    static __device__ int first_row() { return blockIdx.x / ACROSS * tile.rows; }
+    static __device__ int first_col() { return blockIdx.x % ACROSS * tile.cols; }
+};
+
+template <int I> using Forward = Shape<ROWS, WIDTH[I], WIDTH[I - 1]>;
+template <int I> using Descend = Shape<WIDTH[I - 1], WIDTH[I], ROWS>;
+template <int I> using Propagate = Shape<ROWS, WIDTH[I - 1], WIDTH[I]>;
+
+// Whether dW_I in memory lacks its factor diag(w), since w was not known before its norm.
+template <int I> constexpr bool TIMES_W = CLIP && SEQUENTIAL && I == L;
+
+// ---- memory: of the device, in floats from `workspace` on, and of a block
+
+constexpr int SPAN = smaller(Forward<L>::tile.cols, 32);   // columns of H_L in a part of y
+constexpr int Y_PARTS = LAST / SPAN;
+
+constexpr int sum_of_weights(int layers)
+{
+    int sum = 0;
+    for (int i = 1; i <= layers; ++i) sum += WIDTH[i - 1] * WIDTH[i];
+    return sum;
+}
+constexpr int sum_of_widths(int layers)
+{
+    int sum = 0;
+    for (int i = 1; i <= layers; ++i) sum += WIDTH[i];
+    return sum;
+}
+constexpr int WEIGHTS = sum_of_weights(L), NEURONS = sum_of_widths(L);
+constexpr int AT_H = 0, AT_DZ = AT_H + ROWS * NEURONS, AT_Y = AT_DZ + ROWS * NEURONS, AT_DW_OUT = AT_Y + ROWS * Y_PARTS;
+constexpr int AT_SECOND = AT_DW_OUT + LAST, AT_DW = AT_SECOND + CLIP * WEIGHTS, AT_NORMS = AT_DW + CLIP * WEIGHTS;
+extern "C" __device__ const int workspace_floats = AT_NORMS + CLIP * L * GRID * 4;
+
+template <int I> constexpr int most_floats() { return larger(most_floats<I - 1>(), larger(larger(Forward<I>::FLOATS, Descend<I>::FLOATS), Propagate<I>::FLOATS)); }
+template <> constexpr int most_floats<0>() { return 0; }
+
+struct Shared {
+    float parts[most_floats<L>()];                 // of a tile, one from each warp
+    float g[ROWS];
+    float w[LAST];
+    float dw[WARPS][Descend<L>::tile.cols];        // of w, parts from each warp
+    float sums[4][WARPS];
+};
+extern "C" __device__ const int shared_bytes = sizeof(Shared);
+
+__device__ int lane() { return threadIdx.x % 32; }
+__device__ int warp() { return threadIdx.x / 32; }
+
+// ---- the barrier: arrive() ends a phase, wait() begins the next; between them a block may read what is older
+
+struct Barrier {
+    unsigned* counter;
+    unsigned target = 0;
+
+    __device__ void arrive()
+    {
+        __syncthreads();
+#ifndef CUDA_ON_CPU
+        if (threadIdx.x == 0)
+            asm volatile("fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%0], 1;" :: "l"(counter) : "memory");
+#endif
+    }
+
+    __device__ void wait()
+    {
+#ifdef CUDA_ON_CPU
+        cuda_on_cpu::grid_barrier();
+#else
+        target += GRID;
+        if (threadIdx.x == 0) {
+            unsigned now;
+            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+            while ((int)(now - target) < 0);
+        }
+        __syncthreads();
+#endif
+    }
+
+    __device__ void reset()  // after the last wait(): the next launch begins at 0
+    {
+#ifndef CUDA_ON_CPU
+        if (threadIdx.x == 0 && atomicAdd(counter + 1, 1) == GRID - 1) counter[0] = counter[1] = 0;
+#endif
+    }
+};
+
+// ---- operands: what a lane holds of a slab, SIZE neighbouring rows of A or columns of B and four neighbouring k
+
+template <int SIZE>
+struct Share {
+    float v[SIZE][4];
+};
+
+template <int COUNT>
+__device__ void read(const float* from, float (&to)[COUNT])  // from L2: another multiprocessor may have written it
+{
+    if constexpr (COUNT % 4 == 0) {
+#pragma unroll
+        for (int i = 0; i < COUNT; i += 4) {
+            const float4 v = __ldcg(reinterpret_cast<const float4*>(from + i));
+            to[i] = v.x, to[i + 1] = v.y, to[i + 2] = v.z, to[i + 3] = v.w;
+        }
+    } else if constexpr (COUNT == 2) {
+        const float2 v = __ldcg(reinterpret_cast<const float2*>(from));
+        to[0] = v.x, to[1] = v.y;
+    } else {
+        to[0] = __ldcg(from);
+    }
+}
+
+// A matrix in which k runs along the lines of memory (ALONG_K), or across them. READY: before the wait.
+template <bool ALONG_K, int SIZE_, bool READY>
+struct Matrix {
+    static constexpr int SIZE = SIZE_;
+    using Raw = Share<SIZE>;
+    const float* from;  // its first row or column
+    int line;           // floats of a line
+
+    __device__ void read_one(int k, Share<SIZE>& raw) const
+    {
+        if constexpr (ALONG_K) {
+#pragma unroll
+            for (int i = 0; i < SIZE; ++i) read(from + i * line + k, raw.v[i]);
+        } else {
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                float across[SIZE];
+                read(from + (k + s) * line, across);
+#pragma unroll
+                for (int i = 0; i < SIZE; ++i) raw.v[i][s] = across[i];
+            }
+        }
+    }
+    __device__ void read_early(int k, Raw& raw) const { if (READY) read_one(k, raw); }
+    __device__ void read_late(int k, Raw& raw) const { if (!READY) read_one(k, raw); }
+    __device__ Share<SIZE> value(const Raw& raw, int) { return raw; }
+};
+
+// g w^T where H_L > 0; k runs along its lines.
+template <int SIZE_, bool READY>
+struct LastError : Matrix<true, SIZE_, READY> {
+    using Raw = Share<SIZE_>;
+    const float *g, *w;  // g: from the first row on
+
+    __device__ Share<SIZE_> value(const Raw& raw, int k)
+    {
+        Share<SIZE_> result;
+#pragma unroll
+        for (int i = 0; i < SIZE_; ++i)
+#pragma unroll
+            for (int s = 0; s < 4; ++s) result.v[i][s] = raw.v[i][s] > 0.0f ? g[i] * w[k + s] : 0.0f;
+        return result;
+    }
+};
+
+// g where H_L > 0; k, the batch's rows, runs across its lines. On the way, dw = H_L^T g of the columns.
+template <int SIZE_, bool READY>
+struct MaskedError : Matrix<false, SIZE_, READY> {
+    using Raw = Share<SIZE_>;
+    const float* g;
+    float dw[SIZE_] = {};
+
+    __device__ Share<SIZE_> value(const Raw& raw, int k)
+    {
+        Share<SIZE_> result;
+#pragma unroll
+        for (int i = 0; i < SIZE_; ++i)
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                dw[i] += raw.v[i][s] * g[k + s];
+                result.v[i][s] = raw.v[i][s] > 0.0f ? g[k + s] : 0.0f;
+            }
+        return result;
+    }
+};
+
+// W - factor dW, or W - factor dW diag(w): what W is after an update that is still to be written.
+template <bool ALONG_K, int SIZE_, bool TIMES_W>
+struct Stepped {
+    static constexpr int SIZE = SIZE_;
+    struct Raw {
+        Share<SIZE> W, dW;
+    };
+    Matrix<ALONG_K, SIZE, true> W;
+    Matrix<ALONG_K, SIZE, false> dW;
+    const float &factor, *w;  // w: of the first row or column, or of k = 0
+
+    __device__ void read_early(int k, Raw& raw) const { W.read_early(k, raw.W); }
+    __device__ void read_late(int k, Raw& raw) const { dW.read_late(k, raw.dW); }
+    __device__ Share<SIZE> value(const Raw& raw, int k)
+    {
+        Share<SIZE> result;
+#pragma unroll
+        for (int i = 0; i < SIZE; ++i)
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                const float gradient = TIMES_W ? raw.dW.v[i][s] * w[ALONG_K ? k + s : i] : raw.dW.v[i][s];
+                result.v[i][s] = raw.W.v[i][s] - factor * gradient;
+            }
+        return result;
+    }
+};
+
+// ---- a slab's product: sum[p][c] is of rows 2p and 2p + 1 of the lanes of A with column c of those of B
+
+#if __CUDA_ARCH__ >= 800
+#ifndef CUDA_ON_CPU
+__device__ void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+template <int SIZE>
+struct Split {
+    unsigned big[SIZE][4], small[SIZE][4];
+
+    __device__ explicit Split(const Share<SIZE>& share)
+    {
+        constexpr unsigned TF32_BITS = 0xffffe000;
+#pragma unroll
+        for (int i = 0; i < SIZE; ++i)
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                big[i][s] = __float_as_uint(share.v[i][s]) & TF32_BITS;
+                small[i][s] = __float_as_uint(share.v[i][s] - __uint_as_float(big[i][s])) & TF32_BITS;
+            }
+    }
+};
+
+template <int A_ROWS, int B_COLS>
+__device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a_share, const Share<B_COLS>& b_share)
+{
+    const Split<A_ROWS> a(a_share);
+    const Split<B_COLS> b(b_share);
+    const auto add = [&](const unsigned (&left)[A_ROWS][4], const unsigned (&right)[B_COLS][4]) {
+#pragma unroll
+        for (int s = 0; s < 4; s += 2)
+#pragma unroll
+            for (int p = 0; p < A_ROWS / 2; ++p)
+#pragma unroll
+                for (int c = 0; c < B_COLS; ++c) {
+                    const unsigned four[] = {left[2 * p][s], left[2 * p + 1][s], left[2 * p][s + 1], left[2 * p + 1][s + 1]};
+                    const unsigned two[] = {right[c][s], right[c][s + 1]};
+                    mma_m16n8k8_tf32(sum[p][c], four, two);
+                }
+    };
+    add(a.small, b.big);
+    add(a.big, b.small);
+    add(a.big, b.big);
+}
+#else  // no TF32: lanes ask each other for what they lack
+template <int A_ROWS, int B_COLS>
+__device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a, const Share<B_COLS>& b)
+{
+    const int g = lane() / 4, t = lane() % 4;
+#pragma unroll 1
+    for (int from = 0; from < 4; ++from)
+#pragma unroll
+        for (int s = 0; s < 4; ++s) {
+            float left[A_ROWS], right[2][B_COLS];
+            for (int i = 0; i < A_ROWS; ++i) left[i] = __shfl_sync(0xffffffff, a.v[i][s], 4 * g + from);
+            for (int which = 0; which < 2; ++which)
+                for (int c = 0; c < B_COLS; ++c)
+                    right[which][c] = __shfl_sync(0xffffffff, b.v[c][s], 4 * (2 * t + which) + from);
+            for (int i = 0; i < A_ROWS; ++i)
+                for (int c = 0; c < B_COLS; ++c)
+                    for (int which = 0; which < 2; ++which)
+                        sum[i / 2][c][i % 2 * 2 + which] += left[i] * right[which][c];
+        }
+}
+#endif
+
+// ---- a phase's product. Between the wait and the arithmetic, meanwhile() makes what operands need in shared memory.
+// Element e of a thread is row (threadIdx.x + e THREADS) / cols of the tile, column ... % cols.
+
+template <class S, class A, class B, class Meanwhile>
+__device__ void product(Shared& shared, Barrier& barrier, A& a, B& b, float (&element)[S::ELEMENTS], Meanwhile meanwhile)
+{
+    const int g = lane() / 4, t = lane() % 4;
+    typename A::Raw raw_a[S::STAGES];
+    typename B::Raw raw_b[S::STAGES];
+    const auto k_of = [&](int n) { return (warp() + WARPS * n) * SLAB + 4 * t; };   // of this warp's n-th slab
+    const auto has = [&](int n) { return S::has_tile() && warp() + WARPS * n < S::SLABS; };
+
+#pragma unroll
+    for (int n = 0; n < S::STAGES; ++n)
+        if (has(n)) a.read_early(k_of(n), raw_a[n]), b.read_early(k_of(n), raw_b[n]);
+    barrier.wait();
+#pragma unroll
+    for (int n = 0; n < S::STAGES; ++n)
+        if (has(n)) a.read_late(k_of(n), raw_a[n]), b.read_late(k_of(n), raw_b[n]);
+    meanwhile();
+    if (!S::has_tile()) return;
+
+    float sum[S::A_ROWS / 2][S::B_COLS][4] = {};
+#pragma unroll
+    for (int n = 0; n < S::OWN; ++n) {
+        if (!has(n)) break;
+        const int stage = n % S::STAGES, next = n + S::STAGES;
+        const auto left = a.value(raw_a[stage], k_of(n));
+        const auto right = b.value(raw_b[stage], k_of(n));
+        if (next < S::OWN && has(next)) {
+            a.read_early(k_of(next), raw_a[stage]), b.read_early(k_of(next), raw_b[stage]);
+            a.read_late(k_of(next), raw_a[stage]), b.read_late(k_of(next), raw_b[stage]);
+        }
+        multiply<S::A_ROWS, S::B_COLS>(sum, left, right);
+    }
+
+    if (warp() < S::PARTS) {
+        float* const part = shared.parts + warp() * S::PART;
+#pragma unroll
+        for (int i = 0; i < S::A_ROWS; ++i)
+#pragma unroll
+            for (int which = 0; which < 2; ++which)
+#pragma unroll
+                for (int c = 0; c < S::B_COLS; ++c)
+                    part[(S::A_ROWS * g + i) * S::STRIDE + S::B_COLS * (2 * t + which) + c] = sum[i / 2][c][i % 2 * 2 + which];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int e = 0; e < S::ELEMENTS; ++e) {
+        const int at = threadIdx.x + e * THREADS;
+        element[e] = 0.0f;
+        if (at < S::SIZE)
+#pragma unroll
+            for (int p = 0; p < S::PARTS; ++p)
+                element[e] += shared.parts[p * S::PART + at / S::tile.cols * S::STRIDE + at % S::tile.cols];
+    }
+}
+
+// Calls f(e, row, col) for each element of this thread's part of its block's tile.
+template <class S, class F>
+__device__ void for_elements(F f)
+{
+    if (!S::has_tile()) return;
+#pragma unroll
+    for (int e = 0; e < S::ELEMENTS; ++e) {
+        const int at = threadIdx.x + e * THREADS;
+        if (at < S::SIZE) f(e, S::first_row() + at / S::tile.cols, S::first_col() + at % S::tile.cols);
+    }
+}
+
+// ---- what a thread keeps of each layer: its elements of W_i, of the last gradient, and which of H_i are above 0
+
+template <int I>
+struct Kept : Kept<I - 1> {
+    static_assert(Forward<I>::ELEMENTS <= 32, "a bit for each");
+    float W[Descend<I>::ELEMENTS], dW[CLIP ? Descend<I>::ELEMENTS : 1];
+    unsigned positive;
+};
+template <>
+struct Kept<0> {};
+
+struct Training {
+    Shared& shared;
+    Barrier barrier;
+    const float *X, *Y;
+    float *weights, *E, *workspace;
+    float rate, max_norm;
+    int batch = 0, rows = 0;       // rows: of this batch
+    bool first = true, last = false;
+    int now = 0;                   // CLIP: which of the two W_i the forward pass reads
+    float factor = 0.0f;           // CLIP: of the gradient that is still to be written
+    Kept<L> kept;
+
+    template <int I> __device__ const float* H() const
+    {
+        if constexpr (I == 0) return X + (size_t)batch * ROWS * WIDTH[0];
+        else return workspace + AT_H + ROWS * sum_of_widths(I - 1);
+    }
+    template <int I> __device__ float* dZ() const { return workspace + AT_DZ + ROWS * sum_of_widths(I - 1); }
+    template <int I> __device__ float* W(int which) const
+    {
+        return (which ? workspace + AT_SECOND : weights) + sum_of_weights(I - 1);
+    }
+    template <int I> __device__ float* dW() const { return workspace + AT_DW + sum_of_weights(I - 1); }
+    template <int I> __device__ float* norms() const { return workspace + AT_NORMS + (I - 1) * GRID * 4; }
+    __device__ float* y_parts() const { return workspace + AT_Y; }
+    __device__ float* dw() const { return workspace + AT_DW_OUT; }
+    __device__ float* w_in_memory() const { return weights + WEIGHTS; }
+
+    template <int I> __device__ void start()
+    {
+        if constexpr (I > 0) {
+            start<I - 1>();
+            Kept<I>& mine = kept;
+            for_elements<Descend<I>>([&](int e, int row, int col) {
+                const int at = row * WIDTH[I] + col;
+                mine.W[e] = W<I>(0)[at];
+                if (CLIP) W<I>(1)[at] = mine.W[e], dW<I>()[at] = mine.dW[e] = 0.0f;
+            });
+        } else {
+            for (int j = threadIdx.x; j < LAST; j += THREADS) shared.w[j] = w_in_memory()[j];
+        }
+    }
+
+    template <int I> __device__ void finish()
+    {
+        if constexpr (I > 0) {
+            finish<I - 1>();
+            const Kept<I>& mine = kept;
+            for_elements<Descend<I>>([&](int e, int row, int col) { W<I>(0)[row * WIDTH[I] + col] = mine.W[e]; });
+        } else if (blockIdx.x == 0) {
+            for (int j = threadIdx.x; j < LAST; j += THREADS) w_in_memory()[j] = shared.w[j];
+        }
+    }
+
+    // Sums over the block of COUNT values a thread, in one order; every thread gets them.
+    template <int COUNT> __device__ void sum_up(float (&value)[COUNT])
+    {
+        for (int i = 0; i < COUNT; ++i) {
+            for (int apart = 16; apart > 0; apart /= 2) value[i] += __shfl_xor_sync(0xffffffff, value[i], apart);
+            if (lane() == 0) shared.sums[i][warp()] = value[i];
+        }
+        __syncthreads();
+        for (int i = 0; i < COUNT; ++i) {
+            value[i] = 0.0f;
+            for (int from = 0; from < WARPS; ++from) value[i] += shared.sums[i][from];
+        }
+    }
+
+    // After the wait behind descend<I>: w, and what of W_i had to wait for its gradient's norm.
+    template <int I> __device__ void settle()
+    {
+        if (I == 1 && first) {  // no gradient yet; W_1 - 0 dW_1 is read
+            factor = 0.0f;
+        } else {
+            float factor_of_w = rate;
+            if constexpr (CLIP) {
+                float sum[4] = {};
+                if (threadIdx.x < Descend<I>::TILES) read(norms<I>() + 4 * threadIdx.x, sum);
+                sum_up(sum);
+                if (I == L) factor_of_w = rate * clipped(sum[3]);
+                // Of U diag(w - f dw), with f the factor of w, the square of the norm is a polynomial in f.
+                const float f = factor_of_w;
+                factor = rate * clipped(TIMES_W<I> ? sum[0] - 2.0f * f * sum[1] + f * f * sum[2] : sum[0]);
+            }
+            if (I == L)
+                for (int j = threadIdx.x; j < LAST; j += THREADS) shared.w[j] -= factor_of_w * __ldcg(dw() + j);
+        }
+        __syncthreads();
+        if constexpr (CLIP) {
+            Kept<I>& mine = kept;
+            for_elements<Descend<I>>([&](int e, int row, int col) {
+                mine.W[e] -= factor * (TIMES_W<I> ? mine.dW[e] * shared.w[col] : mine.dW[e]);
+                W<I>(1 - now)[row * WIDTH[I] + col] = mine.W[e];
+            });
+        }
+    }
+    __device__ float clipped(float square) const  // what to multiply a gradient with, from its norm's square
+    {
+        const float norm = sqrtf(square < 0.0f ? 0.0f : square);
+        return norm > max_norm ? max_norm / (norm + 1e-6f) : 1.0f;
+    }
+
+    // e and g of the batch, from the parts of y
+    __device__ void errors()
+    {
+        const float scale = 2.0f / rows;
+        for (int r = threadIdx.x; r < ROWS; r += THREADS) {
+            const float target = Y[(size_t)batch * ROWS + r];
+            float y = 0.0f;
+#pragma unroll 16
+            for (int p = 0; p < Y_PARTS; ++p) y += __ldcg(y_parts() + p * ROWS + r);
+            const float error = r < rows ? y - target : 0.0f;
+            shared.g[r] = scale * error;
+            if (last && blockIdx.x == 0) E[r] = error;
+        }
+        __syncthreads();
+    }
+
+    template <int I> __device__ void forward()
+    {
+        using S = Forward<I>;
+        const int row = S::first_row() + S::A_ROWS * (lane() / 4), col = S::first_col() + S::B_COLS * (lane() / 4);
+        Matrix<true, S::A_ROWS, I == 1> a{H<I - 1>() + row * WIDTH[I - 1], WIDTH[I - 1]};
+        const auto meanwhile = [&] { if constexpr (I == 1) settle<1>(); };
+        float h[S::ELEMENTS];
+        if constexpr (CLIP && I == 1) {
+            Stepped<false, S::B_COLS, TIMES_W<I>> b{{W<I>(now) + col, WIDTH[I]}, {dW<I>() + col, WIDTH[I]}, factor, shared.w + col};
+            product<S>(shared, barrier, a, b, h, meanwhile);
+            now = 1 - now;
+        } else {
+            Matrix<false, S::B_COLS, I != 1> b{W<I>(now) + col, WIDTH[I]};
+            product<S>(shared, barrier, a, b, h, meanwhile);
+        }
+
+        Kept<I>& mine = kept;
+        mine.positive = 0;
+        for_elements<S>([&](int e, int row, int col) {
+            const float value = h[e] < 0.0f ? 0.0f : h[e];  // a NaN is not < 0 and stays
+            const_cast<float*>(H<I>())[row * WIDTH[I] + col] = value;
+            mine.positive |= (value > 0.0f) << e;
+            if constexpr (I == L) {
+                float part = value * shared.w[col];
+                for (int apart = SPAN / 2; apart > 0; apart /= 2) part += __shfl_xor_sync(0xffffffff, part, apart);
+                if (col % SPAN == 0) y_parts()[col / SPAN * ROWS + row] = part;
+            }
+        });
+        barrier.arrive();
+    }
+
+    template <int I> __device__ void descend()
+    {
+        using S = Descend<I>;
+        const int row = S::first_row() + S::A_ROWS * (lane() / 4), col = S::first_col() + S::B_COLS * (lane() / 4);
+        constexpr bool AFTER_DESCEND = !SEQUENTIAL && I == 1 && L > 1, FIRST = I == L && (SEQUENTIAL || L == 1);
+        const auto meanwhile = [&] {
+            if constexpr (FIRST) errors();
+            if constexpr (AFTER_DESCEND) settle<I + 1>();
+        };
+        Matrix<false, S::A_ROWS, true> a{H<I - 1>() + row, WIDTH[I - 1]};
+        float gradient[S::ELEMENTS];
+        if constexpr (I < L) {
+            Matrix<false, S::B_COLS, !SEQUENTIAL> b{dZ<I>() + col, WIDTH[I]};
+            product<S>(shared, barrier, a, b, gradient, meanwhile);
+        } else {
+            MaskedError<S::B_COLS, !FIRST> b;
+            b.from = H<L>() + col, b.line = LAST, b.g = shared.g;
+            product<S>(shared, barrier, a, b, gradient, [&] { meanwhile(); });
+            parts_of_dw(b.dw);
+        }
+
+        float squares[4] = {};
+        Kept<I>& mine = kept;
+        for_elements<S>([&](int e, int row, int col) {
+            const int at = row * WIDTH[I] + col;
+            if constexpr (I == L) {
+                float dw_col = 0.0f;
+                for (int from = 0; from < smaller(WARPS, S::SLABS); ++from) dw_col += shared.dw[from][col - S::first_col()];
+                if (row == 0) dw()[col] = dw_col, squares[3] += dw_col * dw_col;
+                const float old = shared.w[col];
+                if (TIMES_W<I>) {
+                    const float square = gradient[e] * gradient[e];
+                    squares[0] += square * old * old, squares[1] += square * old * dw_col, squares[2] += square * dw_col * dw_col;
+                } else {
+                    gradient[e] *= SEQUENTIAL ? old - rate * dw_col : old;
+                }
+            }
+            if (CLIP && !TIMES_W<I>) squares[0] += gradient[e] * gradient[e];
+            if (CLIP) dW<I>()[at] = mine.dW[e] = gradient[e];
+            else W<I>(0)[at] = mine.W[e] -= rate * gradient[e];
+        });
+        if constexpr (CLIP) {
+            if (S::has_tile()) {
+                sum_up(squares);
+                if (threadIdx.x < 4) norms<I>()[4 * blockIdx.x + threadIdx.x] = squares[threadIdx.x];
+            }
+        }
+        barrier.arrive();
+    }
+
+    template <int SIZE> __device__ void parts_of_dw(float (&dw)[SIZE])
+    {
+        using S = Descend<L>;
+        if (!S::has_tile()) return;
+        for (int c = 0; c < SIZE; ++c) {
+            for (int apart = 1; apart < 4; apart *= 2) dw[c] += __shfl_xor_sync(0xffffffff, dw[c], apart);
+            if (lane() % 4 == 0) shared.dw[warp()][SIZE * (lane() / 4) + c] = dw[c];
+        }
+        __syncthreads();
+    }
+
+    template <int I> __device__ void propagate()
+    {
+        using S = Propagate<I>;
+        const int row = S::first_row() + S::A_ROWS * (lane() / 4), col = S::first_col() + S::B_COLS * (lane() / 4);
+        constexpr bool FIRST = I == L && !SEQUENTIAL;
+        const auto meanwhile = [&] {
+            if constexpr (FIRST) errors();
+            if constexpr (SEQUENTIAL) settle<I>();
+            else if constexpr (I < L) settle<I + 1>();
+        };
+        float dH[S::ELEMENTS];
+        const auto times = [&](auto a) {
+            if constexpr (CLIP && SEQUENTIAL) {
+                Stepped<true, S::B_COLS, TIMES_W<I>> b{{W<I>(now) + col * WIDTH[I], WIDTH[I]}, {dW<I>() + col * WIDTH[I], WIDTH[I]}, factor, shared.w};
+                product<S>(shared, barrier, a, b, dH, meanwhile);
+            } else {
+                Matrix<true, S::B_COLS, !SEQUENTIAL> b{W<I>(now) + col * WIDTH[I], WIDTH[I]};
+                product<S>(shared, barrier, a, b, dH, meanwhile);
+            }
+        };
+        if constexpr (I == L) {
+            LastError<S::A_ROWS, !FIRST> a;
+            a.from = H<L>() + row * LAST, a.line = LAST, a.g = shared.g + row, a.w = shared.w;
+            times(a);
+        } else {
+            times(Matrix<true, S::A_ROWS, true>{dZ<I>() + row * WIDTH[I], WIDTH[I]});
+        }
+        const Kept<I - 1>& below = kept;
+        for_elements<S>([&](int e, int row, int col) {
+            dZ<I - 1>()[row * WIDTH[I - 1] + col] = below.positive >> e & 1 ? dH[e] : 0.0f;
+        });
+        barrier.arrive();
+    }
+
+    template <int I> __device__ void forward_up_to()
+    {
+        if constexpr (I > 1) forward_up_to<I - 1>();
+        forward<I>();
+    }
+
+    template <int I> __device__ void backward_from()
+    {
+        if constexpr (SEQUENTIAL || I == 1) descend<I>();
+        if constexpr (I > 1) {
+            propagate<I>();
+            if constexpr (!SEQUENTIAL) descend<I>();
+            backward_from<I - 1>();
+        }
+    }
+};
+
+extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
+    const float* X, const float* Y, float* weights, float* E, float* workspace, unsigned* counter, int rows, int epochs,
+    float rate, float max_norm)
+{
+    extern __shared__ __align__(16) float dynamic[];
+    Shared& shared = *reinterpret_cast<Shared*>(dynamic);
+    Training training{shared, {counter}, X, Y, weights, E, workspace, rate, max_norm};
+    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    training.start<L>();
+    training.barrier.arrive();
+    for (int step = 0; step < steps; ++step) {
+        training.batch = step % batches;
+        training.rows = smaller(BATCH, rows - training.batch * BATCH);
+        training.last = step == steps - 1;
+        training.forward_up_to<L>();
+        training.backward_from<L>();
+        training.first = false;
+    }
+    training.barrier.wait();
+    training.settle<1>();
+    training.finish<L>();
+    training.barrier.reset();
+}
