@@ -30,11 +30,26 @@ constexpr int WIDTH[] = {WIDTHS};                           // features, hidden 
 constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;         // hidden layers
 constexpr int LAST = WIDTH[L];
 constexpr int ROWS = (BATCH + 15) / 16 * 16;                // of a batch, padded
-constexpr int MOST_REGISTERS = 96;                          // of a thread, for operands on their way
+constexpr int MOST_REGISTERS = 64;                          // of a thread, for operands on their way
 
-constexpr int smaller(int a, int b) { return a < b ? a : b; }
-constexpr int larger(int a, int b) { return a > b ? a : b; }
-constexpr int up(int a, int b) { return (a + b - 1) / b; }
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
+__device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
+
+// Which thread of which block runs, asked anew in each phase: else the compiler keeps all that follows from it,
+// for all phases, in registers.
+struct Place {
+    unsigned thread = threadIdx.x, block = blockIdx.x;
+
+    __device__ Place()
+    {
+#ifndef CUDA_ON_CPU
+        asm volatile("" : "+r"(thread), "+r"(block));
+#endif
+    }
+    __device__ unsigned lane() const { return thread % 32; }
+    __device__ unsigned warp() const { return thread / 32; }
+};
 
 // ---- which tile of a product a block computes
 
@@ -42,7 +57,7 @@ struct Tile {
     int rows, cols;
 };
 
-constexpr Tile tile_of(int m, int n)  // the smallest that GRID blocks cover an m x n product with; then the squarest
+__device__ constexpr Tile tile_of(int m, int n)  // the smallest that GRID blocks cover an m x n product with; then the squarest
 {
     Tile best{0, 0};
     for (int rows = 16; rows <= 64; rows *= 2)
@@ -58,18 +73,27 @@ template <int M, int N, int K>
 struct Shape {
     static constexpr Tile tile = tile_of(M, N);
     static_assert(tile.rows > 0, "this product is too large for one tile a block");
-    static constexpr int A_ROWS = tile.rows / 8, B_COLS = tile.cols / 8;           // of a lane
     static constexpr int ACROSS = N / tile.cols, TILES = M / tile.rows * ACROSS;
     static constexpr int SIZE = tile.rows * tile.cols, ELEMENTS = up(SIZE, THREADS);   // ELEMENTS: of a thread
-    static constexpr int SLABS = K / SLAB, PARTS = smaller(SLABS, WARPS);
-    static constexpr int OWN = up(SLABS, WARPS);                                   // slabs of a warp, at most
-    static constexpr int STAGES = smaller(OWN, larger(1, MOST_REGISTERS / (4 * (A_ROWS + B_COLS))));
-    static constexpr int STRIDE = tile.cols + 4;                                   // between rows of a part
-    static constexpr int PART = tile.rows * STRIDE, FLOATS = PARTS * PART;
 
-    static __device__ bool has_tile() { return blockIdx.x < TILES; }
-    static __device__ int first_row() { return blockIdx.x / ACROSS * tile.rows; }
-    static __device__ int first_col() { return blockIdx.x % ACROSS * tile.cols; }
+    // A warp computes WARP_ROWS x WARP_COLS of the tile from every GROUPS-th slab of k, a lane's share of which is
+    // A_ROWS rows of A and B_COLS columns of B.
+    static constexpr int WARP_ROWS = smaller(tile.rows, 32), WARP_COLS = smaller(tile.cols, 32);
+    static constexpr int WARPS_DOWN = tile.rows / WARP_ROWS, WARPS_ACROSS = tile.cols / WARP_COLS;
+    static constexpr int A_ROWS = WARP_ROWS / 8, B_COLS = WARP_COLS / 8;
+    static constexpr int SLABS = K / SLAB, GROUPS = smaller(SLABS, WARPS / (WARPS_DOWN * WARPS_ACROSS));
+    static constexpr int OWN = up(SLABS, GROUPS);                                  // slabs of a warp, at most
+    static constexpr int STRIDE = tile.cols + 4, PART = tile.rows * STRIDE;        // of the sums of a group
+
+    static __device__ bool has_tile(Place at) { return at.block < TILES; }
+    static __device__ int first_row(Place at) { return at.block / ACROSS * tile.rows; }
+    static __device__ int first_col(Place at) { return at.block % ACROSS * tile.cols; }
+    static __device__ int group(Place at) { return at.warp() / (WARPS_DOWN * WARPS_ACROSS); }
+    static __device__ int lane_row(Place at)  // in the tile
+    {
+        return at.warp() / WARPS_ACROSS % WARPS_DOWN * WARP_ROWS + at.lane() / 4 * A_ROWS;
+    }
+    static __device__ int lane_col(Place at) { return at.warp() % WARPS_ACROSS * WARP_COLS + at.lane() / 4 * B_COLS; }
 };
 
 template <int I> using Forward = Shape<ROWS, WIDTH[I], WIDTH[I - 1]>;
@@ -84,13 +108,13 @@ template <int I> constexpr bool TIMES_W = CLIP && SEQUENTIAL && I == L;
 constexpr int SPAN = smaller(Forward<L>::tile.cols, 32);   // columns of H_L in a part of y
 constexpr int Y_PARTS = LAST / SPAN;
 
-constexpr int sum_of_weights(int layers)
+__device__ constexpr int sum_of_weights(int layers)
 {
     int sum = 0;
     for (int i = 1; i <= layers; ++i) sum += WIDTH[i - 1] * WIDTH[i];
     return sum;
 }
-constexpr int sum_of_widths(int layers)
+__device__ constexpr int sum_of_widths(int layers)
 {
     int sum = 0;
     for (int i = 1; i <= layers; ++i) sum += WIDTH[i];
@@ -101,20 +125,22 @@ constexpr int AT_H = 0, AT_DZ = AT_H + ROWS * NEURONS, AT_Y = AT_DZ + ROWS * NEU
 constexpr int AT_SECOND = AT_DW_OUT + LAST, AT_DW = AT_SECOND + CLIP * WEIGHTS, AT_NORMS = AT_DW + CLIP * WEIGHTS;
 extern "C" __device__ const int workspace_floats = AT_NORMS + CLIP * L * GRID * 4;
 
-template <int I> constexpr int most_floats() { return larger(most_floats<I - 1>(), larger(larger(Forward<I>::FLOATS, Descend<I>::FLOATS), Propagate<I>::FLOATS)); }
-template <> constexpr int most_floats<0>() { return 0; }
+template <class S> __device__ constexpr int floats() { return S::GROUPS * S::PART; }
+template <int I> __device__ constexpr int most_floats() { return larger(most_floats<I - 1>(), larger(larger(floats<Forward<I>>(), floats<Descend<I>>()), floats<Propagate<I>>())); }
+template <> __device__ constexpr int most_floats<0>() { return 0; }
+
+template <int I> __device__ constexpr int most_elements() { return larger(most_elements<I - 1>(), Descend<I>::ELEMENTS); }
+template <> __device__ constexpr int most_elements<0>() { return 1; }
 
 struct Shared {
-    float parts[most_floats<L>()];                 // of a tile, one from each warp
+    float parts[most_floats<L>()];                 // of a tile's sums, from each group of warps
     float g[ROWS];
     float w[LAST];
-    float dw[WARPS][Descend<L>::tile.cols];        // of w, parts from each warp
+    float dw[WARPS][Descend<L>::tile.cols];        // of w's gradient, from each group
     float sums[4][WARPS];
+    float dW[CLIP ? most_elements<L>() : 1][THREADS];   // CLIP: this block's tile of the last gradient
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
-
-__device__ int lane() { return threadIdx.x % 32; }
-__device__ int warp() { return threadIdx.x / 32; }
 
 // ---- the barrier: arrive() ends a phase, wait() begins the next; between them a block may read what is older
 
@@ -284,49 +310,49 @@ __device__ void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const 
 }
 #endif
 
-template <int SIZE>
 struct Split {
-    unsigned big[SIZE][4], small[SIZE][4];
+    unsigned big, small;
 
-    __device__ explicit Split(const Share<SIZE>& share)
+    __device__ explicit Split(float x)
     {
         constexpr unsigned TF32_BITS = 0xffffe000;
-#pragma unroll
-        for (int i = 0; i < SIZE; ++i)
-#pragma unroll
-            for (int s = 0; s < 4; ++s) {
-                big[i][s] = __float_as_uint(share.v[i][s]) & TF32_BITS;
-                small[i][s] = __float_as_uint(share.v[i][s] - __uint_as_float(big[i][s])) & TF32_BITS;
-            }
+        big = __float_as_uint(x) & TF32_BITS;
+        small = __float_as_uint(x - __uint_as_float(big)) & TF32_BITS;
     }
 };
 
 template <int A_ROWS, int B_COLS>
-__device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a_share, const Share<B_COLS>& b_share)
+__device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a, const Share<B_COLS>& b)
 {
-    const Split<A_ROWS> a(a_share);
-    const Split<B_COLS> b(b_share);
-    const auto add = [&](const unsigned (&left)[A_ROWS][4], const unsigned (&right)[B_COLS][4]) {
 #pragma unroll
-        for (int s = 0; s < 4; s += 2)
+    for (int s = 0; s < 4; s += 2) {
+        unsigned big[B_COLS][2], small[B_COLS][2];
 #pragma unroll
-            for (int p = 0; p < A_ROWS / 2; ++p)
+        for (int c = 0; c < B_COLS; ++c)
 #pragma unroll
-                for (int c = 0; c < B_COLS; ++c) {
-                    const unsigned four[] = {left[2 * p][s], left[2 * p + 1][s], left[2 * p][s + 1], left[2 * p + 1][s + 1]};
-                    const unsigned two[] = {right[c][s], right[c][s + 1]};
-                    mma_m16n8k8_tf32(sum[p][c], four, two);
-                }
-    };
-    add(a.small, b.big);
-    add(a.big, b.small);
-    add(a.big, b.big);
+            for (int i = 0; i < 2; ++i) {
+                const Split x(b.v[c][s + i]);
+                big[c][i] = x.big, small[c][i] = x.small;
+            }
+#pragma unroll
+        for (int p = 0; p < A_ROWS / 2; ++p) {
+            const Split x[] = {Split(a.v[2 * p][s]), Split(a.v[2 * p + 1][s]), Split(a.v[2 * p][s + 1]), Split(a.v[2 * p + 1][s + 1])};
+            const unsigned left[] = {x[0].big, x[1].big, x[2].big, x[3].big};
+            const unsigned rest[] = {x[0].small, x[1].small, x[2].small, x[3].small};
+#pragma unroll
+            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(sum[p][c], rest, big[c]);
+#pragma unroll
+            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(sum[p][c], left, small[c]);
+#pragma unroll
+            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(sum[p][c], left, big[c]);
+        }
+    }
 }
 #else  // no TF32: lanes ask each other for what they lack
 template <int A_ROWS, int B_COLS>
 __device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a, const Share<B_COLS>& b)
 {
-    const int g = lane() / 4, t = lane() % 4;
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll 1
     for (int from = 0; from < 4; ++from)
 #pragma unroll
@@ -348,69 +374,82 @@ __device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS
 // Element e of a thread is row (threadIdx.x + e THREADS) / cols of the tile, column ... % cols.
 
 template <class S, class A, class B, class Meanwhile>
-__device__ void product(Shared& shared, Barrier& barrier, A& a, B& b, float (&element)[S::ELEMENTS], Meanwhile meanwhile)
+__device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, float (&element)[S::ELEMENTS], Meanwhile meanwhile)
 {
-    const int g = lane() / 4, t = lane() % 4;
-    typename A::Raw raw_a[S::STAGES];
-    typename B::Raw raw_b[S::STAGES];
-    const auto k_of = [&](int n) { return (warp() + WARPS * n) * SLAB + 4 * t; };   // of this warp's n-th slab
-    const auto has = [&](int n) { return S::has_tile() && warp() + WARPS * n < S::SLABS; };
+    const int g = at.lane() / 4, t = at.lane() % 4;
+    constexpr int REGISTERS = (sizeof(typename A::Raw) + sizeof(typename B::Raw)) / sizeof(float);
+    constexpr int STAGES = smaller(S::OWN, larger(1, MOST_REGISTERS / REGISTERS));
+    typename A::Raw raw_a[STAGES];
+    typename B::Raw raw_b[STAGES];
+    const auto k_of = [&](int n) { return (S::group(at) + S::GROUPS * n) * SLAB + 4 * t; };   // of this warp's n-th slab
+    const auto has = [&](int n) {
+        constexpr bool ALL = S::SLABS % S::GROUPS == 0 && S::GROUPS * S::WARPS_DOWN * S::WARPS_ACROSS == WARPS;
+        return ALL ? n < S::OWN : S::group(at) < S::GROUPS && S::group(at) + S::GROUPS * n < S::SLABS;
+    };
+    if (!S::has_tile(at)) {
+        barrier.wait();
+        meanwhile();
+        return;
+    }
+
 
 #pragma unroll
-    for (int n = 0; n < S::STAGES; ++n)
+    for (int n = 0; n < STAGES; ++n)
         if (has(n)) a.read_early(k_of(n), raw_a[n]), b.read_early(k_of(n), raw_b[n]);
     barrier.wait();
 #pragma unroll
-    for (int n = 0; n < S::STAGES; ++n)
+    for (int n = 0; n < STAGES; ++n)
         if (has(n)) a.read_late(k_of(n), raw_a[n]), b.read_late(k_of(n), raw_b[n]);
     meanwhile();
-    if (!S::has_tile()) return;
 
     float sum[S::A_ROWS / 2][S::B_COLS][4] = {};
+#pragma unroll 1
+    for (int base = 0; base < S::OWN; base += STAGES)
 #pragma unroll
-    for (int n = 0; n < S::OWN; ++n) {
-        if (!has(n)) break;
-        const int stage = n % S::STAGES, next = n + S::STAGES;
-        const auto left = a.value(raw_a[stage], k_of(n));
-        const auto right = b.value(raw_b[stage], k_of(n));
-        if (next < S::OWN && has(next)) {
-            a.read_early(k_of(next), raw_a[stage]), b.read_early(k_of(next), raw_b[stage]);
-            a.read_late(k_of(next), raw_a[stage]), b.read_late(k_of(next), raw_b[stage]);
+        for (int stage = 0; stage < STAGES; ++stage) {
+            const int n = base + stage, next = n + STAGES;
+            if (!has(n)) break;
+            const auto left = a.value(raw_a[stage], k_of(n));
+            const auto right = b.value(raw_b[stage], k_of(n));
+            if (has(next)) {
+                a.read_early(k_of(next), raw_a[stage]), b.read_early(k_of(next), raw_b[stage]);
+                a.read_late(k_of(next), raw_a[stage]), b.read_late(k_of(next), raw_b[stage]);
+            }
+            multiply<S::A_ROWS, S::B_COLS>(sum, left, right);
         }
-        multiply<S::A_ROWS, S::B_COLS>(sum, left, right);
-    }
 
-    if (warp() < S::PARTS) {
-        float* const part = shared.parts + warp() * S::PART;
+    if (S::group(at) < S::GROUPS) {  // a lane has rows g and g + 8 and columns 2t and 2t + 1 of each mma
+        const int row = S::lane_row(at), col = S::lane_col(at) + S::B_COLS * (2 * t - g);
+        float* const part = shared.parts + S::group(at) * S::PART + row * S::STRIDE + col;
 #pragma unroll
         for (int i = 0; i < S::A_ROWS; ++i)
 #pragma unroll
             for (int which = 0; which < 2; ++which)
 #pragma unroll
                 for (int c = 0; c < S::B_COLS; ++c)
-                    part[(S::A_ROWS * g + i) * S::STRIDE + S::B_COLS * (2 * t + which) + c] = sum[i / 2][c][i % 2 * 2 + which];
+                    part[i * S::STRIDE + S::B_COLS * which + c] = sum[i / 2][c][i % 2 * 2 + which];
     }
     __syncthreads();
 #pragma unroll
     for (int e = 0; e < S::ELEMENTS; ++e) {
-        const int at = threadIdx.x + e * THREADS;
+        const unsigned i = at.thread + e * THREADS;
         element[e] = 0.0f;
-        if (at < S::SIZE)
+        if (S::SIZE % THREADS == 0 || i < S::SIZE)
 #pragma unroll
-            for (int p = 0; p < S::PARTS; ++p)
-                element[e] += shared.parts[p * S::PART + at / S::tile.cols * S::STRIDE + at % S::tile.cols];
+            for (int p = 0; p < S::GROUPS; ++p)
+                element[e] += shared.parts[p * S::PART + i / S::tile.cols * S::STRIDE + i % S::tile.cols];
     }
 }
 
 // Calls f(e, row, col) for each element of this thread's part of its block's tile.
 template <class S, class F>
-__device__ void for_elements(F f)
+__device__ void for_elements(Place at, F f)
 {
-    if (!S::has_tile()) return;
+    if (!S::has_tile(at)) return;
 #pragma unroll
     for (int e = 0; e < S::ELEMENTS; ++e) {
-        const int at = threadIdx.x + e * THREADS;
-        if (at < S::SIZE) f(e, S::first_row() + at / S::tile.cols, S::first_col() + at % S::tile.cols);
+        const unsigned i = at.thread + e * THREADS;
+        if (S::SIZE % THREADS == 0 || i < S::SIZE) f(e, S::first_row(at) + i / S::tile.cols, S::first_col(at) + i % S::tile.cols);
     }
 }
 
@@ -419,7 +458,7 @@ __device__ void for_elements(F f)
 template <int I>
 struct Kept : Kept<I - 1> {
     static_assert(Forward<I>::ELEMENTS <= 32, "a bit for each");
-    float W[Descend<I>::ELEMENTS], dW[CLIP ? Descend<I>::ELEMENTS : 1];
+    float W[Descend<I>::ELEMENTS];
     unsigned positive;
 };
 template <>
@@ -436,21 +475,26 @@ struct Training {
     int now = 0;                   // CLIP: which of the two W_i the forward pass reads
     float factor = 0.0f;           // CLIP: of the gradient that is still to be written
     Kept<L> kept;
+    Place at;
 
     template <int I> __device__ const float* H() const
     {
         if constexpr (I == 0) return X + (size_t)batch * ROWS * WIDTH[0];
-        else return workspace + AT_H + ROWS * sum_of_widths(I - 1);
+        else return in_workspace(AT_H + ROWS * sum_of_widths(I - 1));
     }
-    template <int I> __device__ float* dZ() const { return workspace + AT_DZ + ROWS * sum_of_widths(I - 1); }
+    template <int I> __device__ float* dZ() const { return in_workspace(AT_DZ + ROWS * sum_of_widths(I - 1)); }
     template <int I> __device__ float* W(int which) const
     {
-        return (which ? workspace + AT_SECOND : weights) + sum_of_weights(I - 1);
+        return which ? in_workspace(AT_SECOND + sum_of_weights(I - 1)) : weights + sum_of_weights(I - 1);
     }
-    template <int I> __device__ float* dW() const { return workspace + AT_DW + sum_of_weights(I - 1); }
-    template <int I> __device__ float* norms() const { return workspace + AT_NORMS + (I - 1) * GRID * 4; }
-    __device__ float* y_parts() const { return workspace + AT_Y; }
-    __device__ float* dw() const { return workspace + AT_DW_OUT; }
+    template <int I> __device__ float* dW() const { return in_workspace(AT_DW + sum_of_weights(I - 1)); }
+    template <int I> __device__ float* norms() const { return in_workspace(AT_NORMS + (I - 1) * GRID * 4); }
+    __device__ float* y_parts() const { return in_workspace(AT_Y); }
+    __device__ float* dw() const { return in_workspace(AT_DW_OUT); }
+    __device__ float* in_workspace(int offset) const
+    {
+        return workspace + offset;
+    }
     __device__ float* w_in_memory() const { return weights + WEIGHTS; }
 
     template <int I> __device__ void start()
@@ -458,13 +502,13 @@ struct Training {
         if constexpr (I > 0) {
             start<I - 1>();
             Kept<I>& mine = kept;
-            for_elements<Descend<I>>([&](int e, int row, int col) {
-                const int at = row * WIDTH[I] + col;
-                mine.W[e] = W<I>(0)[at];
-                if (CLIP) W<I>(1)[at] = mine.W[e], dW<I>()[at] = mine.dW[e] = 0.0f;
+            for_elements<Descend<I>>(at, [&](int e, int row, int col) {
+                const int i = row * WIDTH[I] + col;
+                mine.W[e] = W<I>(0)[i];
+                if (CLIP) W<I>(1)[i] = mine.W[e], dW<I>()[i] = shared.dW[e][at.thread] = 0.0f;
             });
         } else {
-            for (int j = threadIdx.x; j < LAST; j += THREADS) shared.w[j] = w_in_memory()[j];
+            for (int j = at.thread; j < LAST; j += THREADS) shared.w[j] = w_in_memory()[j];
         }
     }
 
@@ -473,9 +517,9 @@ struct Training {
         if constexpr (I > 0) {
             finish<I - 1>();
             const Kept<I>& mine = kept;
-            for_elements<Descend<I>>([&](int e, int row, int col) { W<I>(0)[row * WIDTH[I] + col] = mine.W[e]; });
-        } else if (blockIdx.x == 0) {
-            for (int j = threadIdx.x; j < LAST; j += THREADS) w_in_memory()[j] = shared.w[j];
+            for_elements<Descend<I>>(at, [&](int e, int row, int col) { W<I>(0)[row * WIDTH[I] + col] = mine.W[e]; });
+        } else if (at.block == 0) {
+            for (int j = at.thread; j < LAST; j += THREADS) w_in_memory()[j] = shared.w[j];
         }
     }
 
@@ -484,7 +528,7 @@ struct Training {
     {
         for (int i = 0; i < COUNT; ++i) {
             for (int apart = 16; apart > 0; apart /= 2) value[i] += __shfl_xor_sync(0xffffffff, value[i], apart);
-            if (lane() == 0) shared.sums[i][warp()] = value[i];
+            if (at.lane() == 0) shared.sums[i][at.warp()] = value[i];
         }
         __syncthreads();
         for (int i = 0; i < COUNT; ++i) {
@@ -502,7 +546,7 @@ struct Training {
             float factor_of_w = rate;
             if constexpr (CLIP) {
                 float sum[4] = {};
-                if (threadIdx.x < Descend<I>::TILES) read(norms<I>() + 4 * threadIdx.x, sum);
+                if (at.thread < Descend<I>::TILES) read(norms<I>() + 4 * at.thread, sum);
                 sum_up(sum);
                 if (I == L) factor_of_w = rate * clipped(sum[3]);
                 // Of U diag(w - f dw), with f the factor of w, the square of the norm is a polynomial in f.
@@ -510,13 +554,13 @@ struct Training {
                 factor = rate * clipped(TIMES_W<I> ? sum[0] - 2.0f * f * sum[1] + f * f * sum[2] : sum[0]);
             }
             if (I == L)
-                for (int j = threadIdx.x; j < LAST; j += THREADS) shared.w[j] -= factor_of_w * __ldcg(dw() + j);
+                for (int j = at.thread; j < LAST; j += THREADS) shared.w[j] -= factor_of_w * __ldcg(dw() + j);
         }
         __syncthreads();
         if constexpr (CLIP) {
             Kept<I>& mine = kept;
-            for_elements<Descend<I>>([&](int e, int row, int col) {
-                mine.W[e] -= factor * (TIMES_W<I> ? mine.dW[e] * shared.w[col] : mine.dW[e]);
+            for_elements<Descend<I>>(at, [&](int e, int row, int col) {
+                mine.W[e] -= factor * (TIMES_W<I> ? shared.dW[e][at.thread] * shared.w[col] : shared.dW[e][at.thread]);
                 W<I>(1 - now)[row * WIDTH[I] + col] = mine.W[e];
             });
         }
@@ -531,14 +575,14 @@ struct Training {
     __device__ void errors()
     {
         const float scale = 2.0f / rows;
-        for (int r = threadIdx.x; r < ROWS; r += THREADS) {
+        for (int r = at.thread; r < ROWS; r += THREADS) {
             const float target = Y[(size_t)batch * ROWS + r];
             float y = 0.0f;
 #pragma unroll 16
             for (int p = 0; p < Y_PARTS; ++p) y += __ldcg(y_parts() + p * ROWS + r);
             const float error = r < rows ? y - target : 0.0f;
             shared.g[r] = scale * error;
-            if (last && blockIdx.x == 0) E[r] = error;
+            if (last && at.block == 0) E[r] = error;
         }
         __syncthreads();
     }
@@ -546,22 +590,23 @@ struct Training {
     template <int I> __device__ void forward()
     {
         using S = Forward<I>;
-        const int row = S::first_row() + S::A_ROWS * (lane() / 4), col = S::first_col() + S::B_COLS * (lane() / 4);
+        at = Place();
+        const int row = S::first_row(at) + S::lane_row(at), col = S::first_col(at) + S::lane_col(at);
         Matrix<true, S::A_ROWS, I == 1> a{H<I - 1>() + row * WIDTH[I - 1], WIDTH[I - 1]};
         const auto meanwhile = [&] { if constexpr (I == 1) settle<1>(); };
         float h[S::ELEMENTS];
         if constexpr (CLIP && I == 1) {
             Stepped<false, S::B_COLS, TIMES_W<I>> b{{W<I>(now) + col, WIDTH[I]}, {dW<I>() + col, WIDTH[I]}, factor, shared.w + col};
-            product<S>(shared, barrier, a, b, h, meanwhile);
+            product<S>(at, shared, barrier, a, b, h, meanwhile);
             now = 1 - now;
         } else {
             Matrix<false, S::B_COLS, I != 1> b{W<I>(now) + col, WIDTH[I]};
-            product<S>(shared, barrier, a, b, h, meanwhile);
+            product<S>(at, shared, barrier, a, b, h, meanwhile);
         }
 
         Kept<I>& mine = kept;
         mine.positive = 0;
-        for_elements<S>([&](int e, int row, int col) {
+        for_elements<S>(at, [&](int e, int row, int col) {
             const float value = h[e] < 0.0f ? 0.0f : h[e];  // a NaN is not < 0 and stays
             const_cast<float*>(H<I>())[row * WIDTH[I] + col] = value;
             mine.positive |= (value > 0.0f) << e;
@@ -577,7 +622,8 @@ struct Training {
     template <int I> __device__ void descend()
     {
         using S = Descend<I>;
-        const int row = S::first_row() + S::A_ROWS * (lane() / 4), col = S::first_col() + S::B_COLS * (lane() / 4);
+        at = Place();
+        const int row = S::first_row(at) + S::lane_row(at), col = S::first_col(at) + S::lane_col(at);
         constexpr bool AFTER_DESCEND = !SEQUENTIAL && I == 1 && L > 1, FIRST = I == L && (SEQUENTIAL || L == 1);
         const auto meanwhile = [&] {
             if constexpr (FIRST) errors();
@@ -587,21 +633,21 @@ struct Training {
         float gradient[S::ELEMENTS];
         if constexpr (I < L) {
             Matrix<false, S::B_COLS, !SEQUENTIAL> b{dZ<I>() + col, WIDTH[I]};
-            product<S>(shared, barrier, a, b, gradient, meanwhile);
+            product<S>(at, shared, barrier, a, b, gradient, meanwhile);
         } else {
             MaskedError<S::B_COLS, !FIRST> b;
             b.from = H<L>() + col, b.line = LAST, b.g = shared.g;
-            product<S>(shared, barrier, a, b, gradient, [&] { meanwhile(); });
+            product<S>(at, shared, barrier, a, b, gradient, [&] { meanwhile(); });
             parts_of_dw(b.dw);
         }
 
         float squares[4] = {};
         Kept<I>& mine = kept;
-        for_elements<S>([&](int e, int row, int col) {
-            const int at = row * WIDTH[I] + col;
+        for_elements<S>(at, [&](int e, int row, int col) {
+            const int i = row * WIDTH[I] + col;
             if constexpr (I == L) {
                 float dw_col = 0.0f;
-                for (int from = 0; from < smaller(WARPS, S::SLABS); ++from) dw_col += shared.dw[from][col - S::first_col()];
+                for (int from = 0; from < S::GROUPS; ++from) dw_col += shared.dw[from][col - S::first_col(at)];
                 if (row == 0) dw()[col] = dw_col, squares[3] += dw_col * dw_col;
                 const float old = shared.w[col];
                 if (TIMES_W<I>) {
@@ -612,13 +658,15 @@ struct Training {
                 }
             }
             if (CLIP && !TIMES_W<I>) squares[0] += gradient[e] * gradient[e];
-            if (CLIP) dW<I>()[at] = mine.dW[e] = gradient[e];
-            else W<I>(0)[at] = mine.W[e] -= rate * gradient[e];
+            if (CLIP) dW<I>()[i] = shared.dW[e][at.thread] = gradient[e];
+            else W<I>(0)[i] = mine.W[e] -= rate * gradient[e];
         });
         if constexpr (CLIP) {
-            if (S::has_tile()) {
+            if (S::has_tile(at)) {
                 sum_up(squares);
-                if (threadIdx.x < 4) norms<I>()[4 * blockIdx.x + threadIdx.x] = squares[threadIdx.x];
+                if (at.thread == 0)
+                    *reinterpret_cast<float4*>(norms<I>() + 4 * at.block) =
+                        make_float4(squares[0], squares[1], squares[2], squares[3]);
             }
         }
         barrier.arrive();
@@ -627,10 +675,10 @@ struct Training {
     template <int SIZE> __device__ void parts_of_dw(float (&dw)[SIZE])
     {
         using S = Descend<L>;
-        if (!S::has_tile()) return;
+        if (!S::has_tile(at)) return;
         for (int c = 0; c < SIZE; ++c) {
             for (int apart = 1; apart < 4; apart *= 2) dw[c] += __shfl_xor_sync(0xffffffff, dw[c], apart);
-            if (lane() % 4 == 0) shared.dw[warp()][SIZE * (lane() / 4) + c] = dw[c];
+            if (at.lane() % 4 == 0 && S::group(at) < S::GROUPS && S::lane_row(at) < S::WARP_ROWS) shared.dw[S::group(at)][S::lane_col(at) + c] = dw[c];
         }
         __syncthreads();
     }
@@ -638,7 +686,8 @@ struct Training {
     template <int I> __device__ void propagate()
     {
         using S = Propagate<I>;
-        const int row = S::first_row() + S::A_ROWS * (lane() / 4), col = S::first_col() + S::B_COLS * (lane() / 4);
+        at = Place();
+        const int row = S::first_row(at) + S::lane_row(at), col = S::first_col(at) + S::lane_col(at);
         constexpr bool FIRST = I == L && !SEQUENTIAL;
         const auto meanwhile = [&] {
             if constexpr (FIRST) errors();
@@ -646,27 +695,33 @@ struct Training {
             else if constexpr (I < L) settle<I + 1>();
         };
         float dH[S::ELEMENTS];
-        const auto times = [&](auto a) {
-            if constexpr (CLIP && SEQUENTIAL) {
-                Stepped<true, S::B_COLS, TIMES_W<I>> b{{W<I>(now) + col * WIDTH[I], WIDTH[I]}, {dW<I>() + col * WIDTH[I], WIDTH[I]}, factor, shared.w};
-                product<S>(shared, barrier, a, b, dH, meanwhile);
-            } else {
-                Matrix<true, S::B_COLS, !SEQUENTIAL> b{W<I>(now) + col * WIDTH[I], WIDTH[I]};
-                product<S>(shared, barrier, a, b, dH, meanwhile);
-            }
-        };
         if constexpr (I == L) {
             LastError<S::A_ROWS, !FIRST> a;
             a.from = H<L>() + row * LAST, a.line = LAST, a.g = shared.g + row, a.w = shared.w;
-            times(a);
+            times_weights<I>(a, col, dH, meanwhile);
         } else {
-            times(Matrix<true, S::A_ROWS, true>{dZ<I>() + row * WIDTH[I], WIDTH[I]});
+            Matrix<true, S::A_ROWS, true> a{dZ<I>() + row * WIDTH[I], WIDTH[I]};
+            times_weights<I>(a, col, dH, meanwhile);
         }
         const Kept<I - 1>& below = kept;
-        for_elements<S>([&](int e, int row, int col) {
+        for_elements<S>(at, [&](int e, int row, int col) {
             dZ<I - 1>()[row * WIDTH[I - 1] + col] = below.positive >> e & 1 ? dH[e] : 0.0f;
         });
         barrier.arrive();
+    }
+
+    template <int I, class A, class Meanwhile>  // A W_I^T
+    __device__ void times_weights(A& a, int col, float (&dH)[Propagate<I>::ELEMENTS], Meanwhile meanwhile)
+    {
+        using S = Propagate<I>;
+        const Matrix<true, S::B_COLS, !SEQUENTIAL || CLIP> old{W<I>(now) + col * WIDTH[I], WIDTH[I]};
+        if constexpr (CLIP && SEQUENTIAL) {
+            Stepped<true, S::B_COLS, TIMES_W<I>> b{old, {dW<I>() + col * WIDTH[I], WIDTH[I]}, factor, shared.w};
+            product<S>(at, shared, barrier, a, b, dH, meanwhile);
+        } else {
+            auto b = old;
+            product<S>(at, shared, barrier, a, b, dH, meanwhile);
+        }
     }
 
     template <int I> __device__ void forward_up_to()
