@@ -114,6 +114,7 @@ class _Launch(ctypes.Structure):  # as in runtime.cpp
         ("array_bytes", ctypes.POINTER(ctypes.c_uint64)),
         ("array_argument", ctypes.POINTER(ctypes.c_uint64)),
         ("workers", ctypes.c_uint64),
+        ("cluster", ctypes.c_uint64),
         ("error", ctypes.c_void_p),
         ("error_bytes", ctypes.c_uint64),
     )
@@ -149,12 +150,20 @@ class Kernel:
         while (kind := parameter(len(self.parameters))) is not None:
             self.parameters.append(kind.decode())
 
-    def __call__(self, grid: tuple, block: tuple, arguments: tuple, dynamic_shared: int = 0, cooperative: bool = False) -> None:
+    def __call__(
+        self,
+        grid: tuple,
+        block: tuple,
+        arguments: tuple,
+        dynamic_shared: int = 0,
+        cooperative: bool = False,
+        cluster: int = 1,
+    ) -> None:
         """Runs the kernel; what it writes is in the arrays afterwards.
 
         `grid` and `block` have one to three sizes; `arguments` are contiguous arrays of the parameter's type,
         ints and floats; `dynamic_shared` is the bytes of an extern __shared__ array; `cooperative` says that
-        all blocks run side by side and may wait for each other. The same array passed
+        all blocks run side by side and may wait for each other, as those of a `cluster` of so many do. The same array passed
         twice is one array to the kernel. Raises KernelError, and then leaves the arrays as they were.
         """
         if len(arguments) != len(self.parameters):
@@ -182,7 +191,8 @@ class Kernel:
         how.array_bytes = (ctypes.c_uint64 * len(distinct))(*(one.copy.nbytes for one in distinct))
         how.array_argument = (ctypes.c_uint64 * len(distinct))(*(one.position for one in distinct))
         blocks = int(np.prod(sizes[0]))
-        how.workers = blocks if cooperative else min(os.cpu_count() or 1, blocks)
+        how.cluster = cluster
+        how.workers = blocks if cooperative or cluster > 1 else min(os.cpu_count() or 1, blocks)
         error = ctypes.create_string_buffer(1000)
         how.error, how.error_bytes = ctypes.addressof(error), len(error)
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))

@@ -108,6 +108,32 @@ CUDA_ON_CPU_SHUFFLE(__shfl_up_sync, Shuffle::up)
 CUDA_ON_CPU_SHUFFLE(__shfl_down_sync, Shuffle::down)
 CUDA_ON_CPU_SHUFFLE(__shfl_xor_sync, Shuffle::across)
 
+// ---------------------------------------------------------------------------------------------
+// Clusters and asynchronous copies, for which a source has PTX of its own. An address in shared memory is an
+// offset, and above it the number of the block in its cluster plus 1, or 0 for the block that asks.
+
+namespace cuda_on_cpu {
+
+unsigned shared_address(const void* pointer);
+unsigned cluster_rank();
+void copy_async(unsigned to, const float* from);  // 16 bytes, on their way until copies_done()
+void copies_done();
+void send(unsigned to, const float* values, int count, unsigned mbarrier);
+void mbarrier_init(unsigned mbarrier);
+void mbarrier_expect(unsigned mbarrier, unsigned bytes);
+void mbarrier_wait(unsigned mbarrier, unsigned parity);
+inline void mbarriers_made() {}
+inline void cluster_barrier(int line = __builtin_LINE()) { grid_barrier(line); }  // of all clusters, here
+inline unsigned in_block(unsigned address, unsigned rank) { return (address & 0xffffff) | (rank + 1) << 24; }
+
+template <int COUNT>
+void send(unsigned to, const float (&values)[COUNT], unsigned mbarrier)
+{
+    send(to, values, COUNT, mbarrier);
+}
+
+}  // namespace cuda_on_cpu
+
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 

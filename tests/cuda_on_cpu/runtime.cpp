@@ -199,6 +199,7 @@ void Worker::run_block()
     block_interval = 0;
     std::fill(warp_interval.begin(), warp_interval.end(), 0);
     for (Fiber& fiber : fibers) fiber.state = State::ready;
+    if (!job.workers.empty()) job.workers[block_number] = this;
 
     const int threads = fibers.size();
     for (uint64_t pass = block_number;; ++pass) {
@@ -207,7 +208,8 @@ void Worker::run_block()
             if (fiber.state == State::ready) resume(fiber);
             if (job.failed) return;
         }
-        if (release_warps()) continue;
+        const auto looks_again = [](const Fiber& fiber) { return fiber.state == State::ready; };
+        if (release_warps() || std::any_of(fibers.begin(), fibers.end(), looks_again)) continue;
 
         const Fiber& first = fibers[0];
         bool alike = true;
@@ -299,6 +301,7 @@ bool launch(const Launch& how, void (*kernel)(void**), void** arguments)
         job.arrays.push_back(
             {begin, begin + how.array_bytes[i], (int)how.array_argument[i], words.back().get()});
     }
+    if (how.workers == job.blocks()) job.workers.resize(job.blocks());
     std::vector<std::thread> threads;
     for (uint64_t i = 0; i < how.workers; ++i)
         threads.emplace_back([&job] { Worker(job).run_blocks(); });
@@ -347,6 +350,74 @@ uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int w
     fiber.source = source;
     wait(State::shuffle, mask, line);
     return fiber.value;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Clusters and asynchronous copies
+
+unsigned shared_address(const void* pointer) { return (char*)pointer - worker->shared_begin; }
+unsigned cluster_rank() { return worker->block_number % worker->job.how.cluster; }
+
+char* resolve(unsigned address)
+{
+    const unsigned block = address >> 24, offset = address & 0xffffff;
+    if (block == 0) return worker->shared_begin + offset;
+    const uint64_t cluster = worker->job.how.cluster;
+    return worker->job.workers[worker->block_number / cluster * cluster + block - 1]->shared_begin + offset;
+}
+
+void copy_async(unsigned to, const float* from)
+{
+    char* const place = resolve(to);
+    if ((size_t)place % 16 || (size_t)from % 16) fail("copies 16 bytes that are not aligned to 16");
+    access((void*)from, 16, Kind::read, __builtin_return_address(0));
+    access(place, 16, Kind::write, __builtin_return_address(0));
+    std::memset(place, 0xff, 16);
+    worker->running->copies.push_back({place, from});
+}
+
+void copies_done()
+{
+    for (const Fiber::Copy& copy : worker->running->copies) std::memcpy(copy.to, copy.from, 16);
+    worker->running->copies.clear();
+}
+
+struct MBarrier {
+    int32_t bytes;  // still to come
+    uint16_t arrivals, phase;
+};
+static_assert(sizeof(MBarrier) == 8);
+
+void change(unsigned address, int bytes, int arrivals)
+{
+    const std::lock_guard<std::mutex> guard(worker->job.lock);
+    MBarrier& it = *(MBarrier*)resolve(address);
+    it.bytes += bytes;
+    it.arrivals -= arrivals;
+    if (it.bytes == 0 && it.arrivals == 0) it.arrivals = 1, it.phase ^= 1;
+}
+
+void mbarrier_init(unsigned mbarrier) { *(MBarrier*)resolve(mbarrier) = {0, 1, 0}; }
+void mbarrier_expect(unsigned mbarrier, unsigned bytes) { change(mbarrier, bytes, 1); }
+
+// What another block writes is not looked at for races: it cannot know this block's barriers.
+void send(unsigned to, const float* values, int count, unsigned mbarrier)
+{
+    std::memcpy(resolve(to), values, 4 * count);
+    change(mbarrier, -4 * count, 0);
+}
+
+void mbarrier_wait(unsigned mbarrier, unsigned parity)
+{
+    for (;;) {
+        {
+            const std::lock_guard<std::mutex> guard(worker->job.lock);
+            if (((MBarrier*)resolve(mbarrier))->phase != parity) return;
+        }
+        worker->running->state = State::ready;
+        std::this_thread::yield();
+        suspend();
+    }
 }
 
 }  // namespace cuda_on_cpu

@@ -21,7 +21,7 @@ struct Launch {  // as in __init__.py
     char* const* array_begin;
     const uint64_t* array_bytes;
     const uint64_t* array_argument;
-    uint64_t workers;
+    uint64_t workers, cluster;
     char* error;
     uint64_t error_bytes;
 };
@@ -60,7 +60,14 @@ struct Fiber {
     unsigned mask;  // the lanes that it waits for
     uint64_t value;
     int source;  // the lane whose value it wants
+    struct Copy {
+        char* to;
+        const float* from;
+    };
+    std::vector<Copy> copies;  // asynchronous ones, on their way
 };
+
+struct Worker;
 
 // A launch.
 struct Job {
@@ -74,6 +81,7 @@ struct Job {
     std::string error;
     std::condition_variable changed;  // what the blocks at a barrier of the grid wait for
     uint64_t waiting = 0, ended = 0, grid_barriers = 0;
+    std::vector<Worker*> workers;  // of each block, in a cooperative launch
 
     uint64_t blocks() const { return (uint64_t)how.grid.x * how.grid.y * how.grid.z; }
     void wait_for_all_blocks();
