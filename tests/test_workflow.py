@@ -245,7 +245,7 @@ def test_results_are_published_compactly(project):
     assert (published / "tables/speedup.csv").read_text() == (
         project.folder / "results/tables/speedup.csv"
     ).read_text()
-    assert "runs a cell | 2 |" in (published / "README.md").read_text()
+    assert "| runs a record | 2 |" in (published / "README.md").read_text()
 
 
 def test_the_report_begins_with_the_answer_and_holds_everything_captioned(project):
