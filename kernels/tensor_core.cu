@@ -109,55 +109,64 @@ __device__ void mma_m16n8k16_bf16(float (&sum)[4], const unsigned (&a)[4], const
 }
 #endif
 
-// What a lane holds of a slab: SIZE neighbouring rows of A or columns of B, four neighbouring k.
-// ALONG_K: k runs along a line of memory (A, and the B of A B^T); otherwise across the lines (A^T, and B).
-
 template <int SIZE>
 struct Rounded {
     unsigned v[SIZE][WORDS];
 };
 
+// A lane's share of slabs: of each, SIZE neighbouring rows of A or columns of B, and four neighbouring k.
+// ALONG_K: k runs along a line of memory (A, and the B of A B^T); otherwise across the lines (A^T, and B).
 template <bool ALONG_K, int SIZE>
-struct Share {
-    float v[SIZE][4];
+struct Operand {
+    const float* from;    // its share of the next slab to fetch
+    size_t line, step;    // floats from line to line, and from slab to slab
+    int rows, first_k;    // how many rows or columns the matrix has from there on; where in a slab its k begin
+    bool whole;           // all that the warp takes is in the matrix, and may be read as vectors
+    float held[STAGES][SIZE][4] = {};
 
-    // Whether a warp's rows or columns from `first` on all exist and may be read as vectors.
-    static __device__ bool whole(const float* matrix, int extent, int depth, int first)
+    // The warp's rows or columns begin at `first`, its slabs at `first_slab`.
+    __device__ Operand(const float* __restrict__ matrix, int extent, int k, int first, int first_slab)
     {
-        return (size_t)matrix % 16 == 0 && (ALONG_K ? depth : extent) % 4 == 0 && first + 8 * SIZE <= extent;
+        const int own = SIZE * (thread_in_block() % 32 / 4);
+        first_k = 4 * (thread_in_block() % 4);
+        line = ALONG_K ? k : extent;
+        step = GROUPS * SLAB * (ALONG_K ? 1 : line);
+        rows = extent - first - own;
+        whole = (size_t)matrix % 16 == 0 && line % 4 == 0 && first + 8 * SIZE <= extent;
+        from = matrix + (ALONG_K ? (first + own) * line + first_slab * SLAB + first_k
+                                 : (first_slab * SLAB + first_k) * line + first + own);
     }
 
-    // Global memory -> registers. `first` and `k`: this lane's first row or column, and value of k.
-    __device__ void fetch(const float* __restrict__ matrix, int extent, int depth, int first, int k, bool whole)
+    __device__ void fetch(int stage, int left)  // global memory -> registers; left: values of k from this slab on
     {
-        const auto at = [=](int i, int s) {
-            return matrix + (ALONG_K ? (size_t)(first + i) * depth + k + s : (size_t)(k + s) * extent + first + i);
-        };
-        if (!whole) {
+        auto& share = held[stage];
+        if (!whole || left < SLAB) {
             for (int i = 0; i < SIZE; ++i)
-                for (int s = 0; s < 4; ++s) v[i][s] = first + i < extent && k + s < depth ? *at(i, s) : 0.0f;
+                for (int s = 0; s < 4; ++s)
+                    share[i][s] = i < rows && first_k + s < left ? from[ALONG_K ? i * line + s : s * line + i] : 0.0f;
         } else if constexpr (ALONG_K) {
             for (int i = 0; i < SIZE; ++i) {
-                const auto line = *reinterpret_cast<const Floats<4>*>(at(i, 0));
-                for (int s = 0; s < 4; ++s) v[i][s] = line.v[s];
+                const auto four = *reinterpret_cast<const Floats<4>*>(from + i * line);
+                for (int s = 0; s < 4; ++s) share[i][s] = four.v[s];
             }
         } else {
             for (int s = 0; s < 4; ++s) {
-                const auto line = *reinterpret_cast<const Floats<SIZE>*>(at(0, s));
-                for (int i = 0; i < SIZE; ++i) v[i][s] = line.v[i];
+                const auto neighbours = *reinterpret_cast<const Floats<SIZE>*>(from + s * line);
+                for (int i = 0; i < SIZE; ++i) share[i][s] = neighbours.v[i];
             }
         }
+        from += step;
     }
 
-    __device__ Rounded<SIZE> rounded() const
+    __device__ Rounded<SIZE> rounded(int stage) const
     {
         Rounded<SIZE> result;
         for (int i = 0; i < SIZE; ++i)
             for (int w = 0; w < WORDS; ++w)
 #ifdef TF32
-                result.v[i][w] = cvt_rna_tf32(v[i][w]);
+                result.v[i][w] = cvt_rna_tf32(held[stage][i][w]);
 #else
-                result.v[i][w] = cvt_rn_bf16x2(v[i][2 * w + 1], v[i][2 * w]);
+                result.v[i][w] = cvt_rn_bf16x2(held[stage][i][2 * w + 1], held[stage][i][2 * w]);
 #endif
         return result;
     }
@@ -187,41 +196,27 @@ template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 __device__ void tile_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
                           float* sums)
 {
-    using ShareA = Share<!A_TRANSPOSED, ROWS>;
-    using ShareB = Share<B_TRANSPOSED, COLS>;
-    const int warp = thread_in_block() / 32, g = thread_in_block() % 32 / 4, t = thread_in_block() % 4;
-    const int group = warp / (DOWN * ACROSS), part = warp % (DOWN * ACROSS);
-    const int down = part / ACROSS * WARP_ROWS, across = part % ACROSS * WARP_COLS;
-    const int first_row = blockIdx.y * TILE_ROWS + down, first_col = blockIdx.x * TILE_COLS + across;
+    const int warp = thread_in_block() / 32, group = warp / (DOWN * ACROSS), part = warp % (DOWN * ACROSS);
+    const int down = part / ACROSS * WARP_ROWS, across = part % ACROSS * WARP_COLS;  // in the tile
     if (group >= GROUPS) return;
 
-    const bool whole_rows = ShareA::whole(A, m, k, first_row), whole_cols = ShareB::whole(B, n, k, first_col);
-    const int slabs = ((k + SLAB - 1) / SLAB - group + GROUPS - 1) / GROUPS;  // of this group
-    ShareA a[STAGES];
-    ShareB b[STAGES];
-    const auto fetch = [&](int stage, int slab) {
-        const int first_k = (slab * GROUPS + group) * SLAB;
-        const bool whole_k = first_k + SLAB <= k;
-        a[stage].fetch(A, m, k, first_row + ROWS * g, first_k + 4 * t, whole_rows && whole_k);
-        b[stage].fetch(B, n, k, first_col + COLS * g, first_k + 4 * t, whole_cols && whole_k);
-    };
-
+    Operand<!A_TRANSPOSED, ROWS> a(A, m, k, blockIdx.y * TILE_ROWS + down, group);
+    Operand<B_TRANSPOSED, COLS> b(B, n, k, blockIdx.x * TILE_COLS + across, group);
     float sum[ROWS / 2][COLS][4] = {};
-#pragma unroll
-    for (int s = 0; s < STAGES; ++s)
-        if (s < slabs) fetch(s, s);
+    const int left = k - group * SLAB, step = GROUPS * SLAB;  // from the group's first slab on; between two
 #pragma unroll 1
-    for (int slab = 0; slab < slabs; slab += STAGES)
+    for (int done = -STAGES * step; done < left; done += STAGES * step)  // in the first round it only fetches
 #pragma unroll
         for (int s = 0; s < STAGES; ++s) {
-            if (slab + s >= slabs) break;
-            const auto left = a[s].rounded();
-            const auto right = b[s].rounded();
-            if (slab + s + STAGES < slabs) fetch(s, slab + s + STAGES);
-            multiply(sum, left, right);
+            const int multiplied = done + s * step, fetched = multiplied + STAGES * step;
+            const auto rows = a.rounded(s);
+            const auto cols = b.rounded(s);
+            if (fetched < left) a.fetch(s, left - fetched), b.fetch(s, left - fetched);
+            if (0 <= multiplied && multiplied < left) multiply(sum, rows, cols);
         }
 
     // A lane has rows g and g + 8 (half 0 and 1) and columns 2t and 2t + 1 (which) of each mma.
+    const int g = thread_in_block() % 32 / 4, t = thread_in_block() % 4;
     for (int p = 0; p < ROWS / 2; ++p)
         for (int half = 0; half < 2; ++half)
             for (int which = 0; which < 2; ++which) {
