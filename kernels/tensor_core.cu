@@ -328,6 +328,7 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
         return dot<A_TRANSPOSED, B_TRANSPOSED>(A, B, first_row + r, first_col + c, m, k, n);
     };
 #endif
+#pragma unroll
     for (int e = 0; e < WORK; ++e) {
         const unsigned i = thread + e * THREADS, r = i / TILE_COLS, c = i % TILE_COLS;
         value[e] = inside(r, c) ? finish(at(r, c), total(r, c), other[e]) : 0.0f;

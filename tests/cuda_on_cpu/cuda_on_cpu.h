@@ -6,7 +6,6 @@
 // here stands what the function does.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -161,7 +160,7 @@ template <double (*nearest)(double)>
 float of_mantissa(float x, int bits)
 {
     if (x == 0.0f || !std::isfinite(x)) return x;
-    const double unit = std::ldexp(1.0, std::max(std::ilogb(x), -126) - bits);
+    const double unit = std::ldexp(1.0, (std::fabs(x) < 0x1p-126f ? -126 : std::ilogb(x)) - bits);
     return nearest(x / unit) * unit;
 }
 
