@@ -61,9 +61,11 @@ def _run(*command: str | Path) -> str:
 @functools.cache
 def _runtime() -> list[Path]:
     folder = Path(_folder().name)
-    for name in ("runtime", "memory"):
-        _run(COMPILER, *COMMON, "-O2", "-c", HERE / f"{name}.cpp", "-o", folder / f"{name}.o")
-    return [folder / "runtime.o", folder / "memory.o"]
+    objects = []
+    for source in sorted(HERE.glob("*.cpp")):
+        objects.append(folder / f"{source.stem}.o")
+        _run(COMPILER, *COMMON, "-O2", "-c", source, "-o", objects[-1])
+    return objects
 
 
 def load(source: str | Path, **defines: object) -> dict[str, Any]:

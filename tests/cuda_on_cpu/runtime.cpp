@@ -230,6 +230,11 @@ void Worker::run_block()
     }
 }
 
+bool of_warp(State state)
+{
+    return state == State::warp_barrier || state == State::shuffle || state == State::warp_work;
+}
+
 // Lets those lanes go on that wait for each other at the same line. Lanes that have ended, or that the
 // block does not have, are not waited for.
 bool Worker::release_warps()
@@ -242,7 +247,7 @@ bool Worker::release_warps()
         for (int first = 0; first < count; ++first) {
             const State state = lanes[first].state;
             const unsigned mask = lanes[first].mask;
-            if (state != State::warp_barrier && state != State::shuffle) continue;
+            if (!of_warp(state)) continue;
             unsigned together = 0;
             bool all = true;
             for (int i = 0; i < count; ++i) {
@@ -253,6 +258,16 @@ bool Worker::release_warps()
             }
             if (!all) continue;
             any = true;
+            if (state == State::warp_work) {
+                if (together != ~0u) {
+                    record(job, text("a warp of %d lanes at what all 32 must do, in line %d",
+                                     __builtin_popcount(together), lanes[first].line));
+                    return any;
+                }
+                void* brought[32];
+                for (int i = 0; i < 32; ++i) brought[i] = lanes[i].brought;
+                lanes[first].work(brought);
+            }
             uint64_t values[32];
             for (int i = 0; i < 32; ++i) values[i] = together >> i & 1 ? lanes[i].value : none;
             for (int i = 0; i < count; ++i) {
@@ -281,7 +296,8 @@ void Worker::explain_deadlock()
             ++count;
         }
         const char* const what[] = {"", "wait at __syncthreads", "wait at __syncwarp",
-                                    "wait at a shuffle", "wait at a barrier of the grid", "have ended"};
+                                    "wait at a shuffle", "wait at an instruction of the warp",
+                                    "wait at a barrier of the grid", "have ended"};
         groups += text("%s%d %s", groups.empty() ? "" : ", ", count, what[(int)fibers[i].state]);
         if (fibers[i].state != State::done) groups += text(" in line %d", fibers[i].line);
         const uint3 t = fibers[i].thread;
@@ -321,8 +337,7 @@ uint3 grid_dim() { return worker->job.how.grid; }
 void wait(State state, unsigned mask, int line)
 {
     Fiber& fiber = *worker->running;
-    const bool of_warp = state == State::warp_barrier || state == State::shuffle;
-    if (of_warp && !(mask >> fiber.number % 32 & 1))
+    if (of_warp(state) && !(mask >> fiber.number % 32 & 1))
         fail(text("is not in the mask 0x%08x that it waits for in line %d", mask, line));
     fiber.state = state;
     fiber.mask = mask;
@@ -352,72 +367,11 @@ uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int w
     return fiber.value;
 }
 
-// ---------------------------------------------------------------------------------------------
-// Clusters and asynchronous copies
-
-unsigned shared_address(const void* pointer) { return (char*)pointer - worker->shared_begin; }
-unsigned cluster_rank() { return worker->block_number % worker->job.how.cluster; }
-
-char* resolve(unsigned address)
+void warp_work(void (*work)(void* const (&lanes)[32]), void* mine, int line)
 {
-    const unsigned block = address >> 24, offset = address & 0xffffff;
-    if (block == 0) return worker->shared_begin + offset;
-    const uint64_t cluster = worker->job.how.cluster;
-    return worker->job.workers[worker->block_number / cluster * cluster + block - 1]->shared_begin + offset;
-}
-
-void copy_async(unsigned to, const float* from)
-{
-    char* const place = resolve(to);
-    if ((size_t)place % 16 || (size_t)from % 16) fail("copies 16 bytes that are not aligned to 16");
-    access((void*)from, 16, Kind::read, __builtin_return_address(0));
-    access(place, 16, Kind::write, __builtin_return_address(0));
-    std::memset(place, 0xff, 16);
-    worker->running->copies.push_back({place, from});
-}
-
-void copies_done()
-{
-    for (const Fiber::Copy& copy : worker->running->copies) std::memcpy(copy.to, copy.from, 16);
-    worker->running->copies.clear();
-}
-
-struct MBarrier {
-    int32_t bytes;  // still to come
-    uint16_t arrivals, phase;
-};
-static_assert(sizeof(MBarrier) == 8);
-
-void change(unsigned address, int bytes, int arrivals)
-{
-    const std::lock_guard<std::mutex> guard(worker->job.lock);
-    MBarrier& it = *(MBarrier*)resolve(address);
-    it.bytes += bytes;
-    it.arrivals -= arrivals;
-    if (it.bytes == 0 && it.arrivals == 0) it.arrivals = 1, it.phase ^= 1;
-}
-
-void mbarrier_init(unsigned mbarrier) { *(MBarrier*)resolve(mbarrier) = {0, 1, 0}; }
-void mbarrier_expect(unsigned mbarrier, unsigned bytes) { change(mbarrier, bytes, 1); }
-
-// What another block writes is not looked at for races: it cannot know this block's barriers.
-void send(unsigned to, const float* values, int count, unsigned mbarrier)
-{
-    std::memcpy(resolve(to), values, 4 * count);
-    change(mbarrier, -4 * count, 0);
-}
-
-void mbarrier_wait(unsigned mbarrier, unsigned parity)
-{
-    for (;;) {
-        {
-            const std::lock_guard<std::mutex> guard(worker->job.lock);
-            if (((MBarrier*)resolve(mbarrier))->phase != parity) return;
-        }
-        worker->running->state = State::ready;
-        std::this_thread::yield();
-        suspend();
-    }
+    worker->running->work = work;
+    worker->running->brought = mine;
+    wait(State::warp_work, ~0u, line);
 }
 
 }  // namespace cuda_on_cpu

@@ -47,7 +47,7 @@ struct Range {
     Word* words = nullptr;
 };
 
-enum class State { ready, block_barrier, warp_barrier, shuffle, grid_barrier, done };
+enum class State { ready, block_barrier, warp_barrier, shuffle, warp_work, grid_barrier, done };
 
 // A CUDA thread.
 struct Fiber {
@@ -65,6 +65,8 @@ struct Fiber {
         const float* from;
     };
     std::vector<Copy> copies;  // asynchronous ones, on their way
+    void (*work)(void* const (&lanes)[32]);
+    void* brought;  // to the work of its warp
 };
 
 struct Worker;
@@ -119,6 +121,8 @@ __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...);
 // Ends the launch with an error of the running thread. `where` is an address in this library, which
 // __init__.py turns into file and line.
 [[noreturn]] void fail(const std::string& what, void* where = nullptr);
+
+void suspend();  // the running fiber, until its block comes back to it
 
 // A load or store by the running thread, before it happens; fails where it must not be.
 enum class Kind { read, write, atomic };

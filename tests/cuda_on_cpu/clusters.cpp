@@ -1,0 +1,74 @@
+// Clusters of blocks that write to each other's shared memory, and copies that are on their way for a while.
+
+#include "runtime.h"
+
+#include <thread>
+
+namespace cuda_on_cpu {
+
+unsigned shared_address(const void* pointer) { return (char*)pointer - worker->shared_begin; }
+unsigned cluster_rank() { return worker->block_number % worker->job.how.cluster; }
+
+char* resolve(unsigned address)
+{
+    const unsigned block = address >> 24, offset = address & 0xffffff;
+    if (block == 0) return worker->shared_begin + offset;
+    const uint64_t cluster = worker->job.how.cluster;
+    return worker->job.workers[worker->block_number / cluster * cluster + block - 1]->shared_begin + offset;
+}
+
+void copy_async(unsigned to, const float* from)
+{
+    char* const place = resolve(to);
+    if ((size_t)place % 16 || (size_t)from % 16) fail("copies 16 bytes that are not aligned to 16");
+    access((void*)from, 16, Kind::read, __builtin_return_address(0));
+    access(place, 16, Kind::write, __builtin_return_address(0));
+    std::memset(place, 0xff, 16);
+    worker->running->copies.push_back({place, from});
+}
+
+void copies_done()
+{
+    for (const Fiber::Copy& copy : worker->running->copies) std::memcpy(copy.to, copy.from, 16);
+    worker->running->copies.clear();
+}
+
+struct MBarrier {
+    int32_t bytes;  // still to come
+    uint16_t arrivals, phase;
+};
+static_assert(sizeof(MBarrier) == 8);
+
+void change(unsigned address, int bytes, int arrivals)
+{
+    const std::lock_guard<std::mutex> guard(worker->job.lock);
+    MBarrier& it = *(MBarrier*)resolve(address);
+    it.bytes += bytes;
+    it.arrivals -= arrivals;
+    if (it.bytes == 0 && it.arrivals == 0) it.arrivals = 1, it.phase ^= 1;
+}
+
+void mbarrier_init(unsigned mbarrier) { *(MBarrier*)resolve(mbarrier) = {0, 1, 0}; }
+void mbarrier_expect(unsigned mbarrier, unsigned bytes) { change(mbarrier, bytes, 1); }
+
+// What another block writes is not looked at for races: it cannot know this block's barriers.
+void send(unsigned to, const float* values, int count, unsigned mbarrier)
+{
+    std::memcpy(resolve(to), values, 4 * count);
+    change(mbarrier, -4 * count, 0);
+}
+
+void mbarrier_wait(unsigned mbarrier, unsigned parity)
+{
+    for (;;) {
+        {
+            const std::lock_guard<std::mutex> guard(worker->job.lock);
+            if (((MBarrier*)resolve(mbarrier))->phase != parity) return;
+        }
+        worker->running->state = State::ready;
+        std::this_thread::yield();
+        suspend();
+    }
+}
+
+}  // namespace cuda_on_cpu
