@@ -108,24 +108,32 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     strategy = start(job, counting)
     try:
         strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
-        snapshots = []
-        for _ in range(min(job.epochs, _COUNTED_EPOCHS)):
-            strategy.epoch()
-            snapshots.append(counting.ledger.totals())
-        remaining = job.epochs - len(snapshots)
-        repeated: dict[str, int] = {}
-        if remaining:
-            second, third = (_difference(snapshots[i], snapshots[i - 1]) for i in (1, 2))
-            if second == third:
-                repeated = {key: remaining * value for key, value in second.items()}
-            else:
-                for _ in range(remaining):
-                    strategy.epoch()
+        repeated = _train_counted(job, strategy, counting)
     finally:
         strategy.close()
     counting.check_nothing_held()
     totals = counting.ledger.totals()
     return {key: n + repeated.get(key, 0) for key, n in totals.items()}, counting.describe_memory()
+
+
+def _train_counted(job: Job, strategy: Strategy, counting: CountingBackend) -> dict[str, int]:
+    """Train; returns the counts of the epochs that were left out."""
+    if strategy.at_once:
+        strategy.train(job.epochs)
+        return {}
+    snapshots = []
+    for _ in range(min(job.epochs, _COUNTED_EPOCHS)):
+        strategy.epoch()
+        snapshots.append(counting.ledger.totals())
+    remaining = job.epochs - len(snapshots)
+    if not remaining:
+        return {}
+    second, third = (_difference(snapshots[i], snapshots[i - 1]) for i in (1, 2))
+    if second == third:
+        return {key: remaining * value for key, value in second.items()}
+    for _ in range(remaining):
+        strategy.epoch()
+    return {}
 
 
 def _time_runs(job: Job, backend: Backend, measurement: Measurement, progress: Progress) -> None:
@@ -187,8 +195,7 @@ def _run(job: Job, strategy: Strategy, backend: Backend, random: GlibcRandom) ->
     gc.disable()
     try:
         started = time.perf_counter()
-        for _ in range(job.epochs):
-            strategy.epoch()
+        strategy.train(job.epochs)
         backend.synchronize()
         seconds = time.perf_counter() - started
     finally:

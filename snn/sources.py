@@ -9,8 +9,11 @@ from typing import Any
 
 from snn.choices import ROOT
 
-_DEVICE_DRIVEN, _ELEMENTWISE = "snn/strategies/device_driven.py", "kernels/elementwise.cu"
-"""Strategies that depend on the one do their element-wise work by the other."""
+_KERNELS = {
+    "snn/strategies/device_driven.py": ["kernels/elementwise.cu"],
+    "snn/strategies/one_launch.py": ["kernels/persistent/cluster.cu", "kernels/persistent/grid.cu"],
+}
+"""What strategies launch that depend on a module, beside the kernel of their choice."""
 
 
 def of_cell(cell: Mapping[str, Any]) -> list[str]:
@@ -29,8 +32,8 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
     files = closure(modules)
     if cell["device"]["backend"] == "cuda":
         files |= {cell["kernel"]["source"]} - {None}
-        if _DEVICE_DRIVEN in files:
-            files.add(_ELEMENTWISE)
+        for module, kernels in _KERNELS.items():
+            files |= set(kernels) if module in files else set()
     return sorted(files)
 
 

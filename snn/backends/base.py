@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from snn.plans import Shape
+
 Buffer = Hashable
 """Device memory: an address on CUDA, a block of host memory that plays the device on the CPU."""
 
@@ -142,6 +144,10 @@ class Backend(ABC):
         self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
     ) -> None:
         """Launch work of ``snn.backends.ops`` on its operands; without a stream, on the default one."""
+
+    @abstractmethod
+    def training_plan(self, shape: Shape) -> str:
+        """How ``train`` is done for this shape, in words. Raises Unsupported, with the reason, where it is not."""
 
     @abstractmethod
     def stream_create(self) -> Any:

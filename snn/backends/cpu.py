@@ -17,6 +17,7 @@ import numpy as np
 from snn.backends import numpy_ops
 from snn.backends.base import Backend
 from snn.errors import Unsupported, out_of_memory
+from snn.plans import Shape
 
 
 class HostBuffer:
@@ -81,6 +82,9 @@ class CpuBackend(Backend):
         stream: int | None = None,
     ) -> None:
         getattr(numpy_ops, op)(*(buffer.words for buffer in buffers), *numbers)
+
+    def training_plan(self, shape: Shape) -> str:
+        return "NumPy, all epochs in one call"
 
     def stream_create(self) -> int:
         return next(self._stream_numbers)

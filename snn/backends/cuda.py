@@ -12,10 +12,12 @@ from cupy.cuda import runtime
 from snn.backends.base import Backend
 from snn.backends.kernels import Kernels
 from snn.backends.managed import Managed
+from snn.backends.persistent import Trainer
 from snn.backends.pools import CupyPool, DriverPool
 from snn.backends.views import address_of, as_array
 from snn.choices import ROOT
 from snn.errors import DeviceError, Unsupported, out_of_memory
+from snn.plans import Shape
 
 _MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 _REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
@@ -34,6 +36,8 @@ class CudaBackend(Backend):
             raise DeviceError(f"CUDA device {index} cannot be used: {error}") from error
         self.fused, self.pretransposed = kernel["fused"], kernel["pretransposed"]
         self._kernels = Kernels(kernel, precision, root)
+        self._precision, self._root = precision, root
+        self._trainers: dict[Shape, Trainer] = {}
         self._page_locked: set[int] = set()
         self._managed = Managed(index)
 
@@ -148,7 +152,20 @@ class CudaBackend(Backend):
     def launch(
         self, op: str, buffers: tuple[int, ...], numbers: tuple[float, ...], stream: int | None = None
     ) -> None:
-        self._kernels.launch(op, buffers, numbers, stream or 0)
+        if op == "train":
+            self._trainer(Shape.of(numbers)).launch(buffers, numbers, stream or 0)
+        else:
+            self._kernels.launch(op, buffers, numbers, stream or 0)
+
+    def training_plan(self, shape: Shape) -> str:
+        if self._precision != "fp32":
+            raise Unsupported(f"whole trainings in one launch are float32, not {self._precision}")
+        return self._trainer(shape).words
+
+    def _trainer(self, shape: Shape) -> Trainer:
+        if shape not in self._trainers:
+            self._trainers[shape] = Trainer(shape, self._root)
+        return self._trainers[shape]
 
     def stream_create(self) -> int:
         return runtime.streamCreate()

@@ -3,9 +3,13 @@
 Every function takes flat float32 arrays, each at least as long as its operand, and numbers.
 """
 
+import itertools
+
 import numpy as np
 
 from snn.backends.ops import PARTIAL_SUMS
+from snn.hostmath import clip
+from snn.plans import padded
 
 
 def matmul(A, B, C, m, k, n):
@@ -89,6 +93,33 @@ def clipped_update_both(W, V, G, S, rows, cols, rate, max_norm):
 
 def transpose(A, T, rows, cols):
     _matrix(T, cols, rows)[...] = _matrix(A, rows, cols).T
+
+
+def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, *widths):
+    lines, batches, at = padded(batch), -(-rows // batch), 0
+    weights = []
+    for k, n in itertools.pairwise((*widths, 1)):
+        weights.append(_matrix(W[at:], k, n))
+        at += k * n
+    for step in range(epochs * batches):
+        b = step % batches
+        count = min(batch, rows - b * batch)
+        activations = [_matrix(X[b * lines * widths[0] :], count, widths[0])]
+        for matrix in weights[:-1]:
+            activations.append(np.maximum(activations[-1] @ matrix, 0))
+        error = activations[-1] @ weights[-1] - _matrix(Y[b * lines :], count, 1)
+        _descend(weights, activations, error * np.float32(2.0 / count), sequential, rate, max_norm)
+        E[:count] = error[:, 0]
+
+
+def _descend(weights, activations, dZ, sequential, rate, max_norm):
+    """Gradients and updates of one batch, from the last layer down."""
+    for matrix, H in zip(reversed(weights), reversed(activations), strict=True):
+        gradient = H.T @ dZ
+        clip(gradient, max_norm or None)
+        old = matrix if sequential else matrix.copy()
+        matrix -= np.float32(rate) * gradient
+        dZ = (dZ @ old.T) * (H > 0)
 
 
 def _matrix(flat, rows, cols):

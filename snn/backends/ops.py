@@ -6,11 +6,18 @@ goes on says what follows the product in the same kernel. ``numpy_ops`` computes
 the oracle of the kernels.
 """
 
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from snn.plans import padded
+
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
+
+MOST_BLOCKS = 1024
+"""Of a launch whose blocks work together: more multiprocessors than any device has."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,18 @@ class Op:
 
 def _op(operands: str, numbers: str, elements: Callable[..., tuple[int, ...]]) -> Op:
     return Op(tuple(operands.split()), tuple(numbers.split()), elements)
+
+
+def _of_training(
+    rows: int, batch: int, epochs: int, sequential: int, rate: float, max_norm: float, *widths: int
+) -> tuple[int, ...]:
+    layers, last, lines = len(widths) - 1, widths[-1], padded(batch)
+    weights = sum(k * n for k, n in itertools.pairwise(widths))
+    workspace = 4 + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
+    if max_norm:
+        workspace += 2 * weights + 4 * MOST_BLOCKS * layers
+    batches = math.ceil(rows / batch)
+    return batches * lines * widths[0], batches * lines, weights + last, lines, workspace
 
 
 _PRODUCT = _op("A B C", "m k n", lambda m, k, n: (m * k, k * n, m * n))
@@ -73,4 +92,8 @@ OPS = {
         lambda rows, cols, rate, max_norm: (rows * cols, rows * cols, rows * cols, PARTIAL_SUMS),
     ),
     "transpose": _op("A T", "rows cols", lambda rows, cols: (rows * cols, rows * cols)),  # T = A^T
+    # All epochs of a training; behind the numbers come the widths of the features and the hidden layers. Widths
+    # and batches are padded (``snn.plans``), batches one by one; W is all weights in turn. E is the error of the
+    # last batch, S workspace, 0 at first; a max_norm of 0 clips nothing.
+    "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm", _of_training),
 }

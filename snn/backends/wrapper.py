@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.plans import Shape
 
 
 class Wrapper(Backend):
@@ -99,6 +100,9 @@ class Wrapper(Backend):
         self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
     ) -> None:
         self.inner.launch(op, buffers, numbers, stream)
+
+    def training_plan(self, shape: Shape) -> str:
+        return self.inner.training_plan(shape)
 
     def stream_create(self) -> Any:
         return self.inner.stream_create()

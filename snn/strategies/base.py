@@ -21,6 +21,12 @@ class Strategy(ABC):
     on_host: bool = False
     """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
 
+    at_once: bool = False
+    """Whether ``train`` is more than ``epoch`` again and again."""
+
+    plan: str | None = None
+    """How it trains, in words, where that is chosen in ``setup``, and why."""
+
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
@@ -37,6 +43,11 @@ class Strategy(ABC):
     @abstractmethod
     def epoch(self) -> None:
         """Train on every batch once, in file order; the last one may be smaller than the others."""
+
+    def train(self, epochs: int) -> None:
+        """Train for so many epochs: what a run is timed for."""
+        for _ in range(epochs):
+            self.epoch()
 
     @abstractmethod
     def loss(self) -> float:

@@ -134,7 +134,8 @@ __device__ float& element(float4& v, int i) { return reinterpret_cast<float*>(&v
 // ---- the training
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, int rows, int epochs, float rate)
+    const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float*, int rows, int epochs,
+    float rate, float)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& s = *reinterpret_cast<Shared*>(dynamic);

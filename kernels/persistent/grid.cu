@@ -57,22 +57,12 @@ struct Tile {
     int rows, cols;
 };
 
-__device__ constexpr Tile tile_of(int m, int n)  // the smallest that GRID blocks cover an m x n product with; then the squarest
-{
-    Tile best{0, 0};
-    for (int rows = 16; rows <= 64; rows *= 2)
-        for (int cols = 8; cols <= 64; cols *= 2) {
-            if (m % rows || n % cols || m / rows * (n / cols) > GRID) continue;
-            const int size = rows * cols, least = best.rows * best.cols;
-            if (!least || size < least || (size == least && rows + cols < best.rows + best.cols)) best = {rows, cols};
-        }
-    return best;
-}
+constexpr Tile FORWARD_TILES[] = {FORWARD}, DESCEND_TILES[] = {DESCEND}, PROPAGATE_TILES[] = {PROPAGATE};
 
-template <int M, int N, int K>
+template <int M, int N, int K, int ROWS_, int COLS_>
 struct Shape {
-    static constexpr Tile tile = tile_of(M, N);
-    static_assert(tile.rows > 0, "this product is too large for one tile a block");
+    static constexpr Tile tile{ROWS_, COLS_};
+    static_assert(M % tile.rows == 0 && N % tile.cols == 0 && M / tile.rows * (N / tile.cols) <= GRID, "one tile a block");
     static constexpr int ACROSS = N / tile.cols, TILES = M / tile.rows * ACROSS;
     static constexpr int SIZE = tile.rows * tile.cols, ELEMENTS = up(SIZE, THREADS);   // ELEMENTS: of a thread
 
@@ -96,14 +86,15 @@ struct Shape {
     static __device__ int lane_col(Place at) { return at.warp() % WARPS_ACROSS * WARP_COLS + at.lane() / 4 * B_COLS; }
 };
 
-template <int I> using Forward = Shape<ROWS, WIDTH[I], WIDTH[I - 1]>;
-template <int I> using Descend = Shape<WIDTH[I - 1], WIDTH[I], ROWS>;
-template <int I> using Propagate = Shape<ROWS, WIDTH[I - 1], WIDTH[I]>;
+template <int I> using Forward = Shape<ROWS, WIDTH[I], WIDTH[I - 1], FORWARD_TILES[I - 1].rows, FORWARD_TILES[I - 1].cols>;
+template <int I> using Descend = Shape<WIDTH[I - 1], WIDTH[I], ROWS, DESCEND_TILES[I - 1].rows, DESCEND_TILES[I - 1].cols>;
+template <int I> using Propagate = Shape<ROWS, WIDTH[I - 1], WIDTH[I], PROPAGATE_TILES[I - 1].rows, PROPAGATE_TILES[I - 1].cols>;
 
 // Whether dW_I in memory lacks its factor diag(w), since w was not known before its norm.
 template <int I> constexpr bool TIMES_W = CLIP && SEQUENTIAL && I == L;
 
-// ---- memory: of the device, in floats from `workspace` on, and of a block
+// ---- memory: of the device, in floats from `workspace` on, of which the first two are the barrier's, 0 at first; and
+// of a block
 
 constexpr int SPAN = smaller(Forward<L>::tile.cols, 32);   // columns of H_L in a part of y
 constexpr int Y_PARTS = LAST / SPAN;
@@ -121,12 +112,16 @@ __device__ constexpr int sum_of_widths(int layers)
     return sum;
 }
 constexpr int WEIGHTS = sum_of_weights(L), NEURONS = sum_of_widths(L);
-constexpr int AT_H = 0, AT_DZ = AT_H + ROWS * NEURONS, AT_Y = AT_DZ + ROWS * NEURONS, AT_DW_OUT = AT_Y + ROWS * Y_PARTS;
+constexpr int AT_H = 4, AT_DZ = AT_H + ROWS * NEURONS, AT_Y = AT_DZ + ROWS * NEURONS, AT_DW_OUT = AT_Y + ROWS * Y_PARTS;
 constexpr int AT_SECOND = AT_DW_OUT + LAST, AT_DW = AT_SECOND + CLIP * WEIGHTS, AT_NORMS = AT_DW + CLIP * WEIGHTS;
 extern "C" __device__ const int workspace_floats = AT_NORMS + CLIP * L * GRID * 4;
 
 template <class S> __device__ constexpr int floats() { return S::GROUPS * S::PART; }
-template <int I> __device__ constexpr int most_floats() { return larger(most_floats<I - 1>(), larger(larger(floats<Forward<I>>(), floats<Descend<I>>()), floats<Propagate<I>>())); }
+template <int I> __device__ constexpr int most_floats()
+{
+    const int here = larger(larger(floats<Forward<I>>(), floats<Descend<I>>()), floats<Propagate<I>>());
+    return larger(most_floats<I - 1>(), here);
+}
 template <> __device__ constexpr int most_floats<0>() { return 0; }
 
 template <int I> __device__ constexpr int most_elements() { return larger(most_elements<I - 1>(), Descend<I>::ELEMENTS); }
@@ -742,12 +737,13 @@ struct Training {
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* X, const float* Y, float* weights, float* E, float* workspace, unsigned* counter, int rows, int epochs,
-    float rate, float max_norm)
+    const float* X, const float* Y, float* weights, float* E, float* workspace, int rows, int epochs, float rate,
+    float max_norm)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
-    Training training{shared, {counter}, X, Y, weights, E, workspace, rate, max_norm};
+    Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
+    Training training{shared, barrier, X, Y, weights, E, workspace, rate, max_norm};
     const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
     training.start<L>();
     training.barrier.arrive();

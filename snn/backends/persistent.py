@@ -1,0 +1,121 @@
+"""Whole trainings in one launch: the plan that a device takes for a shape, compiled, and its launches."""
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+
+import cupy
+
+from snn.errors import Unsupported
+from snn.plans import Limits, Plan, Shape, plans
+
+_driver = ctypes.CDLL("libcuda.so.1")
+_COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
+_DYNAMIC_SHARED, _ANY_CLUSTER = 8, 14  # CUfunction_attribute
+_MOST_PORTABLE = 8  # blocks of a cluster that every device allows
+
+
+class _Value(ctypes.Union):
+    _fields_ = (("sizes", ctypes.c_uint * 3), ("flag", ctypes.c_int), ("pad", ctypes.c_char * 64))
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", _Value))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+class Trainer:
+    """The first plan for a shape that this device can launch. Raises Unsupported, with every reason."""
+
+    def __init__(self, shape: Shape, root: Path) -> None:
+        device = cupy.cuda.Device()
+        attributes = device.attributes
+        self._limits = Limits(
+            attributes["MultiProcessorCount"],
+            attributes["MaxSharedMemoryPerBlockOptin"],
+            (attributes["ComputeCapabilityMajor"], attributes["ComputeCapabilityMinor"]),
+        )
+        reasons = []
+        for plan in plans(shape, self._limits):
+            reason = plan if isinstance(plan, str) else self._prepare(plan, root)
+            if not reason:
+                self.words = "; ".join([self.plan.words, *reasons])
+                return
+            reasons.append(reason)
+        raise Unsupported("; ".join(reasons))
+
+    def launch(self, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
+        """All epochs: ``numbers`` as of the op ``train``."""
+        rows, _, epochs, _, rate, max_norm, *_ = numbers
+        values = [ctypes.c_void_p(buffer) for buffer in buffers]
+        scalars = [ctypes.c_int(int(rows)), ctypes.c_int(int(epochs)), ctypes.c_float(rate), ctypes.c_float(max_norm)]
+        arguments = (ctypes.c_void_p * (len(values) + len(scalars)))(
+            *(ctypes.addressof(value) for value in (*values, *scalars))
+        )
+        config = self._config(stream)
+        _check(_driver.cuLaunchKernelEx(ctypes.byref(config), self._pointer, arguments, None), "cuLaunchKernelEx")
+
+    def _prepare(self, plan: Plan, root: Path) -> str:
+        """Compile a plan; why it cannot be launched here, if so."""
+        options = tuple(f"-D{name}={value}" for name, value in plan.defines)
+        source = (root / plan.source).read_text()
+        module = cupy.RawModule(code=source, options=("-std=c++17", *options), backend="nvrtc")
+        self.plan, self._module = plan, module
+        self._function = module.get_function("train_persistent")  # holds the module, too
+        self._pointer = ctypes.c_void_p(self._function.kernel.ptr)
+        constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
+        self._shared_bytes = int(constant.get()[0])
+        if self._shared_bytes > self._limits.shared_bytes:
+            return (
+                f"not {plan.words}: a block would need {self._shared_bytes} bytes of shared memory, "
+                f"the device has {self._limits.shared_bytes}"
+            )
+        self._set(_DYNAMIC_SHARED, self._shared_bytes)
+        if plan.cluster > _MOST_PORTABLE:
+            self._set(_ANY_CLUSTER, 1)
+        return "" if self._fits() else f"not {plan.words}: the device does not hold them at the same time"
+
+    def _fits(self) -> bool:
+        found = ctypes.c_int(0)
+        if self.plan.cluster:
+            config = self._config(0)
+            status = _driver.cuOccupancyMaxActiveClusters(ctypes.byref(found), self._pointer, ctypes.byref(config))
+            return status == 0 and found.value >= 1
+        _check(
+            _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                ctypes.byref(found), self._pointer, self.plan.threads, ctypes.c_size_t(self._shared_bytes)
+            ),
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        )
+        return found.value * self._limits.multiprocessors >= self.plan.blocks
+
+    def _config(self, stream: int) -> _Config:
+        attribute = _Attribute(id=_CLUSTER if self.plan.cluster else _COOPERATIVE)
+        if self.plan.cluster:
+            attribute.value.sizes[:] = [self.plan.cluster, 1, 1]
+        else:
+            attribute.value.flag = 1
+        config = _Config(shared_bytes=self._shared_bytes, stream=stream, count=1)
+        config.grid[:], config.block[:] = [self.plan.blocks, 1, 1], [self.plan.threads, 1, 1]
+        config.attributes = ctypes.pointer(attribute)
+        return config
+
+    def _set(self, attribute: int, value: int) -> None:
+        _check(_driver.cuFuncSetAttribute(self._pointer, attribute, value), "cuFuncSetAttribute")
+
+
+def _check(status: int, call: str) -> None:
+    if status:
+        raise RuntimeError(f"{call} failed with CUDA error {status}")

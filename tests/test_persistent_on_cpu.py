@@ -1,0 +1,127 @@
+"""The kernels of whole trainings, run on the CPU by cuda_on_cpu, against the NumPy op and a float64 oracle."""
+
+import cuda_on_cpu
+import numpy as np
+import pytest
+from conftest import ROOT
+from oracle import train
+
+from snn.backends import numpy_ops
+from snn.backends.ops import OPS
+from snn.glibc_random import GlibcRandom
+from snn.network import Network, draw_weights
+from snn.plans import Limits, Plan, Shape, padded, plans
+from snn.strategies.one_launch import _in_batches
+
+pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+H200, TURING = Limits(132, 227 * 1024, (9, 0)), Limits(40, 64 * 1024, (7, 5))
+SMALL = Limits(20, 227 * 1024, (8, 0))
+RATE = np.float32(0.01)
+
+
+def plan_for(shape, limits, kernel):
+    found = [plan for plan in plans(shape, limits) if isinstance(plan, Plan) and kernel in plan.source]
+    return found[-1]  # of clusters the smallest, which is the most for each block to do
+
+
+def launched(plan, buffers, numbers, **further):
+    kernels = cuda_on_cpu.load(ROOT / plan.source, **dict(plan.defines), **further)
+    rows, _, epochs, _, rate, max_norm, *_ = numbers
+    kernels["train_persistent"](
+        (plan.blocks,),
+        (plan.threads,),
+        (*buffers, rows, epochs, np.float32(rate), np.float32(max_norm)),
+        dynamic_shared=kernels["shared_bytes"],
+        cooperative=not plan.cluster,
+        cluster=plan.cluster or 1,
+    )
+
+
+def made(layers, batch, rows, epochs, order, clip, random):
+    X = random.uniform(-1, 1, (rows, layers[0])).astype(np.float32)
+    Y = (np.square(X).sum(axis=1, keepdims=True) + random.normal(0, 0.1, (rows, 1))).astype(np.float32)
+    weights = draw_weights(Network(layers, "he_uniform", order, clip), GlibcRandom(3))
+    widths = tuple(map(padded, layers[:-1]))
+    numbers = (rows, batch, epochs, int(order == "sequential"), RATE, clip or 0.0, *widths)
+    W = np.concatenate(
+        [
+            _in_batches(matrix, len(matrix), k_n[1])[0, : k_n[0]].ravel()
+            for matrix, k_n in zip(weights, zip(widths, (*widths[1:], 1), strict=True), strict=True)
+        ]
+    )
+    sizes = OPS["train"].elements(*numbers)
+    assert len(W) == sizes[2]
+    E, S = np.full(sizes[3], np.nan, np.float32), np.full(sizes[4], np.nan, np.float32)
+    S[:4] = 0
+    buffers = [_in_batches(X, batch, widths[0]), _in_batches(Y, batch, 1), W, E, S]
+    return X, Y, weights, buffers, numbers
+
+
+CLUSTER = [((20, 24, 1), 32, 70), ((31, 45, 1), 150, 333), ((7, 100, 1), 100, 1001), ((32, 70, 1), 256, 300)]
+GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
+
+
+@pytest.mark.parametrize("layers, batch, rows", CLUSTER)
+def test_a_cluster_trains_as_the_oracle(layers, batch, rows, random):
+    check("cluster", H200, layers, batch, rows, "sequential", None, random)
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+@pytest.mark.parametrize("layers, batch, rows", GRID)
+def test_the_grid_trains_as_the_oracle(layers, batch, rows, order, clip, random):
+    check("grid", SMALL, layers, batch, rows, order, clip, random)
+
+
+def test_the_grid_trains_without_tensor_cores(random):
+    check("grid", TURING, (33, 24, 40, 1), 40, 90, "sequential", 0.5, random, __CUDA_ARCH__=750)
+
+
+def check(kernel, limits, layers, batch, rows, order, clip, random, **further):
+    epochs = 2
+    X, Y, weights, buffers, numbers = made(layers, batch, rows, epochs, order, clip, random)
+    by_numpy = [buffer.copy() for buffer in buffers]
+    plan = plan_for(Shape.of(numbers), limits, kernel)
+    launched(plan, buffers, numbers, **further)
+    expected, loss = train(
+        weights, X, Y, epochs=epochs, batch_size=batch, rate=RATE, update_order=order, clip_norm=clip
+    )
+    numpy_ops.train(*(buffer.reshape(-1) for buffer in by_numpy), *numbers)
+    last = rows % batch or batch
+    for W, E in ((buffers[2], buffers[3]), (by_numpy[2], by_numpy[3])):
+        np.testing.assert_allclose(np.mean(np.square(E[:last])), loss, rtol=2e-6)
+        at = 0
+        for matrix in expected:
+            k, n = padded(matrix.shape[0]), padded(matrix.shape[1]) if matrix.shape[1] > 1 else 1
+            found = W[at : at + k * n].reshape(k, n)
+            at += k * n
+            distance = np.linalg.norm(found[: matrix.shape[0], : matrix.shape[1]] - matrix)
+            assert distance < 1e-6 * np.linalg.norm(matrix)
+            assert not found[matrix.shape[0] :].any() and not found[:, matrix.shape[1] :].any()
+
+
+@pytest.mark.parametrize("kernel, layers", [("cluster", (20, 24, 1)), ("grid", (20, 24, 40, 1))])
+def test_what_is_not_a_number_ends_as_such(kernel, layers, random):
+    *_, buffers, numbers = made(layers, 32, 70, 2, "sequential", None, random)
+    buffers[0][1, 3, 2] = np.nan
+    launched(plan_for(Shape.of(numbers), H200 if kernel == "cluster" else SMALL, kernel), buffers, numbers)
+    assert np.isnan(buffers[3][: 70 % 32]).all()
+
+
+def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):
+    *_, buffers, numbers = made((20, 24, 40, 1), 32, 70, 1, "sequential", None, random)
+    plan = plan_for(Shape.of(numbers), SMALL, "grid")
+    text = (ROOT / plan.source).read_text().replace("cuda_on_cpu::grid_barrier();", "__syncthreads();", 1)
+    broken = tmp_path / "grid.cu"
+    broken.write_text(text)
+    kernels = cuda_on_cpu.load(broken, **dict(plan.defines))
+    rows, _, epochs, _, rate, max_norm, *_ = numbers
+    with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
+        kernels["train_persistent"](
+            (plan.blocks,),
+            (plan.threads,),
+            (*buffers, rows, epochs, rate, np.float32(max_norm)),
+            dynamic_shared=kernels["shared_bytes"],
+            cooperative=True,
+        )
