@@ -11,7 +11,7 @@ SEVERAL = [((16, 16), work) for work in [(4, 4), (2, 4), (2, 2), (1, 2), (1, 1)]
 SHAPES = {
     "elementwise": {"fp32": [((16, 16), (1, 1))]},  # its blocks are its own
     "tiled_fused": {"fp32": [*SEVERAL, ((32, 8), (1, 1)), ((7, 3), (1, 1)), ((5, 4), (2, 3))]},
-    "tensor_core": {"tf32": SEVERAL[0::2], "bf16": [*SEVERAL[1::2], ((8, 32), (1, 1))]},
+    "tensor_core": {"tf32": SEVERAL[0::2], "bf16": [*SEVERAL[1::2], ((5, 32), (1, 1))]},
 }
 
 
