@@ -3,8 +3,8 @@
 
     benchmarks/step_time.py [--kernels naive tiled_fused] [--strategies resident graph] [--seconds 0.3]
 
-Batches of 256 of the large data set, float32 in memory. Each figure is the median over epochs of 100 steps, after a
-warm-up; the network's arithmetic at that speed stands beside it. Kernels in turn, in one process.
+Batches of 256 of the large data set, float32 in memory. Each figure is the median over epochs of 100 steps,
+after a warm-up; the network's arithmetic at that speed stands beside it. Kernels in turn, in one process.
 """
 
 import argparse
@@ -70,10 +70,10 @@ def main() -> None:
     print(
         "| network | strategy | kernel | us a step | TFLOP/s |\n| --- | --- | --- | --- | --- |", flush=True
     )
-    every = choices.names("kernel")
-    for kernel in given.kernels or [
-        name for name in every if given.precision in choices.load("kernel", name)["precisions"]
-    ]:
+    able = [
+        one for one in choices.names("kernel") if given.precision in choices.load("kernel", one)["precisions"]
+    ]
+    for kernel in given.kernels or able:
         try:
             backend = backends.make("cuda", choices.load("kernel", kernel), precision=given.precision)
         except SnnError as error:
