@@ -58,7 +58,9 @@ def cases(source: Path) -> list[tuple[Build, str]]:
 )
 def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architecture):
     log = compiled(build, architecture)
-    sizes = r"Function properties for .*\s.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill"
+    sizes = (
+        r"Function properties for .*\s.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill"
+    )
     found = re.findall(sizes, log)
     assert found
     assert set(found) == {("0", "0", "0")}, log

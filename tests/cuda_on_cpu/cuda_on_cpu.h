@@ -231,8 +231,9 @@ inline unsigned cvt_rna_tf32(float x)
 
 inline unsigned cvt_rn_bf16x2(float high, float low)
 {
+    using namespace cuda_on_cpu;
     const auto half = [](float x) {
-        return x != x ? 0x7fff : cuda_on_cpu::bits_as<unsigned>(cuda_on_cpu::of_mantissa<std::nearbyint>(x, 7)) >> 16;
+        return x != x ? 0x7fff : bits_as<unsigned>(of_mantissa<std::nearbyint>(x, 7)) >> 16;
     };
     return half(high) << 16 | half(low);
 }
