@@ -75,7 +75,7 @@ def test_parts_add_up_and_everything_is_freed(name, backend, monkeypatch):
     if ledger["streams_created"] > 5:  # in the loop
         assert found.seconds["streams"] > 0
     if strategies.class_of(job.strategy).on_host:
-        assert {part for part, seconds in found.seconds.items() if seconds} == {"host_arithmetic"}
+        assert {part for part, seconds in found.seconds.items() if seconds} <= {"host_arithmetic", "waiting"}
     else:
         assert found.seconds["launch"] > 0
 
