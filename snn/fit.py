@@ -26,6 +26,45 @@ class SizedBackend(CpuBackend):
     ) -> np.ndarray:
         return np.zeros(shape, dtype=np.float32)
 
+    def pool_create(self, stream: int | None = None) -> object:
+        return object()
+
+    def pool_destroy(self, pool: object) -> None:
+        """Nothing is kept."""
+
+    def pool_malloc(self, pool: object, nbytes: int, kind: str | None = None) -> HostBuffer:
+        return self.malloc(nbytes, kind)
+
+    def pool_free(self, pool: object, buffer: HostBuffer) -> None:
+        """Nothing is held, so nothing is freed."""
+
+    def pool_host_alloc(self, pool: object, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        return self.host_alloc(shape, kind)
+
+    def pool_host_free(self, pool: object, array: np.ndarray) -> None:
+        """NumPy frees an array with its last reference."""
+
+    def pool_bytes(self, pool: object) -> int:
+        return 0
+
+    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        return self.host_alloc(shape, kind)
+
+    def managed_free(self, array: np.ndarray) -> None:
+        """NumPy frees an array with its last reference."""
+
+    def managed_buffer(self, array: np.ndarray) -> HostBuffer:
+        return HostBuffer(array)
+
+    def advise(self, array: np.ndarray, advice: str) -> None:
+        """Nothing is held, so nothing is advised."""
+
+    def prefetch_in(self, array: np.ndarray) -> None:
+        """Nothing is held, so nothing is moved."""
+
+    def prefetch_out(self, array: np.ndarray) -> None:
+        """Nothing is held, so nothing is moved."""
+
     def copy_in(self, buffer: HostBuffer, array: np.ndarray, stream: int | None = None) -> None:
         """Nothing is held, so nothing is copied."""
 
@@ -44,14 +83,18 @@ class SizedBackend(CpuBackend):
 
 def peak(job: Job, batch_size: int) -> int:
     """Bytes of device memory that the strategy holds at most at this batch size: set up, or in one step."""
-    counting = CountingBackend(SizedBackend())
     smaller = replace(job, batch_size=batch_size)
-    start(smaller, counting).close()  # some hold all data from then on
-    strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), counting)
+    whole = CountingBackend(SizedBackend())
+    strategy = start(smaller, whole)
+    held = whole.device.live_bytes  # some hold all data from here on
+    strategy.close()
+    one_batch = CountingBackend(SizedBackend())
+    strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), one_batch)
     try:
+        held_of_one_batch = one_batch.device.live_bytes
         strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
         strategy.epoch()
-        return counting.device.peak_bytes
+        return held + one_batch.device.peak_bytes - held_of_one_batch
     finally:
         strategy.close()
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from conftest import STRATEGIES
-from hypothesis import given, settings
+from every_source import EverySource
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from snn import choices, strategies
@@ -12,11 +13,12 @@ from snn.errors import OutOfMemory
 from snn.glibc_random import GlibcRandom
 from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
+from snn.strategies.workspace import Stack, aligned
 
 
-def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, **parameters):
+def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, update_order="sequential", **parameters):
     """The ledger of a training, closed and checked; products and bytes in and out, counted apart."""
-    network = Network((5, *hidden, 1))
+    network = Network((5, *hidden, 1), update_order=update_order)
     counting = CountingBackend(backend or CpuBackend())
     strategy = strategies.make(choices.load("strategy", name) | parameters, counting)
     random = np.random.default_rng(1)
@@ -123,6 +125,117 @@ def test_preallocated_allocates_nothing_in_the_loop(hidden, rows, batch, epochs)
     assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
 
 
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+@shapes
+@settings(max_examples=30, deadline=None)
+def test_workspace_allocates_one_arena_on_each_side(order, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("workspace", hidden, rows, batch, epochs, update_order=order)
+    assert ledger.mallocs == ledger.frees == ledger.streams_created == 1
+    assert ledger.host_allocs == ledger.host_frees == 2 + len(hidden) + 1 + 1
+    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
+    assert ledger.h2d_copies == 2 * len(products)
+    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
+    # The device's arena is that of the largest product, to the byte.
+    assert ledger.malloc_bytes == max(
+        sum(aligned(4 * size) for size in (m * k, k * n, m * n)) for m, k, n in products
+    )
+    assert ledger.malloc_bytes <= ledger_of("preallocated", hidden, rows, batch, 1).malloc_bytes + 3 * 256
+
+
+def test_a_workspace_is_smaller_than_the_buffers_and_matrices_of_preallocated():
+    arenas, blocks = (
+        ledger_of(name, (256, 1024, 256), 512, 256, 1) for name in ("workspace", "preallocated")
+    )
+    assert arenas.peak_device_bytes < blocks.peak_device_bytes
+    assert arenas.peak_host_bytes < blocks.peak_host_bytes
+
+
+@given(st.lists(st.integers(1, 2000), min_size=1, max_size=20), st.randoms(use_true_random=False))
+def test_blocks_of_a_stack_never_overlap(sizes, random):
+    stack, live = Stack(), {}
+    for size in sizes:
+        offset = stack.push(size)
+        assert all(offset >= at + n or offset + size <= at for at, n in live.items())
+        live[offset] = size
+        assert max(at + n for at, n in live.items()) <= stack.top <= stack.peak
+        while live and random.random() < 0.4:
+            gone = random.choice(list(live))
+            stack.free(gone)
+            del live[gone]
+    for offset in live:
+        stack.free(offset)
+    assert stack.top == 0
+
+
+on_both = pytest.mark.parametrize(
+    "where", ["every source", pytest.param("cuda", marks=pytest.mark.gpu)], scope="session"
+)
+
+
+@pytest.fixture
+def with_sources(where, request):
+    """A backend that has pools and managed memory."""
+    return EverySource() if where == "every source" else request.getfixturevalue("cuda_backend")
+
+
+few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@on_both
+@shapes
+@few
+def test_pool(with_sources, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("pool", hidden, rows, batch, epochs, backend=with_sources)
+    assert ledger.mallocs == ledger.frees == ledger.host_allocs == ledger.pageable_allocs == 0
+    assert ledger.pool_allocs == ledger.pool_frees == 3 * len(products)
+    assert ledger.pool_alloc_bytes == 4 * sum(m * k + k * n + m * n for m, k, n in products)
+    assert ledger.pool_host_allocs == ledger.pool_host_frees == host_matrices(hidden, rows, batch, epochs)
+    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
+    assert ledger.h2d_copies == 2 * len(products)
+    assert ledger.peak_pool_bytes >= ledger.peak_device_bytes
+    assert ledger.peak_device_bytes == 4 * max(m * k + k * n + m * n for m, k, n in products)
+
+
+@on_both
+@shapes
+@few
+def test_async_pool(with_sources, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("async_pool", hidden, rows, batch, epochs, backend=with_sources)
+    assert ledger.mallocs == ledger.frees == ledger.host_allocs == ledger.pool_host_allocs == 0
+    assert ledger.pool_allocs == ledger.pool_frees == 3 * len(products)
+    assert ledger.pageable_allocs == host_matrices(hidden, rows, batch, epochs)
+    assert ledger.streams_created == ledger.streams_destroyed == 1
+    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
+    assert ledger.h2d_copies == 2 * len(products)
+    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
+    assert ledger.peak_pool_bytes >= ledger.peak_device_bytes
+
+
+@on_both
+@pytest.mark.parametrize("name", ["managed", "managed_prefetch"])
+@shapes
+@few
+def test_managed(name, with_sources, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of(name, hidden, rows, batch, epochs, backend=with_sources)
+    assert ledger.mallocs == ledger.host_allocs == ledger.pageable_allocs == ledger.pool_allocs == 0
+    assert ledger.h2d_copies == ledger.d2h_copies == 0
+    assert ledger.managed_allocs == ledger.managed_frees == host_matrices(hidden, rows, batch, epochs)
+    assert ledger.launches == ledger.synchronizations == len(products)
+    if name == "managed":
+        assert ledger.advices == ledger.prefetches == 0
+        return
+    back = with_sources.prefetches_out
+    assert ledger.advices == 2 + 2 * (len(hidden) + 1)
+    assert ledger.prefetches == (4 if back else 3) * len(products)
+    assert ledger.prefetch_bytes == 4 * sum(
+        m * k + k * n + (2 if back else 1) * m * n for m, k, n in products
+    )
+
+
 def test_the_papers_count_for_the_large_data_set():
     """50,000 operations are 150,000 allocations: 100 epochs of 100 batches, counted on 2 of 100 epochs."""
     epoch = ledger_of("reference", (256,), 25600, 256, epochs=1)
@@ -134,11 +247,17 @@ def test_the_papers_count_for_the_large_data_set():
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_ledger_is_the_same_on_the_gpu(name, cuda_backend):
-    on_cpu = ledger_of(name, (30, 20), 300, 128)
-    assert ledger_of(name, (30, 20), 300, 128, backend=cuda_backend) == on_cpu
+    every_source = EverySource()
+    every_source.prefetches_out = cuda_backend.prefetches_out
+    on_gpu, on_cpu = (
+        ledger_of(name, (30, 20), 300, 128, backend=one).totals() for one in (cuda_backend, every_source)
+    )
+    pool_bytes = on_gpu.pop("peak_pool_bytes"), on_cpu.pop("peak_pool_bytes")
+    assert pool_bytes[0] >= pool_bytes[1]  # a pool rounds up what it has
+    assert on_gpu == on_cpu
 
 
-class FailingBackend(CpuBackend):
+class FailingBackend(EverySource):
     """Fails at its n-th allocation, copy or launch, as a device may."""
 
     def __init__(self, fail_at):
@@ -174,6 +293,18 @@ class FailingBackend(CpuBackend):
         self._tick()
         return super().stream_create()
 
+    def pool_create(self, *arguments):
+        self._tick()
+        return super().pool_create(*arguments)
+
+    def advise(self, *arguments):
+        self._tick()
+        super().advise(*arguments)
+
+    def prefetch_in(self, *arguments):
+        self._tick()
+        super().prefetch_in(*arguments)
+
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_everything_is_freed_wherever_it_fails(name):
@@ -185,7 +316,7 @@ def test_everything_is_freed_wherever_it_fails(name):
         except OutOfMemory:
             continue
         assert backend.left > 0
-        assert fail_at > 20
+        assert fail_at > (10 if strategies.class_of(choices.load("strategy", name)).on_host else 20)
         return
     pytest.fail("no training passed")
 
