@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from snn import grid
+from snn import catalogue, grid
 from snn.archive import read_all
 from snn.choices import CONFIG, read_yaml
 from snn.devices import Device
@@ -47,7 +47,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
         (output / folder).mkdir(parents=True, exist_ok=True)
     verdicts = read_yaml(CONFIG / "verdicts.yaml")
     paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
-    for name in [*grid.own_tables(sweeps), *grid.sweep_tables(sweeps)]:
+    for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
         wanted = [
             (grid.name_of(cell), number)
             for cell in grid.cells_of(name, sweeps)
@@ -60,7 +60,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
             )
             continue
         rows = frame.tabulate(found, verdicts)
-        if name in grid.TABLES:
+        if name in catalogue.TABLES:
             module = import_module(f"snn.tables.{name}")
             paper = CONFIG / f"paper/{name}.yaml"
             table = module.build(rows, read_yaml(paper) if paper.exists() else {}, verdicts)
@@ -69,7 +69,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
             table, title = sweep.build(rows, sweeps[name].axes, verdicts), f"Sweep {name}"
             _save(sweep_figure.draw(table, sweeps[name].axes, name), output, name)
         write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
-        for figure in (figure for figure, of in grid.FIGURES.items() if of == name):
+        for figure in (figure for figure, of in catalogue.FIGURES.items() if of == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
 
 

@@ -6,7 +6,7 @@ import pytest
 from conftest import ROOT
 from records_of import record
 
-from snn import grid, retabulate
+from snn import catalogue, grid, retabulate
 from snn.devices import Device
 
 GRID = ROOT / "config/grid.yaml"
@@ -33,8 +33,8 @@ def made(folder):
 def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
     assert retabulate.main([archived(tmp_path / "a", CELLS), str(tmp_path / "out")]) == 0
     tables, figures = made(tmp_path / "out")
-    assert tables == {*grid.TABLES, "dataset_size"}
-    assert figures == {f"{name}.{e}" for name in (*grid.FIGURES, "dataset_size") for e in ("svg", "png")}
+    assert tables == {*catalogue.TABLES, "dataset_size"}
+    assert figures == {f"{name}.{e}" for name in (*catalogue.FIGURES, "dataset_size") for e in ("svg", "png")}
     assert capsys.readouterr().out == ""
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from project import CELLS_OF_TINY, ROUNDS, TINY
 
-from snn.grid import FIGURES
+from snn.catalogue import FIGURES
 
 
 def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):

@@ -8,7 +8,7 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(workflow.basedir))
 
-from snn import devices, grid, progress, sources
+from snn import catalogue, devices, grid, progress, sources
 from snn.choices import read_yaml
 from snn.errors import SnnError
 from snn.lock import END_WITH_PARENT, LockedError, folder_lock
@@ -32,14 +32,14 @@ RECORDS = [path for cell in CELLS.values() for path in grid.record_paths(cell)]
 ROUNDS = range(1, 1 + max(cell["protocol"]["rounds"] for cell in CELLS.values()))
 DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
 
-SWEEP_TABLES = grid.sweep_tables(SWEEPS)
+SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
 TABLES = [
     *("overview", "gpu", "datasets"),
-    *grid.own_tables(SWEEPS),
+    *catalogue.own_tables(SWEEPS),
     *SWEEP_TABLES,
     *("configuration", "provenance"),
 ]
-FIGURES = [name for name in grid.FIGURES if grid.FIGURES[name] in TABLES] + SWEEP_TABLES
+FIGURES = [name for name in catalogue.FIGURES if catalogue.FIGURES[name] in TABLES] + SWEEP_TABLES
 TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
 
 # In the order in which the report lists them; it sorts them by name.
