@@ -2,12 +2,15 @@
 
 import hashlib
 from collections.abc import Sequence
+from colorsys import hls_to_rgb
 
 import matplotlib
 
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 COLOURS = {
@@ -16,9 +19,19 @@ COLOURS = {
     "pinned": "#2563eb",
     "combined": "#059669",
     "preallocated": "#9333ea",
+    "resident": "#dc2626",
+    "graph": "#0891b2",
+    "pipelined": "#db2777",
+    "pool": "#65a30d",
+    "async_pool": "#a3e635",
+    "managed": "#7c2d12",
+    "managed_prefetch": "#c2845a",
+    "workspace": "#4338ca",
+    "sequential": "#111827",
+    "threads": "#475569",
+    "blas": "#94a3b8",
 }
 PAPER_COLOUR = "#111827"
-_OTHERS = ("#dc2626", "#0891b2", "#65a30d", "#db2777", "#7c2d12", "#4338ca", "#0f766e", "#a16207")
 
 plt.rcParams.update(
     {
@@ -41,8 +54,22 @@ def colour(strategy: str) -> str:
     """The strategy's colour: its own where it has one, otherwise one that its name decides."""
     if strategy in COLOURS:
         return COLOURS[strategy]
-    number = int.from_bytes(hashlib.sha256(strategy.encode()).digest()[:4], "big")
-    return _OTHERS[number % len(_OTHERS)]
+    hue, lightness, *_ = hashlib.sha256(strategy.encode()).digest()
+    return to_hex(hls_to_rgb(hue / 256, 0.35 + 0.25 * lightness / 256, 0.6))
+
+
+def where(table: pd.DataFrame) -> str:
+    """How a figure names what a table was measured on: a CPU is called one, a GPU stands before its host."""
+    found = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)
+    return " and ".join(device_text(*row) for row in found.itertuples(index=False))
+
+
+def nothing(said: str) -> Figure:
+    """The figure of a table that has nothing to draw, which says so."""
+    figure, axes = plt.subplots(figsize=(6, 1.5))
+    axes.axis("off")
+    axes.text(0.5, 0.5, said, ha="center", va="center", color="#6b7280")
+    return figure
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.tables.outcome import outcome
 from snn.tables.ratio import against_reference
 from snn.verdict import Thresholds
 
@@ -32,4 +33,4 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     table["speedup"] = ratios["speedup"]
     base = table[frame["strategy"] == "reference"].set_index("dataset")["predicted_s"]
     table["predicted_speedup"] = frame["dataset"].map(base) / table["predicted_s"]
-    return table.join(frame[["status", "machine", "device", "backend"]])
+    return table.join(outcome(frame)).join(frame[["machine", "device", "backend"]])

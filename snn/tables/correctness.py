@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.tables.outcome import outcome
 from snn.verdict import Thresholds
 
 TITLE = "All strategies reach the same error (Table III)"
@@ -27,7 +28,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
             "std_s": frame["std_s"],
             "paper_s": pd.Series([row.get("seconds") for row in published], dtype=float),
             "runs": frame["runs"],
-            "status": frame["status"],
+            **outcome(frame),
             "machine": frame["machine"],
             "device": frame["device"],
             "backend": frame["backend"],

@@ -22,6 +22,7 @@ WORDS = {
     ),
     "unknown": ("plain", "the record holds no readings of the machine"),
     "diverged": ("bad", "the loss became infinite or not a number; the time is that of the same work"),
+    "unsupported": ("plain", "the device, the backend or the kernel has no such thing; the reason says what"),
     "out_of_memory": ("bad", "memory ran out before the end"),
 }
 """Each word's tone (good, bad, warn, plain, or none where nothing is to be noticed) and what it means."""

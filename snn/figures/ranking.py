@@ -1,0 +1,95 @@
+"""All strategies in the order of their times: a panel a point, the fastest on top."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from snn.figures.style import colour, nothing, where
+
+
+def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+    """From ``strategies.csv``: mean times with the standard deviation of a run on a log axis, joined to the
+    reference's, and the speedup over it beside each; below, what has no time. The paper has no such figure,
+    so its device is not named.
+    """
+    points = _points(table)
+    panels = [table[points == point] for point in dict.fromkeys(points)]
+    if not table["mean_s"].notna().any():
+        return nothing("no strategy has a time")
+    rows = max(map(len, panels))
+    figure, found = plt.subplots(
+        1, len(panels), figsize=(1 + 4.4 * len(panels), 1.6 + 0.26 * rows), squeeze=False
+    )
+    for axes, cells, point in zip(found[0], panels, dict.fromkeys(points), strict=True):
+        _panel(axes, cells.sort_values("mean_s", kind="stable").reset_index(drop=True))
+        axes.set_title(point, fontsize=10)
+    figure.suptitle(f"Strategies by their time: {where(table)}", fontsize=10)
+    return figure
+
+
+def _points(table: pd.DataFrame) -> pd.Series:
+    """Of each row all that the sweep varies but the strategy and its options."""
+    settings = [name for name in table if "." in name and not name.startswith("strategy.")]
+    named = [
+        name for name in ("network", "kernel", "precision") if name in table and table[name].nunique() > 1
+    ]
+    return table[["dataset", *named, *settings]].astype(str).agg(", ".join, axis=1)
+
+
+def _panel(axes: Axes, cells: pd.DataFrame) -> None:
+    """A row a cell, in the order given; those without a time are last."""
+    reference = cells.loc[cells["strategy"] == "reference", "mean_s"].dropna()
+    if len(reference):
+        axes.axvline(reference.iloc[0], color=colour("reference"), linewidth=1, linestyle="--")
+    for i, cell in cells.iterrows():
+        mean, shade = cell["mean_s"], colour(cell["strategy"])
+        if np.isnan(mean):
+            axes.text(
+                0.02, i, cell["status"], transform=axes.get_yaxis_transform(), **_SMALL, color="#6b7280"
+            )
+            continue
+        if len(reference):
+            axes.plot([reference.iloc[0], mean], [i, i], color=shade, linewidth=2, alpha=0.35)
+        spread = None if np.isnan(cell["std_s"]) else [[min(cell["std_s"], 0.99 * mean)], [cell["std_s"]]]
+        axes.errorbar(mean, i, xerr=spread, fmt="o", markersize=5, capsize=3, color=shade)
+        axes.annotate(
+            _speedup(cell), (mean, i), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=7
+        )
+    axes.set_xscale("log")
+    axes.margins(x=0.12)
+    axes.set_xlabel("seconds of one training")
+    axes.set_yticks(range(len(cells)), _names(cells), fontsize=8)
+    axes.set_ylim(len(cells) - 0.4, -0.8)
+    axes.grid(axis="x")
+    axes.grid(visible=False, axis="y")
+
+
+_SMALL = {"fontsize": 7, "va": "center"}
+
+
+def _speedup(cell: pd.Series) -> str:
+    """How many times as fast as the reference; a question mark where that is unclear."""
+    ratio = cell.get("speedup")
+    if cell.get("over") != "reference" or ratio is None or np.isnan(ratio) or cell["strategy"] == "reference":
+        return ""
+    return f"{ratio:.3g}×" + ("?" if cell["comparison"] == "unclear" else "")
+
+
+def _names(cells: pd.DataFrame) -> list[str]:
+    """The strategies with their options, where the sweep varies them."""
+    options = [name for name in cells if name.startswith("strategy.")]
+    return [
+        " ".join(
+            [
+                cell["strategy"],
+                *(
+                    f"{cell[name]:g}" if isinstance(cell[name], float) else str(cell[name])
+                    for name in options
+                    if pd.notna(cell[name])
+                ),
+            ]
+        )
+        for _, cell in cells.iterrows()
+    ]
