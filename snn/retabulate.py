@@ -68,7 +68,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
         else:
             table, title = sweep.build(rows, sweeps[name].axes, verdicts), f"Sweep {name}"
             _save(sweep_figure.draw(table, sweeps[name].axes, name), output, name)
-        write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
+        _write(table, output, name, title)
         for figure in (figure for figure, of in catalogue.FIGURES.items() if of == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
 

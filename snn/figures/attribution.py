@@ -6,19 +6,21 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from snn.figures.style import nothing, where
+from snn.tables.attribution import LABELS
 
-# From what the paper's strategies remove to what they cannot.
-PARTS = {
-    "allocation": ("#b91c1c", "device allocation and free"),
-    "host_allocation": ("#f97316", "host allocation and free"),
-    "streams": ("#facc15", "streams made and destroyed"),
-    "copy_in": ("#1d4ed8", "copies in"),
-    "copy_out": ("#60a5fa", "copies out"),
-    "launch": ("#7c3aed", "launches"),
-    "kernels": ("#059669", "kernels"),
-    "waiting": ("#c4b5fd", "waiting for the device otherwise"),
-    "host_arithmetic": ("#9ca3af", "host arithmetic"),
+_COLOURS = {
+    "allocation": "#b91c1c",
+    "host_allocation": "#f97316",
+    "streams": "#facc15",
+    "copy_in": "#1d4ed8",
+    "copy_out": "#60a5fa",
+    "launch": "#7c3aed",
+    "kernels": "#059669",
+    "waiting": "#c4b5fd",
+    "host_arithmetic": "#9ca3af",
 }
+PARTS = {part: (_COLOURS[part], label) for part, label in LABELS.items()}
+"""Each part's colour and what it is called."""
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:

@@ -10,6 +10,19 @@ from snn.tables.ratio import against_reference
 from snn.verdict import Thresholds
 
 PART = "part."
+LABELS = {
+    "allocation": "device allocation and free",
+    "host_allocation": "host allocation and free",
+    "streams": "streams made and destroyed",
+    "copy_in": "copies in",
+    "copy_out": "copies out",
+    "launch": "launches",
+    "kernels": "kernels",
+    "waiting": "waiting for the device otherwise",
+    "host_arithmetic": "host arithmetic",
+}
+"""The parts of a run's time: from what the paper's strategies remove to what they cannot."""
+
 TITLE = "Where the time of one training goes, and what the calls' prices foretell"
 
 

@@ -34,7 +34,7 @@ DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
 
 SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
 TABLES = [
-    *("overview", "gpu", "datasets"),
+    *("recommendation", "overview", "gpu", "datasets"),
     *catalogue.own_tables(SWEEPS),
     *SWEEP_TABLES,
     *("configuration", "provenance"),

@@ -89,6 +89,28 @@ rule plot_timeline:
         "../scripts/plot_figure.py"
 
 
+rule plot_ranking:
+    input:
+        table="results/tables/strategies.csv",
+        code=code_of("snn.figures.ranking"),
+        script="workflow/scripts/plot_figure.py",
+    output:
+        svg=report(
+            "results/figures/ranking.svg",
+            category=category("Overview"),
+            caption="../report/ranking.rst",
+            labels={"table": "3 strategies ranked"},
+        ),
+        png="results/figures/ranking.png",
+    params:
+        figure="ranking",
+        paper_device=PAPER_DEVICE,
+    message:
+        "plot figure ranking"
+    script:
+        "../scripts/plot_figure.py"
+
+
 rule plot_sweep:
     input:
         table="results/tables/{sweep}.csv",
