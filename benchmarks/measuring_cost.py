@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What does measuring cost what is measured? Runs with everything on beside runs with everything off.
 
-    benchmarks/measuring_cost.py [--device cuda] [--rounds 200] [--seconds 600]
+    benchmarks/measuring_cost.py [--device cuda] [--strategy reference] [--rounds 200] [--seconds 600]
 
 In turns of chance: a round as a cell makes it (probe, ledger, memory, a reading of the machine after a run),
 and one in which nothing is done but the warm-up and the timed runs. Both train on the small data set. Prints
@@ -53,12 +53,15 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=200)
     options.add_argument("--seconds", type=float, default=600.0, help="begin no round after this long")
     options.add_argument("--strategy", default="reference")
+    options.add_argument("--epochs", type=int, default=20, help="of a run")
     given = options.parse_args()
     device = devices.find(given.device)
-    config = composed([f"device={device.backend}", f"strategy={given.strategy}"])
+    config = composed(
+        [f"device={device.backend}", f"strategy={given.strategy}", f"training.epochs={given.epochs}"]
+    )
     backend = backends.make(device.backend, config["kernel"], ROOT)
     job = cell._job(config, 1, datasets.make(config["dataset"]))
-    job = replace(job, round=Round(runs=2, warmup_seconds=0.02, max_warmup_seconds=0.1))
+    job = replace(job, round=Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1))
     seconds: dict[str, list[list[float]]] = {"on": [], "off": []}
     kinds = {"on": with_everything, "off": bare}
     end = time.monotonic() + given.seconds

@@ -1,14 +1,22 @@
-// C = A B, row-major float32: A is m x k, B is k x n, C is m x n.
+// C = A B, C = A^T B and C = A B^T, row-major float32; C is m x n, the sums run over k.
 //
-// naive: one thread computes one element of C and reads a row of A and a column of B from
-// global memory. Nothing is shared between threads but what the caches happen to hold; this is
-// the kernel that the paper times, and the one that every later kernel is measured against.
+// naive: one thread computes one element of C and reads a row and a column of the two matrices from
+// global memory. Nothing is shared between threads but what the caches happen to hold; this is the
+// kernel that the paper times, and the one that every later kernel is measured against.
+//
+// What a warp of neighbouring columns reads at one step of the sum, in each version:
+//
+//   matmul      A (m x k): one float for all;  B (k x n): neighbouring floats
+//   matmul_tn   A (k x m): one float for all;  B (k x n): neighbouring floats
+//   matmul_nt   A (m x k): one float for all;  B (n x k): floats k apart, each from another line of
+//               memory. The paper's programs transpose B on the host first; `pretransposed` keeps it
+//               transposed, `tiled` turns it round in shared memory.
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
 
-extern "C" __global__ void matmul_naive(const float* __restrict__ A, const float* __restrict__ B,
-                                        float* __restrict__ C, int m, int k, int n)
+extern "C" __global__ void matmul(const float* __restrict__ A, const float* __restrict__ B,
+                                  float* __restrict__ C, int m, int k, int n)
 {
     const int row = blockIdx.y * blockDim.y + threadIdx.y;
     const int col = blockIdx.x * blockDim.x + threadIdx.x;
@@ -17,5 +25,31 @@ extern "C" __global__ void matmul_naive(const float* __restrict__ A, const float
     float sum = 0.0f;
     for (int i = 0; i < k; ++i)
         sum += A[(size_t)row * k + i] * B[(size_t)i * n + col];
+    C[(size_t)row * n + col] = sum;
+}
+
+extern "C" __global__ void matmul_tn(const float* __restrict__ A, const float* __restrict__ B,
+                                     float* __restrict__ C, int m, int k, int n)
+{
+    const int row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= m || col >= n) return;
+
+    float sum = 0.0f;
+    for (int i = 0; i < k; ++i)
+        sum += A[(size_t)i * m + row] * B[(size_t)i * n + col];
+    C[(size_t)row * n + col] = sum;
+}
+
+extern "C" __global__ void matmul_nt(const float* __restrict__ A, const float* __restrict__ B,
+                                     float* __restrict__ C, int m, int k, int n)
+{
+    const int row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= m || col >= n) return;
+
+    float sum = 0.0f;
+    for (int i = 0; i < k; ++i)
+        sum += A[(size_t)row * k + i] * B[(size_t)col * k + i];
     C[(size_t)row * n + col] = sum;
 }

@@ -1,4 +1,4 @@
-"""A short training by every strategy with every kernel, for compute-sanitizer to watch.
+"""A short training by every strategy and with every kernel, for compute-sanitizer to watch.
 
 Sizes are multiples of nothing, the last batch is a small one, and tiles do not fill.
 """
@@ -19,21 +19,27 @@ from snn.protocol import Round  # noqa: E402
 random = np.random.default_rng(7)
 X, Y = (random.uniform(-1, 1, (333, n)).astype(np.float32) for n in (31, 1))
 
+CELLS = [("naive", "fp32", strategy, 3.0) for strategy in choices.names("strategy")]
 for kernel in choices.names("kernel"):
-    backend = backends.make("cuda", choices.load("kernel", kernel), ROOT)
-    for strategy in choices.names("strategy"):
-        job = measure.Job(
-            strategy=choices.load("strategy", strategy),
-            network=Network((31, 45, 129, 1), init="he_uniform", clip_norm=3.0),
-            X=X,
-            Y=Y,
-            seed=1,
-            epochs=2,
-            batch_size=150,
-            learning_rate=0.002,
-            round=Round(runs=1),
-        )
-        found = measure.measure(job, backend)
-        explain(job, backend)
-        print(kernel, strategy, found.status, found.runs[0].final_mse)
+    for precision in choices.load("kernel", kernel)["precisions"]:
+        CELLS += [(kernel, precision, "resident", clip_norm) for clip_norm in (None, 3.0)]
+
+for kernel, precision, strategy, clip_norm in CELLS:
+    backend = backends.make("cuda", choices.load("kernel", kernel), ROOT, precision)
+    job = measure.Job(
+        strategy=choices.load("strategy", strategy),
+        network=Network((31, 45, 129, 1), init="he_uniform", clip_norm=clip_norm),
+        X=X,
+        Y=Y,
+        seed=1,
+        epochs=2,
+        batch_size=150,
+        learning_rate=0.002,
+        round=Round(runs=1),
+    )
+    found = measure.measure(job, backend)
+    print(kernel, precision, strategy, clip_norm, found.status, found.reason or found.runs[0].final_mse)
+    if found.status != "unsupported":
         assert found.status == "ok"
+        if kernel == "naive":
+            explain(job, backend)

@@ -9,6 +9,9 @@ from typing import Any
 
 from snn.choices import ROOT
 
+_DEVICE_DRIVEN, _ELEMENTWISE = "snn/strategies/device_driven.py", "kernels/elementwise.cu"
+"""Strategies that depend on the one do their element-wise work by the other."""
+
 
 def of_cell(cell: Mapping[str, Any]) -> list[str]:
     """The source files, relative to the checkout, that decide what a cell measures.
@@ -25,7 +28,9 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
     ]
     files = closure(modules)
     if cell["device"]["backend"] == "cuda":
-        files |= {cell["kernel"]["source"]}
+        files |= {cell["kernel"]["source"]} - {None}
+        if _DEVICE_DRIVEN in files:
+            files.add(_ELEMENTWISE)
     return sorted(files)
 
 

@@ -7,65 +7,152 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn import backends, choices
+from snn.backends import numpy_ops
 from snn.backends.cpu import CpuBackend
+from snn.backends.ops import OPS
+from snn.errors import Unsupported
 
-GUARD = 64  # floats behind C that a kernel must leave alone
+GUARD = 64  # floats behind an operand that a kernel must leave alone
+UNIT = {"fp32": 2**-24, "tf32": 2**-11, "bf16": 2**-8}
+"""Half the distance between neighbouring numbers near 1: how far rounding moves an input."""
+
+BASIC = ("matmul", "matmul_tn", "matmul_nt")
+FUSED = ("matmul_relu", "matmul_error", "matmul_mask", "matmul_nt_mask", "matmul_tn_update")
+ELEMENTWISE = tuple(op for op, kind in OPS.items() if not kind.is_product)
+
+
+def kernels():
+    """Every kernel with each of its precisions, on blocks and work of several shapes."""
+    for name in choices.names("kernel"):
+        kernel = choices.load("kernel", name)
+        shapes = [{}]
+        if kernel["work"] == [1, 1]:
+            shapes += [{"block": block} for block in ([32, 8], [1, 1], [7, 3], [32, 32])]
+        elif kernel["source"]:
+            shapes += [{"work": work} for work in ([1, 1], [2, 4], [4, 4])]
+        for precision in kernel["precisions"]:
+            for shape in shapes:
+                yield name, precision, shape
 
 
 @pytest.fixture(
     params=[
-        pytest.param(("cuda", name, block), marks=pytest.mark.gpu, id=f"cuda-{name}-{block[0]}x{block[1]}")
-        for name in choices.names("kernel")
-        for block in ([16, 16], [32, 8], [1, 1], [7, 3])
-    ]
-    + [pytest.param(("cpu", "naive", [16, 16]), id="cpu")],
+        pytest.param(one, marks=pytest.mark.gpu, id="-".join(map(str, [*one[:2], *one[2].values()])))
+        for one in kernels()
+    ],
     scope="module",
 )
-def product(request):
-    """A backend whose kernel is launched with some shape of block."""
-    backend, kernel, block = request.param
-    return backends.make(backend, choices.load("kernel", kernel) | {"block": block}, ROOT)
-
-
-def multiply(backend, A, B):
-    """A B through the backend; the output is poisoned before, and a guard behind it checked after."""
-    m, n = len(A), B.shape[1]
-    C = np.full(m * n + GUARD, np.nan, dtype=np.float32)
-    C[m * n :] = 12345.0
-    buffers = [backend.malloc(matrix.nbytes) for matrix in (A, B, C)]
+def kernel(request):
+    """A backend with some kernel, the operations that it has, and how its products round their inputs."""
+    name, precision, shape = request.param
+    choice = choices.load("kernel", name)
     try:
-        for buffer, matrix in zip(buffers, (A, B, C), strict=True):
-            backend.copy_in(buffer, matrix)
-        backend.launch("matmul", tuple(buffers), (m, A.shape[1], n))
+        backend = backends.make("cuda", choice | shape, ROOT, precision)
+    except Unsupported as error:
+        pytest.skip(str(error))
+    ops = BASIC + (FUSED if choice["fused"] else ())
+    if choice["fused"] and choice["pretransposed"]:
+        ops += ("matmul_tn_update_both",)
+    return backend, ops, UNIT[precision]
+
+
+def run(backend, op, operands, numbers):
+    """What an operation leaves in its operands; a guard behind each is checked."""
+    padded = [np.concatenate([one, np.full(GUARD, 12345.0, np.float32)]) for one in operands]
+    buffers = [backend.malloc(one.nbytes) for one in padded]
+    try:
+        for buffer, one in zip(buffers, padded, strict=True):
+            backend.copy_in(buffer, one)
+        backend.launch(op, tuple(buffers), numbers)
         backend.synchronize()
-        backend.copy_out(C, buffers[2])
+        for one, buffer in zip(padded, buffers, strict=True):
+            backend.copy_out(one, buffer)
     finally:
         for buffer in buffers:
             backend.free(buffer)
-    assert (C[m * n :] == 12345.0).all()
-    return C[: m * n].reshape(m, n)
+    assert all((one[-GUARD:] == 12345.0).all() for one in padded)
+    return [one[:-GUARD] for one in padded]
+
+
+def expected(op, operands, numbers):
+    """The same by the oracle, in float64."""
+    found = [one.astype(np.float64) for one in operands]
+    getattr(numpy_ops, op)(*found, *numbers)
+    return found
+
+
+def drawn(op, numbers, random):
+    return [random.standard_normal(n, dtype=np.float32) for n in OPS[op].elements(*numbers)]
+
+
+def agree(op, found, oracle, bound):
+    for name, mine, right in zip(OPS[op].operands, found, oracle, strict=True):
+        assert (np.abs(mine - right) <= bound * (1 + np.abs(right))).all(), name
 
 
 sizes = st.one_of(st.integers(1, 70), st.sampled_from([127, 128, 129, 255, 256, 257]))
+seeds = st.integers(0, 2**32 - 1)
+REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5}
 
 
-@settings(max_examples=40, deadline=None)
-@given(m=sizes, k=sizes, n=sizes, seed=st.integers(0, 2**32 - 1))
-def test_product(product, m, k, n, seed):
-    random = np.random.default_rng(seed)
-    A, B = (random.standard_normal(shape, dtype=np.float32) for shape in ((m, k), (k, n)))
-    expected = A.astype(np.float64) @ B.astype(np.float64)
-    bound = np.abs(A).astype(np.float64) @ np.abs(B).astype(np.float64)
-    assert (np.abs(multiply(product, A, B) - expected) <= 1e-6 * (k**0.5 + 1) * bound + 1e-30).all()
+@settings(max_examples=25, deadline=None)
+@given(m=sizes, k=sizes, n=sizes, seed=seeds, data=st.data())
+def test_products(kernel, m, k, n, seed, data):
+    backend, ops, unit = kernel
+    op = data.draw(st.sampled_from(ops))
+    numbers = (m, k, n, *(REALS[name] for name in OPS[op].reals))
+    operands = drawn(op, numbers, np.random.default_rng(seed))
+    # Inputs of unit variance: each term is off by some units, and k of them add up like a random walk.
+    bound = (8 * unit + 4e-7) * (k**0.5 + 3)
+    oracle = expected(op, operands, numbers)
+    agree(op, run(backend, op, operands, numbers), oracle, bound)
 
 
-@pytest.mark.gpu
-def test_not_a_number_and_infinity_pass_through(cuda_backend):
-    A = np.array([[np.nan, 1.0], [np.inf, 2.0]], dtype=np.float32)
-    B = np.eye(2, dtype=np.float32)
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_product_over_nothing_is_zero(kernel, n):
+    backend, _, _ = kernel
+    for op in BASIC:
+        numbers = (3, 0, n)
+        found = run(backend, op, drawn(op, numbers, np.random.default_rng(1)), numbers)
+        assert (found[2] == 0).all()
+
+
+def test_the_same_bits_every_time(kernel):
+    backend, ops, _ = kernel
+    for op in ops:
+        numbers = (77, 301, 65, *(REALS[name] for name in OPS[op].reals))
+        operands = drawn(op, numbers, np.random.default_rng(4))
+        first, second = (run(backend, op, operands, numbers) for _ in range(2))
+        assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(op=st.sampled_from(ELEMENTWISE), rows=sizes, cols=sizes, seed=seeds)
+def test_element_wise_work(backend, op, rows, cols, seed):
+    size = (rows, cols) if "rows" in OPS[op].numbers else (rows * cols,)
+    numbers = (*size, *(REALS[name] for name in OPS[op].reals))
+    operands = drawn(op, numbers, np.random.default_rng(seed))
+    if "S" in OPS[op].operands:
+        operands[-1] = np.abs(operands[-1])
+    found, oracle = run(backend, op, operands, numbers), expected(op, operands, numbers)
+    if op == "sum_squares":
+        found[1], oracle[1] = (np.atleast_1d(one[1].sum(dtype=np.float64)) for one in (found, oracle))
+    agree(op, found, oracle, 1e-5)
+
+
+def test_not_a_number_and_infinity_pass_through(kernel):
+    backend, _, _ = kernel
+    A = np.array([np.nan, 1.0, np.inf, 2.0], dtype=np.float32)
+    B = np.eye(2, dtype=np.float32).ravel()
+    C = np.zeros(4, dtype=np.float32)
     with np.errstate(invalid="ignore"):
-        expected = multiply(CpuBackend(), A, B)
-    np.testing.assert_array_equal(multiply(cuda_backend, A, B), expected)
+        right = run(CpuBackend(), "matmul", [A, B, C], (2, 2, 2))
+    np.testing.assert_array_equal(run(backend, "matmul", [A, B, C], (2, 2, 2))[2], right[2])
+
+
+def test_not_a_number_survives_relu(backend):
+    found = run(backend, "relu", [np.array([np.nan, -1.0, 2.0, -np.inf], np.float32)], (4,))
+    np.testing.assert_array_equal(found[0], np.array([np.nan, 0.0, 2.0, 0.0], np.float32))
 
 
 @pytest.mark.gpu

@@ -1,24 +1,25 @@
 """Which files a cell depends on: an edit re-runs the cells that it concerns and no others."""
 
 import pytest
-from conftest import ROOT, STRATEGIES
+from conftest import STRATEGIES
 
-from snn import grid, sources
-from snn.devices import Device
-
-GRID = ROOT / "config/grid.yaml"
+from snn import choices, sources, strategies
+from snn.config import composed
 
 
-def files(strategy, device=("cuda", "NVIDIA H200")):
-    cells = grid.read(GRID, Device(*device))["dataset_size"].cells
-    return set(sources.of_cell(next(cell for cell in cells if cell["strategy"]["name"] == strategy)))
+def files(strategy, device="cuda", kernel="naive"):
+    return set(sources.of_cell(composed([f"strategy={strategy}", f"device={device}", f"kernel={kernel}"])))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_strategy_depends_on_its_own_file_and_on_no_other_strategy(name):
     found = files(name)
     assert f"snn/strategies/{name}.py" in found
-    assert not {f"snn/strategies/{other}.py" for other in STRATEGIES if other != name} & found
+    bases = {
+        one.__module__.rpartition(".")[2]
+        for one in strategies.class_of(choices.load("strategy", name)).__mro__
+    }
+    assert not {f"snn/strategies/{other}.py" for other in STRATEGIES if other not in bases} & found
     assert {
         "snn/measure.py",
         "snn/strategies/base.py",
@@ -30,7 +31,9 @@ def test_a_strategy_depends_on_its_own_file_and_on_no_other_strategy(name):
 def test_kernels_concern_the_gpu_only():
     assert "kernels/naive.cu" in files("reference")
     assert "snn/backends/cuda.py" in files("reference")
-    on_cpu = files("reference", ("cpu", "Abacus"))
+    assert "kernels/elementwise.cu" not in files("reference")
+    assert {"kernels/naive.cu", "kernels/elementwise.cu"} <= files("resident")
+    on_cpu = files("reference", "cpu")
     assert "snn/backends/cpu.py" in on_cpu
     assert not any(file.startswith("kernels/") or file.endswith("cuda.py") for file in on_cpu)
 

@@ -14,7 +14,7 @@ from cupy.cuda import driver
 from snn.backends.cublas import Cublas
 from snn.backends.ops import OPS, PARTIAL_SUMS, Op
 
-WORKS = ((4, 4), (2, 4), (2, 2), (1, 1))
+WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
 """Elements, rows by columns, that a thread may compute where each product has its own choice."""
 
 _THREADS = 256
@@ -105,9 +105,9 @@ def _grid(m: int, n: int, block: Sequence[int], work: Sequence[int]) -> tuple[in
 
 
 def _best_work(m: int, n: int, block: Sequence[int], multiprocessors: int) -> tuple[int, int]:
-    """The most work a thread that leaves a block for every multiprocessor; the least where none does."""
+    """The most work a thread that leaves most multiprocessors a block; the least where none does."""
     for work in WORKS:
-        if math.prod(_grid(m, n, block, work)) >= multiprocessors:
+        if math.prod(_grid(m, n, block, work)) >= 0.75 * multiprocessors:
             return work
     return WORKS[-1]
 

@@ -1,0 +1,108 @@
+// A product and what a training step does with it next, in one kernel; row-major float32, C is m x n.
+//
+// fused: the arithmetic of the naive kernel, but the thread that holds an element of the product also
+// applies what follows: ReLU, the output error, the mask of ReLU's derivative or the update of a
+// weight. The product never travels to global memory and back, and each fusion saves a launch, which
+// for matrices as small as these costs as much as the product itself.
+//
+//   matmul, matmul_tn, matmul_nt   C = A B, A^T B, A B^T
+//   matmul_relu                    C = max(A B, 0)                    Z1 and H1 in one
+//   matmul_error                   E = A B - Y, D = scale E           Z2, the error and dZ2
+//   matmul_mask, matmul_nt_mask    C = A B, A B^T where H > 0         dH1 and dZ1
+//   matmul_tn_update               W = W - rate A^T B                 dW and its step
+//
+// Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
+// Any m, n >= 1 and k >= 0; threads outside C do nothing.
+
+struct Element {
+    int row, col;
+    bool inside;
+    size_t at;  // its place in a row-major m x n matrix
+};
+
+__device__ Element own_element(int m, int n)
+{
+    const int row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int col = blockIdx.x * blockDim.x + threadIdx.x;
+    return {row, col, row < m && col < n, (size_t)row * n + col};
+}
+
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+__device__ float dot(const float* __restrict__ A, const float* __restrict__ B, Element c, int m, int k, int n)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < k; ++i)
+        sum += A[A_TRANSPOSED ? (size_t)i * m + c.row : (size_t)c.row * k + i] *
+               B[B_TRANSPOSED ? (size_t)c.col * k + i : (size_t)i * n + c.col];
+    return sum;
+}
+
+// ---- the products alone
+
+extern "C" __global__ void matmul(const float* A, const float* B, float* C, int m, int k, int n)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) C[c.at] = dot<false, false>(A, B, c, m, k, n);
+}
+
+extern "C" __global__ void matmul_tn(const float* A, const float* B, float* C, int m, int k, int n)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) C[c.at] = dot<true, false>(A, B, c, m, k, n);
+}
+
+extern "C" __global__ void matmul_nt(const float* A, const float* B, float* C, int m, int k, int n)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) C[c.at] = dot<false, true>(A, B, c, m, k, n);
+}
+
+// ---- forward
+
+extern "C" __global__ void matmul_relu(const float* A, const float* B, float* C, int m, int k, int n)
+{
+    const Element c = own_element(m, n);
+    if (!c.inside) return;
+    const float sum = dot<false, false>(A, B, c, m, k, n);
+    C[c.at] = sum < 0.0f ? 0.0f : sum;  // a NaN is not < 0 and stays
+}
+
+extern "C" __global__ void matmul_error(const float* A, const float* B, float* D, const float* Y, float* E,
+                                        int m, int k, int n, float scale)
+{
+    const Element c = own_element(m, n);
+    if (!c.inside) return;
+    const float error = dot<false, false>(A, B, c, m, k, n) - Y[c.at];
+    E[c.at] = error;
+    D[c.at] = scale * error;
+}
+
+// ---- backward
+
+extern "C" __global__ void matmul_mask(const float* A, const float* B, float* C, const float* H, int m, int k,
+                                       int n)
+{
+    const Element c = own_element(m, n);
+    if (!c.inside) return;
+    const float sum = dot<false, false>(A, B, c, m, k, n);
+    C[c.at] = H[c.at] > 0.0f ? sum : 0.0f;
+}
+
+extern "C" __global__ void matmul_nt_mask(const float* A, const float* B, float* C, const float* H, int m,
+                                          int k, int n)
+{
+    const Element c = own_element(m, n);
+    if (!c.inside) return;
+    const float sum = dot<false, true>(A, B, c, m, k, n);
+    C[c.at] = H[c.at] > 0.0f ? sum : 0.0f;
+}
+
+// Rounded twice, as NumPy does it: the step, then the difference.
+extern "C" __global__ void matmul_tn_update(const float* A, const float* B, float* W, int m, int k, int n,
+                                            float rate)
+{
+    const Element c = own_element(m, n);
+    if (!c.inside) return;
+    const float gradient = dot<true, false>(A, B, c, m, k, n);
+    W[c.at] = __fsub_rn(W[c.at], __fmul_rn(rate, gradient));
+}

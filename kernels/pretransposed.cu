@@ -1,0 +1,36 @@
+// C = A B and C = A^T B, row-major float32; C is m x n, the sums run over k.
+//
+// pretransposed: the arithmetic of the naive kernel, another matrix. Where an error is sent back
+// through a layer, dH = dZ W^T, neighbouring threads of the naive kernel read W[col][i] at each step of
+// the sum, addresses a whole row of W apart, so that each thread's read is a transaction of its own.
+// Here W^T is kept beside W and renewed with it at every update, and dH = dZ (W^T) is a plain product
+// whose threads read neighbouring floats, eight in a transaction. So there is no matmul_nt.
+//
+// What it costs is the second copy of W: its memory, and its write at every update.
+//
+// Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
+// Any m, n >= 1 and k >= 0; threads outside C do nothing.
+
+template <bool A_TRANSPOSED>
+__device__ void product(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
+                        int m, int k, int n)
+{
+    const int row = blockIdx.y * blockDim.y + threadIdx.y;
+    const int col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= m || col >= n) return;
+
+    float sum = 0.0f;
+    for (int i = 0; i < k; ++i)
+        sum += A[A_TRANSPOSED ? (size_t)i * m + row : (size_t)row * k + i] * B[(size_t)i * n + col];
+    C[(size_t)row * n + col] = sum;
+}
+
+extern "C" __global__ void matmul(const float* A, const float* B, float* C, int m, int k, int n)
+{
+    product<false>(A, B, C, m, k, n);
+}
+
+extern "C" __global__ void matmul_tn(const float* A, const float* B, float* C, int m, int k, int n)
+{
+    product<true>(A, B, C, m, k, n);
+}

@@ -1,0 +1,204 @@
+"""Runs CUDA kernels on the CPU, for tests: the source itself, compiled by g++ behind cuda_on_cpu.h.
+
+    kernels = cuda_on_cpu.load("kernels/tiled.cu", BLOCK_X=16, BLOCK_Y=16, WORK_ROWS=1, WORK_COLS=1)
+    kernels["matmul"](grid=(4, 4), block=(16, 16), arguments=(A, B, C, m, k, n))
+
+Arrays are NumPy arrays, and changed in place. A launch raises KernelError where a kernel reads or writes
+outside its arrays, where two threads race for a word with no barrier between them, where a barrier is
+reached by some threads of a block only, where a vector is misaligned. Shared memory starts as NaN.
+It says nothing about speed, and nothing about what nvcc makes of the source.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+COMPILER = "g++"
+COMMON = [
+    *("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-extern-tls-init"),
+    *("-g1", "-gdwarf-4", "-U_FORTIFY_SOURCE"),  # addr2line confuses files in DWARF 5; longjmp between stacks
+]
+KERNEL = [
+    *("-O1", "-ffp-contract=off", "-fno-tree-loop-distribute-patterns", "-Wno-unknown-pragmas"),
+    *("-fsanitize=thread,bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0"),
+]
+GUARD_BYTES = 4096
+GUARD = 0xA5
+_LOCK = threading.Lock()  # sources may be compiled by several threads at once
+
+
+class KernelError(Exception):
+    """A kernel did what it must not do, or does not compile."""
+
+
+# Whether tests that run kernels should skip; not where they run unattended, since a skip would go unseen.
+MISSING = shutil.which(COMPILER) is None and not os.environ.get("CI")
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="cuda-on-cpu-")
+
+
+def _run(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise KernelError(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
+    return done.stdout
+
+
+@functools.cache
+def _runtime() -> list[Path]:
+    folder = Path(_folder().name)
+    for name in ("runtime", "memory"):
+        _run(COMPILER, *COMMON, "-O2", "-c", HERE / f"{name}.cpp", "-o", folder / f"{name}.o")
+    return [folder / "runtime.o", folder / "memory.o"]
+
+
+def load(source: str | Path, **defines: object) -> "dict[str, Kernel]":
+    """The kernels (`extern "C" __global__`) of a source by name, compiled with -Dname=value for each define.
+
+    Raises KernelError with the compiler's text where it does not compile.
+    """
+    source = Path(source).resolve()
+    return _built(source, source.read_text(), tuple(f"-D{name}={value}" for name, value in defines.items()))
+
+
+@functools.cache
+def _built(source: Path, text: str, flags: tuple[str, ...]) -> "dict[str, Kernel]":
+    plain = _run(COMPILER, "-E", "-P", "-x", "c++", "-std=c++17", "-DCUDA_ON_CPU=1", *flags, source)
+    bounds = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
+    names = re.findall(rf'extern\s+"C"\s+__global__\s+{bounds}void\s+{bounds}(\w+)\s*\(', plain)
+    dynamic = set(re.findall(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?(\w+)\s+(\w+)\s*\[\s*\]", plain))
+    if len(dynamic) > 1:
+        raise KernelError(f"{source}: one extern __shared__ array is possible, not {sorted(dynamic)}")
+
+    with _LOCK:
+        runtime = _runtime()
+    stem = hashlib.sha256(repr((source, text, flags)).encode()).hexdigest()[:16]
+    unit, library = (Path(_folder().name) / f"{stem}{suffix}" for suffix in (".cpp", ".so"))
+    lines = ['#include "cuda_on_cpu.h"', f'#include "{source}"']
+    lines += [f"CUDA_ON_CPU_DYNAMIC_SHARED({kind}, {name})" for kind, name in dynamic]
+    lines += [] if dynamic else ["CUDA_ON_CPU_NO_DYNAMIC_SHARED"]
+    lines += [f"CUDA_ON_CPU_KERNEL({name})" for name in names]
+    unit.write_text("\n".join(lines) + "\n")
+    _run(COMPILER, *COMMON, *KERNEL, "-I", HERE, *flags, "-c", unit, "-o", unit.with_suffix(".o"))
+    _run(COMPILER, "-shared", "-pthread", unit.with_suffix(".o"), *runtime, "-o", library)
+    loaded = ctypes.CDLL(str(library))
+    return {name: Kernel(name, loaded, library) for name in names}
+
+
+class _Launch(ctypes.Structure):  # as in runtime.cpp
+    _fields_ = (
+        ("grid", ctypes.c_uint32 * 3),
+        ("block", ctypes.c_uint32 * 3),
+        ("dynamic_shared", ctypes.c_uint64),
+        ("arrays", ctypes.c_uint64),
+        ("array_begin", ctypes.POINTER(ctypes.c_void_p)),
+        ("array_bytes", ctypes.POINTER(ctypes.c_uint64)),
+        ("array_argument", ctypes.POINTER(ctypes.c_uint64)),
+        ("workers", ctypes.c_uint64),
+        ("error", ctypes.c_void_p),
+        ("error_bytes", ctypes.c_uint64),
+    )
+
+
+class _Guarded:
+    """A copy of an array with guards around it, aligned as the device allocates."""
+
+    def __init__(self, array: np.ndarray, position: int):
+        self.position = position
+        self.buffer = np.full(array.nbytes + 2 * GUARD_BYTES + 256, GUARD, dtype=np.uint8)
+        self.start = GUARD_BYTES + -(self.buffer.ctypes.data + GUARD_BYTES) % 256
+        self.end = self.start + array.nbytes
+        self.copy = self.buffer[self.start : self.end].view(array.dtype).reshape(array.shape)
+        self.copy[...] = array
+
+    def intact(self) -> bool:
+        return bool((self.buffer[: self.start] == GUARD).all() and (self.buffer[self.end :] == GUARD).all())
+
+
+class Kernel:
+    """A kernel of a compiled source; call it to launch it."""
+
+    def __init__(self, name: str, library: ctypes.CDLL, path: Path):
+        self.name = name
+        self._path = path
+        self._launch = library[f"cuda_on_cpu_launch_{name}"]
+        self._launch.restype = ctypes.c_bool
+        parameter = library[f"cuda_on_cpu_parameter_{name}"]
+        parameter.restype = ctypes.c_char_p
+        parameter.argtypes = [ctypes.c_size_t]
+        self.parameters: list[str] = []
+        while (kind := parameter(len(self.parameters))) is not None:
+            self.parameters.append(kind.decode())
+
+    def __call__(self, grid: tuple, block: tuple, arguments: tuple, dynamic_shared: int = 0) -> None:
+        """Runs the kernel; what it writes is in the arrays afterwards.
+
+        `grid` and `block` have one to three sizes; `arguments` are contiguous arrays of the parameter's type,
+        ints and floats; `dynamic_shared` is the bytes of an extern __shared__ array. The same array passed
+        twice is one array to the kernel. Raises KernelError, and then leaves the arrays as they were.
+        """
+        if len(arguments) != len(self.parameters):
+            raise KernelError(f"{self.name} takes {len(self.parameters)} arguments, got {len(arguments)}")
+        sizes = [tuple(size) + (1,) * (3 - len(size)) for size in (grid, block)]
+        if not 1 <= np.prod(sizes[1]) <= 1024 or min(*sizes[0], *sizes[1]) < 1:
+            raise KernelError(f"{self.name}: no such launch, grid {grid}, block {block}")
+        if np.prod(sizes[0]) >= 2**20:
+            raise KernelError(f"{self.name}: {grid} is too large a grid for the emulator")
+
+        guarded: dict[int, _Guarded] = {}
+        values = []
+        for position, (argument, kind) in enumerate(zip(arguments, self.parameters, strict=True)):
+            if kind.endswith("*"):
+                self._check_array(position, argument, kind[:-1])
+                if id(argument) not in guarded:
+                    guarded[id(argument)] = _Guarded(argument, position)
+                values.append(ctypes.c_void_p(guarded[id(argument)].copy.ctypes.data))
+            else:
+                values.append(np.ctypeslib.as_ctypes_type(np.dtype(kind))(argument))
+
+        distinct = list(guarded.values())
+        how = _Launch(*sizes, dynamic_shared, len(distinct))
+        how.array_begin = (ctypes.c_void_p * len(distinct))(*(one.copy.ctypes.data for one in distinct))
+        how.array_bytes = (ctypes.c_uint64 * len(distinct))(*(one.copy.nbytes for one in distinct))
+        how.array_argument = (ctypes.c_uint64 * len(distinct))(*(one.position for one in distinct))
+        how.workers = min(os.cpu_count() or 1, int(np.prod(sizes[0])))
+        error = ctypes.create_string_buffer(1000)
+        how.error, how.error_bytes = ctypes.addressof(error), len(error)
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        if not self._launch(ctypes.byref(how), pointers):
+            raise KernelError(f"{self.name}: {self._with_lines(error.value.decode())}")
+        originals = {id(argument): argument for argument in arguments}
+        for identity, one in guarded.items():
+            if not one.intact():
+                raise KernelError(f"{self.name} wrote outside argument {one.position}")
+            originals[identity][...] = one.copy
+
+    def _check_array(self, position: int, argument: object, dtype: str) -> None:
+        if not isinstance(argument, np.ndarray) or argument.dtype != dtype:
+            got = getattr(argument, "dtype", type(argument).__name__)
+            raise KernelError(f"{self.name}: argument {position} is an array of {dtype}, got {got}")
+        if not argument.flags.c_contiguous:
+            raise KernelError(f"{self.name}: argument {position} is not contiguous")
+
+    def _with_lines(self, text: str) -> str:
+        """`text` with <0x1234>, an address behind a call in the library, as file and line."""
+
+        def line(match: re.Match) -> str:
+            offset = hex(int(match[1], 16) - 1)
+            where = _run("addr2line", "-e", self._path, offset).strip()
+            return re.sub(r"^.*/(.*:\d+).*$", r"\1", where)
+
+        return re.sub(r"<0x([0-9a-f]+)>", line, text)

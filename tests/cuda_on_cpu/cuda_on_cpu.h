@@ -1,0 +1,242 @@
+// What a CUDA source needs so that g++ compiles it, unchanged, for the CPU: the built-in variables,
+// the qualifiers and those intrinsics that this project's kernels use. runtime.cpp runs the result.
+//
+// Shared memory is thread_local: one block at a time runs on an operating-system thread. A kernel
+// with inline PTX needs another path under #ifdef CUDA_ON_CPU.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#define CUDA_ON_CPU 1
+#define __global__ __attribute__((noinline))
+#define __device__
+#define __host__
+#define __constant__
+#define __shared__ thread_local
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(...)
+
+// ---------------------------------------------------------------------------------------------
+// Vectors
+
+struct __align__(8) float2 { float x, y; };
+struct float3 { float x, y, z; };
+struct __align__(16) float4 { float x, y, z, w; };
+struct __align__(8) int2 { int x, y; };
+struct __align__(16) int4 { int x, y, z, w; };
+struct __align__(8) uint2 { unsigned x, y; };
+struct uint3 { unsigned x, y, z; };
+struct __align__(16) uint4 { unsigned x, y, z, w; };
+
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float3 make_float3(float x, float y, float z) { return {x, y, z}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline int2 make_int2(int x, int y) { return {x, y}; }
+inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+// ---------------------------------------------------------------------------------------------
+// What the running thread asks of runtime.cpp. A thread's place never changes while its kernel
+// runs, hence `const`.
+
+namespace cuda_on_cpu {
+
+__attribute__((const)) uint3 thread_index();
+__attribute__((const)) uint3 block_index();
+__attribute__((const)) uint3 block_dim();
+__attribute__((const)) uint3 grid_dim();
+
+enum class Shuffle { from, up, down, across };
+
+void block_barrier(int line);
+void warp_barrier(unsigned mask, int line);
+uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int width, int line);
+uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint32_t operand);
+
+template <class T>
+T shuffle(Shuffle how, unsigned mask, T value, int argument, int width, int line)
+{
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "a shuffle moves 4 or 8 bytes");
+    uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    bits = shuffle(how, mask, bits, argument, width, line);
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+template <class To, class From>
+To bits_as(From value)
+{
+    static_assert(sizeof(To) == sizeof(From), "the same bits");
+    To result;
+    std::memcpy(&result, &value, sizeof result);
+    return result;
+}
+
+}  // namespace cuda_on_cpu
+
+#define threadIdx (::cuda_on_cpu::thread_index())
+#define blockIdx (::cuda_on_cpu::block_index())
+#define blockDim (::cuda_on_cpu::block_dim())
+#define gridDim (::cuda_on_cpu::grid_dim())
+constexpr int warpSize = 32;
+
+// __builtin_LINE as a default is the caller's line.
+inline void __syncthreads(int line = __builtin_LINE()) { cuda_on_cpu::block_barrier(line); }
+inline void __syncwarp(unsigned mask = ~0u, int line = __builtin_LINE())
+{
+    cuda_on_cpu::warp_barrier(mask, line);
+}
+
+#define CUDA_ON_CPU_SHUFFLE(name, how)                                                             \
+    template <class T>                                                                             \
+    T name(unsigned mask, T value, int argument, int width = 32, int line = __builtin_LINE())      \
+    {                                                                                              \
+        using cuda_on_cpu::Shuffle;                                                                \
+        return cuda_on_cpu::shuffle(how, mask, value, argument, width, line);                      \
+    }
+CUDA_ON_CPU_SHUFFLE(__shfl_sync, Shuffle::from)
+CUDA_ON_CPU_SHUFFLE(__shfl_up_sync, Shuffle::up)
+CUDA_ON_CPU_SHUFFLE(__shfl_down_sync, Shuffle::down)
+CUDA_ON_CPU_SHUFFLE(__shfl_xor_sync, Shuffle::across)
+
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+
+// ---------------------------------------------------------------------------------------------
+// Arithmetic. Compiled with -ffp-contract=off, so a product and a sum are rounded apart unless
+// fmaf is written; on a GPU they may be fused unless __fmul_rn is.
+
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fsqrt_rn(float a) { return std::sqrt(a); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float __frcp_rn(float a) { return 1.0f / a; }
+inline float rsqrtf(float a) { return 1.0f / std::sqrt(a); }
+inline float __saturatef(float a) { return a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f; }
+
+inline unsigned __float_as_uint(float a) { return cuda_on_cpu::bits_as<unsigned>(a); }
+inline int __float_as_int(float a) { return cuda_on_cpu::bits_as<int>(a); }
+inline float __uint_as_float(unsigned a) { return cuda_on_cpu::bits_as<float>(a); }
+inline float __int_as_float(int a) { return cuda_on_cpu::bits_as<float>(a); }
+
+template <class A, class B>
+constexpr std::common_type_t<A, B> min(A a, B b)
+{
+    if constexpr (std::is_floating_point_v<std::common_type_t<A, B>>) return std::fmin(a, b);
+    else return std::common_type_t<A, B>(a) < std::common_type_t<A, B>(b) ? a : b;
+}
+
+template <class A, class B>
+constexpr std::common_type_t<A, B> max(A a, B b)
+{
+    if constexpr (std::is_floating_point_v<std::common_type_t<A, B>>) return std::fmax(a, b);
+    else return std::common_type_t<A, B>(a) > std::common_type_t<A, B>(b) ? a : b;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Memory: the cache hints are hints only.
+
+template <class T> T __ldg(const T* address) { return *address; }
+template <class T> T __ldcg(const T* address) { return *address; }
+template <class T> T __ldcs(const T* address) { return *address; }
+template <class T> void __stcg(T* address, T value) { *address = value; }
+template <class T> void __stcs(T* address, T value) { *address = value; }
+
+template <class T, T (*change)(T, T)>
+T cuda_on_cpu_atomic(T* address, T operand)
+{
+    using cuda_on_cpu::bits_as;
+    const auto on_bits = [](uint32_t old, uint32_t by) {
+        return bits_as<uint32_t>(change(bits_as<T>(old), bits_as<T>(by)));
+    };
+    return bits_as<T>(cuda_on_cpu::atomic((uint32_t*)address, on_bits, bits_as<uint32_t>(operand)));
+}
+
+template <class T> T cuda_on_cpu_sum(T a, T b) { return a + b; }
+template <class T> T cuda_on_cpu_larger(T a, T b) { return a > b ? a : b; }
+
+inline float atomicAdd(float* a, float by) { return cuda_on_cpu_atomic<float, cuda_on_cpu_sum>(a, by); }
+inline int atomicAdd(int* a, int by) { return cuda_on_cpu_atomic<int, cuda_on_cpu_sum>(a, by); }
+inline unsigned atomicAdd(unsigned* a, unsigned by)
+{
+    return cuda_on_cpu_atomic<unsigned, cuda_on_cpu_sum>(a, by);
+}
+inline int atomicMax(int* a, int by) { return cuda_on_cpu_atomic<int, cuda_on_cpu_larger>(a, by); }
+
+// ---------------------------------------------------------------------------------------------
+// What __init__.py writes behind an included source: for each kernel its parameters' types and a
+// way to launch it, and the memory that `extern __shared__` names.
+
+namespace cuda_on_cpu {
+
+template <class T> constexpr const char* type_name() { return "?"; }
+template <> constexpr const char* type_name<int>() { return "int32"; }
+template <> constexpr const char* type_name<unsigned>() { return "uint32"; }
+template <> constexpr const char* type_name<long>() { return "int64"; }
+template <> constexpr const char* type_name<long long>() { return "int64"; }
+template <> constexpr const char* type_name<unsigned long>() { return "uint64"; }
+template <> constexpr const char* type_name<float>() { return "float32"; }
+template <> constexpr const char* type_name<double>() { return "float64"; }
+template <> constexpr const char* type_name<float*>() { return "float32*"; }
+template <> constexpr const char* type_name<const float*>() { return "float32*"; }
+template <> constexpr const char* type_name<int*>() { return "int32*"; }
+template <> constexpr const char* type_name<const int*>() { return "int32*"; }
+template <> constexpr const char* type_name<unsigned*>() { return "uint32*"; }
+template <> constexpr const char* type_name<const unsigned*>() { return "uint32*"; }
+
+template <class... P>
+const char* parameter(void (*)(P...), size_t index)
+{
+    const char* names[] = {type_name<P>()..., nullptr};
+    return index < sizeof...(P) ? names[index] : nullptr;
+}
+
+// Its own loads, of arguments, are nobody's business.
+template <class... P, size_t... I>
+__attribute__((no_sanitize("thread"))) void call(void (*kernel)(P...), void** list,
+                                                 std::index_sequence<I...>)
+{
+    kernel(*static_cast<P*>(list[I])...);
+}
+
+template <class... P>
+void call(void (*kernel)(P...), void** list)
+{
+    call(kernel, list, std::index_sequence_for<P...>());
+}
+
+struct Launch;
+bool launch(const Launch& how, void (*kernel)(void**), void** arguments);
+
+constexpr size_t dynamic_shared_limit = 227 * 1024;  // of a block, on sm_90
+void* dynamic_shared();
+
+}  // namespace cuda_on_cpu
+
+#define CUDA_ON_CPU_EXPORT extern "C" __attribute__((visibility("default")))
+#define CUDA_ON_CPU_KERNEL(name)                                                                   \
+    CUDA_ON_CPU_EXPORT const char* cuda_on_cpu_parameter_##name(size_t index)                      \
+    {                                                                                              \
+        return cuda_on_cpu::parameter(name, index);                                                \
+    }                                                                                              \
+    CUDA_ON_CPU_EXPORT bool cuda_on_cpu_launch_##name(const cuda_on_cpu::Launch* how, void** list) \
+    {                                                                                              \
+        return cuda_on_cpu::launch(*how, [](void** l) { cuda_on_cpu::call(name, l); }, list);      \
+    }
+#define CUDA_ON_CPU_DYNAMIC_SHARED(type, name)                                                     \
+    __attribute__((aligned(128)))                                                                  \
+    thread_local type name[cuda_on_cpu::dynamic_shared_limit / sizeof(type)];                      \
+    void* cuda_on_cpu::dynamic_shared() { return name; }
+#define CUDA_ON_CPU_NO_DYNAMIC_SHARED                                                              \
+    void* cuda_on_cpu::dynamic_shared() { return nullptr; }

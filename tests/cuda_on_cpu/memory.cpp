@@ -1,0 +1,200 @@
+// Checks every load and store of a kernel. They call __tsan_read4 and the like below: the kernel is
+// compiled with -fsanitize=thread, but linked with this file in place of that library. Found are
+//   - accesses outside the arrays that were passed and outside shared memory,
+//   - races: two accesses to the same word, one of them a write, with no barrier between them. (Of the
+//     readers of a word only the last is known, with whether there were others; accesses to less than
+//     four bytes are not looked at.)
+// -fsanitize=bounds,alignment adds indices beyond a fixed array and misaligned vectors.
+
+#include "runtime.h"
+
+namespace cuda_on_cpu {
+
+Access unpack(uint64_t bits)
+{
+    Access access;
+    std::memcpy(&access, &bits, sizeof access);
+    return access;
+}
+
+uint64_t pack(Access access)
+{
+    uint64_t bits;
+    std::memcpy(&bits, &access, sizeof bits);
+    return bits;
+}
+
+// Whether `now` may happen at the same time as the earlier access `then`.
+bool unordered(Access then, Access now, bool shared)
+{
+    if (then.block != now.block) return !shared;
+    if (then.block_interval != now.block_interval) return false;
+    if (then.thread / 32 != now.thread / 32) return true;
+    return then.thread != now.thread && then.warp_interval == now.warp_interval;
+}
+
+bool unordered_readers(Access then, Access now, bool shared)
+{
+    if (then.many == 3) return true;
+    if (then.block == now.block && then.block_interval == now.block_interval) {
+        if (then.many == 2) return true;
+        if (then.many == 1 && then.thread / 32 == now.thread / 32)
+            return then.warp_interval == now.warp_interval;
+    }
+    return unordered(then, now, shared);
+}
+
+Access joined(Access then, Access now, bool shared)
+{
+    now.many = 0;
+    if (then.many == 3) return then;
+    if (then.block != now.block) {
+        now.many = shared ? 0 : 3;
+        return now;
+    }
+    if (then.block_interval != now.block_interval) return now;
+    if (then.thread / 32 != now.thread / 32) now.many = 2;
+    else if (then.many == 2) now.many = 2;
+    else if (then.warp_interval == now.warp_interval) now.many = then.many | (then.thread != now.thread);
+    return now;
+}
+
+std::string place(const Range& range, const char* address)
+{
+    const size_t offset = address - range.begin;
+    if (range.argument == Range::shared) return text("shared memory");
+    return text("element %zu of argument %d", offset / 4, range.argument);
+}
+
+[[noreturn]] void fail_race(Access then, const char* before, const char* now, const Range& range,
+                            const char* address, void* where)
+{
+    const Launch& how = worker->job.how;
+    const unsigned i = then.thread;
+    fail(text("%s %s, which thread (%u, %u, %u) of block %u %s with no barrier between: a race", now,
+              place(range, address).c_str(), i % how.block.x, i / how.block.x % how.block.y,
+              i / how.block.x / how.block.y, (unsigned)then.block, before),
+         where);
+}
+
+void track(const Range& range, char* address, size_t bytes, Kind kind, void* where)
+{
+    const bool shared = range.argument == Range::shared;
+    Worker& here = *worker;
+    Access now{};
+    now.block = here.block_number;
+    now.thread = here.running->number;
+    now.block_interval = here.block_interval;
+    now.warp_interval = here.warp_interval[now.thread / 32];
+    const char* const doing = kind == Kind::read ? "reads" : "writes";
+    constexpr auto relaxed = std::memory_order_relaxed;
+
+    for (size_t i = (address - range.begin) / 4; bytes >= 4; bytes -= 4, ++i) {
+        Word& word = range.words[i];
+        const uint64_t writer = word.writer.load(relaxed), reader = word.reader.load(relaxed);
+        if (writer != none && !(kind == Kind::atomic && unpack(writer).many) &&
+            unordered(unpack(writer), now, shared))
+            fail_race(unpack(writer), "wrote", doing, range, range.begin + 4 * i, where);
+        if (kind == Kind::read) {
+            word.reader.store(pack(reader == none ? now : joined(unpack(reader), now, shared)), relaxed);
+            continue;
+        }
+        if (reader != none && unordered_readers(unpack(reader), now, shared))
+            fail_race(unpack(reader), "read", doing, range, range.begin + 4 * i, where);
+        now.many = kind == Kind::atomic;
+        word.writer.store(pack(now), relaxed);
+    }
+}
+
+[[noreturn]] void fail_outside(char* address, size_t bytes, bool write, void* where)
+{
+    std::string near = "far from every array";
+    long best = 1 << 20;
+    for (const Range& range : worker->job.arrays) {
+        const long before = range.begin - address, behind = address + bytes - range.end;
+        if (before > 0 && before < best)
+            best = before, near = text("%ld bytes before argument %d", before, range.argument);
+        if (behind > 0 && behind < best)
+            best = behind, near = text("%ld bytes past the end of argument %d", behind, range.argument);
+    }
+    if (address >= worker->shared_begin && address < worker->shared_end)
+        near = "beyond the shared memory that the launch gave";
+    fail(text("%s %zu bytes out of bounds, %s,", write ? "writes" : "reads", bytes, near.c_str()),
+         where);
+}
+
+void access(void* pointer, size_t bytes, Kind kind, void* where)
+{
+    if (!worker || !worker->running) return;
+    char* const address = (char*)pointer;
+    for (const Range& range : worker->ranges) {
+        if (address < range.begin || address + bytes > range.end) continue;
+        if (range.words) track(range, address, bytes, kind, where);
+        return;
+    }
+    fail_outside(address, bytes, kind != Kind::read, where);
+}
+
+uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint32_t operand)
+{
+    access(address, 4, Kind::atomic, __builtin_return_address(0));
+    uint32_t old = __atomic_load_n(address, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(address, &old, change(old, operand), true, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {}
+    return old;
+}
+
+// As g++ lays out what it passes for -fsanitize=bounds,alignment.
+struct Type {
+    uint16_t kind, info;
+    char name[];
+};
+struct OutOfBounds {
+    const char* file;
+    uint32_t line, column;
+    const Type *array, *index;
+};
+struct Mismatch {
+    const char* file;
+    uint32_t line, column;
+    const Type* type;
+    uint8_t log_alignment, kind;
+};
+
+}  // namespace cuda_on_cpu
+
+using namespace cuda_on_cpu;
+
+#define HOOK(name, bytes, kind) \
+    void __tsan_##name##bytes(void* p) { access(p, bytes, kind, __builtin_return_address(0)); }
+#define HOOKS(bytes)                          \
+    HOOK(read, bytes, Kind::read)             \
+    HOOK(write, bytes, Kind::write)           \
+    HOOK(volatile_read, bytes, Kind::read)    \
+    HOOK(volatile_write, bytes, Kind::write)  \
+    HOOK(unaligned_read, bytes, Kind::read)   \
+    HOOK(unaligned_write, bytes, Kind::write)
+
+extern "C" {
+HOOKS(1)
+HOOKS(2)
+HOOKS(4)
+HOOKS(8)
+HOOKS(16)
+void __tsan_read_range(void* p, size_t n) { access(p, n, Kind::read, __builtin_return_address(0)); }
+void __tsan_write_range(void* p, size_t n) { access(p, n, Kind::write, __builtin_return_address(0)); }
+void __tsan_init() {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+
+void __ubsan_handle_out_of_bounds(OutOfBounds* data, size_t index)
+{
+    fail(text("uses index %ld of %s in line %u", (long)index, data->array->name, data->line));
+}
+
+void __ubsan_handle_type_mismatch_v1(Mismatch* data, size_t address)
+{
+    fail(text("uses %s at 0x%zx in line %u, which is not aligned to %d bytes", data->type->name, address,
+              data->line, 1 << data->log_alignment));
+}
+}

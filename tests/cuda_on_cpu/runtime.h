@@ -1,0 +1,113 @@
+// What runtime.cpp and memory.cpp share: the fibers of a block, and who touched a word of memory last.
+#pragma once
+
+#include <atomic>
+#include <csetjmp>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <ucontext.h>
+#include <vector>
+
+#include "cuda_on_cpu.h"  // last: it defines names that begin with __
+
+namespace cuda_on_cpu {
+
+struct Launch {  // as in __init__.py
+    uint3 grid, block;
+    uint64_t dynamic_shared;
+    uint64_t arrays;
+    char* const* array_begin;
+    const uint64_t* array_bytes;
+    const uint64_t* array_argument;
+    uint64_t workers;
+    char* error;
+    uint64_t error_bytes;
+};
+
+// Who touched a word last: a thread between two barriers of its block and two of its warp.
+struct Access {
+    uint64_t block : 20, thread : 10, block_interval : 16, warp_interval : 16;
+    uint64_t many : 2;  // readers: 1 several in the warp, 2 in the block, 3 in the grid; writer: 1 an atomic
+};
+static_assert(sizeof(Access) == 8);
+
+constexpr uint64_t none = ~0ull;
+struct Word {
+    std::atomic<uint64_t> writer{none}, reader{none};
+};
+
+// Memory that a kernel may use: an argument, shared memory, or what races are not looked for in.
+struct Range {
+    static constexpr int shared = -1, untracked = -2;
+
+    char *begin, *end;
+    int argument;  // its position, or one of the above
+    Word* words = nullptr;
+};
+
+enum class State { ready, block_barrier, warp_barrier, shuffle, done };
+
+// A CUDA thread.
+struct Fiber {
+    jmp_buf context;
+    ucontext_t start;
+    uint3 thread;
+    int number;
+    State state;
+    int line;       // of the barrier or shuffle that it waits at
+    unsigned mask;  // the lanes that it waits for
+    uint64_t value;
+    int source;  // the lane whose value it wants
+};
+
+// A launch.
+struct Job {
+    const Launch& how;
+    void (*kernel)(void**);
+    void** arguments;
+    std::vector<Range> arrays;
+    std::atomic<uint64_t> next_block{0};
+    std::atomic<bool> failed{false};
+    std::mutex lock;
+    std::string error;
+};
+
+// An operating-system thread that runs blocks, one after the other.
+struct Worker {
+    Job& job;
+    std::vector<Range> ranges;
+    std::vector<Fiber> fibers;
+    std::vector<uint32_t> warp_interval;
+    std::unique_ptr<Word[]> shared_words;
+    char* stacks;
+    jmp_buf home;
+    ucontext_t home_start;
+    Fiber* running = nullptr;
+    uint3 block{};
+    uint64_t block_number = 0;
+    uint32_t block_interval = 0;
+    char *image_begin, *shared_begin, *shared_end;
+
+    explicit Worker(Job& job);
+    ~Worker();
+    void run_blocks();
+    void run_block();
+    void resume(Fiber& fiber);
+    bool release_warps();
+    void explain_deadlock();
+};
+
+extern thread_local Worker* worker;
+
+__attribute__((format(printf, 1, 2))) std::string text(const char* format, ...);
+
+// Ends the launch with an error of the running thread. `where` is an address in this library, which
+// __init__.py turns into file and line.
+[[noreturn]] void fail(const std::string& what, void* where = nullptr);
+
+// A load or store by the running thread, before it happens; fails where it must not be.
+enum class Kind { read, write, atomic };
+void access(void* address, size_t bytes, Kind kind, void* where);
+
+}  // namespace cuda_on_cpu

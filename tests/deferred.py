@@ -1,0 +1,101 @@
+"""A CPU backend whose streams lag or lead: a wait that is missing between two shows as wrong numbers."""
+
+import numpy as np
+
+from snn.backends.cpu import CpuBackend
+
+
+class DeferredBackend(CpuBackend):
+    """Streams are queues, done as late as the calls allow: at a synchronisation, and there only what is
+    asked for. The ``eager`` one, by order of creation, does all at once. A copy reads its host array when it
+    is done, not when it is asked for. Graphs are captured.
+    """
+
+    def __init__(self, fused=False, pretransposed=False, eager=None):
+        super().__init__(fused, pretransposed)
+        self._eager = eager
+        self._queues = {}
+        self._done = {}  # how much of each queue
+        self._recorded = {}  # event: (stream, length of its queue then)
+        self._capturing = {}
+        self._graphs = {}
+
+    def stream_create(self):
+        stream = super().stream_create()
+        self._queues[stream], self._done[stream] = [], 0
+        return stream
+
+    def stream_destroy(self, stream):
+        assert self._done[stream] == len(self._queues[stream]), "destroyed before it was done"
+        del self._queues[stream]
+
+    def _ask(self, stream, work):
+        if stream is None:  # the default stream waits for all others and is waited for
+            self.synchronize()
+            work()
+        elif stream in self._capturing:
+            self._capturing[stream].append(work)
+        else:
+            self._append(stream, work)
+
+    def _append(self, stream, work):
+        self._queues[stream].append(work)
+        if stream == self._eager:
+            self.stream_synchronize(stream)
+
+    def _do(self, stream, until):
+        while self._done[stream] < until:
+            self._done[stream] += 1
+            self._queues[stream][self._done[stream] - 1]()
+
+    def launch(self, op, buffers, numbers, stream=None):
+        self._ask(stream, lambda: super(DeferredBackend, self).launch(op, buffers, numbers))
+
+    def copy_in(self, buffer, array, stream=None):
+        self._ask(stream, lambda: super(DeferredBackend, self).copy_in(buffer, array))
+
+    def copy_out(self, array, buffer, stream=None):
+        self._ask(stream, lambda: super(DeferredBackend, self).copy_out(array, buffer))
+
+    def stream_synchronize(self, stream):
+        self._do(stream, len(self._queues[stream]))
+
+    def synchronize(self):
+        for stream in self._queues:
+            self.stream_synchronize(stream)
+
+    def event_record(self, event, stream):
+        self._recorded[event] = stream, len(self._queues[stream])
+
+    def event_wait(self, event, stream):
+        if event in self._recorded:
+            on, length = self._recorded[event]
+            self._append(stream, lambda: self._do(on, length))
+
+    def event_synchronize(self, event):
+        if event in self._recorded:
+            self._do(*self._recorded[event])
+
+    def malloc(self, nbytes, kind=None):
+        buffer = super().malloc(nbytes, kind)
+        buffer.words.fill(np.nan)
+        return buffer
+
+    def free(self, buffer):
+        self.synchronize()  # as cudaFree does
+        super().free(buffer)
+
+    def graph_begin(self, stream):
+        self._capturing[stream] = []
+
+    def graph_end(self, stream):
+        graph = len(self._graphs) + 1
+        self._graphs[graph] = self._capturing.pop(stream)
+        return graph
+
+    def graph_launch(self, graph, stream):
+        for work in self._graphs[graph]:
+            self._append(stream, work)
+
+    def graph_destroy(self, graph):
+        del self._graphs[graph]

@@ -1,0 +1,61 @@
+"""Every source in kernels/ compiles for each GPU generation, without spilling registers; no GPU is needed."""
+
+import itertools
+import os
+import re
+from pathlib import Path
+
+import pytest
+from kernel_builds import SOURCES, Build, builds
+
+ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
+
+try:
+    from cuda.bindings import nvrtc
+
+    nvrtc.nvrtcVersion()
+    missing = None
+except (ImportError, RuntimeError) as error:  # RuntimeError: the bindings without the compiler
+    missing = f"no NVRTC: {error}"
+
+# Where tests run unattended, a skip would go unseen: there they fail.
+pytestmark = pytest.mark.skipif(missing is not None and not os.environ.get("CI"), reason=str(missing))
+
+
+def compiled(build: Build, architecture: str) -> str:
+    """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
+    assert missing is None, missing
+    done, program = nvrtc.nvrtcCreateProgram(
+        build.source.read_bytes(), build.source.name.encode(), 0, None, None
+    )
+    assert done == nvrtc.nvrtcResult.NVRTC_SUCCESS
+    try:
+        options = ["-std=c++17", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
+        options += [f"-D{name}={value}" for name, value in build.defines.items()]
+        (done,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        log = bytes(nvrtc.nvrtcGetProgramLogSize(program)[1])
+        nvrtc.nvrtcGetProgramLog(program, log)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    text = log.rstrip(b"\0").decode()
+    assert done == nvrtc.nvrtcResult.NVRTC_SUCCESS, text
+    return text
+
+
+def cases(source: Path) -> list[tuple[Build, str]]:
+    """Each build once, each architecture at least once: all pairs would take a minute."""
+    each = builds(source)
+    each += each[:1] * (len(ARCHITECTURES) - len(each))
+    return list(zip(each, itertools.cycle(ARCHITECTURES)))
+
+
+@pytest.mark.parametrize(
+    ("build", "architecture"), [case for source in SOURCES for case in cases(source)], ids=str
+)
+def test_a_source_compiles_and_spills_nothing(build, architecture):
+    log = compiled(build, architecture)
+    spills = re.findall(
+        r"Function properties for (\w+)\s.*?(\d+) bytes spill stores, (\d+) bytes spill loads", log
+    )
+    assert spills
+    assert {(stores, loads) for _, stores, loads in spills} == {("0", "0")}, log

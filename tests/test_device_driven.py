@@ -1,0 +1,113 @@
+"""The device-driven strategies: the oracle's numbers on every kind of kernel, and nothing more asked for."""
+
+import numpy as np
+import pytest
+from conftest import STRATEGIES
+from deferred import DeferredBackend
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import train
+from test_training import networks, trained
+
+from snn import choices, strategies
+from snn.glibc_random import GlibcRandom
+from snn.ledger import CountingBackend
+from snn.network import Network, draw_weights
+from snn.strategies.device_driven import DeviceDriven
+
+KERNELS = [(fused, pretransposed) for fused in (False, True) for pretransposed in (False, True)]
+NAMES = [n for n in STRATEGIES if issubclass(strategies.class_of(choices.load("strategy", n)), DeviceDriven)]
+
+
+@pytest.mark.parametrize(("fused", "pretransposed"), KERNELS)
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=15, deadline=None)
+@given(network=networks, rows=st.integers(1, 200), batch=st.integers(1, 80), seed=st.integers(0, 2**32 - 1))
+def test_agrees_with_the_oracle(name, fused, pretransposed, network, rows, batch, seed):
+    random = np.random.default_rng(seed)
+    X = random.uniform(-1, 1, (rows, network.layers[0])).astype(np.float32)
+    Y = random.normal(size=(rows, 1)).astype(np.float32)
+    weights = draw_weights(network, GlibcRandom(seed % 1000 + 1))
+    backend = DeferredBackend(fused, pretransposed)
+    found, loss = trained(name, backend, network, X, Y, 2, batch, 0.01, weights)
+    order, clip = network.update_order, network.clip_norm
+    expected, expected_loss = train(
+        weights, X, Y, epochs=2, batch_size=batch, rate=0.01, update_order=order, clip_norm=clip
+    )
+    for W, oracle in zip(found, expected, strict=True):
+        assert np.linalg.norm(W - oracle) <= 1e-3 * (np.linalg.norm(oracle) + 1e-3)
+    assert loss == pytest.approx(expected_loss, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("eager", [None, 1, 2, 3])
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_nothing_is_used_before_it_is_there_or_after_it_is_gone(name, eager):
+    """One stream leads as far as it may, the others lag: the numbers are the same."""
+    random = np.random.default_rng(5)
+    X, Y = (random.normal(size=(300, n)).astype(np.float32) for n in (7, 1))
+    network = Network((7, 200, 30, 1), init="he_uniform")
+    weights = draw_weights(network, GlibcRandom(3))
+    (late, loss), (reference, expected) = (
+        trained(one, DeferredBackend(eager=eager), network, X, Y, 3, 30, 0.01, weights)
+        for one in (name, "reference")
+    )
+    for W, oracle in zip(late, reference, strict=True):
+        np.testing.assert_allclose(W, oracle, rtol=1e-4, atol=1e-6)
+    assert loss == pytest.approx(expected, rel=1e-4)
+
+
+def ledgers(name, fused, clip_norm, epochs, hidden=(6, 4)):
+    """The ledger after setup, and after some epochs of 4 batches."""
+    network = Network((5, *hidden, 1), clip_norm=clip_norm)
+    counting = CountingBackend(DeferredBackend(fused))
+    strategy = strategies.make(choices.load("strategy", name), counting)
+    X, Y = np.ones((11, 5), np.float32), np.zeros((11, 1), np.float32)
+    try:
+        strategy.setup(network, X, Y, 3, 1e-6)
+        strategy.load(draw_weights(network, GlibcRandom(1)))
+        before = counting.ledger.totals()
+        for _ in range(epochs):
+            strategy.epoch()
+        counting.synchronize()
+        return before, counting.ledger.totals()
+    finally:
+        strategy.close()
+        counting.check_nothing_held()
+
+
+@pytest.mark.parametrize(("fused", "clip_norm"), [(False, None), (True, None), (False, 1.0), (True, 1.0)])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_asked_for_in_the_loop(name, fused, clip_norm):
+    before, after = ledgers(name, fused, clip_norm, epochs=2)
+    grown = {key: after[key] - before[key] for key in after if after[key] != before[key]}
+    products, layers, batches = 8, 3, 8
+    work = products if fused else products + layers - 1 + 1 + layers - 1 + layers
+    if clip_norm:
+        work += 2 * layers if fused else layers
+    if name == "graph":
+        assert grown == {"graph_launches": 2, "graph_kernels": batches * work, "synchronizations": 1}
+    elif name == "resident":
+        assert grown == {"launches": batches * work, "synchronizations": 1}
+    else:
+        bytes_in = 2 * 11 * 4 * (5 + 1)
+        assert grown == {
+            "launches": batches * work,
+            "h2d_copies": 2 * batches,
+            "h2d_bytes": bytes_in,
+            "synchronizations": batches + 1,
+        }
+
+
+def test_pipelined_holds_a_few_batches_whatever_the_data():
+    network = Network((5, 8, 1))
+    peaks = []
+    for rows in (64, 640):
+        counting = CountingBackend(DeferredBackend())
+        strategy = strategies.make(choices.load("strategy", "pipelined"), counting)
+        try:
+            X, Y = np.ones((rows, 5), np.float32), np.ones((rows, 1), np.float32)
+            strategy.setup(network, X, Y, 8, 0.01)
+        finally:
+            strategy.close()
+        peaks.append((counting.ledger.peak_device_bytes, counting.ledger.peak_host_bytes))
+    assert peaks[0] == peaks[1]

@@ -1,0 +1,289 @@
+"""Every kernel in kernels/, run on the CPU by cuda_on_cpu, against NumPy in float64.
+
+A new source is tested by lying there. What it may define is in PRODUCTS; where it takes other launch shapes
+than one element a thread, kernel_builds says so.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import cuda_on_cpu
+import numpy as np
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_builds import SOURCES, Build, builds
+
+pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+PRODUCT_SOURCES = [source for source in SOURCES if source.stem != "elementwise"]
+RATE = SCALE = np.float32(0.37)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_side_by_side(request):
+    """Compiles every build that these tests want, on all cores; an error shows in the test that wants it."""
+    tests = (test for test in request.session.items if test.path == request.path)
+    wanted = {test.callspec.params["build"] for test in tests if hasattr(test, "callspec")}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for build in wanted:
+            pool.submit(cuda_on_cpu.load, build.source, **build.defines)
+
+
+# ---- what each kernel that begins with a product should write
+
+
+@dataclass
+class Given:
+    """A (m x k), B (k x n), a matrix beside C, P = A B in float64 and how far a sum may lie from it."""
+
+    A: np.ndarray
+    B: np.ndarray
+    beside: np.ndarray
+    P: np.ndarray
+    slack: np.ndarray
+
+
+def nothing(given: Given) -> np.ndarray:
+    return np.full(given.P.shape, np.nan, dtype=np.float32)
+
+
+def store(given):
+    return (nothing(given),), (), {0: (given.P, given.slack)}
+
+
+def relu(given):
+    return (nothing(given),), (), {0: (np.maximum(given.P, 0), given.slack)}
+
+
+def error(given):
+    E = given.P - given.beside
+    slack = given.slack + 2e-7 * np.abs(E)
+    outputs = {0: (SCALE * E, SCALE * slack + 2e-7 * np.abs(E)), 2: (E, slack)}
+    return (nothing(given), given.beside, nothing(given)), (SCALE,), outputs
+
+
+def mask(given):
+    return (nothing(given), given.beside), (), {0: (np.where(given.beside > 0, given.P, 0), given.slack)}
+
+
+def update(given):
+    W = given.beside - RATE * given.P
+    slack = RATE * given.slack + 2e-7 * (np.abs(given.beside) + RATE * np.abs(given.P))
+    return (given.beside.copy(),), (RATE,), {0: (W, slack)}
+
+
+def update_both(given):
+    (W,), scalars, outputs = update(given)
+    expected, slack = outputs[0]
+    return (W, nothing(given).T.copy()), scalars, outputs | {1: (expected.T, slack.T)}
+
+
+# name: (A stored transposed, B stored transposed, what follows the product)
+PRODUCTS = {
+    "matmul": (False, False, store),
+    "matmul_tn": (True, False, store),
+    "matmul_nt": (False, True, store),
+    "matmul_relu": (False, False, relu),
+    "matmul_error": (False, False, error),
+    "matmul_mask": (False, False, mask),
+    "matmul_nt_mask": (False, True, mask),
+    "matmul_tn_update": (True, False, update),
+    "matmul_tn_update_both": (True, False, update_both),
+}
+
+
+def rounded(matrix: np.ndarray, precision: str | None) -> np.ndarray:
+    """What tensor cores read: the nearest TF32 (ties away from 0) or BF16 (ties to even)."""
+    if precision is None:
+        return matrix
+    dropped = {"TF32": 13, "BF16": 16}[precision]
+    bits = matrix.view(np.uint32).astype(np.uint64)
+    half = np.uint64(1 << (dropped - 1))
+    if precision == "BF16":  # ties to even
+        half = half - 1 + (bits >> np.uint64(dropped) & np.uint64(1))
+    bits = (bits + half) >> np.uint64(dropped) << np.uint64(dropped)
+    nearest = bits.astype(np.uint32).view(np.float32).reshape(matrix.shape)
+    return np.where(np.isfinite(matrix), nearest, matrix)
+
+
+def given_of(build: Build, A: np.ndarray, B: np.ndarray, beside: np.ndarray) -> Given:
+    wide = [rounded(matrix, build.precision).astype(np.float64) for matrix in (A, B)]
+    with np.errstate(invalid="ignore"):
+        P = (wide[0][:, :, None] * wide[1][None]).sum(1) if A.size * B.shape[1] < 5000 else wide[0] @ wide[1]
+        slack = 1e-6 * (A.shape[1] ** 0.5 + 1) * (np.abs(wide[0]) @ np.abs(wide[1])) + 1e-30
+    return Given(A, B, beside, P, slack)
+
+
+def run(build: Build, name: str, given: Given):
+    """Launches a kernel; pairs of what it wrote and (what it should have written, tolerance)."""
+    a_transposed, b_transposed, follows = PRODUCTS[name]
+    A = np.ascontiguousarray(given.A.T if a_transposed else given.A)
+    B = np.ascontiguousarray(given.B.T if b_transposed else given.B)
+    beside, scalars, outputs = follows(given)
+    (m, k), n = given.A.shape, given.B.shape[1]
+    kernel = cuda_on_cpu.load(build.source, **build.defines)[name]
+    kernel(build.grid(m, n), build.block, (A, B, *beside, m, k, n, *scalars))
+    return [(beside[i], *outputs[i]) for i in outputs]
+
+
+# ---- products
+
+sizes = st.one_of(st.integers(1, 70), st.integers(1, 8), st.just(1), st.just(64))
+shapes = st.one_of(
+    st.tuples(sizes, st.one_of(st.just(0), sizes), sizes),
+    st.tuples(st.integers(127, 130), st.integers(1, 40), st.integers(1, 20)),
+    st.tuples(st.integers(1, 20), st.integers(127, 130), st.integers(1, 40)),
+    st.tuples(st.integers(1, 40), st.integers(1, 20), st.integers(127, 130)),
+)
+
+
+@pytest.mark.parametrize("build", [b for source in PRODUCT_SOURCES for b in builds(source)], ids=str)
+class TestProducts:
+    def test_every_kernel_is_known(self, build):
+        names = set(cuda_on_cpu.load(build.source, **build.defines))
+        assert {"matmul", "matmul_tn"} <= names <= set(PRODUCTS)
+
+    @settings(max_examples=12, deadline=None)
+    @given(shape=shapes, seed=st.integers(0, 2**32 - 1))
+    def test_real_numbers(self, build, shape, seed):
+        m, k, n = shape
+        random = np.random.default_rng(seed)
+        matrices = [random.standard_normal(size, dtype=np.float32) for size in ((m, k), (k, n), (m, n))]
+        given = given_of(build, *matrices)
+        for name in cuda_on_cpu.load(build.source, **build.defines):
+            for got, expected, slack in run(build, name, given):
+                wrong = ~(np.abs(got - expected) <= slack)
+                assert not wrong.any(), f"{name}: {wrong.sum()} elements, the first {np.argwhere(wrong)[0]}"
+
+    @settings(max_examples=6, deadline=None)
+    @given(shape=st.tuples(*3 * [st.integers(1, 40)]), seed=st.integers(0, 2**32 - 1))
+    def test_small_integers_are_exact_and_what_is_not_finite_passes_through(self, build, shape, seed):
+        m, k, n = shape
+        random = np.random.default_rng(seed)
+        A, B, beside = (random.integers(-3, 4, size).astype(np.float32) for size in ((m, k), (k, n), (m, n)))
+        for matrix in (A, B, beside):
+            for value in (np.nan, np.inf, -np.inf):
+                if random.random() < 0.5:
+                    matrix[tuple(random.integers(0, matrix.shape))] = value
+        wide = A.astype(np.float64), B.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            P = (wide[0][:, :, None] * wide[1][None]).sum(1)
+        given = Given(A, B, beside, P, np.zeros(P.shape))
+        for name in cuda_on_cpu.load(build.source, **build.defines):
+            with np.errstate(invalid="ignore"):
+                for got, expected, _ in run(build, name, given):
+                    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected), err_msg=name)
+                    np.testing.assert_allclose(got, expected.astype(np.float32), rtol=3e-7, atol=2e-6)
+
+    def test_the_same_input_gives_the_same_bits(self, build):
+        random = np.random.default_rng(1)
+        matrices = [random.standard_normal(size, dtype=np.float32) for size in ((45, 70), (70, 33), (45, 33))]
+        given = given_of(build, *matrices)
+        for name in cuda_on_cpu.load(build.source, **build.defines):
+            for (first, *_), (second, *_) in zip(
+                run(build, name, given), run(build, name, given), strict=True
+            ):
+                np.testing.assert_array_equal(first, second)
+
+
+# ---- element-wise work
+
+THREADS = 256
+elements = st.one_of(st.integers(1, 70), st.sampled_from([255, 256, 257, 1000, 66000]))
+sides = st.one_of(st.integers(1, 70), st.just(256))
+
+
+@pytest.fixture(scope="module")
+def elementwise():
+    return cuda_on_cpu.load(ROOT / "kernels/elementwise.cu")
+
+
+def numbers(seed: int, *shape: int) -> np.ndarray:
+    """Random numbers, and among them what is not finite and both zeros."""
+    random = np.random.default_rng(seed)
+    values = random.standard_normal(shape, dtype=np.float32)
+    special = random.choice(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], dtype=np.float32), shape)
+    return np.where(random.random(shape) < 0.1, special, values)
+
+
+def by_element(kernel, *arguments):
+    kernel((-(-len(arguments[0]) // THREADS),), (THREADS,), arguments)
+
+
+def by_tile(kernel, rows, cols, *arguments):
+    kernel((-(-cols // 32), -(-rows // 32)), (32, 8), arguments)
+
+
+def test_every_element_wise_kernel_is_tested(elementwise):
+    tested = "relu error mask update update_both sum_squares clipped_update clipped_update_both transpose"
+    assert set(elementwise) == set(tested.split())
+
+
+@settings(max_examples=20, deadline=None)
+@given(n=elements, seed=st.integers(0, 2**32 - 1))
+def test_elements_are_numpys_to_the_bit(elementwise, n, seed):
+    P, Y, D, H, W, G = numbers(seed, 6, n)
+    with np.errstate(invalid="ignore"):
+        Z = P.copy()
+        by_element(elementwise["relu"], Z, n)
+        np.testing.assert_array_equal(Z, np.maximum(P, 0))
+
+        E, scaled = np.full_like(P, np.nan), np.full_like(P, np.nan)
+        by_element(elementwise["error"], P, Y, E, scaled, n, SCALE)
+        np.testing.assert_array_equal(E, P - Y)
+        np.testing.assert_array_equal(scaled, SCALE * (P - Y))
+
+        masked = D.copy()
+        by_element(elementwise["mask"], masked, H, n)
+        np.testing.assert_array_equal(masked, D * (H > 0))
+
+        updated = W.copy()
+        by_element(elementwise["update"], updated, G, n, RATE)
+        np.testing.assert_array_equal(updated, W - RATE * G)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=sides, cols=sides, seed=st.integers(0, 2**32 - 1))
+def test_transposes_are_numpys_to_the_bit(elementwise, rows, cols, seed):
+    W, G = numbers(seed, 2, rows, cols)
+    T = np.zeros((cols, rows), dtype=np.float32)
+    by_tile(elementwise["transpose"], rows, cols, W, T, rows, cols)
+    np.testing.assert_array_equal(T, W.T)
+    with np.errstate(invalid="ignore"):
+        expected = W - RATE * G
+    by_tile(elementwise["update_both"], rows, cols, W, T, G, rows, cols, RATE)
+    np.testing.assert_array_equal(W, expected)
+    np.testing.assert_array_equal(T, expected.T)
+
+
+@settings(max_examples=10, deadline=None)
+@given(rows=sides, cols=sides, seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.1, 0.99, 1.01]))
+def test_gradients_are_clipped_to_their_norm(elementwise, rows, cols, seed, share):
+    random = np.random.default_rng(seed)
+    W, G = random.standard_normal((2, rows, cols), dtype=np.float32)
+    n, partial = rows * cols, np.full(256, np.nan, dtype=np.float32)
+    elementwise["sum_squares"]((256,), (THREADS,), (G, partial, n))
+    exact = np.sqrt((G.astype(np.float64) ** 2).sum())
+    np.testing.assert_allclose(np.sqrt(partial.astype(np.float64).sum()), exact, rtol=1e-6)
+
+    max_norm = np.float32(share * exact)
+    factor = max_norm / (exact + 1e-6) if exact > max_norm else 1.0
+    expected = W - RATE * G.astype(np.float64) * factor
+    alone, both, T = W.ravel().copy(), W.copy(), np.zeros((cols, rows), dtype=np.float32)
+    by_element(elementwise["clipped_update"], alone, G.ravel(), partial, n, RATE, max_norm)
+    by_tile(elementwise["clipped_update_both"], rows, cols, both, T, G, partial, rows, cols, RATE, max_norm)
+    np.testing.assert_allclose(both, expected, rtol=2e-6, atol=2e-6)
+    np.testing.assert_array_equal(alone.reshape(rows, cols), both)
+    np.testing.assert_array_equal(T, both.T)
+
+
+def test_a_gradient_with_a_nan_is_not_clipped(elementwise):
+    W, G = np.ones((2, 300), dtype=np.float32)
+    G[7] = np.nan
+    partial = np.zeros(256, dtype=np.float32)
+    elementwise["sum_squares"]((256,), (THREADS,), (G, partial, 300))
+    by_element(elementwise["clipped_update"], W, G, partial, 300, RATE, np.float32(1))
+    np.testing.assert_array_equal(W, 1 - RATE * G)
