@@ -6,9 +6,12 @@ tables there are; unless it is given, the sweeps that were published do, or else
 
 import json
 import sys
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from snn import catalogue, grid
 from snn.archive import read_all
@@ -17,8 +20,9 @@ from snn.devices import Device
 from snn.errors import SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
-from snn.tables import frame, sweep
+from snn.tables import answer, frame, overview, recommendation, sweep
 from snn.tables.output import write
+from snn.verdict import Thresholds
 
 
 def main(arguments: list[str]) -> int:
@@ -71,6 +75,19 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
         _write(table, output, name, title)
         for figure in (figure for figure, of in catalogue.FIGURES.items() if of == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
+    _answer(grid.all_cells(sweeps), known, output, verdicts)
+
+
+def _answer(cells: Iterable[grid.Cell], known: Mapping[Any, Any], output: Path, verdicts: Thresholds) -> None:
+    """The overview and the recommendation, of all cells whose records are there."""
+    wanted = [(grid.name_of(cell), number) for cell in cells for number in grid.rounds_of(cell)]
+    found = {grid.record_path(*one): known[one] for one in wanted if one in known}
+    if not found:
+        return
+    points = overview.points_of(found, verdicts)
+    table = overview.build(points, verdicts)
+    _write(recommendation.build(points, table), output, "recommendation", recommendation.TITLE)
+    _write(answer.with_sentences(table), output, "overview", overview.TITLE)
 
 
 def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None) -> dict[str, grid.Sweep]:
@@ -90,6 +107,10 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
     where = records[0]["provenance"]
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
     return grid.read(grid_file or CONFIG / "grid.yaml", device)
+
+
+def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:
+    write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
 
 
 def _save(figure: Any, output: Path, name: str) -> None:

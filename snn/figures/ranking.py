@@ -46,9 +46,8 @@ def _panel(axes: Axes, cells: pd.DataFrame) -> None:
     for i, cell in cells.iterrows():
         mean, shade = cell["mean_s"], colour(cell["strategy"])
         if np.isnan(mean):
-            axes.text(
-                0.02, i, cell["status"], transform=axes.get_yaxis_transform(), **_SMALL, color="#6b7280"
-            )
+            at = axes.get_yaxis_transform()
+            axes.text(0.02, i, cell["status"], transform=at, fontsize=7, va="center", color="#6b7280")
             continue
         if len(reference):
             axes.plot([reference.iloc[0], mean], [i, i], color=shade, linewidth=2, alpha=0.35)
@@ -64,9 +63,6 @@ def _panel(axes: Axes, cells: pd.DataFrame) -> None:
     axes.set_ylim(len(cells) - 0.4, -0.8)
     axes.grid(axis="x")
     axes.grid(visible=False, axis="y")
-
-
-_SMALL = {"fontsize": 7, "va": "center"}
 
 
 def _speedup(cell: pd.Series) -> str:

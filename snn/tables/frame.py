@@ -28,7 +28,7 @@ def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
 
 def checked(expected: Expected) -> dict[str, Mapping[str, Any]]:
     """The records at these paths. Raises RecordError where one is not of the cell or sources asked for."""
-    records = {path: read(Path(path)) for path in expected}
+    records: dict[str, Mapping[str, Any]] = {path: read(Path(path)) for path in expected}
     for path, wanted in expected.items():
         _check(path, records[path], wanted)
     return records
@@ -47,8 +47,10 @@ def tabulate(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -
         cells.setdefault(key, {})[name] = record
     rows = [pool(rounds, thresholds) for rounds in cells.values()]
     frame = pd.DataFrame(rows)
-    kinds = {key: "Int64" for key in frame if _lacks_some_of_whole_numbers([row.get(key) for row in rows])}
-    return frame.astype(kinds | dict.fromkeys(("mean_s", "std_s", "final_mse"), "float"))
+    whole = [key for key in frame if _lacks_some_of_whole_numbers([row.get(key) for row in rows])]
+    return frame.astype(
+        dict.fromkeys(whole, "Int64") | dict.fromkeys(("mean_s", "std_s", "final_mse"), "float")
+    )
 
 
 def _lacks_some_of_whole_numbers(values: Sequence[Any]) -> bool:

@@ -30,8 +30,8 @@ def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]
 def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> list[pd.DataFrame]:
     """A frame for each set of cells that train the same on one device, in fp32, in the order of the grid.
 
-    They differ in strategy and kernel. What several protocols measured is there once, with the most runs. Raises RecordError as
-    ``frame.tabulate`` does; only the cells of one set must be of one device.
+    They differ in strategy and kernel. What several protocols measured is there once, with the most runs.
+    Raises RecordError as ``frame.tabulate`` does; only the cells of one set must be of one device.
     """
     points: dict[str, dict[str, dict[str, dict[str, Mapping[str, Any]]]]] = {}
     for path, record in records.items():

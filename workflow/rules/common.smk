@@ -39,7 +39,9 @@ TABLES = [
     *SWEEP_TABLES,
     *("configuration", "provenance"),
 ]
-FIGURES = [name for name in catalogue.FIGURES if catalogue.FIGURES[name] in TABLES] + SWEEP_TABLES
+FIGURES = [
+    name for name in catalogue.FIGURES if catalogue.FIGURES[name] in TABLES
+] + SWEEP_TABLES
 TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
 
 # In the order in which the report lists them; it sorts them by name.
