@@ -10,6 +10,10 @@ from snn.errors import ConfigError
 from snn.network import INITIALISERS, UPDATE_ORDERS
 
 
+_OR_WORD = {"strategy.tile_rows": "auto"}
+"""Keys of a whole number that may also be a word."""
+
+
 def check_cell(cell: Mapping[str, Any]) -> None:
     """Raise ConfigError, naming key, value and what would be right, for the first bad value of a cell."""
     for group in ("dataset", "strategy"):
@@ -83,7 +87,7 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
             raise ConfigError(f"{where} is missing: {group}={values['name']} needs it, as {where}=...")
         kind = type(defaults[key])
         if kind is int:
-            _at_least(where, value, 0 if key == "seed" else 1)
+            _at_least(where, value, 0 if key == "seed" else 1, _OR_WORD.get(where))
         elif kind is float:
             if not _is_number(value) or value < 0:
                 raise _error(where, value, "a number, at least 0")
@@ -101,9 +105,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _at_least(key: str, value: object, least: int) -> None:
+def _at_least(key: str, value: object, least: int, or_word: str | None = None) -> None:
+    if or_word is not None and value == or_word:
+        return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise _error(key, value, f"a whole number, at least {least}")
+        right = f"a whole number, at least {least}"
+        raise _error(key, value, f"{right}, or {or_word}" if or_word else right)
 
 
 def _positive(key: str, value: object, also: str = "") -> None:

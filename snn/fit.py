@@ -26,6 +26,45 @@ class SizedBackend(CpuBackend):
     ) -> np.ndarray:
         return np.zeros(shape, dtype=np.float32)
 
+    def pool_create(self, stream: int | None = None) -> object:
+        return object()
+
+    def pool_destroy(self, pool: object) -> None:
+        """Nothing is kept."""
+
+    def pool_malloc(self, pool: object, nbytes: int, kind: str | None = None) -> HostBuffer:
+        return self.malloc(nbytes, kind)
+
+    def pool_free(self, pool: object, buffer: HostBuffer) -> None:
+        """Nothing is held, so nothing is freed."""
+
+    def pool_host_alloc(self, pool: object, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        return self.host_alloc(shape, kind)
+
+    def pool_host_free(self, pool: object, array: np.ndarray) -> None:
+        """NumPy frees an array with its last reference."""
+
+    def pool_bytes(self, pool: object) -> int:
+        return 0
+
+    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        return self.host_alloc(shape, kind)
+
+    def managed_free(self, array: np.ndarray) -> None:
+        """NumPy frees an array with its last reference."""
+
+    def managed_buffer(self, array: np.ndarray) -> HostBuffer:
+        return HostBuffer(array)
+
+    def advise(self, array: np.ndarray, advice: str) -> None:
+        """Nothing is held, so nothing is advised."""
+
+    def prefetch_in(self, array: np.ndarray) -> None:
+        """Nothing is held, so nothing is moved."""
+
+    def prefetch_out(self, array: np.ndarray) -> None:
+        """Nothing is held, so nothing is moved."""
+
     def copy_in(self, buffer: HostBuffer, array: np.ndarray, stream: int | None = None) -> None:
         """Nothing is held, so nothing is copied."""
 

@@ -1,6 +1,7 @@
 """Exact counts and bytes of what a strategy asked of its backend."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +17,11 @@ from snn.memory import Block, Space
 
 @dataclass
 class Ledger:
-    """Totals of the calls that reached the device, and the most bytes alive at once."""
+    """Totals of the calls that reached the device, and the most bytes alive at once.
+
+    ``mallocs`` are cudaMalloc's; what pools and managed memory give is counted apart. Device bytes are those
+    of all three, ``peak_pool_bytes`` those that pools have had from the system, in use or kept.
+    """
 
     mallocs: int = 0
     malloc_bytes: int = 0
@@ -26,6 +31,18 @@ class Ledger:
     host_frees: int = 0
     pageable_allocs: int = 0
     pageable_alloc_bytes: int = 0
+    pool_allocs: int = 0
+    pool_alloc_bytes: int = 0
+    pool_frees: int = 0
+    pool_host_allocs: int = 0
+    pool_host_alloc_bytes: int = 0
+    pool_host_frees: int = 0
+    managed_allocs: int = 0
+    managed_alloc_bytes: int = 0
+    managed_frees: int = 0
+    advices: int = 0
+    prefetches: int = 0
+    prefetch_bytes: int = 0
     h2d_copies: int = 0
     h2d_bytes: int = 0
     d2h_copies: int = 0
@@ -38,6 +55,7 @@ class Ledger:
     streams_destroyed: int = 0
     peak_device_bytes: int = 0
     peak_host_bytes: int = 0
+    peak_pool_bytes: int = 0
 
     def totals(self) -> dict[str, int]:
         return asdict(self)
@@ -57,24 +75,19 @@ class CountingBackend(Wrapper):
         self.device, self.page_locked, self.pageable = Space(), Space(), Space()
         self._least_free: tuple[int, int] | None = None
         self._parts: dict[Buffer, tuple[Buffer, int]] = {}
+        self._pools: dict[Any, str] = {}
+        self._pooled: dict[Any, Any] = {}
+        self._managed: dict[int, Buffer] = {}
         self._streams: dict[Stream, str] = {}
         self._events: dict[Any, str] = {}
         self._captured: dict[Stream | None, int] = {}
         self._graphs: dict[Any, tuple[int, str]] = {}
 
     def malloc(self, nbytes: int, kind: str | None = None) -> Buffer:
-        try:
-            buffer = self.inner.malloc(nbytes, kind)
-        except OutOfMemory as error:
-            held = memory.held(self.device.blocks.values())
-            raise OutOfMemory(f"{error}; held: {held or 'nothing'}; asked by {memory.caller()}") from error
-        block = Block(self.inner.address(buffer), nbytes, kind, memory.caller(), told=kind is not None)
-        if self.device.add(buffer, block):
-            free, total = self.inner.memory()
-            self._least_free = min(self._least_free or (free, total), (free, total))
+        buffer = self._had(self.inner.malloc, nbytes, kind)
+        self._hold(buffer, Block(self.inner.address(buffer), nbytes, kind, memory.caller(), kind is not None))
         self.ledger.mallocs += 1
         self.ledger.malloc_bytes += nbytes
-        self.ledger.peak_device_bytes = self.device.peak_bytes
         return buffer
 
     def part(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
@@ -87,10 +100,9 @@ class CountingBackend(Wrapper):
         return part
 
     def free(self, buffer: Buffer) -> None:
-        if buffer not in self.device.blocks:
-            raise LeakError("a device buffer was freed that is not allocated (or was freed before)")
-        self.device.remove(buffer)
-        self._parts = {part: where for part, where in self._parts.items() if where[0] != buffer}
+        if buffer in self._pooled or buffer in self._managed.values():
+            raise LeakError("a device buffer of a pool, or a managed one, was freed as one of cudaMalloc")
+        self._let_go(buffer)
         self.ledger.frees += 1
         self.inner.free(buffer)
 
@@ -111,7 +123,7 @@ class CountingBackend(Wrapper):
         return array
 
     def host_free(self, array: np.ndarray) -> None:
-        if id(array) in self.page_locked.blocks:
+        if id(array) in self.page_locked.blocks and id(array) not in self._pooled:
             self.page_locked.remove(id(array))
             self.ledger.host_frees += 1
         elif id(array) in self.pageable.blocks:
@@ -119,6 +131,86 @@ class CountingBackend(Wrapper):
         else:
             raise LeakError("a host array was freed that is not allocated (or was freed before)")
         self.inner.host_free(array)
+
+    def pool_create(self, stream: Stream | None = None) -> Any:
+        self._check_stream(stream)
+        pool = self.inner.pool_create(stream)
+        self._pools[pool] = memory.caller()
+        return pool
+
+    def pool_destroy(self, pool: Any) -> None:
+        self._check_pool(pool)
+        if pool in self._pooled.values():
+            raise LeakError("a pool was destroyed while memory of it is in use")
+        del self._pools[pool]
+        self.inner.pool_destroy(pool)
+
+    def pool_malloc(self, pool: Any, nbytes: int, kind: str | None = None) -> Buffer:
+        self._check_pool(pool)
+        buffer = self._had(self.inner.pool_malloc, pool, nbytes, kind)
+        self._hold(buffer, Block(self.inner.address(buffer), nbytes, kind, memory.caller(), kind is not None))
+        self._pooled[buffer] = pool
+        self.ledger.pool_allocs += 1
+        self.ledger.pool_alloc_bytes += nbytes
+        self.ledger.peak_pool_bytes = max(self.ledger.peak_pool_bytes, self.inner.pool_bytes(pool))
+        return buffer
+
+    def pool_free(self, pool: Any, buffer: Buffer) -> None:
+        self._check_pooled(pool, buffer)
+        self._let_go(buffer)
+        self.ledger.pool_frees += 1
+        self.inner.pool_free(pool, buffer)
+
+    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        self._check_pool(pool)
+        array = self.inner.pool_host_alloc(pool, shape, kind)
+        self.page_locked.add(id(array), Block(_address(array), array.nbytes, kind, memory.caller()))
+        self._pooled[id(array)] = pool
+        self.ledger.pool_host_allocs += 1
+        self.ledger.pool_host_alloc_bytes += array.nbytes
+        self.ledger.peak_host_bytes = self.page_locked.peak_bytes
+        return array
+
+    def pool_host_free(self, pool: Any, array: np.ndarray) -> None:
+        self._check_pooled(pool, id(array))
+        self.page_locked.remove(id(array))
+        self.ledger.pool_host_frees += 1
+        self.inner.pool_host_free(pool, array)
+
+    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        array = self._had(self.inner.managed_alloc, shape, kind)
+        buffer = self._managed[id(array)] = self.inner.managed_buffer(array)
+        self._hold(buffer, Block(_address(array), array.nbytes, kind, memory.caller()))
+        self.ledger.managed_allocs += 1
+        self.ledger.managed_alloc_bytes += array.nbytes
+        return array
+
+    def managed_free(self, array: np.ndarray) -> None:
+        if id(array) not in self._managed:
+            raise LeakError("a managed array was freed that is not allocated (or was freed before)")
+        self._let_go(self._managed.pop(id(array)))
+        self.ledger.managed_frees += 1
+        self.inner.managed_free(array)
+
+    def managed_buffer(self, array: np.ndarray) -> Buffer:
+        whole, offset = self._check_managed(array)
+        buffer = self.inner.managed_buffer(array)
+        if buffer not in self.device.blocks:
+            self._parts[buffer] = whole, offset
+        return buffer
+
+    def advise(self, array: np.ndarray, advice: str) -> None:
+        self._check_managed(array)
+        self.ledger.advices += 1
+        self.inner.advise(array, advice)
+
+    def prefetch_in(self, array: np.ndarray) -> None:
+        self._prefetched(array)
+        self.inner.prefetch_in(array)
+
+    def prefetch_out(self, array: np.ndarray) -> None:
+        self._prefetched(array)
+        self.inner.prefetch_out(array)
 
     def copy_in(self, buffer: Buffer, array: np.ndarray, stream: Stream | None = None) -> None:
         self._check_copy(buffer, array)
@@ -232,6 +324,7 @@ class CountingBackend(Wrapper):
             if space.blocks
         ]
         for what, sites in (
+            ("pool", self._pools.values()),
             ("stream", self._streams.values()),
             ("event", self._events.values()),
             ("graph", (site for _, site in self._graphs.values())),
@@ -251,6 +344,31 @@ class CountingBackend(Wrapper):
             "total_bytes": total,
             "warnings": memory.warnings(free, total),
         }
+
+    def _had(self, allocate: Callable[..., Any], *arguments: Any) -> Any:
+        """What an allocation gives; an OutOfMemory of it also says who held how much, and who asked."""
+        try:
+            return allocate(*arguments)
+        except OutOfMemory as error:
+            held = memory.held(self.device.blocks.values())
+            raise OutOfMemory(f"{error}; held: {held or 'nothing'}; asked by {memory.caller()}") from error
+
+    def _hold(self, buffer: Buffer, block: Block) -> None:
+        if self.device.add(buffer, block):
+            free, total = self.inner.memory()
+            self._least_free = min(self._least_free or (free, total), (free, total))
+        self.ledger.peak_device_bytes = self.device.peak_bytes
+
+    def _let_go(self, buffer: Buffer) -> None:
+        if buffer not in self.device.blocks:
+            raise LeakError("a device buffer was freed that is not allocated (or was freed before)")
+        self.device.remove(buffer)
+        self._parts = {part: where for part, where in self._parts.items() if where[0] != buffer}
+
+    def _prefetched(self, array: np.ndarray) -> None:
+        self._check_managed(array)
+        self.ledger.prefetches += 1
+        self.ledger.prefetch_bytes += array.nbytes
 
     def _block(self, buffer: Buffer) -> tuple[Block, int]:
         """The allocation that a buffer is, or is a part of, and the offset in it."""
@@ -280,6 +398,27 @@ class CountingBackend(Wrapper):
             raise LeakError(f"a copy needs a C-contiguous float32 array, not {array.dtype} {array.strides}")
         if array.nbytes > self._room(buffer):
             raise LeakError(f"a copy of {array.nbytes} bytes does not fit a buffer of {self._room(buffer)}")
+
+    def _check_pool(self, pool: Any) -> None:
+        if pool not in self._pools:
+            raise LeakError("a pool was used that does not exist (or was destroyed before)")
+
+    def _check_pooled(self, pool: Any, block: Any) -> None:
+        self._check_pool(pool)
+        if self._pooled.get(block) is not pool:
+            raise LeakError("memory was given back to a pool that it is not of (or was given back before)")
+        del self._pooled[block]
+
+    def _check_managed(self, array: np.ndarray) -> tuple[Buffer, int]:
+        """The managed block that an array is, or is a part of, and the offset in it."""
+        address = _address(array)
+        if array.dtype != np.float32 or not array.flags.c_contiguous:
+            raise LeakError(f"the device needs a C-contiguous float32 array, not {array.dtype}")
+        for buffer in self._managed.values():
+            block = self.device.blocks[buffer]
+            if block.address <= address and address + array.nbytes <= block.address + block.nbytes:
+                return buffer, address - block.address
+        raise LeakError("a managed array was used that is not allocated (or was freed before)")
 
     def _check_stream(self, stream: Stream | None) -> None:
         if stream is not None and stream not in self._streams:

@@ -6,6 +6,7 @@ from snn.prices import Price
 from snn.trace import Event, Signature
 
 _COPIES = ("copy_in", "copy_out")
+_ENGINES = {"prefetch_in": "copy_in", "prefetch_out": "copy_out"} | {copy: copy for copy in _COPIES}
 
 
 def predict(events: Sequence[Event], prices: Mapping[Signature, Price]) -> float:
@@ -35,7 +36,7 @@ def predict(events: Sequence[Event], prices: Mapping[Signature, Price]) -> float
         elif call == "event_synchronize":
             host = max(host, marks.get(event.operands[0], 0.0))
         elif cost.device_us:
-            stream, engine = event.stream or 0, call if call in _COPIES else "compute"
+            stream, engine = event.stream or 0, _ENGINES.get(call, "compute")
             begin = max(host + cost.latency_us, streams.get(stream, 0.0), engines[engine])
             streams[stream] = engines[engine] = begin + cost.device_us
     return 1e-6 * host

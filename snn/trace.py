@@ -24,7 +24,8 @@ class Signature(NamedTuple):
 
     ``size``: bytes, or the numbers of what was launched, whose name ``call`` then is. ``page_locked``: of the
     host array. ``streamed``: whether a stream was given. ``context``: ``alone`` for an allocation while
-    nothing else is held, and the free that leaves nothing; ``fresh`` for the first work on a new stream.
+    nothing else is held, and the free that leaves nothing; ``fresh`` for the first work on a new stream;
+    ``driver`` for what the driver's pool gives, ``cupy`` for CuPy's.
     """
 
     call: str
@@ -65,11 +66,15 @@ class Launch(NamedTuple):
 
 @dataclass
 class Standing:
-    """What is held when a trace begins, by number: device blocks, host arrays (if page-locked), streams and
-    events; and every graph and part of a block (which block, offset, bytes) that there ever was.
+    """What is held when a trace begins, by number: device blocks, host arrays (if page-locked), managed ones,
+    pools (on which stream), streams and events; which pool a device block or a host array is of; and every
+    graph and part of a block (which block, offset, bytes) that there ever was.
     """
 
     device: dict[int, int] = field(default_factory=dict)
+    managed: dict[int, int] = field(default_factory=dict)
+    pools: dict[int, int | None] = field(default_factory=dict)
+    pool_of: dict[int, int] = field(default_factory=dict)
     host: dict[int, tuple[int, bool]] = field(default_factory=dict)
     streams: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
@@ -85,6 +90,9 @@ class TracingBackend(Wrapper):
         self._numbers = itertools.count()
         self._device: dict[Any, tuple[int, int]] = {}
         self._host: dict[int, tuple[int, int, bool]] = {}
+        self._managed: dict[int, tuple[int, Any]] = {}
+        self._pools: dict[Any, tuple[int, int | None]] = {}
+        self._pool_of: dict[int, int] = {}
         self._streams: dict[Any, tuple[int, int]] = {}
         self._parts: dict[Any, int] = {}
         self._events: dict[Any, int] = {}
@@ -97,7 +105,11 @@ class TracingBackend(Wrapper):
 
     def begin(self) -> None:
         """Start both clocks, with the device idle, and note what is held."""
-        self.standing.device = dict(self._device.values())
+        device, managed = dict(self._device.values()), {number for number, _ in self._managed.values()}
+        self.standing.managed = {number: device.pop(number) for number in managed}
+        self.standing.device = device
+        self.standing.pools = dict(self._pools.values())
+        self.standing.pool_of = dict(self._pool_of)
         self.standing.host = {number: (size, locked) for number, size, locked in self._host.values()}
         self.standing.streams = [number for number, _ in self._streams.values()]
         self.standing.events = list(self._events.values())
@@ -127,11 +139,8 @@ class TracingBackend(Wrapper):
         return self._keep(signature, call, (number,))
 
     def free(self, buffer: Any) -> None:
-        number, nbytes = self._device.pop(buffer)
+        number, nbytes = self._forget(buffer)
         signature = Signature("free", (nbytes,), context="" if self._device else "alone")
-        within = [part for part, at in self._parts.items() if self.standing.parts[at][0] == number]
-        for part in within:
-            del self._parts[part]
         self._keep(signature, lambda: self.inner.free(buffer), (number,))
 
     def part(self, buffer: Any, offset: int, nbytes: int) -> Any:
@@ -158,6 +167,97 @@ class TracingBackend(Wrapper):
         number, nbytes, page_locked = self._host.pop(_address(array))
         signature = Signature("host_free", (nbytes,), page_locked)
         self._keep(signature, lambda: self.inner.host_free(array), (number,))
+
+    def pool_create(self, stream: Any = None) -> Any:
+        number = next(self._numbers)
+        operands = (number,) if stream is None else (number, self._streams[stream][0])
+
+        def call() -> Any:
+            pool = self.inner.pool_create(stream)
+            self._pools[pool] = number, None if stream is None else self._streams[stream][0]
+            return pool
+
+        context = "cupy" if stream is None else "driver"
+        return self._keep(Signature("pool_create", context=context), call, operands)
+
+    def pool_destroy(self, pool: Any) -> None:
+        context = self._sort(pool)
+        number, _ = self._pools.pop(pool)
+        self._keep(
+            Signature("pool_destroy", context=context), lambda: self.inner.pool_destroy(pool), (number,)
+        )
+
+    def pool_malloc(self, pool: Any, nbytes: int, kind: str | None = None) -> Any:
+        number, within = next(self._numbers), self._pools[pool][0]
+
+        def call() -> Any:
+            buffer = self.inner.pool_malloc(pool, nbytes, kind)
+            self._device[buffer] = number, nbytes
+            self._pool_of[number] = within
+            return buffer
+
+        signature = Signature("pool_malloc", (nbytes,), context=self._sort(pool))
+        return self._keep(signature, call, (number, within))
+
+    def pool_free(self, pool: Any, buffer: Any) -> None:
+        number, nbytes = self._forget(buffer)
+        signature = Signature("pool_free", (nbytes,), context=self._sort(pool))
+        operands = number, self._pool_of.pop(number)
+        self._keep(signature, lambda: self.inner.pool_free(pool, buffer), operands)
+
+    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        number, nbytes, within = next(self._numbers), 4 * int(np.prod(shape)), self._pools[pool][0]
+
+        def call() -> np.ndarray:
+            array = self.inner.pool_host_alloc(pool, shape, kind)
+            self._host[_address(array)] = number, nbytes, True
+            self._pool_of[number] = within
+            return array
+
+        signature = Signature("pool_host_alloc", (nbytes,), True, context=self._sort(pool))
+        return self._keep(signature, call, (number, within))
+
+    def pool_host_free(self, pool: Any, array: np.ndarray) -> None:
+        number, nbytes, _ = self._host.pop(_address(array))
+        signature = Signature("pool_host_free", (nbytes,), True, context=self._sort(pool))
+        operands = number, self._pool_of.pop(number)
+        self._keep(signature, lambda: self.inner.pool_host_free(pool, array), operands)
+
+    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        number, nbytes = next(self._numbers), 4 * int(np.prod(shape))
+
+        def call() -> np.ndarray:
+            array = self.inner.managed_alloc(shape, kind)
+            buffer = self.inner.managed_buffer(array)
+            self._managed[_address(array)] = number, buffer
+            self._device[buffer] = number, nbytes
+            return array
+
+        return self._keep(Signature("managed_alloc", (nbytes,)), call, (number,))
+
+    def managed_free(self, array: np.ndarray) -> None:
+        number, nbytes = self._forget(self._managed.pop(_address(array))[1])
+        self._keep(Signature("managed_free", (nbytes,)), lambda: self.inner.managed_free(array), (number,))
+
+    def managed_buffer(self, array: np.ndarray) -> Any:
+        buffer = self.inner.managed_buffer(array)
+        if buffer not in self._device:
+            self._parts[buffer] = next(self._numbers)
+            self.standing.parts[self._parts[buffer]] = *self._managed_place(array), array.nbytes
+        return buffer
+
+    def advise(self, array: np.ndarray, advice: str) -> None:
+        number, offset = self._managed_place(array)
+        signature = Signature("advise", (array.nbytes,), context=advice)
+        self._keep(signature, lambda: self.inner.advise(array, advice), (number, offset))
+
+    def prefetch_in(self, array: np.ndarray) -> None:
+        signature = Signature("prefetch_in", (array.nbytes,))
+        self._work(signature, lambda: self.inner.prefetch_in(array), self._managed_place(array), None)
+
+    def prefetch_out(self, array: np.ndarray) -> None:
+        signature = Signature("prefetch_out", (array.nbytes,))
+        self._work(signature, lambda: self.inner.prefetch_out(array), self._managed_place(array), None)
 
     def copy_in(self, buffer: Any, array: np.ndarray, stream: Any = None) -> None:
         host, offset, page_locked = self._found_in(array)
@@ -317,6 +417,16 @@ class TracingBackend(Wrapper):
         self._found.append((event, None, None))
         return result
 
+    def _forget(self, buffer: Any) -> tuple[int, int]:
+        """The number and bytes of a block that ends, and its parts with it."""
+        number, nbytes = self._device.pop(buffer)
+        for part in [part for part, at in self._parts.items() if self.standing.parts[at][0] == number]:
+            del self._parts[part]
+        return number, nbytes
+
+    def _sort(self, pool: Any) -> str:
+        return "cupy" if self._pools[pool][1] is None else "driver"
+
     def _number(self, buffer: Any) -> int:
         """The number of a block, or of a part of one."""
         return self._parts[buffer] if buffer in self._parts else self._device[buffer][0]
@@ -325,6 +435,14 @@ class TracingBackend(Wrapper):
         """The number of the block in which a buffer lies, and where in it."""
         number = self._number(buffer)
         return self.standing.parts.get(number, (number, 0, 0))[:2]
+
+    def _managed_place(self, array: np.ndarray) -> tuple[int, int]:
+        """The number of the managed block that an array is, or is a part of, and the offset in it."""
+        address = _address(array)
+        for base, (number, buffer) in self._managed.items():
+            if base <= address < base + self._device[buffer][1]:
+                return number, address - base
+        raise LeakError(f"an array of {array.nbytes} bytes is not one of managed memory")
 
     def _when(self, mark: Any) -> float:
         return self.inner.seconds_between(self._first_mark, mark)

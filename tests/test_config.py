@@ -127,4 +127,4 @@ def test_errors_on_the_command_line_are_one_line_without_a_traceback(arguments, 
 def test_help_shows_the_choices():
     done = subprocess.run([sys.executable, "-m", "snn", "--help"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0
-    assert "strategy=combined|" in done.stdout
+    assert "|combined|" in done.stdout

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from conftest import STRATEGIES
-from hypothesis import given, settings
+from every_source import EverySource
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from snn import choices, strategies
@@ -12,11 +13,13 @@ from snn.errors import OutOfMemory
 from snn.glibc_random import GlibcRandom
 from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
+from snn.strategies.tiles import LEAST_BYTES, tile_rows
+from snn.strategies.workspace import Stack, aligned
 
 
-def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, **parameters):
+def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, update_order="sequential", **parameters):
     """The ledger of a training, closed and checked; products and bytes in and out, counted apart."""
-    network = Network((5, *hidden, 1))
+    network = Network((5, *hidden, 1), update_order=update_order)
     counting = CountingBackend(backend or CpuBackend())
     strategy = strategies.make(choices.load("strategy", name) | parameters, counting)
     random = np.random.default_rng(1)
@@ -121,6 +124,168 @@ def test_preallocated_allocates_nothing_in_the_loop(hidden, rows, batch, epochs)
     assert ledger.host_allocs == host_matrices(hidden, rows, rows, 1)
     assert ledger.launches == ledger.synchronizations == len(products)
     assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
+
+
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+@shapes
+@settings(max_examples=30, deadline=None)
+def test_workspace_allocates_one_arena_on_each_side(order, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("workspace", hidden, rows, batch, epochs, update_order=order)
+    assert ledger.mallocs == ledger.frees == ledger.streams_created == 1
+    assert ledger.host_allocs == ledger.host_frees == 2 + len(hidden) + 1 + 1
+    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
+    assert ledger.h2d_copies == 2 * len(products)
+    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
+    # The device's arena is that of the largest product, to the byte.
+    assert ledger.malloc_bytes == max(
+        sum(aligned(4 * size) for size in (m * k, k * n, m * n)) for m, k, n in products
+    )
+    assert ledger.malloc_bytes <= ledger_of("preallocated", hidden, rows, batch, 1).malloc_bytes + 3 * 256
+
+
+def test_a_workspace_is_smaller_than_the_buffers_and_matrices_of_preallocated():
+    arenas, blocks = (
+        ledger_of(name, (256, 1024, 256), 512, 256, 1) for name in ("workspace", "preallocated")
+    )
+    assert arenas.peak_device_bytes < blocks.peak_device_bytes
+    assert arenas.peak_host_bytes < blocks.peak_host_bytes
+
+
+@given(st.lists(st.integers(1, 2000), min_size=1, max_size=20), st.randoms(use_true_random=False))
+def test_blocks_of_a_stack_never_overlap(sizes, random):
+    stack, live = Stack(), {}
+    for size in sizes:
+        offset = stack.push(size)
+        assert all(offset >= at + n or offset + size <= at for at, n in live.items())
+        live[offset] = size
+        assert max(at + n for at, n in live.items()) <= stack.top <= stack.peak
+        while live and random.random() < 0.4:
+            gone = random.choice(list(live))
+            stack.free(gone)
+            del live[gone]
+    for offset in live:
+        stack.free(offset)
+    assert stack.top == 0
+
+
+on_both = pytest.mark.parametrize(
+    "where", ["every source", pytest.param("cuda", marks=pytest.mark.gpu)], scope="session"
+)
+
+
+@pytest.fixture
+def with_sources(where, request):
+    """A backend that has pools and managed memory."""
+    return EverySource() if where == "every source" else request.getfixturevalue("cuda_backend")
+
+
+few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@on_both
+@shapes
+@few
+def test_pool(with_sources, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("pool", hidden, rows, batch, epochs, backend=with_sources)
+    assert ledger.mallocs == ledger.frees == ledger.host_allocs == ledger.pageable_allocs == 0
+    assert ledger.pool_allocs == ledger.pool_frees == 3 * len(products)
+    assert ledger.pool_alloc_bytes == 4 * sum(m * k + k * n + m * n for m, k, n in products)
+    assert ledger.pool_host_allocs == ledger.pool_host_frees == host_matrices(hidden, rows, batch, epochs)
+    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
+    assert ledger.h2d_copies == 2 * len(products)
+    assert ledger.peak_pool_bytes >= ledger.peak_device_bytes
+    assert ledger.peak_device_bytes == 4 * max(m * k + k * n + m * n for m, k, n in products)
+
+
+@on_both
+@shapes
+@few
+def test_async_pool(with_sources, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("async_pool", hidden, rows, batch, epochs, backend=with_sources)
+    assert ledger.mallocs == ledger.frees == ledger.host_allocs == ledger.pool_host_allocs == 0
+    assert ledger.pool_allocs == ledger.pool_frees == 3 * len(products)
+    assert ledger.pageable_allocs == host_matrices(hidden, rows, batch, epochs)
+    assert ledger.streams_created == ledger.streams_destroyed == 1
+    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
+    assert ledger.h2d_copies == 2 * len(products)
+    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
+    assert ledger.peak_pool_bytes >= ledger.peak_device_bytes
+
+
+@on_both
+@pytest.mark.parametrize("name", ["managed", "managed_prefetch"])
+@shapes
+@few
+def test_managed(name, with_sources, hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of(name, hidden, rows, batch, epochs, backend=with_sources)
+    assert ledger.mallocs == ledger.host_allocs == ledger.pageable_allocs == ledger.pool_allocs == 0
+    assert ledger.h2d_copies == ledger.d2h_copies == 0
+    assert ledger.managed_allocs == ledger.managed_frees == host_matrices(hidden, rows, batch, epochs)
+    assert ledger.launches == ledger.synchronizations == len(products)
+    if name == "managed":
+        assert ledger.advices == ledger.prefetches == 0
+        return
+    back = with_sources.prefetches_out
+    assert ledger.advices == 2 + 2 * (len(hidden) + 1)
+    assert ledger.prefetches == (4 if back else 3) * len(products)
+    assert ledger.prefetch_bytes == 4 * sum(
+        m * k + k * n + (2 if back else 1) * m * n for m, k, n in products
+    )
+
+
+@pytest.mark.parametrize("name", ["streams", "combined"])
+@shapes
+@settings(max_examples=30, deadline=None)
+def test_tiles_as_many_as_are_worth_it(name, hidden, rows, batch, epochs):
+    """Products this small are one tile each, on one stream."""
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of(name, hidden, rows, batch, epochs, tile_rows="auto")
+    assert ledger.launches == ledger.d2h_copies == ledger.synchronizations == len(products)
+    assert ledger.h2d_copies == 2 * len(products)
+    if name == "streams":
+        assert ledger.mallocs == ledger.frees == 3 * len(products)
+        assert ledger.streams_created == len(products)
+    else:
+        assert ledger.streams_created == 1
+
+
+def test_large_products_have_tiles_that_overlap():
+    """A step of 300 rows by 1024, 1024 with slots that grow: H1 = X W1 moves 1.2 MB, H2 = H1 W2 2.5 MB."""
+    fixed, auto = (ledger_of("combined", (1024, 1024), 300, 300, 1, tile_rows=r) for r in (128, "auto"))
+    assert 8 < auto.launches < fixed.launches
+    assert auto.streams_created == 3
+    assert auto.peak_device_bytes > 0
+
+
+@given(m=st.integers(1, 5000), k=st.integers(1, 3000), n=st.integers(1, 3000))
+def test_tile_rows(m, k, n):
+    rows = tile_rows(m, k, n)
+    tiles = -(-m // rows)
+    assert 1 <= rows <= m
+    assert tiles <= -(-m // 128)
+    if tiles > 1:
+        assert 4 * (k + n) * rows >= LEAST_BYTES
+    if 4 * m * (k + n) < 2 * LEAST_BYTES:
+        assert tiles == 1
+
+
+@pytest.mark.parametrize(
+    ("product", "rows"),
+    [
+        ((256, 32, 256), 256),  # 288 KiB
+        ((32, 256, 256), 32),
+        ((256, 32, 1024), 256),  # 1.03 MiB: not two tiles of half a MiB
+        ((1024, 256, 1), 1024),  # 1 MiB: one tile, not eight
+        ((1024, 256, 256), 512),  # 2 MiB: two tiles, not eight
+        ((2560, 1024, 1024), 128),  # 20 MiB: the paper's tiles
+    ],
+)
+def test_tile_rows_of_the_papers_products(product, rows):
+    assert tile_rows(*product) == rows
 
 
 def test_the_papers_count_for_the_large_data_set():

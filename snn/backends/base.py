@@ -13,6 +13,10 @@ Stream = Hashable
 """A queue of copies and launches that run in order; None stands for a synchronous call."""
 
 
+ADVICE = ("read_mostly", "preferred_location", "accessed_by")
+"""What managed memory may be advised of: a copy wherever it is read, kept on the device, mapped there."""
+
+
 class Backend(ABC):
     """Memory, copies, streams and the work of one device. All matrices are float32, row-major."""
 
@@ -21,6 +25,12 @@ class Backend(ABC):
 
     asynchronous = True
     """Whether a launch, or a copy with a stream, returns before the device has done it."""
+
+    is_processor = False
+    """Whether the device is the processor itself."""
+
+    prefetches_out = False
+    """Whether managed memory can be prefetched to the host as well."""
 
     fused = False
     """Whether the kernel has the products that go on: with ReLU, error, mask and update in them."""
@@ -55,6 +65,69 @@ class Backend(ABC):
     @abstractmethod
     def host_free(self, array: np.ndarray) -> None:
         """Free an array of ``host_alloc`` (cudaFreeHost); the array must not be used afterwards."""
+
+    @abstractmethod
+    def pool_create(self, stream: Any = None) -> Any:
+        """A pool of memory, which keeps what is freed until ``pool_destroy``. Raises Unsupported.
+
+        It is CuPy's (MemoryPool and PinnedMemoryPool); with a stream the driver's, of device memory that is
+        had and freed in the order of that stream (cudaMallocAsync, cudaFreeAsync).
+        """
+
+    @abstractmethod
+    def pool_destroy(self, pool: Any) -> None:
+        """Give back to the system what a pool keeps; nothing of it is in use any more."""
+
+    @abstractmethod
+    def pool_malloc(self, pool: Any, nbytes: int, kind: str | None = None) -> Any:
+        """Device memory of a pool, otherwise as ``malloc``. Raises OutOfMemory."""
+
+    @abstractmethod
+    def pool_free(self, pool: Any, buffer: Any) -> None:
+        """Give device memory back to its pool."""
+
+    @abstractmethod
+    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        """A page-locked host array of CuPy's pool, otherwise as ``host_alloc``. Raises OutOfMemory."""
+
+    @abstractmethod
+    def pool_host_free(self, pool: Any, array: np.ndarray) -> None:
+        """Give an array of ``pool_host_alloc`` back; it must not be used afterwards."""
+
+    @abstractmethod
+    def pool_bytes(self, pool: Any) -> int:
+        """Bytes of device memory that a pool has had from the system, in use or kept."""
+
+    @abstractmethod
+    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        """A host array that the device reads and writes, too (cudaMallocManaged).
+
+        Raises OutOfMemory; Unsupported where there is none, or where all of it together would be more than
+        half of what was free on the device.
+        """
+
+    @abstractmethod
+    def managed_free(self, array: np.ndarray) -> None:
+        """Free an array of ``managed_alloc`` (cudaFree); it must not be used afterwards."""
+
+    @abstractmethod
+    def managed_buffer(self, array: np.ndarray) -> Any:
+        """A managed array, or a C-contiguous part of one, as device memory."""
+
+    @abstractmethod
+    def advise(self, array: np.ndarray, advice: str) -> None:
+        """Say how the device will use a managed array (cudaMemAdvise): one of ``ADVICE``.
+
+        Raises Unsupported where host and device cannot share managed memory at the same time.
+        """
+
+    @abstractmethod
+    def prefetch_in(self, array: np.ndarray) -> None:
+        """Ask for a managed array to be moved to the device, on the default stream (cudaMemPrefetchAsync)."""
+
+    @abstractmethod
+    def prefetch_out(self, array: np.ndarray) -> None:
+        """Ask for a managed array to be moved to the host, on the default stream."""
 
     @abstractmethod
     def copy_in(self, buffer: Any, array: np.ndarray, stream: Any = None) -> None:

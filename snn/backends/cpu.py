@@ -8,6 +8,7 @@ import itertools
 import math
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ class HostBuffer:
         self.words = words
 
 
+def _refused(reason: str) -> Callable[..., Any]:
+    """A method of what a CPU does not have."""
+
+    def refuse(self: "CpuBackend", *arguments: Any) -> Any:
+        raise Unsupported(reason)
+
+    return refuse
+
+
 class CpuBackend(Backend):
     """NumPy's memory and NumPy's work, which is the oracle of the CUDA kernels.
 
@@ -34,6 +44,7 @@ class CpuBackend(Backend):
     """
 
     asynchronous = False
+    is_processor = True
 
     def __init__(self, fused: bool = False, pretransposed: bool = False) -> None:
         self.fused, self.pretransposed = fused, pretransposed
@@ -98,17 +109,16 @@ class CpuBackend(Backend):
     def event_synchronize(self, event: int) -> None:
         """Nothing is pending on the CPU."""
 
-    def graph_begin(self, stream: int) -> None:
-        raise Unsupported("a CPU captures no graphs: they are of CUDA")
+    _no_graphs = _refused("a CPU captures no graphs: they are of CUDA")
+    graph_begin = graph_end = graph_launch = graph_destroy = _no_graphs
 
-    def graph_end(self, stream: int) -> Any:
-        raise Unsupported("a CPU captures no graphs: they are of CUDA")
+    _no_pools = _refused("a CPU has no memory pools: CuPy's and the driver's are of CUDA")
+    pool_create = pool_destroy = pool_malloc = pool_free = _no_pools
+    pool_host_alloc = pool_host_free = pool_bytes = _no_pools
 
-    def graph_launch(self, graph: Any, stream: int) -> None:
-        raise Unsupported("a CPU captures no graphs: they are of CUDA")
-
-    def graph_destroy(self, graph: Any) -> None:
-        raise Unsupported("a CPU captures no graphs: they are of CUDA")
+    _not_managed = _refused("unified memory is of CUDA: a CPU has one memory")
+    managed_alloc = managed_free = managed_buffer = _not_managed
+    advise = prefetch_in = prefetch_out = _not_managed
 
     def memory(self) -> tuple[int, int]:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

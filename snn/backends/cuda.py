@@ -11,6 +11,9 @@ from cupy.cuda import runtime
 
 from snn.backends.base import Backend
 from snn.backends.kernels import Kernels
+from snn.backends.managed import Managed
+from snn.backends.pools import CupyPool, DriverPool
+from snn.backends.views import address_of, as_array
 from snn.choices import ROOT
 from snn.errors import DeviceError, Unsupported, out_of_memory
 
@@ -32,6 +35,7 @@ class CudaBackend(Backend):
         self.fused, self.pretransposed = kernel["fused"], kernel["pretransposed"]
         self._kernels = Kernels(kernel, precision, root)
         self._page_locked: set[int] = set()
+        self._managed = Managed(index)
 
     def malloc(self, nbytes: int, kind: str | None = None) -> int:
         try:
@@ -60,25 +64,86 @@ class CudaBackend(Backend):
             self.pageable_fallbacks += 1
             return np.empty(shape, dtype=np.float32)
         self._page_locked.add(address)
-        return np.asarray(_PageLocked(address, shape))
+        return as_array(address, shape)
 
     def host_free(self, array: np.ndarray) -> None:
-        address = _address(array)
+        address = address_of(array)
         if address in self._page_locked:
             self._page_locked.remove(address)
             runtime.freeHost(address)
 
+    def pool_create(self, stream: int | None = None) -> CupyPool | DriverPool:
+        return CupyPool() if stream is None else DriverPool(stream)
+
+    def pool_destroy(self, pool: CupyPool | DriverPool) -> None:
+        pool.close()
+
+    def pool_malloc(self, pool: CupyPool | DriverPool, nbytes: int, kind: str | None = None) -> int:
+        try:
+            return pool.malloc(nbytes)
+        except (cupy.cuda.memory.OutOfMemoryError, runtime.CUDARuntimeError) as error:
+            if getattr(error, "status", _MEMORY_ALLOCATION) != _MEMORY_ALLOCATION:
+                raise
+            raise out_of_memory(pool.allocates_by, nbytes, *self.memory()) from error
+
+    def pool_free(self, pool: CupyPool | DriverPool, buffer: int) -> None:
+        pool.free(buffer)
+
+    def pool_host_alloc(
+        self, pool: CupyPool | DriverPool, shape: tuple[int, ...], kind: str = "workspace"
+    ) -> np.ndarray:
+        try:
+            return pool.host_alloc(shape)
+        except runtime.CUDARuntimeError as error:
+            if error.status not in _REFUSED_PAGE_LOCK:
+                raise
+            self.pageable_fallbacks += 1
+            return np.empty(shape, dtype=np.float32)
+
+    def pool_host_free(self, pool: CupyPool | DriverPool, array: np.ndarray) -> None:
+        pool.host_free(array)
+
+    def pool_bytes(self, pool: CupyPool | DriverPool) -> int:
+        return pool.nbytes()
+
+    @property
+    def prefetches_out(self) -> bool:  # type: ignore[override]
+        return self._managed.prefetches_out
+
+    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        try:
+            return self._managed.alloc(shape)
+        except runtime.CUDARuntimeError as error:
+            if error.status != _MEMORY_ALLOCATION:
+                raise
+            raise out_of_memory("cudaMallocManaged", 4 * math.prod(shape), *self.memory()) from error
+
+    def managed_free(self, array: np.ndarray) -> None:
+        self._managed.free(array)
+
+    def managed_buffer(self, array: np.ndarray) -> int:
+        return address_of(array)
+
+    def advise(self, array: np.ndarray, advice: str) -> None:
+        self._managed.advise(array, advice)
+
+    def prefetch_in(self, array: np.ndarray) -> None:
+        self._managed.prefetch_in(array)
+
+    def prefetch_out(self, array: np.ndarray) -> None:
+        self._managed.prefetch_out(array)
+
     def copy_in(self, buffer: int, array: np.ndarray, stream: int | None = None) -> None:
         if stream is None:
-            runtime.memcpy(buffer, _address(array), array.nbytes, runtime.memcpyHostToDevice)
+            runtime.memcpy(buffer, address_of(array), array.nbytes, runtime.memcpyHostToDevice)
         else:
-            runtime.memcpyAsync(buffer, _address(array), array.nbytes, runtime.memcpyHostToDevice, stream)
+            runtime.memcpyAsync(buffer, address_of(array), array.nbytes, runtime.memcpyHostToDevice, stream)
 
     def copy_out(self, array: np.ndarray, buffer: int, stream: int | None = None) -> None:
         if stream is None:
-            runtime.memcpy(_address(array), buffer, array.nbytes, runtime.memcpyDeviceToHost)
+            runtime.memcpy(address_of(array), buffer, array.nbytes, runtime.memcpyDeviceToHost)
         else:
-            runtime.memcpyAsync(_address(array), buffer, array.nbytes, runtime.memcpyDeviceToHost, stream)
+            runtime.memcpyAsync(address_of(array), buffer, array.nbytes, runtime.memcpyDeviceToHost, stream)
 
     def launch(
         self, op: str, buffers: tuple[int, ...], numbers: tuple[float, ...], stream: int | None = None
@@ -143,21 +208,3 @@ class CudaBackend(Backend):
 
     def seconds_between(self, first: cupy.cuda.Event, last: cupy.cuda.Event) -> float:
         return cupy.cuda.get_elapsed_time(first, last) / 1000
-
-
-class _PageLocked:
-    """Shows page-locked memory to NumPy as a float32 array; the memory's life is the backend's care."""
-
-    __slots__ = ("__array_interface__",)
-
-    def __init__(self, address: int, shape: tuple[int, ...]) -> None:
-        self.__array_interface__ = {
-            "shape": shape,
-            "typestr": "<f4",
-            "data": (address, False),
-            "version": 3,
-        }
-
-
-def _address(array: np.ndarray) -> int:
-    return array.__array_interface__["data"][0]

@@ -25,6 +25,14 @@ class Wrapper(Backend):
     def asynchronous(self) -> bool:  # type: ignore[override]
         return self.inner.asynchronous
 
+    @property
+    def is_processor(self) -> bool:  # type: ignore[override]
+        return self.inner.is_processor
+
+    @property
+    def prefetches_out(self) -> bool:  # type: ignore[override]
+        return self.inner.prefetches_out
+
     def malloc(self, nbytes: int, kind: str | None = None) -> Any:
         return self.inner.malloc(nbytes, kind)
 
@@ -41,6 +49,45 @@ class Wrapper(Backend):
 
     def host_free(self, array: np.ndarray) -> None:
         self.inner.host_free(array)
+
+    def pool_create(self, stream: Any = None) -> Any:
+        return self.inner.pool_create(stream)
+
+    def pool_destroy(self, pool: Any) -> None:
+        self.inner.pool_destroy(pool)
+
+    def pool_malloc(self, pool: Any, nbytes: int, kind: str | None = None) -> Any:
+        return self.inner.pool_malloc(pool, nbytes, kind)
+
+    def pool_free(self, pool: Any, buffer: Any) -> None:
+        self.inner.pool_free(pool, buffer)
+
+    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        return self.inner.pool_host_alloc(pool, shape, kind)
+
+    def pool_host_free(self, pool: Any, array: np.ndarray) -> None:
+        self.inner.pool_host_free(pool, array)
+
+    def pool_bytes(self, pool: Any) -> int:
+        return self.inner.pool_bytes(pool)
+
+    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        return self.inner.managed_alloc(shape, kind)
+
+    def managed_free(self, array: np.ndarray) -> None:
+        self.inner.managed_free(array)
+
+    def managed_buffer(self, array: np.ndarray) -> Any:
+        return self.inner.managed_buffer(array)
+
+    def advise(self, array: np.ndarray, advice: str) -> None:
+        self.inner.advise(array, advice)
+
+    def prefetch_in(self, array: np.ndarray) -> None:
+        self.inner.prefetch_in(array)
+
+    def prefetch_out(self, array: np.ndarray) -> None:
+        self.inner.prefetch_out(array)
 
     def copy_in(self, buffer: Any, array: np.ndarray, stream: Any = None) -> None:
         self.inner.copy_in(buffer, array, stream)

@@ -1,6 +1,7 @@
 """The contract of a strategy, and the paper's training step written once for the host-driven ones."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,8 +14,12 @@ class Strategy(ABC):
     """How memory is held and moved while a network trains.
 
     Life: ``setup`` once, then for each run ``load`` and ``epoch`` as often as the protocol says,
-    ``close`` at the end on every path out. Everything it allocates comes from its backend.
+    ``close`` at the end on every path out. Everything it allocates comes from its backend, unless it is
+    ``on_host``.
     """
+
+    on_host: bool = False
+    """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -49,8 +54,8 @@ class Strategy(ABC):
 class HostDriven(Strategy):
     """Element-wise work on the host, as in the paper; a strategy says how one product is done.
 
-    A strategy overrides ``matmul`` and, where it does not want pageable memory, how host matrices are
-    had: data and weights once, a ``result`` for every product and ``scratch`` for every transpose,
+    A strategy overrides ``matmul`` and, where it does not want the backend's host memory, ``allocate`` and
+    ``_free``: how host matrices are had, and given back. There are data and weights once, a ``result`` for every product and ``scratch`` for every transpose,
     each freed in the same step as soon as it has been used, as in the paper's programs.
     """
 
@@ -60,6 +65,7 @@ class HostDriven(Strategy):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._live: dict[int, np.ndarray] = {}
+        self._free: Callable[[np.ndarray], None] = backend.host_free
         self._results = "activations"  # what products make now, as a kind of memory
 
     @abstractmethod
@@ -76,7 +82,7 @@ class HostDriven(Strategy):
 
     def discard(self, array: np.ndarray) -> None:
         """Free a matrix of ``result`` or ``scratch``."""
-        self.backend.host_free(self._live.pop(id(array)))
+        self._free(self._live.pop(id(array)))
 
     def allocate(self, shape: tuple[int, ...], kind: str, page_locked: bool) -> np.ndarray:
         """An uninitialised float32 host matrix that ``close`` frees, if nothing has before."""
@@ -114,7 +120,7 @@ class HostDriven(Strategy):
     def close(self) -> None:
         self._batches, self._W = [], []
         while self._live:
-            self.backend.host_free(self._live.popitem()[1])
+            self._free(self._live.popitem()[1])
 
     def _train(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """One step, equations (1) to (4) of the paper; returns Y_pred - Y of this batch."""

@@ -8,20 +8,21 @@ from snn.strategies.tiles import TileSlots
 
 
 class Combined(HostDriven):
-    """Streams and tile buffers are made at the first product and grow when a product needs more columns.
+    """Streams and tile buffers are made at the first product and grow when a product needs larger ones.
     Per product there remain, as in the paper's program, 1 malloc, 1 synchronous copy and 1 free for B,
     then per tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out, and 3 stream
-    synchronisations. Every host matrix is page-locked at its own allocation."""
+    synchronisations. Every host matrix is page-locked at its own allocation. With ``tile_rows`` auto a
+    product has as many tiles as are worth it, and waits for no more streams than tiles."""
 
     page_locked = True
 
-    def __init__(self, backend: Backend, streams: int = 3, tile_rows: int = 128) -> None:
+    def __init__(self, backend: Backend, streams: int = 3, tile_rows: int | str = 128) -> None:
         super().__init__(backend)
         self._slots = TileSlots(backend, streams, tile_rows)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        self._slots.ensure(A.shape[1], B.shape[1])
+        self._slots.ensure(A.shape[0], A.shape[1], B.shape[1])
         dB = self.backend.malloc(B.nbytes)
         try:
             self.backend.copy_in(dB, B)

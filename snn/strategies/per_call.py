@@ -1,16 +1,29 @@
 """One product with everything allocated for it and freed after it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from snn.backends.base import Backend
 
 
-def multiply(backend: Backend, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
-    """C = A B: three mallocs, two copies in, one launch, one synchronisation, one copy out, three frees."""
+def multiply(
+    backend: Backend,
+    A: np.ndarray,
+    B: np.ndarray,
+    C: np.ndarray,
+    malloc: Callable[[int], Any],
+    free: Callable[[Any], None],
+) -> None:
+    """C = A B: three mallocs, two copies in, one launch, one synchronisation, one copy out, three frees.
+
+    ``malloc`` and ``free`` say where device memory comes from.
+    """
     buffers = []
     try:
         for matrix in (A, B, C):
-            buffers.append(backend.malloc(matrix.nbytes))
+            buffers.append(malloc(matrix.nbytes))
         dA, dB, dC = buffers
         backend.copy_in(dA, A)
         backend.copy_in(dB, B)
@@ -19,4 +32,4 @@ def multiply(backend: Backend, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> N
         backend.copy_out(C, dC)
     finally:
         for buffer in buffers:
-            backend.free(buffer)
+            free(buffer)

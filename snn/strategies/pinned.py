@@ -15,7 +15,7 @@ class Pinned(HostDriven):
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        per_call.multiply(self.backend, A, B, C)
+        per_call.multiply(self.backend, A, B, C, self.backend.malloc, self.backend.free)
         return C
 
     def scratch(self, shape: tuple[int, ...]) -> np.ndarray:

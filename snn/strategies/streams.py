@@ -11,11 +11,12 @@ class Streams(HostDriven):
     """Per product, with 3 streams and tiles of 128 rows: 1 + 2 x 3 mallocs and frees (B, a tile of A and
     one of C for each stream), 3 streams created, synchronised and destroyed, B copied synchronously,
     then per tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out. Every host matrix is
-    page-locked at its own allocation."""
+    page-locked at its own allocation. With ``tile_rows`` auto a product has as many tiles as are worth it,
+    and no more streams and buffers than tiles."""
 
     page_locked = True
 
-    def __init__(self, backend: Backend, streams: int = 3, tile_rows: int = 128) -> None:
+    def __init__(self, backend: Backend, streams: int = 3, tile_rows: int | str = 128) -> None:
         super().__init__(backend)
         self._count, self._tile_rows = streams, tile_rows
 
@@ -25,7 +26,7 @@ class Streams(HostDriven):
         dB = self.backend.malloc(B.nbytes)
         try:
             self.backend.copy_in(dB, B)
-            slots.ensure(A.shape[1], B.shape[1])
+            slots.ensure(A.shape[0], A.shape[1], B.shape[1])
             slots.multiply(A, dB, C)
         finally:
             slots.close()

@@ -6,31 +6,61 @@ import numpy as np
 
 from snn.backends.base import Backend
 
+AUTO = "auto"
+"""Instead of a number of rows: as ``tile_rows`` finds for each product."""
+
+LEAST_BYTES = 1 << 20
+"""Bytes of A and C below which a tile is not worth its calls."""
+
+MOST_TILES_ROWS = 128
+"""Rows of the paper's tiles: there are never more tiles than with these."""
+
+
+def tile_rows(m: int, k: int, n: int) -> int:
+    """How many rows of A (m, k) and C (m, n) a tile has; there are never more tiles than with the paper's 128.
+
+    A tile costs the host a copy in, a launch and a copy out, 15 to 20 microseconds whatever its size; in that
+    time page-locked memory moves 0.5 to 1 MiB. Smaller tiles overlap nothing: the device has done one before
+    the host has asked for the next. So a product has one tile for each full ``LEAST_BYTES`` of its A and C,
+    at least one, at most one for each ``MOST_TILES_ROWS`` rows, all of the same number of rows but the last.
+    """
+    worth = 4 * m * (k + n) // LEAST_BYTES
+    tiles = max(1, min(worth, -(-m // MOST_TILES_ROWS)))
+    return -(-m // tiles)
+
 
 class TileSlots:
-    """A few streams, each with a device buffer for a tile of A and one for a tile of C."""
+    """A few streams, each with a device buffer for a tile of A and one for a tile of C.
 
-    def __init__(self, backend: Backend, count: int, tile_rows: int) -> None:
+    With ``rows`` auto no slot is made that a product has no tile for.
+    """
+
+    def __init__(self, backend: Backend, count: int, rows: int | str) -> None:
         self._backend = backend
-        self._count = count
-        self._tile_rows = tile_rows
+        self._auto = rows == AUTO
+        self._most = self._count = count
+        self._rows = 0 if isinstance(rows, str) else rows
         self._streams: list[Any] = []
         self._A: list[Any] = []
         self._C: list[Any] = []
-        self._columns_A = self._columns_C = 0
+        self._bytes_A = self._bytes_C = 0
 
-    def ensure(self, columns_A: int, columns_C: int) -> None:
-        """Make streams and buffers where there are none, and replace buffers that are too small."""
-        if columns_A > self._columns_A:
-            self._columns_A = self._resize(self._A, columns_A)
-        if columns_C > self._columns_C:
-            self._columns_C = self._resize(self._C, columns_C)
-        while len(self._streams) < self._count:
+    def ensure(self, m: int, k: int, n: int) -> None:
+        """Make what a product of these sizes needs where it is not there, and replace buffers too small."""
+        if self._auto:
+            self._rows = tile_rows(m, k, n)
+            self._count = min(self._most, -(-m // self._rows))
+        count, row = self._count, 4 * self._rows
+        if row * k > self._bytes_A or len(self._A) < count:
+            self._bytes_A = self._resize(self._A, self._bytes_A, row * k)
+        if row * n > self._bytes_C or len(self._C) < count:
+            self._bytes_C = self._resize(self._C, self._bytes_C, row * n)
+        while len(self._streams) < count:
             self._streams.append(self._backend.stream_create())
 
     def multiply(self, A: np.ndarray, dB: Any, C: np.ndarray) -> None:
         """C = A B, B on the device: tiles go round the streams, copy in, launch, copy out; then wait."""
-        backend, rows = self._backend, self._tile_rows
+        backend, rows = self._backend, self._rows
         k, n = A.shape[1], C.shape[1]
         try:
             for tile, start in enumerate(range(0, len(A), rows)):
@@ -41,7 +71,7 @@ class TileSlots:
                 backend.launch("matmul", (dA, dB, dC), (len(A_tile), k, n), stream)
                 backend.copy_out(C_tile, dC, stream)
         finally:
-            for stream in self._streams:
+            for stream in self._streams[: self._count]:
                 backend.stream_synchronize(stream)
 
     def close(self) -> None:
@@ -51,11 +81,14 @@ class TileSlots:
         for buffers in (self._A, self._C):
             while buffers:
                 self._backend.free(buffers.pop())
-        self._columns_A = self._columns_C = 0
+        self._bytes_A = self._bytes_C = 0
 
-    def _resize(self, buffers: list[Any], columns: int) -> int:
-        while buffers:
-            self._backend.free(buffers.pop())
-        for _ in range(self._count):
-            buffers.append(self._backend.malloc(4 * self._tile_rows * columns))
-        return columns
+    def _resize(self, buffers: list[Any], held: int, needed: int) -> int:
+        """Buffers for every slot, of the bytes needed or more; how many bytes they have."""
+        count, size = max(len(buffers), self._count), max(held, needed)
+        if needed > held:
+            while buffers:
+                self._backend.free(buffers.pop())
+        while len(buffers) < count:
+            buffers.append(self._backend.malloc(size))
+        return size
