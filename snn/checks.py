@@ -9,7 +9,6 @@ from snn.devices import BACKENDS
 from snn.errors import ConfigError
 from snn.network import INITIALISERS, UPDATE_ORDERS
 
-
 _OR_WORD = {"strategy.tile_rows": "auto"}
 """Keys of a whole number that may also be a word."""
 

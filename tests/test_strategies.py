@@ -13,7 +13,6 @@ from snn.errors import OutOfMemory
 from snn.glibc_random import GlibcRandom
 from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
-from snn.strategies.tiles import LEAST_BYTES, tile_rows
 from snn.strategies.workspace import Stack, aligned
 
 
@@ -235,57 +234,6 @@ def test_managed(name, with_sources, hidden, rows, batch, epochs):
     assert ledger.prefetch_bytes == 4 * sum(
         m * k + k * n + (2 if back else 1) * m * n for m, k, n in products
     )
-
-
-@pytest.mark.parametrize("name", ["streams", "combined"])
-@shapes
-@settings(max_examples=30, deadline=None)
-def test_tiles_as_many_as_are_worth_it(name, hidden, rows, batch, epochs):
-    """Products this small are one tile each, on one stream."""
-    products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of(name, hidden, rows, batch, epochs, tile_rows="auto")
-    assert ledger.launches == ledger.d2h_copies == ledger.synchronizations == len(products)
-    assert ledger.h2d_copies == 2 * len(products)
-    if name == "streams":
-        assert ledger.mallocs == ledger.frees == 3 * len(products)
-        assert ledger.streams_created == len(products)
-    else:
-        assert ledger.streams_created == 1
-
-
-def test_large_products_have_tiles_that_overlap():
-    """A step of 300 rows by 1024, 1024 with slots that grow: H1 = X W1 moves 1.2 MB, H2 = H1 W2 2.5 MB."""
-    fixed, auto = (ledger_of("combined", (1024, 1024), 300, 300, 1, tile_rows=r) for r in (128, "auto"))
-    assert 8 < auto.launches < fixed.launches
-    assert auto.streams_created == 3
-    assert auto.peak_device_bytes > 0
-
-
-@given(m=st.integers(1, 5000), k=st.integers(1, 3000), n=st.integers(1, 3000))
-def test_tile_rows(m, k, n):
-    rows = tile_rows(m, k, n)
-    tiles = -(-m // rows)
-    assert 1 <= rows <= m
-    assert tiles <= -(-m // 128)
-    if tiles > 1:
-        assert 4 * (k + n) * rows >= LEAST_BYTES
-    if 4 * m * (k + n) < 2 * LEAST_BYTES:
-        assert tiles == 1
-
-
-@pytest.mark.parametrize(
-    ("product", "rows"),
-    [
-        ((256, 32, 256), 256),  # 288 KiB
-        ((32, 256, 256), 32),
-        ((256, 32, 1024), 256),  # 1.03 MiB: not two tiles of half a MiB
-        ((1024, 256, 1), 1024),  # 1 MiB: one tile, not eight
-        ((1024, 256, 256), 512),  # 2 MiB: two tiles, not eight
-        ((2560, 1024, 1024), 128),  # 20 MiB: the paper's tiles
-    ],
-)
-def test_tile_rows_of_the_papers_products(product, rows):
-    assert tile_rows(*product) == rows
 
 
 def test_the_papers_count_for_the_large_data_set():

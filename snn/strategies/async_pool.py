@@ -10,9 +10,10 @@ from snn.strategies.base import HostDriven
 
 
 class AsyncPool(HostDriven):
-    """``setup`` makes a stream and has the driver's pool keep what is freed. Per product, all on that stream: 3
-    cudaMallocAsync, 2 copies in, 1 launch, 1 copy out, 3 cudaFreeAsync; then 1 stream synchronisation. Every
-    host matrix is pageable, as the reference's, so the host waits in each copy for the driver to stage it."""
+    """``setup`` makes a stream and has the driver's pool keep what is freed. Per product, all on that
+    stream: 3 cudaMallocAsync, 2 copies in, 1 launch, 1 copy out, 3 cudaFreeAsync; then 1 stream
+    synchronisation. Every host matrix is pageable, as the reference's, so the host waits in each copy for
+    the driver to stage it."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

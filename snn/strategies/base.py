@@ -55,8 +55,9 @@ class HostDriven(Strategy):
     """Element-wise work on the host, as in the paper; a strategy says how one product is done.
 
     A strategy overrides ``matmul`` and, where it does not want the backend's host memory, ``allocate`` and
-    ``_free``: how host matrices are had, and given back. There are data and weights once, a ``result`` for every product and ``scratch`` for every transpose,
-    each freed in the same step as soon as it has been used, as in the paper's programs.
+    ``_free``: how host matrices are had, and given back. There are data and weights once, a ``result`` for
+    every product and ``scratch`` for every transpose, each freed in the same step as soon as it has been
+    used, as in the paper's programs.
     """
 
     page_locked = False

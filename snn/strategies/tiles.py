@@ -9,23 +9,27 @@ from snn.backends.base import Backend
 AUTO = "auto"
 """Instead of a number of rows: as ``tile_rows`` finds for each product."""
 
-LEAST_BYTES = 1 << 20
-"""Bytes of A and C below which a tile is not worth its calls."""
+HIDDEN_BYTES = 128 << 10
+"""Bytes of transfer that a tile must hide: what page-locked memory moves in the time of a few calls."""
 
-MOST_TILES_ROWS = 128
+FLOP_A_BYTE = 20
+"""Operations of a kernel in the time that a byte's copy takes: few, so a kernel rather counts as long."""
+
+PAPER_ROWS = 128
 """Rows of the paper's tiles: there are never more tiles than with these."""
 
 
 def tile_rows(m: int, k: int, n: int) -> int:
-    """How many rows of A (m, k) and C (m, n) a tile has; there are never more tiles than with the paper's 128.
+    """How many rows of A (m, k) and C (m, n) a tile has where it is not fixed.
 
-    A tile costs the host a copy in, a launch and a copy out, 15 to 20 microseconds whatever its size; in that
-    time page-locked memory moves 0.5 to 1 MiB. Smaller tiles overlap nothing: the device has done one before
-    the host has asked for the next. So a product has one tile for each full ``LEAST_BYTES`` of its A and C,
-    at least one, at most one for each ``MOST_TILES_ROWS`` rows, all of the same number of rows but the last.
+    Tiles overlap the copy in, the kernel and the copy out of a product. At best the longest of the three
+    hides the other two, so a product has one tile for each ``HIDDEN_BYTES`` that those two are worth: at
+    least one, at most as many as with ``PAPER_ROWS``, all of the same number of rows but the last. A tile
+    costs the host its calls, whatever its size; where there is nothing to hide, it is only that.
     """
-    worth = 4 * m * (k + n) // LEAST_BYTES
-    tiles = max(1, min(worth, -(-m // MOST_TILES_ROWS)))
+    stages = 4 * m * k, 4 * m * n, 2 * m * k * n // FLOP_A_BYTE
+    worth = (sum(stages) - max(stages)) // HIDDEN_BYTES
+    tiles = max(1, min(worth, -(-m // PAPER_ROWS)))
     return -(-m // tiles)
 
 
