@@ -2,22 +2,45 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from snn.errors import ConfigError
 from snn.network import label
 
-TABLES: dict[str, tuple[str, str | None]] = {
-    "correctness": ("dataset_size", "small"),
-    "training_time": ("dataset_size", None),
-    "speedup": ("dataset_size", None),
-    "attribution": ("dataset_size", None),
-    "memory": ("dataset_size", None),
-    "timeline": ("dataset_size", "small"),
-    "neurons": ("neurons", None),
-    "depth": ("depth", None),
+
+@dataclass(frozen=True)
+class Source:
+    """Whose cells a table shows: a sweep's, and those of others that the grid has; ``only`` of some choices.
+
+    ``room``, if any, says that it has room for one cell of each strategy and ``dataset``, or ``network``.
+    """
+
+    sweep: str
+    room: str | None = None
+    also: tuple[str, ...] = ()
+    only: Mapping[str, str] = field(default_factory=dict)
+
+    def holds(self, cell: Mapping[str, Any]) -> bool:
+        """Whether a cell of these sweeps is shown."""
+        return all(cell[section]["name"] == name for section, name in self.only.items())
+
+
+TABLES = {
+    "correctness": Source(
+        "dataset_size", "dataset", ("strategies", "kernels"), {"dataset": "small", "precision": "fp32"}
+    ),
+    "training_time": Source("dataset_size", "dataset"),
+    "speedup": Source("dataset_size", "dataset"),
+    "attribution": Source("dataset_size", "dataset"),
+    "memory": Source("dataset_size", "dataset"),
+    "timeline": Source("dataset_size", "dataset", only={"dataset": "small"}),
+    "neurons": Source("neurons", "network"),
+    "depth": Source("depth", "network"),
+    "precision": Source("precision"),
+    "cpu": Source("cpu"),
 }
-"""Tables with a form of their own (``snn.tables.NAME``): the sweep that each is of, and the data set if one.
+"""Tables with a form of their own (``snn.tables.NAME``), and the cells that each is of.
 
 Any sweep that is not called as one of them has a tidy table of its own name as well."""
 
@@ -27,6 +50,8 @@ FIGURES = {
     "attribution": "attribution",
     "timeline": "timeline",
     "ranking": "strategies",
+    "precision": "precision",
+    "cpu": "cpu",
 }
 """Figures with a form of their own (``snn.figures.NAME``), and the table that each is drawn from."""
 
@@ -34,7 +59,7 @@ OVERALL = ("recommendation", "overview", "provenance")
 """Tables of the cells of all sweeps."""
 
 RESERVED = {"gpu", "datasets", "configuration", *OVERALL, *TABLES, *FIGURES} - {
-    sweep for sweep, _ in TABLES.values()
+    source.sweep for source in TABLES.values()
 }
 """Names of tables and figures that no sweep may take."""
 
@@ -42,7 +67,7 @@ RESERVED = {"gpu", "datasets", "configuration", *OVERALL, *TABLES, *FIGURES} - {
 def own_tables(sweeps: Iterable[str]) -> list[str]:
     """The tables with a form of their own that sweeps of these names give."""
     given = set(sweeps)
-    return [table for table, (sweep, _) in TABLES.items() if sweep in given]
+    return [table for table, source in TABLES.items() if source.sweep in given]
 
 
 def sweep_tables(sweeps: Iterable[str]) -> list[str]:
@@ -58,29 +83,26 @@ def check_name(sweep: str) -> None:
 
 def check_sweep(sweep: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Raise ConfigError where a table of this sweep cannot be made from its cells."""
-    for table, (of, _) in TABLES.items():
-        if of == sweep:
-            _check_table(table, cells)
+    for table, source in TABLES.items():
+        if source.sweep == sweep and source.room:
+            _check_room(table, source.room, cells)
 
 
-def _check_table(table: str, cells: Sequence[Mapping[str, Any]]) -> None:
-    by_network = table in ("neurons", "depth")
-    needed = {"reference", "combined"} if by_network else {"reference"}
+def _check_room(table: str, room: str, cells: Sequence[Mapping[str, Any]]) -> None:
+    needed = {"reference", "combined"} if room == "network" else {"reference"}
     missing = needed - {cell["strategy"]["name"] for cell in cells}
     if missing:
         raise ConfigError(f"strategy: {', '.join(sorted(missing))} is missing: {table}.csv divides by it")
     if table == "correctness" and not any(cell["dataset"]["name"] == "small" for cell in cells):
         raise ConfigError("dataset: small is missing: correctness.csv is about it")
-    rows = Counter(
-        (
-            cell["strategy"]["name"],
-            label(cell["network"]["hidden"]) if by_network else cell["dataset"]["name"],
-        )
-        for cell in cells
-    )
+    rows = Counter((cell["strategy"]["name"], _place(cell, room)) for cell in cells)
     (strategy, point), count = rows.most_common(1)[0]
     if count > 1:
         raise ConfigError(
             f"{count} cells are {strategy} with {point}, {table}.csv has room for one: "
             "give the sweep with the further axis a name of its own"
         )
+
+
+def _place(cell: Mapping[str, Any], room: str) -> str:
+    return label(cell["network"]["hidden"]) if room == "network" else cell["dataset"]["name"]

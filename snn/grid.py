@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from snn import choices
-from snn.catalogue import OVERALL, TABLES, check_name, check_sweep
+from snn.catalogue import OVERALL, TABLES, Source, check_name, check_sweep
 from snn.checks import check_cell, settle
 from snn.datasets.csv_table import digest as file_digest
 from snn.devices import Device, find
@@ -193,9 +193,10 @@ def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> list[Cell]:
     """The cells that a table is made from; none where the grid has no such sweep."""
     if table in OVERALL:
         return list(all_cells(sweeps))
-    sweep, dataset = TABLES.get(table, (table, None))
-    cells = sweeps[sweep].cells if sweep in sweeps else ()
-    return [cell for cell in cells if dataset in (None, cell["dataset"]["name"])]
+    source = TABLES.get(table, Source(table))
+    shown = (name for name in (source.sweep, *source.also) if name in sweeps and source.sweep in sweeps)
+    found = {name_of(cell): cell for name in shown for cell in sweeps[name].cells if source.holds(cell)}
+    return list(found.values())
 
 
 def all_cells(sweeps: Mapping[str, Sweep]) -> Iterator[Cell]:

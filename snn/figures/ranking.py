@@ -30,11 +30,10 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
 
 
 def _points(table: pd.DataFrame) -> pd.Series:
-    """Of each row all that the sweep varies but the strategy and its options."""
-    settings = [name for name in table if "." in name and not name.startswith("strategy.")]
-    named = [
-        name for name in ("network", "kernel", "precision") if name in table and table[name].nunique() > 1
-    ]
+    """Of each row all that the sweep varies but strategy, kernel, precision and their options."""
+    chosen = ("strategy.", "kernel.", "ledger.")
+    settings = [name for name in table if "." in name and not name.startswith(chosen)]
+    named = ["network"] if table["network"].nunique() > 1 else []
     return table[["dataset", *named, *settings]].astype(str).agg(", ".join, axis=1)
 
 
@@ -74,18 +73,15 @@ def _speedup(cell: pd.Series) -> str:
 
 
 def _names(cells: pd.DataFrame) -> list[str]:
-    """The strategies with their options, where the sweep varies them."""
-    options = [name for name in cells if name.startswith("strategy.")]
-    return [
-        " ".join(
-            [
-                cell["strategy"],
-                *(
-                    f"{cell[name]:g}" if isinstance(cell[name], float) else str(cell[name])
-                    for name in options
-                    if pd.notna(cell[name])
-                ),
-            ]
-        )
-        for _, cell in cells.iterrows()
-    ]
+    """The strategies, and what else is chosen where it is not what most rows have: ``graph, cublas``."""
+    found = []
+    for _, cell in cells.iterrows():
+        words = [cell["strategy"]]
+        for name in ("kernel", "precision"):
+            if name in cells and cell[name] != cells[name].mode()[0]:
+                words.append(cell[name])
+        for name in cells:
+            if name.startswith(("strategy.", "kernel.")) and pd.notna(cell[name]):
+                words.append(f"{cell[name]:g}" if isinstance(cell[name], float) else str(cell[name]))
+        found.append(", ".join(words))
+    return found

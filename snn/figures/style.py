@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from colorsys import hls_to_rgb
+from typing import Any
 
 import matplotlib
 
@@ -10,6 +11,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -70,6 +72,12 @@ def nothing(said: str) -> Figure:
     axes.axis("off")
     axes.text(0.5, 0.5, said, ha="center", va="center", color="#6b7280")
     return figure
+
+
+def missing(axes: Axes, at: float, status: str) -> None:
+    """Where a bar would stand that has no time: why not, upright at the foot of the axes."""
+    foot: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": "#6b7280"}
+    axes.text(at, 0.02, status, transform=axes.get_xaxis_transform(), **foot)
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:

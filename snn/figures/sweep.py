@@ -9,62 +9,75 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from snn.figures.style import colour, device_text, nothing
+from snn.figures.style import colour, device_text, missing, nothing
 
 _LOG_FROM = 20  # largest over smallest time
 _INCHES = 0.28  # of a bar
+_MOST_COLOURS = 6  # that a legend can tell apart; where there are more, each bar is named
 
 
 def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figure:
     """From a sweep's tidy table: a bar a cell with the standard deviation of its runs, a panel a device.
 
-    Where a cell has no time, its status stands.
+    Bars are grouped by all that the sweep varies but its choices: strategy, kernel, precision, their options.
+    Each is named below where colours would not tell them apart. Where a cell has no time, its status stands.
     """
-    timed = table["mean_s"].notna()
-    if not timed.any():
+    if not table["mean_s"].notna().any():
         return nothing(f"{title}: no cell has a time")
-    named = {"network.hidden": "network"}
-    varied = [named.get(axis, axis) for axis in axes_of_sweep]
-    groups = [axis for axis in varied if axis != "strategy" and axis in table] or ["dataset"]
+    varied = [{"network.hidden": "network"}.get(axis, axis) for axis in axes_of_sweep]
+    groups = [axis for axis in varied if not _is_choice(axis) and axis in table] or ["dataset"]
+    choices = [axis for axis in varied if _is_choice(axis) and axis in table]
+    strategies = list(dict.fromkeys(table["strategy"]))
+    if set(choices) <= {"strategy"} and len(strategies) <= _MOST_COLOURS:
+        choices = []
     devices = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)
     panels = [table[table["device"] == device] for device in devices["device"]]
-    widths = [max(4.0, _INCHES * _bars(rows, groups)) for rows in panels]
+    widths = [max(4.0, _INCHES * (len(rows) + _texts(rows, groups).nunique())) for rows in panels]
+    size = (max(6.0, 0.7 + sum(widths)), 5.6 if choices else 4.2)
     figure, found = plt.subplots(
-        1,
-        len(panels),
-        figsize=(max(6.0, sum(widths)), 4.2),
-        width_ratios=widths,
-        sharey=True,
-        squeeze=False,
+        1, len(panels), figsize=size, width_ratios=widths, sharey=True, squeeze=False
     )
     for axes, rows, device in zip(found[0], panels, devices.itertuples(index=False), strict=True):
-        _panel(axes, rows, groups)
-        axes.set_title(device_text(*device), fontsize=9)
-        axes.set_xlabel(", ".join(groups))
+        _panel(axes, rows, groups, choices)
+        axes.set_title(device_text(*device), fontsize=9, pad=6 + 10 * len(groups) if choices else 6)
+        axes.set_xlabel(", ".join(_plain(axis) for axis in choices or groups))
     if table["mean_s"].max() > _LOG_FROM * table["mean_s"].min():
         found[0][0].set_yscale("log")
     found[0][0].set_ylabel("training time (s)")
     figure.suptitle(title, fontsize=10)
-    strategies = list(dict.fromkeys(table["strategy"]))
-    handles = [Patch(color=colour(strategy), label=strategy) for strategy in strategies]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(strategies), 8), fontsize=8)
+    if len(strategies) > 1 and "strategy" not in choices or 1 < len(strategies) <= _MOST_COLOURS:
+        handles = [Patch(color=colour(strategy), label=strategy) for strategy in strategies]
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), fontsize=8)
     return figure
 
 
-def _points(rows: pd.DataFrame, groups: Sequence[str]) -> pd.Series:
-    shown = rows[list(groups)].astype(object)
-    return shown.where(shown.notna(), "–").astype(str).agg("\n".join, axis=1)
+def _is_choice(axis: str) -> bool:
+    return axis in ("strategy", "kernel", "precision") or axis.startswith(("strategy.", "kernel."))
 
 
-def _bars(rows: pd.DataFrame, groups: Sequence[str]) -> int:
-    """How many bars a panel holds, with one of space between two groups."""
-    return len(rows) + _points(rows, groups).nunique()
+def _plain(axis: str) -> str:
+    return axis.rpartition(".")[2].replace("_", " ")
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str]) -> None:
-    """Side by side what is at one point, in the order of the sweep; the middle of each group is named."""
-    points = _points(rows, groups)
-    position, middles = 0.0, {}
+def _texts(rows: pd.DataFrame, names: Sequence[str], between: str = "\n") -> pd.Series:
+    """The values of these columns of each row as one text; what a row does not have is left out."""
+    return pd.Series(
+        [
+            between.join(_text(row[name]) for name in names if pd.notna(row[name]))
+            for _, row in rows.iterrows()
+        ],
+        index=rows.index,
+    )
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str], choices: Sequence[str]) -> None:
+    """Side by side what is at one point, in the order of the sweep; each group is named, or each bar."""
+    points, bars = _texts(rows, groups), _texts(rows, choices, ", ")
+    position, ticks = 0.0, {}
     for point in dict.fromkeys(points):
         some = rows[points == point]
         x = position + np.arange(len(some))
@@ -72,17 +85,13 @@ def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str]) -> None:
         axes.bar(x, some["mean_s"], 0.9, yerr=some["std_s"], capsize=2, color=colours)
         for at, status in zip(x, some["status"].where(some["mean_s"].isna()), strict=True):
             if isinstance(status, str):
-                axes.text(
-                    at,
-                    0.02,
-                    status,
-                    rotation=90,
-                    ha="center",
-                    va="bottom",
-                    fontsize=7,
-                    color="#6b7280",
-                    transform=axes.get_xaxis_transform(),
-                )
-        middles[point] = x.mean()
+                missing(axes, at, status)
+        if choices:
+            ticks |= dict(zip(x, bars[some.index], strict=True))
+            above = axes.get_xaxis_transform()
+            axes.text(x.mean(), 1.01, point, ha="center", va="bottom", fontsize=8, transform=above)
+        else:
+            ticks[x.mean()] = point
         position += len(some) + 1
-    axes.set_xticks(list(middles.values()), list(middles))
+    turned = {"rotation": 90, "fontsize": 8} if choices else {}
+    axes.set_xticks(list(ticks), list(ticks.values()), **turned)
