@@ -1,7 +1,6 @@
 """Fewer digits: the time of a training, and the loss that it ends with, each beside fp32's."""
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,9 +12,9 @@ _COLOURS = {"fp32": "#6b7280", "tf32": "#2563eb", "bf16": "#d97706"}
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
-    """From ``precision.csv``: above, times with the standard deviation of a run; below, how far the final loss
-    lies from fp32's of the same weights, with its 95% interval over seeds. A column a network. The paper has
-    no such figure, so its device is not named.
+    """From ``precision.csv``: above, times with the standard deviation of a run; below, how far the final
+    loss lies from fp32's of the same weights, with its 95% interval over seeds. A column a network. The paper
+    has no such figure, so its device is not named.
     """
     if not table["mean_s"].notna().any():
         return nothing("precision: no cell has a time")
@@ -40,7 +39,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
 
 
 def _times(axes: Axes, rows: pd.DataFrame) -> None:
-    x = np.arange(len(rows))
+    x = range(len(rows))
     axes.bar(x, rows["mean_s"], 0.8, yerr=rows["std_s"], capsize=2, color=_colours(rows))
     for at, status in zip(x, rows["status"].where(rows["mean_s"].isna()), strict=True):
         if isinstance(status, str):

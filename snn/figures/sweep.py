@@ -1,6 +1,7 @@
 """The figure of any sweep: time of every cell, grouped by what varied, coloured by strategy."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,7 +46,7 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figur
         found[0][0].set_yscale("log")
     found[0][0].set_ylabel("training time (s)")
     figure.suptitle(title, fontsize=10)
-    if len(strategies) > 1 and "strategy" not in choices or 1 < len(strategies) <= _MOST_COLOURS:
+    if 1 < len(strategies) <= _MOST_COLOURS:
         handles = [Patch(color=colour(strategy), label=strategy) for strategy in strategies]
         figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), fontsize=8)
     return figure
@@ -77,7 +78,8 @@ def _text(value: object) -> str:
 def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str], choices: Sequence[str]) -> None:
     """Side by side what is at one point, in the order of the sweep; each group is named, or each bar."""
     points, bars = _texts(rows, groups), _texts(rows, choices, ", ")
-    position, ticks = 0.0, {}
+    position = 0.0
+    ticks: dict[float, str] = {}
     for point in dict.fromkeys(points):
         some = rows[points == point]
         x = position + np.arange(len(some))
@@ -93,5 +95,5 @@ def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str], choices: Seque
         else:
             ticks[x.mean()] = point
         position += len(some) + 1
-    turned = {"rotation": 90, "fontsize": 8} if choices else {}
+    turned: dict[str, Any] = {"rotation": 90, "fontsize": 8} if choices else {}
     axes.set_xticks(list(ticks), list(ticks.values()), **turned)

@@ -18,8 +18,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     """One row a strategy and kernel, of what trains as the reference does: mean final MSE, and the paper's.
 
     Strategies that the paper does not have are held against its reference: the error must be the same. It
-    ``agrees`` where the relative difference is within ``tolerance``, else it ``differs``; a mean of other than
-    the paper's ten runs is of other weights, so there is no word for it.
+    ``agrees`` where the relative difference is within ``tolerance``, else it ``differs``; a mean of more or
+    fewer runs than the paper's ten is of other weights, so there is no word for it.
     """
     frame = _same_training(frame)
     published = [paper.get(strategy, {}) for strategy in frame["strategy"]]

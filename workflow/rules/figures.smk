@@ -111,6 +111,50 @@ rule plot_ranking:
         "../scripts/plot_figure.py"
 
 
+rule plot_precision:
+    input:
+        table="results/tables/precision.csv",
+        code=code_of("snn.figures.precision"),
+        script="workflow/scripts/plot_figure.py",
+    output:
+        svg=report(
+            "results/figures/precision.svg",
+            category=category("Sweeps"),
+            caption="../report/precision.rst",
+            labels={"sweep": "precision", "form": "figure"},
+        ),
+        png="results/figures/precision.png",
+    params:
+        figure="precision",
+        paper_device=PAPER_DEVICE,
+    message:
+        "plot figure precision"
+    script:
+        "../scripts/plot_figure.py"
+
+
+rule plot_cpu:
+    input:
+        table="results/tables/cpu.csv",
+        code=code_of("snn.figures.cpu"),
+        script="workflow/scripts/plot_figure.py",
+    output:
+        svg=report(
+            "results/figures/cpu.svg",
+            category=category("Sweeps"),
+            caption="../report/cpu.rst",
+            labels={"sweep": "cpu", "form": "figure"},
+        ),
+        png="results/figures/cpu.png",
+    params:
+        figure="cpu",
+        paper_device=PAPER_DEVICE,
+    message:
+        "plot figure cpu"
+    script:
+        "../scripts/plot_figure.py"
+
+
 rule plot_sweep:
     input:
         table="results/tables/{sweep}.csv",
