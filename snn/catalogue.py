@@ -22,8 +22,8 @@ class Source:
     only: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, cell: Mapping[str, Any]) -> bool:
-        """Whether a cell of these sweeps is shown."""
-        return all(cell[section]["name"] == name for section, name in self.only.items())
+        """Whether a cell of these sweeps is shown; one from before there was a choice had the only one."""
+        return all(cell.get(section, {}).get("name", name) == name for section, name in self.only.items())
 
 
 TABLES = {

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from snn.tables.outcome import outcome
+from snn.tables.points import settings, texts
 from snn.verdict import Thresholds
 
 TITLE = "All strategies reach the same error (Table III)"
 _PAPER_RUNS = 10
-_TRAINING = ("dataset", "network", "training")
 
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
@@ -51,7 +51,6 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
 
 def _same_training(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows whose data, network and training are the first reference's."""
-    keys = [name for name in frame if name.partition(".")[0] in _TRAINING and "." in name]
-    trained = frame[keys].astype(str)
+    trained = texts(frame, settings(frame, ("dataset", "network", "training")))
     reference = trained[frame["strategy"] == "reference"].iloc[0]
-    return frame[(trained == reference).all(axis=1)].reset_index(drop=True)
+    return frame[trained == reference].reset_index(drop=True)

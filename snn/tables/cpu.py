@@ -13,10 +13,10 @@ import pandas as pd
 from snn.statistics import ratio_interval
 from snn.tables.outcome import outcome
 from snn.tables.overview import options_of
+from snn.tables.points import settings, texts, varied
 from snn.verdict import Thresholds
 
 TITLE = "The host's processor and the device of the same machine"
-_POINT = ("dataset", "network", "training")
 
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
@@ -27,29 +27,20 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     GPU both divide a time of the host's processor by one of the GPU. ``where`` says ``host`` or ``device``.
     ``frame`` has been checked to be of one machine.
     """
-    points = frame[_settings(frame)].astype(str).agg("|".join, axis=1)
+    point = settings(frame, ("dataset", "network", "training"))
+    points = texts(frame, point)
     names = pd.Series([_name(row, frame) for _, row in frame.iterrows()], index=frame.index)
+    more = varied(frame, point, ["dataset", "network"])
     rows = [_ratios(i, frame[points == points[i]], names) for i in frame.index]
     return pd.DataFrame(
         {
             "strategy": frame["strategy"],
             "options": [name.partition(" (")[2].rstrip(")") for name in names],
-            **{key: frame[key] for key in ("dataset", "network", "kernel", *_varied(frame))},
+            **{key: frame[key] for key in ("dataset", "network", "kernel", *more)},
             "where": frame["on_host"].map({True: "host", False: "device"}),
             **{key: frame[key] for key in ("mean_s", "std_s", "runs")},
         }
     ).join([pd.DataFrame(rows, index=frame.index), outcome(frame), frame[["machine", "device", "backend"]]])
-
-
-def _settings(frame: pd.DataFrame) -> list[str]:
-    """All that a point is, of which rows may be divided by each other."""
-    return [name for name in frame if name.partition(".")[0] in _POINT and "." in name]
-
-
-def _varied(frame: pd.DataFrame) -> list[str]:
-    """The settings that tell points apart whose data set and network are the same."""
-    same = frame.groupby(["dataset", "network"])
-    return [name for name in _settings(frame) if (same[name].nunique(dropna=False) > 1).any()]
 
 
 def _name(row: pd.Series, frame: pd.DataFrame) -> str:

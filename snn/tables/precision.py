@@ -8,6 +8,7 @@ import pandas as pd
 
 from snn.convergence import convergence
 from snn.tables.outcome import outcome
+from snn.tables.points import settings, texts, varied
 from snn.tables.ratio import against, joint
 from snn.verdict import Thresholds
 
@@ -26,18 +27,13 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     weights each, with its 95% interval; ``convergence`` judges it as ``snn.convergence`` says, by the
     threshold ``converges`` of ``config/verdicts.yaml``.
     """
-    # One frame more: what several seeds measured is one row, as a cell's rounds are.
-    settings = [
-        name for name in frame if name.partition(".")[0] in _SECTIONS and "." in name and name != _SEED
-    ]
-    groups = [rows for _, rows in frame.groupby([*settings, "precision"], sort=False, dropna=False)]
-    pooled = pd.DataFrame([_pooled(rows) for rows in groups])
-    points = [name for name in settings if not name.startswith("kernel.")]
-    bases = [_base(i, pooled, points) for i in range(len(pooled))]
-    table = pooled[list(_NAMES)].copy()
-    varied = [name for name in points if _varies(pooled, name)]
-    table[varied] = pooled[varied]
-    table[["seeds", "mean_s", "std_s"]] = pooled[["seeds", "mean_s", "std_s"]]
+    trained = [name for name in settings(frame, _SECTIONS) if name != _SEED]
+    same = texts(frame, [*trained, "precision"])
+    pooled = pd.DataFrame([_pooled(frame[same == one]) for one in dict.fromkeys(same)])
+    points = [name for name in trained if not name.startswith("kernel.")]
+    bases = _bases(pooled, texts(pooled, points))
+    more = varied(pooled, points, ["dataset", "network", "strategy"])
+    table = pooled[[*_NAMES, *more, "seeds", "mean_s", "std_s"]].copy()
     ratios = against(pooled, bases, verdicts)
     for name in ("speedup", "speedup_low", "speedup_high", "comparison", "why"):
         table[name] = ratios[name]
@@ -56,15 +52,10 @@ def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
     rounds = [seconds for one in rows["rounds"] for seconds in one]
     times = [one for seconds in rounds for one in seconds]
     probes = [probe for probe in rows["probe"] if probe]
+    losses = [None if pd.isna(loss) else loss for loss in rows["final_mse"]]
     return rows.iloc[0].to_dict() | {
         "seeds": len(rows),
-        "losses": dict(
-            zip(
-                rows[_SEED],
-                rows["final_mse"].astype(object).where(rows["final_mse"].notna(), None),
-                strict=True,
-            )
-        ),
+        "losses": dict(zip(rows[_SEED], losses, strict=True)),
         "rounds": rounds,
         "runs": len(times),
         "mean_s": fmean(times) if times else None,
@@ -76,13 +67,15 @@ def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _base(i: int, pooled: pd.DataFrame, points: list[str]) -> int:
-    """The number of the fp32 row at the same point: of the same kernel, or else the first that has a time."""
-    same = pooled[points].astype(str).eq(pooled.loc[i, points].astype(str)).all(axis=1)
-    found = pooled[same & (pooled["precision"] == "fp32") & pooled["mean_s"].notna()]
-    own = found[found["kernel"] == pooled.loc[i, "kernel"]]
-    chosen = own if len(own) else found
-    return int(chosen.index[0]) if len(chosen) else -1
+def _bases(pooled: pd.DataFrame, points: pd.Series) -> list[int]:
+    """For each row the number of the fp32 row at its point: of its kernel, or else the first with a time."""
+    found = []
+    for i, point in points.items():
+        fp32 = pooled[(points == point) & (pooled["precision"] == "fp32") & pooled["mean_s"].notna()]
+        own = fp32[fp32["kernel"] == pooled["kernel"][i]]
+        chosen = own if len(own) else fp32
+        found.append(int(chosen.index[0]) if len(chosen) else -1)
+    return found
 
 
 def _losses(pooled: pd.DataFrame, i: int, base: int, margin: float) -> dict[str, Any]:
@@ -111,8 +104,3 @@ def _mean(losses: Mapping[int, float | None]) -> float | None:
 def _spread(losses: Mapping[int, float | None]) -> float | None:
     known = [loss for loss in losses.values() if loss is not None]
     return stdev(known) if len(known) > 1 else None
-
-
-def _varies(pooled: pd.DataFrame, name: str) -> bool:
-    """Whether a column tells rows apart that dataset and network do not."""
-    return bool((pooled.groupby(["dataset", "network", "strategy"])[name].nunique(dropna=False) > 1).any())
