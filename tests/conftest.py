@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from every_source import EverySource  # noqa: E402
+
 from snn import backends, choices, devices  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 
@@ -45,7 +47,9 @@ def pytest_pyfunc_call(pyfuncitem):
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)], scope="session")
 def backend(request):
-    """A backend of each sort that this machine has, with the paper's kernel."""
+    """A backend of each sort that this machine has, with the paper's kernel; the CPU's has pools as well."""
+    if request.param == "cpu":
+        return EverySource()
     return backends.make(request.param, choices.load("kernel", "naive"), ROOT)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import STRATEGIES
+from every_source import EverySource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,11 +64,11 @@ def test_rounds_together_make_the_runs_of_one_job():
 @given(epochs=st.integers(1, 8))
 def test_the_ledger_is_that_of_counting_every_epoch(name, epochs):
     job = replace(JOB, strategy=choices.load("strategy", name), epochs=epochs)
-    found, _ = measure.count(job, CpuBackend())
+    found, _ = measure.count(job, EverySource())
     everything = measure._COUNTED_EPOCHS
     try:
         measure._COUNTED_EPOCHS = 1000
-        assert found == measure.count(job, CpuBackend())[0]
+        assert found == measure.count(job, EverySource())[0]
     finally:
         measure._COUNTED_EPOCHS = everything
 

@@ -1,0 +1,12 @@
+"""A baseline on the processor: one thread, compiled loops."""
+
+from snn.strategies.loops import compiled
+from snn.strategies.on_host import Arithmetic, OnHost
+
+
+class Sequential(OnHost):
+    """``setup`` compiles the loops, and allocates all that ``OnHost`` does; after it one thread computes,
+    through no library. Nothing is allocated, copied or waited for."""
+
+    def arithmetic(self) -> Arithmetic:
+        return compiled(parallel=False)
