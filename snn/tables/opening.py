@@ -14,14 +14,14 @@ _MOST_FAILURES = 6
 
 def fragment(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
     """For the report's first page, into which it is put; of many cases it shows the first."""
-    reasons = recommendation.build(points, table)["reason"]
+    asked, reasons = answer.of_device(table), recommendation.build(points, table)["reason"]
     rows = "\n".join(
         f"<tr><th>{escape(answer.case(row, table))}</th>"
         f"<td>{escape(answer.sentence(row))}<br><small>{escape(reason or '')}</small></td>"
         f"<td>{'' if page.is_empty(row['lead_is']) else badge(row['lead_is'])}</td></tr>"
-        for (_, row), reason in zip(table.head(_MOST_CASES).iterrows(), reasons, strict=False)
+        for (_, row), reason in zip(asked.head(_MOST_CASES).iterrows(), reasons, strict=False)
     )
-    left = len(table) - _MOST_CASES
+    left = len(table) - min(len(asked), _MOST_CASES)
     more = f"<p>{left} more cases stand in the overview.</p>\n" if left > 0 else ""
     return (
         f'<style>\n{page.badges()}</style>\n<div class="answer">\n{_headline(table, provenance)}<table>\n'

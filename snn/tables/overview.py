@@ -8,6 +8,7 @@ import pandas as pd
 
 from snn.tables import frame
 from snn.tables.page import is_empty
+from snn.tables.points import settings, varied
 from snn.tables.ratio import against, joint, speedup
 from snn.verdict import Thresholds
 
@@ -30,8 +31,9 @@ def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]
 def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> list[pd.DataFrame]:
     """A frame for each set of cells that train the same on one device, in fp32, in the order of the grid.
 
-    They differ in strategy and kernel. What several protocols measured is there once, with the most runs.
-    Raises RecordError as ``frame.tabulate`` does; only the cells of one set must be of one device.
+    They differ in strategy and kernel. What was measured by several protocols, or from several seeds, is
+    there once, with the most runs: neither decides how long the same work takes. Raises RecordError as
+    ``frame.tabulate`` does; only the cells of one set must be of one device.
     """
     points: dict[str, dict[str, dict[str, dict[str, Mapping[str, Any]]]]] = {}
     for path, record in records.items():
@@ -39,11 +41,12 @@ def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) 
         if cell.get("precision", {}).get("name", "fp32") != "fp32":
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}
+        point["network"] = {key: value for key, value in cell["network"].items() if key != "seed"}
         one = points.setdefault(_text(point), {}).setdefault(_text([cell[key] for key in _CHOSEN]), {})
-        one.setdefault(_text(cell["protocol"]), {})[path] = record
+        one.setdefault(_text([cell["protocol"], cell["network"]["seed"]]), {})[path] = record
     found = []
     for choices in points.values():
-        best = [max(protocols.values(), key=_runs) for protocols in choices.values()]
+        best = [max(several.values(), key=_runs) for several in choices.values()]
         found.append(frame.tabulate({path: one for some in best for path, one in some.items()}, thresholds))
     return found
 
@@ -66,11 +69,11 @@ def build(points: Sequence[pd.DataFrame], verdicts: Thresholds) -> pd.DataFrame:
     ``status`` is that of all that is supported. Where a point has no reference, or nothing finished, the
     columns in question stay empty.
     """
-    varied = _varied(points)
+    more = _varied(points)
     rows = []
     for cells in points:
         first = cells.iloc[0]
-        rows.append({key: first[key] for key in (*POINT, *varied)} | _answer(cells, verdicts))
+        rows.append({key: first[key] for key in (*POINT, *more)} | _answer(cells, verdicts))
     numbers = ("mean_s", "speedup", "speedup_low", "speedup_high", "lead", "lead_low", "lead_high")
     return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
 
@@ -78,9 +81,8 @@ def build(points: Sequence[pd.DataFrame], verdicts: Thresholds) -> pd.DataFrame:
 def _varied(points: Sequence[pd.DataFrame]) -> list[str]:
     """The keys that tell points apart whose data set and network are the same."""
     firsts = pd.DataFrame([cells.iloc[0] for cells in points])
-    keys = [key for key in firsts if key.partition(".")[0] in _SECTIONS and "." in key]
-    same = firsts.groupby(POINT)
-    return [key for key in keys if (same[key].nunique(dropna=False) > 1).any()]
+    keys = [key for key in settings(firsts, _SECTIONS) if key != "network.seed"]
+    return varied(firsts, keys, POINT)
 
 
 def _answer(cells: pd.DataFrame, verdicts: Thresholds) -> dict[str, Any]:

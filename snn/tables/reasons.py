@@ -22,7 +22,7 @@ _COUNTS = {
 }
 _MOST = 3
 _LEAST_SHARE = 0.05
-"""Of the difference between two times: what is less is not worth a word."""
+"""Of the difference between two times, or of the largest between two counts: less is not worth a word."""
 
 
 def reason(winner: pd.Series, reference: pd.Series | None) -> str:
@@ -31,32 +31,37 @@ def reason(winner: pd.Series, reference: pd.Series | None) -> str:
     Counts are exact, of one training. Seconds come from untimed passes: they add up to about the difference.
     """
     if reference is None:
-        return "there is no reference to hold it against"
+        return "There is no reference to hold it against."
     if winner["strategy"] == "reference" and winner["kernel"] == reference["kernel"]:
-        return "nothing that was tried is faster than the reference"
-    said = [*_counts(winner, reference), *_seconds(winner, reference)]
-    return "; ".join(said) or "neither the ledgers nor the parts of the time tell them apart"
+        return "Nothing that was tried is faster than the reference."
+    said = [_counts(winner, reference), _seconds(winner, reference)]
+    if winner["kernel"] != reference["kernel"]:
+        said.insert(0, f"Its products are those of the kernel {winner['kernel']}, not {reference['kernel']}")
+    found = ". ".join(filter(None, said))
+    return f"{found}." if found else "Neither the ledgers nor the parts of the time tell them apart."
 
 
-def _counts(winner: pd.Series, reference: pd.Series) -> list[str]:
-    """``50,000 device allocations and 100,000 copies in fewer``, ``100 graph launches more``."""
+def _counts(winner: pd.Series, reference: pd.Series) -> str:
+    """``One training does without 50,000 device allocations and 99,800 copies in, but adds 100 launches``."""
     changes = _changes(winner, reference, {f"ledger.{key}": name for key, name in _COUNTS.items()})
-    found = []
-    for sign, word in ((1, "fewer"), (-1, "more")):
-        named = [f"{count:,} {name}" for name, count in _largest(changes, sign)]
-        found += [f"{_listed(named)} {word}"] if named else []
-    return found
+    least = _LEAST_SHARE * max(map(abs, changes.values()), default=0)
+    fewer, more = (
+        _listed([f"{count:,} {name}" for name, count in _largest(changes, sign, least)]) for sign in (1, -1)
+    )
+    if fewer:
+        return f"One training does without {fewer}" + (f", but adds {more}" if more else "")
+    return f"One training adds {more}" if more else ""
 
 
-def _seconds(winner: pd.Series, reference: pd.Series) -> list[str]:
-    """``saves about 3.1 s of device allocation and free``, ``spends about 0.2 s more on kernels``."""
+def _seconds(winner: pd.Series, reference: pd.Series) -> str:
+    """``It saves about 3.1 s of copies in, but spends about 0.2 s more on kernels``."""
     changes = _changes(winner, reference, {PART + part: name for part, name in LABELS.items()})
     least = _LEAST_SHARE * abs(reference["mean_s"] - winner["mean_s"])
-    found = []
-    for sign, said, of in ((1, "saves", "of"), (-1, "spends", "more on")):
-        named = [f"{seconds:.2g} s {of} {name}" for name, seconds in _largest(changes, sign, least)]
-        found += [f"{said} about {_listed(named)}"] if named else []
-    return found
+    saved = _listed([f"{seconds:.2g} s of {name}" for name, seconds in _largest(changes, 1, least)])
+    spent = _listed([f"{seconds:.2g} s more on {name}" for name, seconds in _largest(changes, -1, least)])
+    if saved:
+        return f"It saves about {saved}" + (f", but spends about {spent}" if spent else "")
+    return f"It spends about {spent}" if spent else ""
 
 
 def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) -> dict[str, float]:
@@ -65,7 +70,7 @@ def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) 
     return {names[key]: reference[key] - winner[key] for key in known}
 
 
-def _largest(changes: Mapping[str, float], sign: int, least: float = 0) -> list[tuple[str, float]]:
+def _largest(changes: Mapping[str, float], sign: int, least: float) -> list[tuple[str, float]]:
     """The largest of those with this sign, without it."""
     found = [(name, sign * change) for name, change in changes.items() if sign * change > least]
     return sorted(found, key=lambda one: -one[1])[:_MOST]
@@ -73,4 +78,4 @@ def _largest(changes: Mapping[str, float], sign: int, least: float = 0) -> list[
 
 def _listed(names: Sequence[str]) -> str:
     """``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else ""

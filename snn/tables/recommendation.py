@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from snn.tables import overview
-from snn.tables.answer import case
+from snn.tables.answer import case, of_device
 from snn.tables.page import is_empty
 from snn.tables.reasons import reason
 
@@ -23,9 +23,13 @@ def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
 
     ``speedup`` is its margin over the reference, ``lead`` over the ``runner_up``, both with their 95%
     intervals and words. ``reason`` is what its ledger and the parts of its time have less than the
-    reference's, and more. Empty where nothing finished.
+    reference's, and more. Empty where nothing finished. Beside a GPU its host alone is no choice: the table
+    ``cpu`` holds them against each other.
     """
-    rows = [_row(cells, row, table) for cells, (_, row) in zip(points, table.iterrows(), strict=True)]
+    asked = of_device(table).index
+    rows = [
+        _row(cells, table.loc[i], table) for i, cells in zip(table.index, points, strict=True) if i in asked
+    ]
     return pd.DataFrame(rows)
 
 
