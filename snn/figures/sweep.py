@@ -95,5 +95,6 @@ def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str], choices: Seque
         else:
             ticks[x.mean()] = point
         position += len(some) + 1
+    axes.set_xlim(-1, position - 1)
     turned: dict[str, Any] = {"rotation": 90, "fontsize": 8} if choices else {}
     axes.set_xticks(list(ticks), list(ticks.values()), **turned)

@@ -69,10 +69,11 @@ def case(row: pd.Series, table: pd.DataFrame) -> str:
     return ", ".join([row["dataset"], row["network"], *more, *host])
 
 
-def of_device(table: pd.DataFrame) -> pd.DataFrame:
-    """The cases of the device that was asked for: not those of its host beside a GPU's."""
-    on_gpu = table[table["backend"] != "cpu"]
-    return on_gpu if len(on_gpu) else table
+def asked_for(table: pd.DataFrame) -> pd.DataFrame:
+    """The cases to choose in: of the device, not its host beside a GPU, what it supports at all."""
+    supported = table[table["status"] != "unsupported"]
+    on_gpu = supported[supported["backend"] != "cpu"]
+    return on_gpu if len(on_gpu) else supported
 
 
 def of_devices(provenance: pd.DataFrame) -> list[str]:

@@ -14,10 +14,10 @@ _MOST_FAILURES = 6
 
 def fragment(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
     """For the report's first page, into which it is put; of many cases it shows the first."""
-    asked, reasons = answer.of_device(table), recommendation.build(points, table)["reason"]
+    asked, reasons = answer.asked_for(table), recommendation.build(points, table)["reason"]
     rows = "\n".join(
         f"<tr><th>{escape(answer.case(row, table))}</th>"
-        f"<td>{escape(answer.sentence(row))}<br><small>{escape(reason or '')}</small></td>"
+        f"<td>{escape(answer.sentence(row))}<br><small>{escape(reason)}</small></td>"
         f"<td>{'' if page.is_empty(row['lead_is']) else badge(row['lead_is'])}</td></tr>"
         for (_, row), reason in zip(asked.head(_MOST_CASES).iterrows(), reasons, strict=False)
     )
@@ -37,7 +37,7 @@ def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.
 
 def _headline(table: pd.DataFrame, provenance: pd.DataFrame) -> str:
     devices = "".join(f"<p>{escape(one)}</p>\n" for one in answer.of_devices(provenance))
-    return f'<p class="headline">{escape(answer.headline(answer.of_device(table)))}</p>\n{devices}'
+    return f'<p class="headline">{escape(answer.headline(answer.asked_for(table)))}</p>\n{devices}'
 
 
 def _doubts(table: pd.DataFrame, points: Sequence[pd.DataFrame]) -> str:

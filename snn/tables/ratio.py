@@ -55,11 +55,12 @@ def against_reference(frame: pd.DataFrame, keys: list[str], verdicts: Thresholds
 def against(frame: pd.DataFrame, bases: Sequence[int], verdicts: Thresholds) -> pd.DataFrame:
     """Each row's speedup over the row of the number in ``bases``, which is 1 to itself; none over -1.
 
-    ``comparison`` calls a base ``reference`` where it is that, else ``base``.
+    ``comparison`` calls a base ``reference`` where it is that, else ``base``; a row without a time has none.
     """
     numbers = np.array(bases)
-    held = numbers >= 0
+    held = (numbers >= 0) & frame["mean_s"].notna().to_numpy()
     table = speedup(frame.iloc[numbers[held]], frame[held], verdicts).reindex(frame.index)
+    table = table.astype(dict.fromkeys(("comparison", "why", "machine"), object))
     table.loc[~held, ["comparison", "why"]] = ""
     table.loc[~held, "machine"] = frame.loc[~held, "machine"]
     itself = (numbers == np.arange(len(frame))) & frame["mean_s"].notna().to_numpy()

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from snn.tables import overview
-from snn.tables.answer import case, of_device
+from snn.tables.answer import asked_for, case
 from snn.tables.page import is_empty
 from snn.tables.reasons import reason
 
@@ -23,10 +23,10 @@ def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
 
     ``speedup`` is its margin over the reference, ``lead`` over the ``runner_up``, both with their 95%
     intervals and words. ``reason`` is what its ledger and the parts of its time have less than the
-    reference's, and more. Empty where nothing finished. Beside a GPU its host alone is no choice: the table
+    reference's, and more. Beside a GPU its host alone is no choice: the table
     ``cpu`` holds them against each other.
     """
-    asked = of_device(table).index
+    asked = asked_for(table).index
     rows = [
         _row(cells, table.loc[i], table) for i, cells in zip(table.index, points, strict=True) if i in asked
     ]
@@ -44,7 +44,7 @@ def _row(cells: pd.DataFrame, row: pd.Series, table: pd.DataFrame) -> dict[str, 
 
 def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     if is_empty(row["fastest"]):
-        return dict.fromkeys(("strategy", "kernel", "mean_s", "reason"))
+        return {"strategy": "", "kernel": "", "mean_s": None, "reason": "No time was measured."}
     winner = cells[[name == row["fastest"] for name in overview.names(cells)]].iloc[0]
     chosen = {}
     for group in ("strategy", "kernel"):

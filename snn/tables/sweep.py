@@ -33,7 +33,8 @@ def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.
     table = frame[[*names, *varied, *MEASURED]].join(outcome(frame)).join(frame[["machine", "machine_why"]])
     found, over = bases(frame, axes)
     if any(base >= 0 for base in found):
-        ratios = against(frame, found, verdicts).assign(over=over)
+        ratios = against(frame, found, verdicts)
+        ratios["over"] = pd.Series(over, frame.index).where(frame["mean_s"].notna(), "")
         at = table.columns.get_loc("runs")
         for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison", "over", "why")):
             table.insert(at + i, name, ratios[name])
