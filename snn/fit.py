@@ -83,14 +83,18 @@ class SizedBackend(CpuBackend):
 
 def peak(job: Job, batch_size: int) -> int:
     """Bytes of device memory that the strategy holds at most at this batch size: set up, or in one step."""
-    counting = CountingBackend(SizedBackend())
     smaller = replace(job, batch_size=batch_size)
-    start(smaller, counting).close()  # some hold all data from then on
-    strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), counting)
+    whole = CountingBackend(SizedBackend())
+    strategy = start(smaller, whole)
+    held = whole.device.live_bytes  # some hold all data from here on
+    strategy.close()
+    one_batch = CountingBackend(SizedBackend())
+    strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), one_batch)
     try:
+        held_of_one_batch = one_batch.device.live_bytes
         strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
         strategy.epoch()
-        return counting.device.peak_bytes
+        return held + one_batch.device.peak_bytes - held_of_one_batch
     finally:
         strategy.close()
 

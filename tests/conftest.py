@@ -5,13 +5,14 @@ import shutil
 import sys
 from pathlib import Path
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
+
 import numpy as np
 import pytest
 from project import IGNORED, TINY, Project, copied
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from every_source import EverySource  # noqa: E402
 

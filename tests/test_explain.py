@@ -10,7 +10,7 @@ from conftest import STRATEGIES
 from test_attribution import NETWORK, SlowBackend
 from test_measure import JOB
 
-from snn import choices, perfetto, records
+from snn import attribution, choices, perfetto, prices, records, strategies
 from snn.backends.cpu import CpuBackend
 from snn.backends.ops import OPS
 from snn.explain import explain
@@ -26,8 +26,11 @@ WIDE = replace(WIDE, Y=RANDOM.random((40, 1), dtype=np.float32))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
+def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend, monkeypatch):
+    monkeypatch.setattr(prices, "_LEAST_SECONDS", 0.02)
+    monkeypatch.setattr(attribution, "_LEAST_SECONDS", 0.02)
     job = replace(WIDE, strategy=choices.load("strategy", name))
+    on_host = strategies.class_of(job.strategy).on_host
     counting = CountingBackend(backend)
     found = explain(job, counting)
     counting.check_nothing_held()
@@ -45,12 +48,18 @@ def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
         (("copy_out",), "d2h_copies"),
         (waits, "synchronizations"),
         (("malloc",), "mallocs"),
+        (("pool_malloc",), "pool_allocs"),
+        (("pool_host_alloc",), "pool_host_allocs"),
+        (("managed_alloc",), "managed_allocs"),
+        (("prefetch_in", "prefetch_out"), "prefetches"),
+        (("advise",), "advices"),
     ):
         assert calls(*names) <= ledger[total] <= calls(*names) + 20  # those of setup are not of a step
     assert calls("malloc") % steps == 0
     assert set(found.prices) >= set(found.calls)
     assert all(one.host_us > 0 for one in found.prices.values())
-    assert found.predicted_seconds > 0
+    assert bool(found.calls) != on_host
+    assert (found.predicted_seconds > 0) != on_host
     for event in found.trace.events:
         assert event.start <= event.end
         if event.signature.call in ("copy_in", "copy_out", *OPS):
@@ -58,7 +67,7 @@ def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
     plain = json.loads(json.dumps(found.plain()))
     assert plain["trace"]["columns"] == list(COLUMNS)
     assert all(len(row) == len(COLUMNS) for row in plain["trace"]["events"])
-    assert plain["attribution"]["seconds"]["kernels"] > 0
+    assert (plain["attribution"]["seconds"]["kernels"] > 0) != on_host
 
 
 def test_the_bytes_of_a_trace_are_those_held():

@@ -29,7 +29,7 @@ class Blas(OnHost):
         if self._threads not in allowed:
             found = ", ".join(map(str, allowed)) or "no BLAS"
             raise Unsupported(f"NumPy's BLAS cannot be held to {self._threads} threads, but to: {found}")
-        return Arithmetic(_forward, _gradient, _clip, _propagate, _update)
+        return ARITHMETIC
 
     def close(self) -> None:
         if self._limit is not None:
@@ -60,3 +60,6 @@ def _propagate(dZ: np.ndarray, W: np.ndarray, H: np.ndarray, dH: np.ndarray) -> 
 def _update(rate: np.float32, dW: np.ndarray, W: np.ndarray) -> None:
     dW *= rate
     W -= dW
+
+
+ARITHMETIC = Arithmetic(_forward, _gradient, _clip, _propagate, _update)

@@ -27,7 +27,8 @@ def compiled(parallel: bool) -> Arithmetic:
     @jit(matrix, matrix, numba.boolean, matrix)
     def forward(A, W, relu, Z):
         for i in prange(Z.shape[0]):
-            Z[i, :] = zero
+            for j in range(Z.shape[1]):
+                Z[i, j] = zero
             if Z.shape[1] == 1:
                 for k in range(A.shape[1]):
                     Z[i, 0] += A[i, k] * W[k, 0]
@@ -45,13 +46,15 @@ def compiled(parallel: bool) -> Arithmetic:
         if dW.shape[1] == 1:
             for strip in prange((dW.shape[0] + _STRIP - 1) // _STRIP):
                 start, end = strip * _STRIP, min((strip + 1) * _STRIP, dW.shape[0])
-                dW[start:end, 0] = zero
+                for i in range(start, end):
+                    dW[i, 0] = zero
                 for r in range(H.shape[0]):
                     for i in range(start, end):
                         dW[i, 0] += H[r, i] * dZ[r, 0]
         else:
             for i in prange(dW.shape[0]):
-                dW[i, :] = zero
+                for j in range(dW.shape[1]):
+                    dW[i, j] = zero
                 for r in range(H.shape[0]):
                     for j in range(dW.shape[1]):
                         dW[i, j] += H[r, i] * dZ[r, j]

@@ -1,0 +1,127 @@
+"""The baselines on the processor: what they hold, set and set back, and compute."""
+
+import itertools
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from hypothesis import settings
+from test_measure import JOB
+from test_strategies import FailingBackend, ledger_of, shapes
+
+from snn import choices, strategies
+from snn.backends.cpu import CpuBackend
+from snn.errors import OutOfMemory
+from snn.glibc_random import GlibcRandom
+from snn.measure import start
+from snn.network import draw_weights
+from snn.strategies import blas, sequential
+from snn.strategies.loops import compiled
+
+numba = pytest.importorskip("numba")
+threadpoolctl = pytest.importorskip("threadpoolctl")
+
+NAMES = [n for n in choices.names("strategy") if strategies.class_of(choices.load("strategy", n)).on_host]
+MOST = min(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+
+
+def threads_of_blas():
+    return [one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
+
+
+THREADS = {"threads": numba.get_num_threads, "blas": lambda: threads_of_blas()[0]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@shapes
+@settings(max_examples=30, deadline=None)
+def test_everything_is_allocated_before_training_and_nothing_asked_for(name, hidden, rows, batch, epochs):
+    ledger = ledger_of(name, hidden, rows, batch, epochs).totals()
+    layers, batch = (5, *hidden, 1), min(batch, rows)
+    weights = sum(m * n for m, n in itertools.pairwise(layers))
+    floats = rows * 6 + 2 * weights + 2 * batch * sum(layers[1:]) + batch
+    assert {key: n for key, n in ledger.items() if n} == {
+        "pageable_allocs": 2 + 4 * (len(hidden) + 1) + 1,
+        "pageable_alloc_bytes": 4 * floats,
+    }
+
+
+@pytest.mark.parametrize("name", THREADS)
+@pytest.mark.parametrize("threads", range(1, MOST + 1))
+def test_as_many_threads_as_asked_for_and_afterwards_as_before(name, threads):
+    before = THREADS[name]()
+    choice = choices.load("strategy", name) | {"threads": threads}
+    strategy = start(replace(JOB, strategy=choice), CpuBackend())
+    assert THREADS[name]() == threads
+    strategy.close()
+    assert THREADS[name]() == before
+
+
+@pytest.mark.parametrize("name", THREADS)
+def test_threads_are_set_back_where_setup_fails(name):
+    before = THREADS[name]()
+    other = next(n for n in (1, 2) if n != before)
+    if other > MOST:
+        pytest.skip("one processor: there is no other number of threads")
+    choice = choices.load("strategy", name) | {"threads": other}
+    with pytest.raises(OutOfMemory):
+        start(replace(JOB, strategy=choice), FailingBackend(3))
+    assert THREADS[name]() == before
+
+
+def test_setup_compiles_and_training_does_not(monkeypatch):
+    from numba.core import event
+
+    monkeypatch.setattr(sequential, "compiled", compiled.__wrapped__)
+    job = replace(JOB, strategy=choices.load("strategy", "sequential"))
+    with event.install_recorder("numba:compile") as in_setup:
+        strategy = start(job, CpuBackend())
+    with event.install_recorder("numba:compile") as in_training:
+        strategy.load(draw_weights(job.network, GlibcRandom(1)))
+        strategy.epoch()
+    strategy.close()
+    assert in_setup.buffer
+    assert not in_training.buffer
+    assert not [*(ROOT / "snn").rglob("*.nbi"), *(ROOT / "snn").rglob("*.nbc")]
+
+
+ARITHMETIC = {
+    "one thread": lambda: compiled(parallel=False),
+    "threads": lambda: compiled(parallel=True),
+    "NumPy": lambda: blas.ARITHMETIC,
+}
+
+
+@pytest.mark.parametrize("kind", ARITHMETIC)
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (5, 3, 2), (40, 33, 1), (33, 1, 40), (70, 18, 35)])
+def test_arithmetic(kind, m, k, n, random):
+    do = ARITHMETIC[kind]()
+    A, W, dZ = (random.normal(size=shape).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
+    Z, dW, dA, updated = np.full_like(dZ, np.nan), np.full_like(W, np.nan), np.full_like(A, np.nan), W.copy()
+    do.forward(A, W, False, Z)
+    np.testing.assert_allclose(Z, A @ W, rtol=1e-4, atol=1e-5)
+    do.forward(A, W, True, Z)
+    np.testing.assert_allclose(Z, np.maximum(A @ W, 0), rtol=1e-4, atol=1e-5)
+    do.gradient(A, dZ, dW)
+    np.testing.assert_allclose(dW, A.T @ dZ, rtol=1e-4, atol=1e-5)
+    do.propagate(dZ, W, A, dA)
+    np.testing.assert_allclose(dA, np.where(A > 0, dZ @ W.T, 0), rtol=1e-4, atol=1e-5)
+    norm = np.linalg.norm(dW)
+    for most, scale in ((2 * norm, 1), (norm / 2, 0.5)):
+        clipped = dW.copy()
+        do.clip(np.float32(most), clipped)
+        np.testing.assert_allclose(clipped, scale * dW, rtol=1e-4)
+    do.update(np.float32(0.5), dW.copy(), updated)
+    np.testing.assert_allclose(updated, W - 0.5 * dW, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ARITHMETIC)
+def test_what_is_not_a_number_stays_so(kind):
+    do = ARITHMETIC[kind]()
+    A, W, Z = np.full((20, 3), np.nan, np.float32), np.ones((3, 9), np.float32), np.ones((20, 9), np.float32)
+    do.forward(A, W, True, Z)
+    assert np.isnan(Z).all()
+    do.clip(np.float32(1), Z)
+    assert np.isnan(Z).all()

@@ -1,0 +1,90 @@
+"""What a device cannot do is told as an outcome, with its reason, and all else runs there.
+
+Tests over all strategies skip those that their backend cannot have; here nothing is skipped.
+"""
+
+import sys
+from dataclasses import replace
+
+import pytest
+from conftest import STRATEGIES
+from every_source import EverySource
+from test_measure import JOB
+
+from snn import cell, choices, strategies
+from snn.backends.cpu import CpuBackend
+from snn.config import composed
+from snn.measure import measure
+from snn.protocol import Round
+from snn.strategies import loops, sequential
+
+POOLS = "a CPU has no memory pools: CuPy's and the driver's are of CUDA"
+MANAGED = "unified memory is of CUDA: a CPU has one memory"
+ON_CPU = {
+    "async_pool": POOLS,
+    "graph": "a CPU captures no graphs: they are of CUDA",
+    "managed": MANAGED,
+    "managed_prefetch": MANAGED,
+    "pool": POOLS,
+}
+ON_HOST = "this strategy is of the processor, a baseline: it runs with device=cpu only"
+
+
+class Device(EverySource):
+    """Memory from every source, and not the processor's own."""
+
+    is_processor = False
+
+
+def outcome(name, backend, **options):
+    strategy = choices.load("strategy", name) | options
+    return measure(replace(JOB, strategy=strategy, round=Round(runs=1, min_runs=1)), backend)
+
+
+def unsupported(backend):
+    """The reasons of the strategies that are; every other one must have trained."""
+    found = {name: outcome(name, backend) for name in STRATEGIES}
+    for one in found.values():
+        assert (one.status, one.reason, len(one.runs)) == ("ok", None, 1) or one.status == "unsupported"
+        assert one.status == "ok" or not one.runs
+    return {name: one.reason for name, one in found.items() if one.status == "unsupported"}
+
+
+def test_on_the_cpu():
+    assert unsupported(CpuBackend()) == ON_CPU
+
+
+def test_on_a_device_that_is_not_the_processor():
+    baselines = {"blas": ON_HOST, "sequential": ON_HOST, "threads": ON_HOST}
+    assert unsupported(Device()) == baselines | {"graph": ON_CPU["graph"]}
+    on_host = {n for n in STRATEGIES if strategies.class_of(choices.load("strategy", n)).on_host}
+    assert on_host == set(baselines)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(cuda_backend):
+    assert unsupported(cuda_backend) == {"blas": ON_HOST, "sequential": ON_HOST, "threads": ON_HOST}
+
+
+@pytest.mark.parametrize("name", ["threads", "blas"])
+def test_more_threads_than_processors(name):
+    found = outcome(name, CpuBackend(), threads=10_000)
+    assert found.status == "unsupported"
+    assert found.reason.startswith("strategy.threads is 10000: this process may use ")
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("sequential", "numba"), ("threads", "numba"), ("blas", "threadpoolctl")]
+)
+def test_a_package_that_is_not_there(name, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(sequential, "compiled", loops.compiled.__wrapped__)
+    found = outcome(name, CpuBackend())
+    assert found.status == "unsupported"
+    assert found.reason.startswith(f"{package} cannot be imported")
+
+
+def test_a_cell_leaves_a_record():
+    found = cell.run(composed(["device=cpu", "strategy=pool", "protocol=brief"]))
+    assert (found["status"], found["reason"], found["runs"]) == ("unsupported", POOLS, [])
+    assert found["explanation"] is None
