@@ -1,10 +1,12 @@
 // What a CUDA source needs so that g++ compiles it, unchanged, for the CPU: the built-in variables,
 // the qualifiers and those intrinsics that this project's kernels use. runtime.cpp runs the result.
 //
-// Shared memory is thread_local: one block at a time runs on an operating-system thread. A kernel
-// with inline PTX needs another path under #ifdef CUDA_ON_CPU.
+// Shared memory is thread_local: one block at a time runs on an operating-system thread. Inline PTX does
+// not compile: a kernel wraps an instruction in a function of its name, under #ifndef CUDA_ON_CPU, and
+// here stands what the function does.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +14,9 @@
 #include <utility>
 
 #define CUDA_ON_CPU 1
+#ifndef __CUDA_ARCH__
+#define __CUDA_ARCH__ 900
+#endif
 #define __global__ __attribute__((noinline))
 #define __device__
 #define __host__
@@ -58,6 +63,8 @@ enum class Shuffle { from, up, down, across };
 void block_barrier(int line);
 void warp_barrier(unsigned mask, int line);
 uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int width, int line);
+// Waits for all 32 lanes of the warp; then `work` is done once, with what each lane brought.
+void warp_work(void (*work)(void* const (&lanes)[32]), void* mine, int line);
 uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint32_t operand);
 
 template <class T>
@@ -142,6 +149,80 @@ constexpr std::common_type_t<A, B> max(A a, B b)
 {
     if constexpr (std::is_floating_point_v<std::common_type_t<A, B>>) return std::fmax(a, b);
     else return std::common_type_t<A, B>(a) > std::common_type_t<A, B>(b) ? a : b;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Tensor cores: the instructions of PTX, with the fragments as its manual draws them
+
+namespace cuda_on_cpu {
+
+// The nearest number of so many bits of mantissa and float's exponents, by arithmetic in double.
+template <double (*nearest)(double)>
+float of_mantissa(float x, int bits)
+{
+    if (x == 0.0f || !std::isfinite(x)) return x;
+    const double unit = std::ldexp(1.0, std::max(std::ilogb(x), -126) - bits);
+    return nearest(x / unit) * unit;
+}
+
+struct MmaOperands {
+    float* sum;
+    const unsigned *a, *b;
+};
+
+// PACK numbers a register, K values of k, and what the bits of one number are worth.
+template <int PACK, int K, float (*value)(unsigned bits, int place)>
+__attribute__((no_sanitize("thread"))) void mma(void* const (&lanes)[32])
+{
+    double A[16][K], B[K][8];
+    for (int lane = 0; lane < 32; ++lane) {
+        const MmaOperands& own = *static_cast<MmaOperands*>(lanes[lane]);
+        for (int i = 0; i < 4; ++i)
+            for (int p = 0; p < PACK; ++p) {
+                const int group = lane / 4, k = lane % 4 * PACK + p;
+                A[group + i % 2 * 8][k + i / 2 * (K / 2)] = value(own.a[i], p);
+                if (i < 2) B[k + i * (K / 2)][group] = value(own.b[i], p);
+            }
+    }
+    for (int lane = 0; lane < 32; ++lane)
+        for (int i = 0; i < 4; ++i) {
+            float& sum = static_cast<MmaOperands*>(lanes[lane])->sum[i];
+            double exact = sum;
+            for (int k = 0; k < K; ++k) exact += A[lane / 4 + i / 2 * 8][k] * B[k][lane % 4 * 2 + i % 2];
+            sum = exact;
+        }
+}
+
+inline float tf32_value(unsigned bits, int) { return bits_as<float>(bits & 0xffffe000); }  // others are ignored
+inline float bf16_value(unsigned bits, int place) { return bits_as<float>(bits >> 16 * place << 16); }
+
+}  // namespace cuda_on_cpu
+
+inline unsigned cvt_rna_tf32(float x)
+{
+    return x != x ? 0x7fffffff : cuda_on_cpu::bits_as<unsigned>(cuda_on_cpu::of_mantissa<std::round>(x, 10));
+}
+
+inline unsigned cvt_rn_bf16x2(float high, float low)
+{
+    const auto half = [](float x) {
+        return x != x ? 0x7fff : cuda_on_cpu::bits_as<unsigned>(cuda_on_cpu::of_mantissa<std::nearbyint>(x, 7)) >> 16;
+    };
+    return half(high) << 16 | half(low);
+}
+
+inline void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                             int line = __builtin_LINE())
+{
+    cuda_on_cpu::MmaOperands own{sum, a, b};
+    cuda_on_cpu::warp_work(cuda_on_cpu::mma<1, 8, cuda_on_cpu::tf32_value>, &own, line);
+}
+
+inline void mma_m16n8k16_bf16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                              int line = __builtin_LINE())
+{
+    cuda_on_cpu::MmaOperands own{sum, a, b};
+    cuda_on_cpu::warp_work(cuda_on_cpu::mma<2, 16, cuda_on_cpu::bf16_value>, &own, line);
 }
 
 // ---------------------------------------------------------------------------------------------

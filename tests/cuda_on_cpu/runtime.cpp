@@ -210,7 +210,7 @@ bool Worker::release_warps()
         for (int first = 0; first < count; ++first) {
             const State state = lanes[first].state;
             const unsigned mask = lanes[first].mask;
-            if (state != State::warp_barrier && state != State::shuffle) continue;
+            if (state == State::ready || state == State::block_barrier || state == State::done) continue;
             unsigned together = 0;
             bool all = true;
             for (int i = 0; i < count; ++i) {
@@ -221,6 +221,16 @@ bool Worker::release_warps()
             }
             if (!all) continue;
             any = true;
+            if (state == State::warp_work) {
+                if (together != ~0u) {
+                    record(job, text("a warp of %d lanes at what all 32 must do, in line %d",
+                                     __builtin_popcount(together), lanes[first].line));
+                    return any;
+                }
+                void* brought[32];
+                for (int i = 0; i < 32; ++i) brought[i] = lanes[i].brought;
+                lanes[first].work(brought);
+            }
             uint64_t values[32];
             for (int i = 0; i < 32; ++i) values[i] = together >> i & 1 ? lanes[i].value : none;
             for (int i = 0; i < count; ++i) {
@@ -249,7 +259,7 @@ void Worker::explain_deadlock()
             ++count;
         }
         const char* const what[] = {"", "wait at __syncthreads", "wait at __syncwarp",
-                                    "wait at a shuffle", "have ended"};
+                                    "wait at a shuffle", "wait at an instruction of the warp", "have ended"};
         groups += text("%s%d %s", groups.empty() ? "" : ", ", count, what[(int)fibers[i].state]);
         if (fibers[i].state != State::done) groups += text(" in line %d", fibers[i].line);
         const uint3 t = fibers[i].thread;
@@ -315,6 +325,13 @@ uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int w
     fiber.source = source;
     wait(State::shuffle, mask, line);
     return fiber.value;
+}
+
+void warp_work(void (*work)(void* const (&lanes)[32]), void* mine, int line)
+{
+    worker->running->work = work;
+    worker->running->brought = mine;
+    wait(State::warp_work, ~0u, line);
 }
 
 }  // namespace cuda_on_cpu

@@ -46,7 +46,7 @@ struct Range {
     Word* words = nullptr;
 };
 
-enum class State { ready, block_barrier, warp_barrier, shuffle, done };
+enum class State { ready, block_barrier, warp_barrier, shuffle, warp_work, done };
 
 // A CUDA thread.
 struct Fiber {
@@ -59,6 +59,8 @@ struct Fiber {
     unsigned mask;  // the lanes that it waits for
     uint64_t value;
     int source;  // the lane whose value it wants
+    void (*work)(void* const (&lanes)[32]);
+    void* brought;  // to the work of its warp
 };
 
 // A launch.

@@ -1,0 +1,403 @@
+// A product and what a training step does with it next, on tensor cores; C is m x n, all in memory float32.
+//
+// tensor_core: each input of a product is rounded, in registers, to TF32 (-DTF32: 10 bits of mantissa) or
+// to BF16 (-DBF16: 7 bits); tensor cores multiply what is left exactly and add it up in float32. Weights,
+// activations and gradients stay float32 in memory, and all that follows a product is float32 arithmetic.
+// TF32 and BF16 have float32's exponents: a gradient that float32 holds does not vanish when it is rounded,
+// so nothing is scaled, as it has to be for FP16.
+//
+//   mma             one instruction of a warp adds a 16 x 8 product to its sums. PTX says what a lane holds.
+//                   With g = lane / 4, t = lane % 4: rows g and g + 8 of A, column g of B, and, of k,
+//                   t and t + 4 (TF32) or 2t, 2t + 1, 2t + 8, 2t + 9 (BF16).
+//   free numbering  but which row is called g is ours to say, and a sum may be added in any order. So a lane
+//                   takes neighbours, ROWS rows, COLS columns and 4 values of k (Share), and reads vectors
+//                   from global memory, whichever way a matrix is stored, as they are to be multiplied.
+//   split of k      a tile of C as small as these matrices ask for is one warp's work, or a few warps'. The
+//                   others compute the same tile from other slabs of k, and no two read the same. So there
+//                   is nothing to share in the loop, and no barrier. At the end the groups' sums meet in
+//                   shared memory and are added in one fixed order: the same input gives the same bits.
+//   stages          the next slabs are on their way from global memory while one is multiplied.
+//   one column      n = 1, the network's output, would leave 7/8 of an mma idle: FP32 units multiply the
+//                   rounded inputs. A warp adds up a row (row_sums), or neighbouring threads neighbouring
+//                   columns of A (column_sums).
+//   before sm_80    tensor cores know neither format: there, too, FP32 units multiply the rounded inputs
+//                   (dot), with nothing shared, as the naive kernel does.
+//
+// Launch: blockDim = (BLOCK_X, BLOCK_Y), whole warps; a block computes TILE_ROWS x TILE_COLS elements of C,
+// of which a thread writes WORK_ROWS x WORK_COLS; gridDim = (ceil(n / TILE_COLS), ceil(m / TILE_ROWS)).
+// Any m, n >= 1 and k >= 0; what lies outside of the matrices counts as 0.
+// Which work: of [4, 4], [2, 4], [2, 2], [1, 2], [1, 1] with blocks of [16, 16], the first whose grid has
+// at least 3/4 as many blocks as the device has multiprocessors, else the last.
+
+constexpr int THREADS = BLOCK_X * BLOCK_Y, WORK = WORK_ROWS * WORK_COLS;
+constexpr int TILE_ROWS = BLOCK_Y * WORK_ROWS, TILE_COLS = BLOCK_X * WORK_COLS;
+
+constexpr int SLAB = 16;                                          // values of k that a warp takes at once
+constexpr int ROWS = TILE_ROWS > 16 ? 4 : 2;                      // of A, in a lane
+constexpr int COLS = TILE_COLS > 16 ? 4 : 2;                      // of B, in a lane
+constexpr int WARP_ROWS = 8 * ROWS, WARP_COLS = 8 * COLS;         // what a warp computes
+constexpr int DOWN = (TILE_ROWS + WARP_ROWS - 1) / WARP_ROWS;     // such parts of a tile
+constexpr int ACROSS = (TILE_COLS + WARP_COLS - 1) / WARP_COLS;
+constexpr int STAGES = 128 / (WARP_ROWS + WARP_COLS);             // slabs on their way: 48 or 64 registers
+
+constexpr int SUM_STRIDE = ACROSS * WARP_COLS, SUMS = DOWN * WARP_ROWS * SUM_STRIDE;  // of one group
+constexpr int SHARED_FLOATS = 48 * 1024 / 4;                      // what a block may have without asking
+constexpr int SPARE = THREADS / 32 / (DOWN * ACROSS), FITTING = SHARED_FLOATS / SUMS;
+constexpr int GROUPS = SPARE < FITTING ? SPARE : FITTING;         // of warps, each with slabs of its own
+static_assert(THREADS % 32 == 0, "a block must be whole warps");
+static_assert(GROUPS >= 1, "the tile, block x work, is too large for so many warps, or for shared memory");
+
+template <int SIZE>
+struct __align__(4 * SIZE) Floats {  // read and written as one
+    float v[SIZE];
+};
+
+__device__ unsigned thread_in_block() { return threadIdx.y * BLOCK_X + threadIdx.x; }
+
+// ---- rounding, and the one instruction
+
+#if defined(TF32)
+constexpr int PACK = 1;  // numbers in a register
+#elif defined(BF16)
+constexpr int PACK = 2;
+#else
+#error "define TF32 or BF16"
+#endif
+constexpr int WORDS = 4 / PACK;  // registers that hold a lane's four values of k
+
+__device__ float rounded(float x)  // as the tensor cores' inputs are, but in integer arithmetic
+{
+    const unsigned bits = __float_as_uint(x);
+    if ((bits & 0x7f800000) == 0x7f800000) return x;  // infinite, or not a number
+#ifdef TF32
+    return __uint_as_float((bits + 0x1000) & 0xffffe000);  // to the nearest, ties away from 0
+#else
+    return __uint_as_float((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);  // ties to even
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+#ifndef CUDA_ON_CPU  // whose emulator has these of its own
+__device__ unsigned cvt_rna_tf32(float x)
+{
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+__device__ unsigned cvt_rn_bf16x2(float high, float low)
+{
+    unsigned bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+
+#define MMA(shape_and_types)                                                                      \
+    asm volatile("mma.sync.aligned." shape_and_types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, "      \
+                 "{%8, %9}, {%0, %1, %2, %3};"                                                    \
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                         \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+
+__device__ void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+}
+
+__device__ void mma_m16n8k16_bf16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
+}
+#endif
+
+template <int SIZE>
+struct Rounded {
+    unsigned v[SIZE][WORDS];
+};
+
+// A lane's share of slabs: of each, SIZE neighbouring rows of A or columns of B, and four neighbouring k.
+// ALONG_K: k runs along a line of memory (A, and the B of A B^T); otherwise across the lines (A^T, and B).
+template <bool ALONG_K, int SIZE>
+struct Operand {
+    const float* from;    // its share of the next slab to fetch
+    size_t line, step;    // floats from line to line, and from slab to slab
+    int rows, first_k;    // how many rows or columns the matrix has from there on; where in a slab its k begin
+    bool whole;           // all that the warp takes is in the matrix, and may be read as vectors
+    float held[STAGES][SIZE][4] = {};
+
+    // The warp's rows or columns begin at `first`, its slabs at `first_slab`.
+    __device__ Operand(const float* __restrict__ matrix, int extent, int k, int first, int first_slab)
+    {
+        const int own = SIZE * (thread_in_block() % 32 / 4);
+        first_k = 4 * (thread_in_block() % 4);
+        line = ALONG_K ? k : extent;
+        step = GROUPS * SLAB * (ALONG_K ? 1 : line);
+        rows = extent - first - own;
+        whole = (size_t)matrix % 16 == 0 && line % 4 == 0 && first + 8 * SIZE <= extent;
+        from = matrix + (ALONG_K ? (first + own) * line + first_slab * SLAB + first_k
+                                 : (first_slab * SLAB + first_k) * line + first + own);
+    }
+
+    __device__ void fetch(int stage, int left)  // global memory -> registers; left: values of k from this slab on
+    {
+        auto& share = held[stage];
+        if (!whole || left < SLAB) {
+            for (int i = 0; i < SIZE; ++i)
+                for (int s = 0; s < 4; ++s)
+                    share[i][s] = i < rows && first_k + s < left ? from[ALONG_K ? i * line + s : s * line + i] : 0.0f;
+        } else if constexpr (ALONG_K) {
+            for (int i = 0; i < SIZE; ++i) {
+                const auto four = *reinterpret_cast<const Floats<4>*>(from + i * line);
+                for (int s = 0; s < 4; ++s) share[i][s] = four.v[s];
+            }
+        } else {
+            for (int s = 0; s < 4; ++s) {
+                const auto neighbours = *reinterpret_cast<const Floats<SIZE>*>(from + s * line);
+                for (int i = 0; i < SIZE; ++i) share[i][s] = neighbours.v[i];
+            }
+        }
+        from += step;
+    }
+
+    __device__ Rounded<SIZE> rounded(int stage) const
+    {
+        Rounded<SIZE> result;
+        for (int i = 0; i < SIZE; ++i)
+            for (int w = 0; w < WORDS; ++w)
+#ifdef TF32
+                result.v[i][w] = cvt_rna_tf32(held[stage][i][w]);
+#else
+                result.v[i][w] = cvt_rn_bf16x2(held[stage][i][2 * w + 1], held[stage][i][2 * w]);
+#endif
+        return result;
+    }
+};
+
+// sum[p][c]: of rows 2p and 2p + 1 of the lanes of A with column c of those of B. TF32: two mma of 8 k each.
+__device__ void multiply(float (&sum)[ROWS / 2][COLS][4], const Rounded<ROWS>& a, const Rounded<COLS>& b)
+{
+    for (int w = 0; w < WORDS; w += 2)
+        for (int p = 0; p < ROWS / 2; ++p)
+            for (int c = 0; c < COLS; ++c) {
+                const auto &g = a.v[2 * p], &g8 = a.v[2 * p + 1];  // what the mma calls rows g and g + 8
+                const unsigned left[] = {g[w], g8[w], g[w + 1], g8[w + 1]}, right[] = {b.v[c][w], b.v[c][w + 1]};
+#ifdef TF32
+                mma_m16n8k8_tf32(sum[p][c], left, right);
+#else
+                mma_m16n8k16_bf16(sum[p][c], left, right);
+#endif
+            }
+}
+
+// Where the sum of row r and column c of the tile lies among those of its group. A lane writes COLS columns at
+// once, two lanes' width from its neighbour's: those of every other g fall into the banks between.
+__device__ int place(int r, int c) { return r * SUM_STRIDE + (c ^ (r / ROWS % 2 * COLS)); }
+
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+__device__ void tile_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
+                          float* sums)
+{
+    const int warp = thread_in_block() / 32, group = warp / (DOWN * ACROSS), part = warp % (DOWN * ACROSS);
+    const int down = part / ACROSS * WARP_ROWS, across = part % ACROSS * WARP_COLS;  // in the tile
+    if (group >= GROUPS) return;
+
+    Operand<!A_TRANSPOSED, ROWS> a(A, m, k, blockIdx.y * TILE_ROWS + down, group);
+    Operand<B_TRANSPOSED, COLS> b(B, n, k, blockIdx.x * TILE_COLS + across, group);
+    float sum[ROWS / 2][COLS][4] = {};
+    const int left = k - group * SLAB, step = GROUPS * SLAB;  // from the group's first slab on; between two
+#pragma unroll 1
+    for (int done = -STAGES * step; done < left; done += STAGES * step)  // in the first round it only fetches
+#pragma unroll
+        for (int s = 0; s < STAGES; ++s) {
+            const int multiplied = done + s * step, fetched = multiplied + STAGES * step;
+            const auto rows = a.rounded(s);
+            const auto cols = b.rounded(s);
+            if (fetched < left) a.fetch(s, left - fetched), b.fetch(s, left - fetched);
+            if (0 <= multiplied && multiplied < left) multiply(sum, rows, cols);
+        }
+
+    // A lane has rows g and g + 8 (half 0 and 1) and columns 2t and 2t + 1 (which) of each mma.
+    const int g = thread_in_block() % 32 / 4, t = thread_in_block() % 4;
+    for (int p = 0; p < ROWS / 2; ++p)
+        for (int half = 0; half < 2; ++half)
+            for (int which = 0; which < 2; ++which) {
+                Floats<COLS> line;
+                for (int c = 0; c < COLS; ++c) line.v[c] = sum[p][c][2 * half + which];
+                const int at = place(down + ROWS * g + 2 * p + half, across + COLS * (2 * t + which));
+                *reinterpret_cast<Floats<COLS>*>(sums + group * SUMS + at) = line;
+            }
+}
+#else  // before sm_80
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+__device__ float dot(const float* __restrict__ A, const float* __restrict__ B, int row, int col, int m, int k,
+                     int n)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < k; ++i)
+        sum += rounded(A[A_TRANSPOSED ? (size_t)i * m + row : (size_t)row * k + i]) *
+               rounded(B[B_TRANSPOSED ? (size_t)col * k + i : (size_t)i * n + col]);
+    return sum;
+}
+#endif
+
+// ---- n = 1: a block has TILE_ROWS rows of C; B is k values in a row
+
+template <class Finish>
+__device__ void row_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
+                         Finish finish)
+{
+    constexpr int WARPS = THREADS / 32, OWN = (TILE_ROWS + WARPS - 1) / WARPS;  // OWN: rows of a warp
+    const int lane = thread_in_block() % 32, first = thread_in_block() / 32 * OWN;
+    const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
+
+    float sum[OWN] = {};
+#pragma unroll (OWN < 16 ? 16 / OWN : 1)
+    for (int i = lane; i < k; i += 32) {
+        const float b = rounded(B[i]);
+        for (int r = 0; r < OWN; ++r)
+            if (first + r < end) sum[r] += rounded(A[(size_t)(tile + first + r) * k + i]) * b;
+    }
+    for (int r = 0; r < OWN; ++r) {
+        for (int apart = 16; apart > 0; apart /= 2) sum[r] += __shfl_xor_sync(0xffffffff, sum[r], apart);
+        if (lane == 0 && first + r < end) finish(tile + first + r, sum[r]);
+    }
+}
+
+template <class Finish>
+__device__ void column_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
+                            float* partial, Finish finish)
+{
+    constexpr int SPLITS = THREADS / TILE_ROWS > 0 ? THREADS / TILE_ROWS : 1;  // parts of k
+    const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
+    for (int i = thread_in_block(); i < SPLITS * TILE_ROWS; i += THREADS) {
+        float sum = 0.0f;
+#pragma unroll 8
+        for (int j = i / TILE_ROWS; j < k; j += SPLITS)
+            if (i % TILE_ROWS < end) sum += rounded(A[(size_t)j * m + tile + i % TILE_ROWS]) * rounded(B[j]);
+        partial[i] = sum;
+    }
+    __syncthreads();
+    for (int i = thread_in_block(); i < end; i += THREADS) {
+        float sum = 0.0f;
+        for (int s = 0; s < SPLITS; ++s) sum += partial[s * TILE_ROWS + i];
+        finish(tile + i, sum);
+    }
+}
+
+// ---- the product: finish(at, sum, beside[at]) writes an element and returns it; WT gets it too, transposed.
+// beside and WT may be null; beside is read before the sums are ready.
+
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
+__device__ void product(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
+                        const float* beside, float* WT, Finish finish)
+{
+    constexpr int TURNED = TILE_ROWS * (TILE_COLS + 1);  // floats of a tile whose columns are read
+    __shared__ __align__(16) float shared[GROUPS * SUMS > TURNED ? GROUPS * SUMS : TURNED];
+
+    if (n == 1) {
+        const auto finish_row = [&](size_t row, float sum) {
+            const float value = finish(row, sum, beside ? beside[row] : 0.0f);
+            if (WT) WT[row] = value;
+        };
+        if (A_TRANSPOSED) column_sums(A, B, m, k, shared, finish_row);
+        else row_sums(A, B, m, k, finish_row);
+        return;
+    }
+
+    const unsigned thread = thread_in_block();
+    const int first_row = blockIdx.y * TILE_ROWS, first_col = blockIdx.x * TILE_COLS;
+    const auto inside = [&](int r, int c) { return first_row + r < m && first_col + c < n; };
+    const auto at = [&](int r, int c) { return (size_t)(first_row + r) * n + first_col + c; };
+
+    // The elements that this thread writes: neighbouring threads, neighbouring columns.
+    float other[WORK], value[WORK];
+    for (int e = 0; e < WORK; ++e) {
+        const unsigned i = thread + e * THREADS, r = i / TILE_COLS, c = i % TILE_COLS;
+        other[e] = beside && inside(r, c) ? beside[at(r, c)] : 0.0f;
+    }
+
+#if __CUDA_ARCH__ >= 800
+    tile_sums<A_TRANSPOSED, B_TRANSPOSED>(A, B, m, k, n, shared);
+    __syncthreads();
+    const auto total = [&](int r, int c) {
+        float sum = 0.0f;
+        for (int group = 0; group < GROUPS; ++group) sum += shared[group * SUMS + place(r, c)];
+        return sum;
+    };
+#else
+    const auto total = [&](int r, int c) {
+        return dot<A_TRANSPOSED, B_TRANSPOSED>(A, B, first_row + r, first_col + c, m, k, n);
+    };
+#endif
+    for (int e = 0; e < WORK; ++e) {
+        const unsigned i = thread + e * THREADS, r = i / TILE_COLS, c = i % TILE_COLS;
+        value[e] = inside(r, c) ? finish(at(r, c), total(r, c), other[e]) : 0.0f;
+    }
+
+    if (WT == nullptr) return;
+    __syncthreads();
+    for (int e = 0; e < WORK; ++e) {
+        const unsigned i = thread + e * THREADS;
+        shared[i / TILE_COLS * (TILE_COLS + 1) + i % TILE_COLS] = value[e];
+    }
+    __syncthreads();
+    for (int e = 0; e < WORK; ++e) {  // here neighbouring threads take neighbouring rows
+        const unsigned i = thread + e * THREADS, r = i % TILE_ROWS, c = i / TILE_ROWS;
+        if (inside(r, c)) WT[(size_t)(first_col + c) * m + first_row + r] = shared[r * (TILE_COLS + 1) + c];
+    }
+}
+
+// ---- entry points
+
+#define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1) void  // 1: any number of registers
+#define A_AND_B const float *A, const float *B
+#define SIZES int m, int k, int n
+
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+__device__ void plain(A_AND_B, float* C, SIZES)
+{
+    product<A_TRANSPOSED, B_TRANSPOSED>(A, B, m, k, n, nullptr, nullptr,
+                                        [=](size_t at, float sum, float) { return C[at] = sum; });
+}
+
+template <bool B_TRANSPOSED>
+__device__ void masked(A_AND_B, float* C, const float* H, SIZES)
+{
+    product<false, B_TRANSPOSED>(A, B, m, k, n, H, nullptr, [=](size_t at, float sum, float h) {
+        return C[at] = h > 0.0f ? sum : 0.0f;
+    });
+}
+
+__device__ void updated(A_AND_B, float* W, float* WT, SIZES, float rate)
+{
+    product<true, false>(A, B, m, k, n, W, WT, [=](size_t at, float sum, float w) {
+        return W[at] = __fsub_rn(w, __fmul_rn(rate, sum));  // rounded twice, as NumPy does it
+    });
+}
+
+KERNEL matmul(A_AND_B, float* C, SIZES) { plain<false, false>(A, B, C, m, k, n); }
+KERNEL matmul_tn(A_AND_B, float* C, SIZES) { plain<true, false>(A, B, C, m, k, n); }
+KERNEL matmul_nt(A_AND_B, float* C, SIZES) { plain<false, true>(A, B, C, m, k, n); }
+
+KERNEL matmul_relu(A_AND_B, float* C, SIZES)
+{
+    product<false, false>(A, B, m, k, n, nullptr, nullptr, [=](size_t at, float sum, float) {
+        return C[at] = sum < 0.0f ? 0.0f : sum;  // a NaN is not < 0 and stays
+    });
+}
+
+KERNEL matmul_error(A_AND_B, float* D, const float* Y, float* E, SIZES, float scale)
+{
+    product<false, false>(A, B, m, k, n, Y, nullptr, [=](size_t at, float sum, float y) {
+        E[at] = sum - y;
+        return D[at] = scale * (sum - y);
+    });
+}
+
+KERNEL matmul_mask(A_AND_B, float* C, const float* H, SIZES) { masked<false>(A, B, C, H, m, k, n); }
+KERNEL matmul_nt_mask(A_AND_B, float* C, const float* H, SIZES) { masked<true>(A, B, C, H, m, k, n); }
+
+KERNEL matmul_tn_update(A_AND_B, float* W, SIZES, float rate) { updated(A, B, W, nullptr, m, k, n, rate); }
+KERNEL matmul_tn_update_both(A_AND_B, float* W, float* WT, SIZES, float rate)
+{
+    updated(A, B, W, WT, m, k, n, rate);
+}
