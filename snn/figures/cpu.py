@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures.style import colour, nothing, where
+from snn.figures.style import colour, nothing, texts, where
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
@@ -16,7 +16,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """
     if not table["over_sequential"].notna().any():
         return nothing("cpu: no time of one core to divide by")
-    points = table[["dataset", "network"]].agg(", ".join, axis=1)
+    points = texts(table, ("dataset", "network"))
     panels = [table[points == point] for point in dict.fromkeys(points)]
     size = (1.5 + 3.6 * len(panels), 1.8 + 0.26 * max(map(len, panels)))
     figure, found = plt.subplots(1, len(panels), figsize=size, squeeze=False)

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from snn.figures.style import missing, nothing, where
+from snn.figures.style import missing, nothing, texts, where
 
 _COLOURS = {"fp32": "#6b7280", "tf32": "#2563eb", "bf16": "#d97706"}
 
@@ -18,7 +18,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """
     if not table["mean_s"].notna().any():
         return nothing("precision: no cell has a time")
-    points = table[["dataset", "network"]].agg(", ".join, axis=1)
+    points = texts(table, ("dataset", "network"))
     columns = [table[points == point] for point in dict.fromkeys(points)]
     widths = [1 + len(rows) for rows in columns]
     size = (1.2 + 0.55 * sum(widths), 5.6)

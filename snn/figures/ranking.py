@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from snn.figures.style import colour, nothing, where
+from snn.figures.style import colour, nothing, texts, where
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
@@ -34,7 +34,7 @@ def _points(table: pd.DataFrame) -> pd.Series:
     chosen = ("strategy.", "kernel.", "ledger.")
     settings = [name for name in table if "." in name and not name.startswith(chosen)]
     named = ["network"] if table["network"].nunique() > 1 else []
-    return table[["dataset", *named, *settings]].astype(str).agg(", ".join, axis=1)
+    return texts(table, ["dataset", *named, *settings])
 
 
 def _panel(axes: Axes, cells: pd.DataFrame) -> None:
@@ -66,22 +66,18 @@ def _panel(axes: Axes, cells: pd.DataFrame) -> None:
 
 def _speedup(cell: pd.Series) -> str:
     """How many times as fast as the reference; a question mark where that is unclear."""
-    ratio = cell.get("speedup")
-    if cell.get("over") != "reference" or ratio is None or np.isnan(ratio) or cell["strategy"] == "reference":
+    ratio, over = cell.get("speedup", np.nan), str(cell.get("over")).split(", ")
+    if over[0] != "reference" or np.isnan(ratio) or cell["comparison"] == "reference":
         return ""
     return f"{ratio:.3g}×" + ("?" if cell["comparison"] == "unclear" else "")
 
 
 def _names(cells: pd.DataFrame) -> list[str]:
     """The strategies, and what else is chosen where it is not what most rows have: ``graph, cublas``."""
-    found = []
-    for _, cell in cells.iterrows():
-        words = [cell["strategy"]]
-        for name in ("kernel", "precision"):
-            if name in cells and cell[name] != cells[name].mode()[0]:
-                words.append(cell[name])
-        for name in cells:
-            if name.startswith(("strategy.", "kernel.")) and pd.notna(cell[name]):
-                words.append(f"{cell[name]:g}" if isinstance(cell[name], float) else str(cell[name]))
-        found.append(", ".join(words))
-    return found
+    shown = cells.copy()
+    for name in ("kernel", "precision"):
+        if name in shown:
+            shown[name] = shown[name].where(shown[name] != shown[name].mode()[0])
+    options = [name for name in cells if name.startswith(("strategy.", "kernel."))]
+    named = [name for name in ("kernel", "precision") if name in shown]
+    return texts(shown, ["strategy", *named, *options]).tolist()

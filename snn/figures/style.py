@@ -74,6 +74,16 @@ def nothing(said: str) -> Figure:
     return figure
 
 
+def texts(table: pd.DataFrame, names: Sequence[str], between: str = ", ") -> pd.Series:
+    """The values of these columns of each row as one text; what a row does not have is left out."""
+    rows = table[list(names)].itertuples(index=False, name=None)
+    return pd.Series([between.join(_text(one) for one in row if pd.notna(one)) for row in rows], table.index)
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def missing(axes: Axes, at: float, status: str) -> None:
     """Where a bar would stand that has no time: why not, upright at the foot of the axes."""
     foot: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": "#6b7280"}
@@ -82,6 +92,8 @@ def missing(axes: Axes, at: float, status: str) -> None:
 
 def save(figure: Figure, paths: Sequence[str]) -> None:
     """Write the figure to each path, in the format of its ending; the same figure gives the same bytes."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # it is laid out now, and each format would do so twice more
     for path in paths:
         metadata = {"Date": None} if path.endswith(".svg") else {}
         figure.savefig(path, metadata=metadata)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from snn.figures.style import colour, device_text, missing, nothing
+from snn.figures.style import colour, device_text, missing, nothing, texts
 
 _LOG_FROM = 20  # largest over smallest time
 _INCHES = 0.28  # of a bar
@@ -33,7 +33,7 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figur
         choices = []
     devices = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)
     panels = [table[table["device"] == device] for device in devices["device"]]
-    widths = [max(4.0, _INCHES * (len(rows) + _texts(rows, groups).nunique())) for rows in panels]
+    widths = [max(4.0, _INCHES * (len(rows) + texts(rows, groups, "\n").nunique())) for rows in panels]
     size = (max(6.0, 0.7 + sum(widths)), 5.6 if choices else 4.2)
     figure, found = plt.subplots(
         1, len(panels), figsize=size, width_ratios=widths, sharey=True, squeeze=False
@@ -60,24 +60,9 @@ def _plain(axis: str) -> str:
     return axis.rpartition(".")[2].replace("_", " ")
 
 
-def _texts(rows: pd.DataFrame, names: Sequence[str], between: str = "\n") -> pd.Series:
-    """The values of these columns of each row as one text; what a row does not have is left out."""
-    return pd.Series(
-        [
-            between.join(_text(row[name]) for name in names if pd.notna(row[name]))
-            for _, row in rows.iterrows()
-        ],
-        index=rows.index,
-    )
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str], choices: Sequence[str]) -> None:
     """Side by side what is at one point, in the order of the sweep; each group is named, or each bar."""
-    points, bars = _texts(rows, groups), _texts(rows, choices, ", ")
+    points, bars = texts(rows, groups, "\n"), texts(rows, choices)
     position = 0.0
     ticks: dict[float, str] = {}
     for point in dict.fromkeys(points):
