@@ -104,9 +104,11 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
             )
             for name, of in published.items()
         }
-    where = records[0]["provenance"]
+    found = [record["provenance"] for record in records]
+    where = next((one for one in found if one["backend"] == "cuda"), found[0])
+    host = next((one["device"] for one in found if one["backend"] == "cpu"), None)
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
-    return grid.read(grid_file or CONFIG / "grid.yaml", device)
+    return grid.read(grid_file or CONFIG / "grid.yaml", device, Device("cpu", host) if host else None)
 
 
 def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:

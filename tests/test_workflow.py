@@ -51,7 +51,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         f"{n}.{e}" for n in (*FIGURES, "dataset_size", "tiles", "strategies") for e in ("svg", "png")
     }
     for name in ("correctness", "training_time", "speedup", "neurons", "depth", "tiles"):
-        words = {word for cell in made.table(name)["machine"] for word in cell.split(", ")}
+        words = {word for cell in made.table(name)["machine"].dropna() for word in cell.split(", ")}
         assert words <= {"quiet", "noisy", "shared", "drifted"}
     assert set(made.table("speedup")["comparison"]) <= {"reference", "faster", "slower", "same", "unclear"}
     assert list(made.table("speedup").columns[:4]) == ["strategy", "dataset", "speedup", "paper_speedup"]
@@ -81,6 +81,14 @@ def test_cells_never_ran_side_by_side(made):
     for (_, end), (start, _) in itertools.pairwise(spans):
         assert start > end - 1
     assert sum(end - start for start, end in spans) <= spans[-1][1] - spans[0][0] + 1
+
+
+def test_a_strategy_that_has_no_meaning_on_a_cpu_has_a_row_that_says_why(made):
+    table = made.table("strategies").set_index("strategy")
+    assert table["status"].to_dict() == {"reference": "ok", UNSUPPORTED: "unsupported", "blas": "ok"}
+    assert table.loc[UNSUPPORTED, "reason"] == "a CPU captures no graphs: they are of CUDA"
+    assert UNSUPPORTED not in set(made.table("recommendation")["strategy"])
+    assert "a CPU captures no graphs" in (made.folder / "results/tables/opening.html").read_text()
 
 
 def test_nothing_runs_again(made):
@@ -165,7 +173,7 @@ def test_without_snakemakes_memory_records_are_still_good(project):
 def test_a_table_runs_its_own_cells_and_no_others(project):
     shutil.rmtree(project.folder / "results")
     assert project.jobs("--dry-run", "results/tables/neurons.csv")["train"] == 4 * ROUNDS
-    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train"] == 5 * ROUNDS
+    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train"] == 7 * ROUNDS
     assert "train" not in project.jobs("--dry-run", "results/tables/gpu.csv")
 
 
@@ -184,7 +192,7 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
     grid["sweeps"]["tiles"]["strategy"] = "combine"
     project.write_grid(grid)
     printed = project.snakemake(fails=True)
-    assert "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice: one of combined" in printed
+    assert "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice: one of async_pool" in printed
     assert "Traceback" not in printed
     assert len(project.records()) == ROUNDS * CELLS_OF_TINY
 
@@ -226,7 +234,7 @@ def test_a_new_strategy_is_one_module_and_one_choice(project):
         "_target_: snn.strategies.twice.Twice\nname: twice\n"
     )
     project.write_grid(TINY | {"sweeps": {"mine": {"strategy": ["reference", "twice"]}}})
-    assert project.jobs("results/tables/mine.csv") == {"train": ROUNDS, "build_sweep": 1}
+    assert project.jobs("results/figures/mine.svg") == {"train": ROUNDS, "build_sweep": 1, "plot_sweep": 1}
     table = project.table("mine").set_index("strategy")
     assert table.loc["twice", "synchronizations"] == 2 * table.loc["reference", "synchronizations"]
     assert table.loc["twice", "final_mse"] == table.loc["reference", "final_mse"]
@@ -249,10 +257,10 @@ def test_results_are_published_compactly(project):
     assert len(lines) == ROUNDS * CELLS_OF_TINY
     unsupported = [one for one in map(json.loads, lines) if one["status"] == "unsupported"]
     assert {one["cell"]["strategy"]["name"] for one in unsupported} == {UNSUPPORTED}
-    assert (published / "tables/speedup.csv").read_text() == (
-        project.folder / "results/tables/speedup.csv"
-    ).read_text()
-    assert "runs a cell | 2 |" in (published / "README.md").read_text()
+    for name in ("speedup", "recommendation", "cpu", "precision"):
+        made = (project.folder / f"results/tables/{name}.csv").read_text()
+        assert (published / f"tables/{name}.csv").read_text() == made
+    assert "runs a record | 2 |" in (published / "README.md").read_text()
 
 
 def test_the_report_begins_with_the_answer_and_holds_everything_captioned(project):
