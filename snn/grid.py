@@ -91,7 +91,8 @@ def record_path(name: str, number: int) -> str:
 
 def record_paths(cell: Cell) -> list[str]:
     """Where the records of a cell stand, one a round."""
-    return [record_path(name_of(cell), number) for number in rounds_of(cell)]
+    name = name_of(cell)
+    return [record_path(name, number) for number in rounds_of(cell)]
 
 
 def rounds_of(cell: Cell) -> range:

@@ -75,15 +75,14 @@ def records_of(table):
 
 def expected(table):
     """Path of a record -> the cell, round and source hash that it must hold to be the one asked for."""
-    return {
-        grid.record_path(grid.name_of(cell), number): {
-            "cell": cell,
-            "round": number,
-            "source_hash": sources.digest(tuple(sources.of_cell(cell))),
-        }
-        for cell in grid.cells_of(table, SWEEPS)
-        for number in grid.rounds_of(cell)
-    }
+    found = {}
+    for cell in grid.cells_of(table, SWEEPS):
+        source_hash = sources.digest(tuple(sources.of_cell(cell)))
+        for number, path in zip(
+            grid.rounds_of(cell), grid.record_paths(cell), strict=True
+        ):
+            found[path] = {"cell": cell, "round": number, "source_hash": source_hash}
+    return found
 
 
 def category(name):
