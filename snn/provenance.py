@@ -5,6 +5,7 @@ import platform
 import resource
 import subprocess
 import sys
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def describe(device: Device) -> dict[str, Any]:
             "python": platform.python_version(),
             "numpy": np.__version__,
             "cupy": _cupy_version() if device.backend == "cuda" else None,
+            "numba": _version("numba"),
             "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS"),
         },
         "git": _git(),
@@ -50,6 +52,14 @@ def _cupy_version() -> str:
     import cupy
 
     return cupy.__version__
+
+
+def _version(package: str) -> str | None:
+    """Of an installed package, without importing it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _git() -> dict[str, Any]:

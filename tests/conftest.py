@@ -70,6 +70,7 @@ def made(tmp_path_factory):
     project = Project(tmp_path_factory.mktemp("made") / "project")
     shutil.copytree(ROOT, project.folder, ignore=IGNORED)
     project.write_grid(TINY)
+    project.never_drifts()
     project.printed = project.snakemake(cores=4)
     return project
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from every_source import EverySource
 
 from snn.backends.cpu import CpuBackend
 from snn.errors import LeakError
@@ -85,3 +86,59 @@ def test_peaks(counting):
     counting.malloc(2)
     assert counting.ledger.peak_device_bytes == 12
     assert counting.ledger.malloc_bytes == 14
+
+
+@pytest.fixture
+def with_sources():
+    return CountingBackend(EverySource())
+
+
+def test_memory_of_a_pool_goes_back_to_it_once(with_sources):
+    pool, other = with_sources.pool_create(), with_sources.pool_create()
+    block, array = with_sources.pool_malloc(pool, 16), with_sources.pool_host_alloc(pool, (2, 2))
+    for wrong in (
+        lambda: with_sources.free(block),
+        lambda: with_sources.pool_free(other, block),
+        lambda: with_sources.host_free(array),
+        lambda: with_sources.pool_host_free(other, array),
+        lambda: with_sources.pool_destroy(pool),
+    ):
+        with pytest.raises(LeakError):
+            wrong()
+    with pytest.raises(LeakError, match=r"16 bytes from .*; page-locked: .*; 2 pools created at tests/"):
+        with_sources.check_nothing_held()
+    with_sources.pool_free(pool, block)
+    with_sources.pool_host_free(pool, array)
+    for wrong in (
+        lambda: with_sources.pool_free(pool, block),
+        lambda: with_sources.pool_host_free(pool, array),
+    ):
+        with pytest.raises(LeakError, match="given back before"):
+            wrong()
+    with_sources.pool_destroy(pool)
+    with_sources.pool_destroy(other)
+    with_sources.check_nothing_held()
+    with pytest.raises(LeakError, match="a pool was used that does not exist"):
+        with_sources.pool_malloc(pool, 4)
+
+
+def test_only_managed_memory_is_used_as_such(with_sources):
+    array = with_sources.managed_alloc((4, 8))
+    part = with_sources.managed_buffer(array[1:])
+    with pytest.raises(LeakError, match="larger than its buffer"):
+        with_sources.launch("relu", (part,), (32,))
+    with_sources.launch("relu", (part,), (24,))
+    for wrong in (ROW, array.T):
+        with pytest.raises(LeakError):
+            with_sources.prefetch_in(wrong)
+        with pytest.raises(LeakError):
+            with_sources.advise(wrong, "read_mostly")
+        with pytest.raises(LeakError):
+            with_sources.managed_buffer(wrong)
+    assert with_sources.ledger.prefetches == with_sources.ledger.advices == 0
+    with_sources.managed_free(array)
+    with pytest.raises(LeakError, match="freed before"):
+        with_sources.managed_free(array)
+    with pytest.raises(LeakError, match="a device buffer was used that is not allocated"):
+        with_sources.launch("relu", (part,), (24,))
+    with_sources.check_nothing_held()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from cupy.cuda import runtime
 
+from snn.backends.half import HalfOfFree
 from snn.backends.views import address_of, as_array
 from snn.errors import Unsupported
 
@@ -18,15 +19,13 @@ _HOST = -1  # cudaCpuDeviceId
 
 
 class Managed:
-    """Allocates managed memory, at most half of what was free on the device before the first block.
-
-    More could be had, by moving pages out and in again: that is another experiment than the one made here.
-    """
+    """Allocates managed memory, at most half of what was free on the device before the first block."""
 
     def __init__(self, device: int) -> None:
         self._device = device
         self._sizes: dict[int, int] = {}
-        self._live = self._free = 0
+        self._half = HalfOfFree(lambda: runtime.memGetInfo()[0])
+        self._there = runtime.deviceGetAttribute(runtime.cudaDevAttrManagedMemory, device) != 0
         self._shared = runtime.deviceGetAttribute(runtime.cudaDevAttrConcurrentManagedAccess, device) != 0
         self._to_host = _prefetch_to_host() if self._shared else None
 
@@ -36,22 +35,21 @@ class Managed:
         return self._to_host is not None
 
     def alloc(self, shape: tuple[int, ...]) -> np.ndarray:
+        if not self._there:
+            raise Unsupported("the device attribute managedMemory is 0: it has no unified memory")
         nbytes = 4 * math.prod(shape)
-        if not self._sizes:
-            self._free = runtime.memGetInfo()[0]
-        if self._live + nbytes > self._free // 2:
-            raise Unsupported(
-                f"{nbytes} bytes of managed memory were asked for beside {self._live}: "
-                f"together at most half of the {self._free} bytes that were free on the device"
-            )
-        address = runtime.mallocManaged(nbytes)
+        self._half.take(nbytes)
+        try:
+            address = runtime.mallocManaged(nbytes)
+        except runtime.CUDARuntimeError:
+            self._half.give(nbytes)
+            raise
         self._sizes[address] = nbytes
-        self._live += nbytes
         return as_array(address, shape)
 
     def free(self, array: np.ndarray) -> None:
         address = address_of(array)
-        self._live -= self._sizes.pop(address)
+        self._half.give(self._sizes.pop(address))
         runtime.free(address)
 
     def advise(self, array: np.ndarray, advice: str) -> None:

@@ -1,6 +1,7 @@
 """One arena on the device and one on the host, shared out anew in every step: nothing is allocated in it."""
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,33 @@ class Stack:
             self.top = self._blocks.pop()[0]
 
 
-class Workspace(HostDriven):
+class _Stacked(HostDriven):
+    """Results and transposes are blocks of a stack; a strategy says where in memory a block is."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._stack = Stack()
+        self._offsets: dict[int, tuple[int, np.ndarray]] = {}
+
+    @abstractmethod
+    def _matrix(self, offset: int, shape: tuple[int, ...]) -> np.ndarray:
+        """The float32 matrix at an offset in bytes."""
+
+    def result(self, shape: tuple[int, ...]) -> np.ndarray:
+        offset = self._stack.push(4 * math.prod(shape))
+        array = self._matrix(offset, shape)
+        self._offsets[id(array)] = offset, array
+        return array
+
+    def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
+        return self.result(shape)
+
+    def discard(self, array: np.ndarray) -> None:
+        """Give a matrix back to the arena."""
+        self._stack.free(self._offsets.pop(id(array))[0])
+
+
+class Workspace(_Stacked):
     """``setup`` rehearses a step of one full batch without a device, to learn the most that is alive at once:
     of A, B and C of a product on the device, of results and transposes of a step on the host. It allocates
     one device arena and one page-locked arena of these sizes, and a stream.
@@ -56,8 +83,6 @@ class Workspace(HostDriven):
         self._stream: Any = None
         self._arena: Any = None
         self._words: np.ndarray | None = None
-        self._offsets: dict[int, tuple[int, np.ndarray]] = {}
-        self._stack = Stack()
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
@@ -85,20 +110,10 @@ class Workspace(HostDriven):
             backend.stream_synchronize(stream)
         return C
 
-    def result(self, shape: tuple[int, ...]) -> np.ndarray:
+    def _matrix(self, offset: int, shape: tuple[int, ...]) -> np.ndarray:
         assert self._words is not None
-        size = math.prod(shape)
-        offset = self._stack.push(4 * size)
-        array = self._words[offset // 4 : offset // 4 + size].reshape(shape)
-        self._offsets[id(array)] = offset, array
-        return array
-
-    def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
-        return self.result(shape)
-
-    def discard(self, array: np.ndarray) -> None:
-        """Give a matrix back to the arena."""
-        self._stack.free(self._offsets.pop(id(array))[0])
+        first = offset // 4
+        return self._words[first : first + math.prod(shape)].reshape(shape)
 
     def close(self) -> None:
         self._offsets, self._words = {}, None
@@ -111,7 +126,7 @@ class Workspace(HostDriven):
         super().close()
 
 
-class _Rehearsal(HostDriven):
+class _Rehearsal(_Stacked):
     """A step on zeros, on NumPy's memory and without products: all that it tells is how much is alive."""
 
     def step(self, network: Network, rows: int) -> tuple[int, int]:
@@ -119,7 +134,6 @@ class _Rehearsal(HostDriven):
         self.network, self._rate = network, np.float32(0)
         self._W = [np.zeros(shape, dtype=np.float32) for shape in network.shapes]
         self._product = 0
-        self._stack, self._offsets = Stack(), dict[int, tuple[int, np.ndarray]]()
         self._train(*(np.zeros((rows, width), np.float32) for width in (network.layers[0], 1)))
         return self._product, self._stack.peak
 
@@ -128,13 +142,5 @@ class _Rehearsal(HostDriven):
         self._product = max(self._product, sum(aligned(matrix.nbytes) for matrix in (A, B, C)))
         return C
 
-    def result(self, shape: tuple[int, ...]) -> np.ndarray:
-        array = np.zeros(shape, dtype=np.float32)
-        self._offsets[id(array)] = self._stack.push(array.nbytes), array
-        return array
-
-    def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
-        return self.result(shape)
-
-    def discard(self, array: np.ndarray) -> None:
-        self._stack.free(self._offsets.pop(id(array))[0])
+    def _matrix(self, offset: int, shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(shape, dtype=np.float32)
