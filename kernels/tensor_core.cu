@@ -10,18 +10,19 @@
 //                   With g = lane / 4, t = lane % 4: rows g and g + 8 of A, column g of B, and, of k,
 //                   t and t + 4 (TF32) or 2t, 2t + 1, 2t + 8, 2t + 9 (BF16).
 //   free numbering  but which row is called g is ours to say, and a sum may be added in any order. So a lane
-//                   takes neighbours, ROWS rows, COLS columns and 4 values of k (Share), and reads vectors
-//                   from global memory, whichever way a matrix is stored, as they are to be multiplied.
-//   split of k      a tile of C as small as these matrices ask for is one warp's work, or a few warps'. The
-//                   others compute the same tile from other slabs of k, and no two read the same. So there
-//                   is nothing to share in the loop, and no barrier. At the end the groups' sums meet in
+//                   takes neighbours, ROWS rows, COLS columns and 4 values of k (Operand), and reads vectors
+//                   from global memory, whichever way a matrix is stored, just as they are multiplied.
+//   split of k      a tile of C as small as these matrices ask for is work for one warp, or for a few. The
+//                   others form further groups, which compute the same tile from other slabs of k. So the
+//                   loop has nothing to share and no barrier; only warps of one group that lie side by side
+//                   read the same values, and find them in the cache. At the end the groups' sums meet in
 //                   shared memory and are added in one fixed order: the same input gives the same bits.
 //   stages          the next slabs are on their way from global memory while one is multiplied.
 //   one column      n = 1, the network's output, would leave 7/8 of an mma idle: FP32 units multiply the
 //                   rounded inputs. A warp adds up a row (row_sums), or neighbouring threads neighbouring
 //                   columns of A (column_sums).
-//   before sm_80    tensor cores know neither format: there, too, FP32 units multiply the rounded inputs
-//                   (dot), with nothing shared, as the naive kernel does.
+//   before sm_80    tensor cores know neither format: there FP32 units multiply all rounded inputs (dot),
+//                   with nothing shared, as the naive kernel does. Correct, and slow.
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), whole warps; a block computes TILE_ROWS x TILE_COLS elements of C,
 // of which a thread writes WORK_ROWS x WORK_COLS; gridDim = (ceil(n / TILE_COLS), ceil(m / TILE_ROWS)).
@@ -54,7 +55,7 @@ struct __align__(4 * SIZE) Floats {  // read and written as one
 
 __device__ unsigned thread_in_block() { return threadIdx.y * BLOCK_X + threadIdx.x; }
 
-// ---- rounding, and the one instruction
+// ---- rounding, and multiplying by a warp
 
 #if defined(TF32)
 constexpr int PACK = 1;  // numbers in a register
@@ -132,18 +133,22 @@ struct Operand {
         line = ALONG_K ? k : extent;
         step = GROUPS * SLAB * (ALONG_K ? 1 : line);
         rows = extent - first - own;
-        whole = (size_t)matrix % 16 == 0 && line % 4 == 0 && first + 8 * SIZE <= extent;
+        whole = (size_t)matrix % 16 == 0 && line % 4 == 0 && (ALONG_K || first % SIZE == 0) &&
+                first + 8 * SIZE <= extent;
         from = matrix + (ALONG_K ? (first + own) * line + first_slab * SLAB + first_k
                                  : (first_slab * SLAB + first_k) * line + first + own);
     }
 
-    __device__ void fetch(int stage, int left)  // global memory -> registers; left: values of k from this slab on
+    // Global memory -> registers. left: values of k from this slab on.
+    __device__ void fetch(int stage, int left)
     {
         auto& share = held[stage];
         if (!whole || left < SLAB) {
             for (int i = 0; i < SIZE; ++i)
-                for (int s = 0; s < 4; ++s)
-                    share[i][s] = i < rows && first_k + s < left ? from[ALONG_K ? i * line + s : s * line + i] : 0.0f;
+                for (int s = 0; s < 4; ++s) {
+                    const bool inside = i < rows && first_k + s < left;
+                    share[i][s] = inside ? from[ALONG_K ? i * line + s : s * line + i] : 0.0f;
+                }
         } else if constexpr (ALONG_K) {
             for (int i = 0; i < SIZE; ++i) {
                 const auto four = *reinterpret_cast<const Floats<4>*>(from + i * line);
@@ -179,7 +184,8 @@ __device__ void multiply(float (&sum)[ROWS / 2][COLS][4], const Rounded<ROWS>& a
         for (int p = 0; p < ROWS / 2; ++p)
             for (int c = 0; c < COLS; ++c) {
                 const auto &g = a.v[2 * p], &g8 = a.v[2 * p + 1];  // what the mma calls rows g and g + 8
-                const unsigned left[] = {g[w], g8[w], g[w + 1], g8[w + 1]}, right[] = {b.v[c][w], b.v[c][w + 1]};
+                const unsigned left[] = {g[w], g8[w], g[w + 1], g8[w + 1]};
+                const unsigned right[] = {b.v[c][w], b.v[c][w + 1]};
 #ifdef TF32
                 mma_m16n8k8_tf32(sum[p][c], left, right);
 #else
@@ -209,10 +215,12 @@ __device__ void tile_sums(const float* __restrict__ A, const float* __restrict__
 #pragma unroll
         for (int s = 0; s < STAGES; ++s) {
             const int multiplied = done + s * step, fetched = multiplied + STAGES * step;
-            const auto rows = a.rounded(s);
-            const auto cols = b.rounded(s);
+            const bool ready = 0 <= multiplied && multiplied < left;
+            Rounded<ROWS> rows;
+            Rounded<COLS> cols;
+            if (ready) rows = a.rounded(s), cols = b.rounded(s);  // which frees the registers
             if (fetched < left) a.fetch(s, left - fetched), b.fetch(s, left - fetched);
-            if (0 <= multiplied && multiplied < left) multiply(sum, rows, cols);
+            if (ready) multiply(sum, rows, cols);
         }
 
     // A lane has rows g and g + 8 (half 0 and 1) and columns 2t and 2t + 1 (which) of each mma.
@@ -328,6 +336,7 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
         return dot<A_TRANSPOSED, B_TRANSPOSED>(A, B, first_row + r, first_col + c, m, k, n);
     };
 #endif
+#pragma unroll
     for (int e = 0; e < WORK; ++e) {
         const unsigned i = thread + e * THREADS, r = i / TILE_COLS, c = i % TILE_COLS;
         value[e] = inside(r, c) ? finish(at(r, c), total(r, c), other[e]) : 0.0f;

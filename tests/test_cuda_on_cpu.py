@@ -203,6 +203,45 @@ def test_templates_vectors_and_bits(kernel):
     np.testing.assert_array_equal(launched(kernel(body, before), block=(16,)), expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "k", "pack"), [("mma_m16n8k8_tf32", 8, 1), ("mma_m16n8k16_bf16", 16, 2)], ids=["tf32", "bf16"]
+)
+def test_a_warp_multiplies_on_tensor_cores(kernel, name, k, pack):
+    """The fragments as PTX's manual has them: element i of a lane, several of which share a register."""
+    random = np.random.default_rng(3)
+    matrices = [random.integers(-8, 9, size).astype(np.float32) for size in ((16, k), (k, 8))]
+    lane, i = np.divmod(np.arange(32 * 4 * pack), 4 * pack)
+    group, member = np.divmod(lane, 4)
+    row = group + i // pack % 2 * 8
+    a = matrices[0][row, member * pack + i % pack + i // (2 * pack) * (k // 2)].reshape(32, 4, pack)
+    lane, i = np.divmod(np.arange(32 * 2 * pack), 2 * pack)
+    group, member = np.divmod(lane, 4)
+    b = matrices[1][member * pack + i % pack + i // pack * (k // 2), group].reshape(32, 2, pack)
+    halves = np.concatenate([a, b], axis=1).view(np.uint32)  # integers this small are exact in either format
+    registers = halves[..., 0] if pack == 1 else halves[..., 0] >> 16 | halves[..., 1]
+    body = f"""
+    unsigned a[4], b[2];
+    for (int i = 0; i < 4; ++i) a[i] = __float_as_uint(A[threadIdx.x * 6 + i]);
+    for (int i = 0; i < 2; ++i) b[i] = __float_as_uint(A[threadIdx.x * 6 + 4 + i]);
+    float sum[4] = {{0, 100, 200, 300}};
+    {name}(sum, a, b);
+    for (int i = 0; i < 4; ++i) B[threadIdx.x * 4 + i] = sum[i];
+    """
+    arguments = registers.view(np.float32).ravel(), np.zeros(128, dtype=np.float32), 0
+    multiply = kernel(body)
+    multiply((1,), (32,), arguments)
+    lane, i = np.divmod(np.arange(128), 4)
+    product = (matrices[0] @ matrices[1])[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2]
+    np.testing.assert_array_equal(arguments[1], product + 100 * i)
+    with pytest.raises(KernelError, match="a warp of 20 lanes at what all 32 must do, in line 9"):
+        multiply((1,), (20,), arguments)
+    some = kernel(body.replace(name, f"if (threadIdx.x < 12) {name}") + "__syncthreads();")
+    with pytest.raises(
+        KernelError, match=r"12 wait at an instruction of the warp in line 9 .*, 20 wait at __sync"
+    ):
+        some((1,), (32,), arguments)
+
+
 def test_a_source_that_does_not_compile_is_told(kernel):
     with pytest.raises(KernelError, match=r"k.cu:4.*nonsense"):
         kernel("nonsense;")

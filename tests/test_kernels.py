@@ -5,6 +5,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rounding import rounded
 
 from snn import backends, choices
 from snn.backends import numpy_ops
@@ -15,6 +16,9 @@ from snn.errors import Unsupported
 GUARD = 64  # floats behind an operand that a kernel must leave alone
 UNIT = {"fp32": 2**-24, "tf32": 2**-11, "bf16": 2**-8}
 """Half the distance between neighbouring numbers near 1: how far rounding moves an input."""
+
+CUT = 2**-22
+"""How far tensor cores may lie from a sum of the rounded inputs: they cut a sum off, and do not round it."""
 
 BASIC = ("matmul", "matmul_tn", "matmul_nt")
 FUSED = ("matmul_relu", "matmul_error", "matmul_mask", "matmul_nt_mask", "matmul_tn_update")
@@ -43,7 +47,10 @@ def kernels():
     scope="module",
 )
 def kernel(request):
-    """A backend with some kernel, the operations that it has, and how its products round their inputs."""
+    """A backend with some kernel, the operations that it has, how it rounds inputs and how far sums may be.
+
+    How cuBLAS rounds them is its own affair: its sums are compared with those of float32 inputs.
+    """
     name, precision, shape = request.param
     choice = choices.load("kernel", name)
     try:
@@ -53,7 +60,9 @@ def kernel(request):
     ops = BASIC + (FUSED if choice["fused"] else ())
     if choice["fused"] and choice["pretransposed"]:
         ops += ("matmul_tn_update_both",)
-    return backend, ops, UNIT[precision]
+    if precision == "fp32" or choice["source"] is None:
+        return backend, ops, "fp32", UNIT[precision]
+    return backend, ops, precision, CUT
 
 
 def run(backend, op, operands, numbers):
@@ -74,10 +83,14 @@ def run(backend, op, operands, numbers):
     return [one[:-GUARD] for one in padded]
 
 
-def expected(op, operands, numbers):
+def expected(op, operands, numbers, precision="fp32"):
     """The same by the oracle, in float64."""
     found = [one.astype(np.float64) for one in operands]
-    getattr(numpy_ops, op)(*found, *numbers)
+    if not OPS[op].is_product:
+        getattr(numpy_ops, op)(*found, *numbers)
+    else:
+        A, B = (rounded(one, precision).astype(np.float64) for one in operands[:2])
+        getattr(numpy_ops, op)(A, B, *found[2:], *numbers)
     return found
 
 
@@ -98,19 +111,37 @@ REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5}
 @settings(max_examples=25, deadline=None)
 @given(m=sizes, k=sizes, n=sizes, seed=seeds, data=st.data())
 def test_products(kernel, m, k, n, seed, data):
-    backend, ops, unit = kernel
+    backend, ops, precision, unit = kernel
     op = data.draw(st.sampled_from(ops))
     numbers = (m, k, n, *(REALS[name] for name in OPS[op].reals))
     operands = drawn(op, numbers, np.random.default_rng(seed))
     # Inputs of unit variance: each term is off by some units, and k of them add up like a random walk.
     bound = (8 * unit + 4e-7) * (k**0.5 + 3)
-    oracle = expected(op, operands, numbers)
-    agree(op, run(backend, op, operands, numbers), oracle, bound)
+    found, oracle = run(backend, op, operands, numbers), expected(op, operands, numbers, precision)
+    agree(op, found, oracle, bound)
+
+
+@pytest.mark.parametrize("n", [1, 24])
+def test_inputs_are_rounded_to_the_bit(kernel, n):
+    backend, _, precision, _ = kernel
+    if precision == "fp32":
+        pytest.skip("nothing is rounded, or who knows how")
+    A = np.random.default_rng(5).standard_normal(4096, dtype=np.float32)
+    A[1::2] = (A[1::2].view(np.uint32) & 0xFFFFF000).view(np.float32)  # ties of TF32 are rare otherwise,
+    A[2::4] = (A[2::4].view(np.uint32) & 0xFFFF8000).view(np.float32)  # and those of BF16
+    for left, right in ((A, np.ones(n, np.float32)), (np.ones(3, np.float32), A)):
+        sizes = left.size, 1, right.size
+        C = run(backend, "matmul", [left, right, np.full(left.size * right.size, np.nan, np.float32)], sizes)[
+            2
+        ]
+        np.testing.assert_array_equal(
+            C, np.outer(rounded(left, precision), rounded(right, precision)).ravel()
+        )
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_product_over_nothing_is_zero(kernel, n):
-    backend, _, _ = kernel
+    backend, *_ = kernel
     for op in BASIC:
         numbers = (3, 0, n)
         found = run(backend, op, drawn(op, numbers, np.random.default_rng(1)), numbers)
@@ -118,7 +149,7 @@ def test_a_product_over_nothing_is_zero(kernel, n):
 
 
 def test_the_same_bits_every_time(kernel):
-    backend, ops, _ = kernel
+    backend, ops, *_ = kernel
     for op in ops:
         numbers = (77, 301, 65, *(REALS[name] for name in OPS[op].reals))
         operands = drawn(op, numbers, np.random.default_rng(4))
@@ -141,7 +172,7 @@ def test_element_wise_work(backend, op, rows, cols, seed):
 
 
 def test_not_a_number_and_infinity_pass_through(kernel):
-    backend, _, _ = kernel
+    backend, *_ = kernel
     A = np.array([np.nan, 1.0, np.inf, 2.0], dtype=np.float32)
     B = np.eye(2, dtype=np.float32).ravel()
     C = np.zeros(4, dtype=np.float32)

@@ -14,11 +14,14 @@ import pytest
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_builds import SOURCES, Build, builds
+from kernel_builds import SOURCES, Build, builds, builds_of_old
+from rounding import rounded
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
 PRODUCT_SOURCES = [source for source in SOURCES if source.stem != "elementwise"]
+PRODUCT_BUILDS = [build for source in PRODUCT_SOURCES for build in builds(source) + builds_of_old(source)]
+ROUNDING_BUILDS = [build for build in PRODUCT_BUILDS if build.precision != "fp32"]
 RATE = SCALE = np.float32(0.37)
 
 
@@ -95,20 +98,6 @@ PRODUCTS = {
 }
 
 
-def rounded(matrix: np.ndarray, precision: str | None) -> np.ndarray:
-    """What tensor cores read: the nearest TF32 (ties away from 0) or BF16 (ties to even)."""
-    if precision is None:
-        return matrix
-    dropped = {"TF32": 13, "BF16": 16}[precision]
-    bits = matrix.view(np.uint32).astype(np.uint64)
-    half = np.uint64(1 << (dropped - 1))
-    if precision == "BF16":  # ties to even
-        half = half - 1 + (bits >> np.uint64(dropped) & np.uint64(1))
-    bits = (bits + half) >> np.uint64(dropped) << np.uint64(dropped)
-    nearest = bits.astype(np.uint32).view(np.float32).reshape(matrix.shape)
-    return np.where(np.isfinite(matrix), nearest, matrix)
-
-
 def given_of(build: Build, A: np.ndarray, B: np.ndarray, beside: np.ndarray) -> Given:
     wide = [rounded(matrix, build.precision).astype(np.float64) for matrix in (A, B)]
     with np.errstate(invalid="ignore"):
@@ -137,10 +126,12 @@ shapes = st.one_of(
     st.tuples(st.integers(127, 130), st.integers(1, 40), st.integers(1, 20)),
     st.tuples(st.integers(1, 20), st.integers(127, 130), st.integers(1, 40)),
     st.tuples(st.integers(1, 40), st.integers(1, 20), st.integers(127, 130)),
+    # Whole tiles and one row or column less, in lines that can be read as vectors.
+    st.tuples(*3 * [st.sampled_from([16, 31, 32, 63, 64])]),
 )
 
 
-@pytest.mark.parametrize("build", [b for source in PRODUCT_SOURCES for b in builds(source)], ids=str)
+@pytest.mark.parametrize("build", PRODUCT_BUILDS, ids=str)
 class TestProducts:
     def test_every_kernel_is_known(self, build):
         names = set(cuda_on_cpu.load(build.source, **build.defines))
@@ -187,6 +178,39 @@ class TestProducts:
                 run(build, name, given), run(build, name, given), strict=True
             ):
                 np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("build", ROUNDING_BUILDS, ids=str)
+def test_inputs_are_rounded_to_the_bit(build):
+    random = np.random.default_rng(7)
+    bits = random.integers(0, 2**32, 2000, dtype=np.uint32)
+    bits[1::2] &= 0xFFFFF000  # ties of TF32 are rare otherwise,
+    bits[2::4] &= 0xFFFF8000  # and those of BF16
+    values = bits.view(np.float32)
+    inputs = values[np.abs(values) < 1e38].reshape(-1, 1)
+    nearest = rounded(inputs, build.precision)
+    row, column = np.ones((1, 9), dtype=np.float32), np.ones((3, 1), dtype=np.float32)
+    kernels = cuda_on_cpu.load(build.source, **build.defines)
+    # One column of C is added up by FP32 units.
+    for A, B, expected in (
+        (inputs, row, np.repeat(nearest, 9, axis=1)),
+        (inputs, row[:, :1], nearest),
+        (column, inputs.T, np.repeat(nearest.T, 3, axis=0)),
+        (column, inputs[:1], np.repeat(nearest[:1], 3, axis=0)),
+    ):
+        C = np.full(expected.shape, np.nan, dtype=np.float32)
+        kernels["matmul"](build.grid(*C.shape), build.block, (A, B, C, A.shape[0], 1, B.shape[1]))
+        np.testing.assert_array_equal(C, expected)
+
+
+def test_the_oracle_rounds_to_what_the_formats_have():
+    """1 + 2^-11 lies between two TF32, 1 + 2^-8 and 1 + 3 * 2^-8 between two BF16."""
+    ties = np.array([1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-11], dtype=np.float32)
+    away = [1 + 2**-10, 1 + 2**-9, 1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-10]
+    np.testing.assert_array_equal(rounded(ties, "tf32"), np.array(away, dtype=np.float32))
+    even = [1, 1, 1, 1 + 2**-6, -1]
+    np.testing.assert_array_equal(rounded(ties, "bf16"), np.array(even, dtype=np.float32))
+    np.testing.assert_array_equal(rounded(ties, "fp32"), ties)
 
 
 # ---- element-wise work

@@ -2,6 +2,10 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import cupy
 
 from snn.errors import Unsupported
 
@@ -9,10 +13,15 @@ _N, _T = 0, 1  # cublasOperation_t
 _FLOAT = 0  # CUDA_R_32F
 _COMPUTE = {"fp32": 68, "tf32": 77, "bf16": 75}  # CUBLAS_COMPUTE_32F, _32F_FAST_TF32, _32F_FAST_16BF
 _DEFAULT_ALGORITHM = -1
+_ONE, _ZERO = ctypes.c_float(1), ctypes.c_float(0)
 
 
 class Cublas:
-    """C = A B and its transposed forms by cublasGemmEx; float32 in memory, ``precision`` in the products."""
+    """C = A B and its transposed forms by cublasGemmEx; float32 in memory, ``precision`` in the products.
+
+    TF32 and BF16 are what cuBLAS may round the inputs to, on their way to tensor cores: it chooses for each
+    size whether it does, and how.
+    """
 
     def __init__(self, precision: str) -> None:
         try:
@@ -26,7 +35,6 @@ class Cublas:
             ) from error
         self._library = cublas
         self._compute = _COMPUTE[precision]
-        self._one, self._zero = ctypes.c_float(1), ctypes.c_float(0)
 
     def make(self, op: str, numbers: Sequence[float]) -> Callable[[Sequence[int], int], None]:
         """A product of ``snn.backends.ops`` of these sizes, to be called with its operands and a stream."""
@@ -36,16 +44,30 @@ class Cublas:
         # cuBLAS is column-major: it sees every matrix transposed, and C^T = B^T A^T.
         left = (_T, k) if op == "matmul_nt" else (_N, n)
         right = (_T, m) if op == "matmul_tn" else (_N, k)
-        one, zero = ctypes.addressof(self._one), ctypes.addressof(self._zero)
+        one, zero = ctypes.addressof(_ONE), ctypes.addressof(_ZERO)
         library, handle, compute = self._library, self._handle, self._compute
 
         def product(buffers: Sequence[int], stream: int) -> None:
             A, B, C = buffers
-            library.setStream(handle, stream)
-            library.gemmEx(
-                *(handle, left[0], right[0], n, m, k, one),
-                *(B, _FLOAT, max(left[1], 1), A, _FLOAT, max(right[1], 1)),
-                *(zero, C, _FLOAT, n, compute, _DEFAULT_ALGORITHM),
-            )
+            with _current(stream):  # CuPy has cuBLAS run on its current stream, whatever setStream said
+                library.gemmEx(
+                    *(handle, left[0], right[0], n, m, k, one),
+                    *(B, _FLOAT, max(left[1], 1), A, _FLOAT, max(right[1], 1)),
+                    *(zero, C, _FLOAT, n, compute, _DEFAULT_ALGORITHM),
+                )
 
         return product
+
+
+@cache
+def _current(stream: int) -> Any:
+    """Makes a stream CuPy's current one, as a context manager."""
+    return cupy.cuda.Stream.from_external(_Stream(stream))
+
+
+class _Stream:
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address  # the protocol's version

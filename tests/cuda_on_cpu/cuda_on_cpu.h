@@ -6,7 +6,6 @@
 // here stands what the function does.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -161,7 +160,7 @@ template <double (*nearest)(double)>
 float of_mantissa(float x, int bits)
 {
     if (x == 0.0f || !std::isfinite(x)) return x;
-    const double unit = std::ldexp(1.0, std::max(std::ilogb(x), -126) - bits);
+    const double unit = std::ldexp(1.0, (std::fabs(x) < 0x1p-126f ? -126 : std::ilogb(x)) - bits);
     return nearest(x / unit) * unit;
 }
 
@@ -205,8 +204,9 @@ inline unsigned cvt_rna_tf32(float x)
 
 inline unsigned cvt_rn_bf16x2(float high, float low)
 {
+    using namespace cuda_on_cpu;
     const auto half = [](float x) {
-        return x != x ? 0x7fff : cuda_on_cpu::bits_as<unsigned>(cuda_on_cpu::of_mantissa<std::nearbyint>(x, 7)) >> 16;
+        return x != x ? 0x7fff : bits_as<unsigned>(of_mantissa<std::nearbyint>(x, 7)) >> 16;
     };
     return half(high) << 16 | half(low);
 }
