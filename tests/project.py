@@ -48,7 +48,7 @@ class Project:
         (self.folder / "config/grid.yaml").write_text(yaml.safe_dump(grid, sort_keys=False))
 
     def never_drifts(self):
-        """Whatever else the machine does meanwhile, its times may be divided: what they are is of no matter."""
+        """Whatever else the machine does meanwhile, its times may be divided, whatever they are."""
         path = self.folder / "config/verdicts.yaml"
         path.write_text(re.sub(r"^drifted: \S+", "drifted: 1.0e+9", path.read_text(), flags=re.MULTILINE))
 
