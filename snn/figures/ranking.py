@@ -48,10 +48,11 @@ def _panel(axes: Axes, cells: pd.DataFrame) -> None:
             at = axes.get_yaxis_transform()
             axes.text(0.02, i, cell["status"], transform=at, fontsize=7, va="center", color="#6b7280")
             continue
-        if len(reference):
+        beside = cell["backend"] == "cpu" and (cells["backend"] != "cpu").any()
+        if len(reference) and not beside:  # of one device with the reference
             axes.plot([reference.iloc[0], mean], [i, i], color=shade, linewidth=2, alpha=0.35)
         spread = None if np.isnan(cell["std_s"]) else [[min(cell["std_s"], 0.99 * mean)], [cell["std_s"]]]
-        axes.errorbar(mean, i, xerr=spread, fmt="o", markersize=5, capsize=3, color=shade)
+        axes.errorbar(mean, i, xerr=spread, fmt="s" if beside else "o", markersize=5, capsize=3, color=shade)
         axes.annotate(
             _speedup(cell), (mean, i), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=7
         )

@@ -28,6 +28,7 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figur
     varied = [{"network.hidden": "network"}.get(axis, axis) for axis in axes_of_sweep]
     groups = [axis for axis in varied if not _is_choice(axis) and axis in table] or ["dataset"]
     choices = [axis for axis in varied if _is_choice(axis) and axis in table]
+    choices.sort(key=lambda axis: axis != "strategy")
     strategies = list(dict.fromkeys(table["strategy"]))
     if set(choices) <= {"strategy"} and len(strategies) <= _MOST_COLOURS:
         choices = []
