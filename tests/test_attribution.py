@@ -74,9 +74,10 @@ def test_parts_add_up_and_everything_is_freed(name, backend, monkeypatch):
     ledger, _ = count(job, backend)
     if ledger["streams_created"] > 5:  # in the loop
         assert found.seconds["streams"] > 0
-    launches = not strategies.class_of(job.strategy).on_host
-    assert (found.seconds["launch"] > 0) == launches
-    assert found.seconds["host_arithmetic"] > 0
+    if strategies.class_of(job.strategy).on_host:
+        assert {part for part, seconds in found.seconds.items() if seconds} <= {"host_arithmetic", "waiting"}
+    else:
+        assert found.seconds["launch"] > 0
 
 
 def test_everything_is_freed_when_it_fails():
