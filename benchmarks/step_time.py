@@ -3,8 +3,8 @@
 
     benchmarks/step_time.py [--kernels naive tiled_fused] [--strategies resident graph] [--seconds 0.3]
 
-Batches of 256 of the large data set, float32. Each figure is the median over epochs of 100 steps, after a
-warm-up; the network's arithmetic at that speed stands beside it. Kernels in turn, in one process.
+Batches of 256 of the large data set, float32 in memory. Each figure is the median over epochs of 100 steps,
+after a warm-up; the network's arithmetic at that speed stands beside it. Kernels in turn, in one process.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def arithmetic(hidden: tuple[int, ...], features: int) -> float:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--kernels", nargs="+", default=choices.names("kernel"))
+    options.add_argument("--kernels", nargs="+", help="all that have the precision, unless named")
     options.add_argument("--strategies", nargs="+", default=["resident", "graph"])
     options.add_argument("--precision", default="fp32", choices=choices.names("precision"))
     options.add_argument("--seconds", type=float, default=0.3)
@@ -70,7 +70,10 @@ def main() -> None:
     print(
         "| network | strategy | kernel | us a step | TFLOP/s |\n| --- | --- | --- | --- | --- |", flush=True
     )
-    for kernel in given.kernels:
+    able = [
+        one for one in choices.names("kernel") if given.precision in choices.load("kernel", one)["precisions"]
+    ]
+    for kernel in given.kernels or able:
         try:
             backend = backends.make("cuda", choices.load("kernel", kernel), precision=given.precision)
         except SnnError as error:

@@ -82,8 +82,7 @@ class _Launcher:
         self._addresses = struct.Struct(f"<{count}q")
         kinds = "".join("f" if name in op.reals else "i" for name in op.numbers)
         packed = struct.pack("<" + "4x".join(kinds), *_cast(kinds, numbers))
-        self._values = ctypes.create_string_buffer(8 * count + len(packed))
-        self._values[8 * count :] = packed
+        self._values = ctypes.create_string_buffer(bytes(8 * count) + packed, 8 * count + len(packed))
         base = ctypes.addressof(self._values)
         self._arguments = (ctypes.c_void_p * (count + len(kinds)))(
             *(base + 8 * i for i in range(count + len(kinds)))
