@@ -61,10 +61,9 @@ def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sw
     devices = (device, host or (device if device.backend == "cpu" else find("cpu")))
     sweeps = {}
     for name, given in grid["sweeps"].items():
-        products = given if isinstance(given, list) else [given]
         try:
             check_name(name)
-            sweeps[name] = _expand(name, [{**common, **product} for product in products], devices)
+            sweeps[name] = _expand(name, list(_products({**common, **given})), devices)
         except SnnError as error:
             raise type(error)(f"{path}: sweeps.{name}: {error}") from error
     return sweeps
@@ -123,6 +122,15 @@ def overrides(cell: Cell) -> list[str]:
             if value != given.get(key) and not (section == "device" and key == "backend"):
                 found.append(f"{section}.{key}={_hydra_value(value)}")
     return found
+
+
+def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The products of a sweep: those of its ``union`` on top of what stands beside it, or the one it is."""
+    beside = {key: value for key, value in settings.items() if key != "union"}
+    if "union" not in settings:
+        yield beside
+    for product in settings.get("union", ()):
+        yield from _products({**beside, **product})
 
 
 def _expand(name: str, products: Sequence[Mapping[str, Any]], devices: tuple[Device, Device]) -> Sweep:

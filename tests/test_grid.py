@@ -122,6 +122,27 @@ def test_equal_cells_are_one_however_they_are_written(tmp_path):
     assert len(list(grid.all_cells(sweeps))) == 1
 
 
+def test_a_union_has_the_cells_of_all_its_products(tmp_path):
+    products = [
+        {"strategy": ["reference", "streams"]},
+        {"dataset": "medium", "union": [{"strategy": "streams", "strategy.tile_rows": [32, 64]}]},
+        {"strategy": "reference"},
+    ]
+    (sweep,) = sweeps_of(tmp_path, {"x": {"network": "two_hidden", "union": products}}).values()
+    found = [
+        (one["dataset"]["name"], one["strategy"]["name"], one["strategy"].get("tile_rows"))
+        for one in sweep.cells
+    ]
+    assert found == [
+        ("small", "reference", None),
+        ("small", "streams", 128),
+        ("medium", "streams", 32),
+        ("medium", "streams", 64),
+    ]
+    assert {tuple(one["network"]["hidden"]) for one in sweep.cells} == {(256, 256)}
+    assert set(sweep.axes) == {"strategy", "dataset", "strategy.tile_rows"}
+
+
 def test_a_cell_is_plain_and_sorted(tmp_path):
     (cell,) = sweeps_of(tmp_path, {"x": {"dataset": "small"}})["x"].cells
     assert list(cell) == sorted(cell)
