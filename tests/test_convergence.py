@@ -56,10 +56,12 @@ def table(tmp_path):
             {
                 "defaults": {"strategy": "resident", "protocol.rounds": 1, "network.seed": [1, 2, 3]},
                 "sweeps": {
-                    "precision": [
-                        {"kernel": "cublas", "precision": ["fp32", "tf32", "bf16"]},
-                        {"kernel": "tensor_core", "precision": "tf32"},
-                    ]
+                    "precision": {
+                        "union": [
+                            {"kernel": "cublas", "precision": ["fp32", "tf32", "bf16"]},
+                            {"kernel": "tensor_core", "precision": "tf32"},
+                        ]
+                    }
                 },
             }
         )

@@ -21,10 +21,11 @@ PAPER = read_yaml(ROOT / "config/paper/correctness.yaml")
 
 @pytest.fixture
 def read(tmp_path):
-    """The one sweep of a grid, each cell of which is one round."""
+    """The one sweep of a grid, each cell of which is one round; a list is a union."""
 
     def sweep_of(settings, name="mine"):
         path = tmp_path / "grid.yaml"
+        settings = {"union": settings} if isinstance(settings, list) else settings
         text = {"defaults": {"protocol.rounds": 1}, "sweeps": {name: settings}}
         path.write_text(yaml.safe_dump(text))
         return grid.read(path, GPU, HOST)[name]
