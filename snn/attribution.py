@@ -103,8 +103,9 @@ def attribute(job: Job, backend: Backend) -> Attribution:
             strategy.epoch()
             backend.synchronize()
             timing.reset()
+            least = min(_LEAST_SECONDS, job.round.max_warmup_seconds)
             epochs, started = 0, time.perf_counter()
-            while time.perf_counter() - started < _LEAST_SECONDS or epochs == 0:
+            while time.perf_counter() - started < least or epochs == 0:
                 strategy.epoch()
                 epochs += 1
             timing.synchronize()

@@ -10,7 +10,7 @@ from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.measure import Job
 from snn.prediction import predict
-from snn.prices import Price, price
+from snn.prices import LEAST_SECONDS, Price, price
 from snn.trace import Signature, Trace, trace
 
 
@@ -42,11 +42,14 @@ class Explanation:
 
 
 def explain(job: Job, backend: Backend) -> Explanation:
-    """Attribute a run's time to its parts, trace two steps, price their calls. Raises OutOfMemory."""
+    """Attribute a run's time to its parts, trace two steps, price their calls. Raises OutOfMemory.
+
+    No pass of it goes on for longer than the job's longest warm-up.
+    """
     traced = trace(job, backend)
     steps = job.epochs * -(-len(job.X) // job.batch_size) / traced.steps
     calls = {one: round(n * steps) for one, n in Counter(e.signature for e in traced.events).items()}
-    prices = price(backend, traced)
+    prices = price(backend, traced, min(LEAST_SECONDS, job.round.max_warmup_seconds))
     attribution = _with_kernels(attribute(job, backend), steps * _kernel_seconds(traced), backend)
     return Explanation(attribution, traced, calls, prices, steps * predict(traced.events, prices))
 

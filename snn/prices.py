@@ -15,7 +15,7 @@ from snn.trace import Event, Launch, Signature, Trace
 
 _WARM_UP_SECONDS = 0.05
 _PREFETCHES = ("prefetch_in", "prefetch_out")
-_LEAST_SECONDS = 0.25  # a processor has slow moments that last longer than a few steps
+LEAST_SECONDS = 0.25  # a processor has slow moments that last longer than a few steps
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Price:
     latency_us: float = 0.0
 
 
-def price(backend: Backend, traced: Trace) -> dict[Signature, Price]:
+def price(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> dict[Signature, Price]:
     """The median price of each call of a trace. Everything allocated for it is freed.
 
     The calls are made again in the trace's order, since a call costs more after others than after itself: on
@@ -44,12 +44,12 @@ def price(backend: Backend, traced: Trace) -> dict[Signature, Price]:
     host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))
     with ExitStack() as stack, np.errstate(all="ignore"):  # what is computed does not matter
         replay = _Replay(backend, traced, stack)
-        for _ in _for_seconds(_WARM_UP_SECONDS):  # pays for what is loaded or grown late
+        for _ in _for_seconds(min(_WARM_UP_SECONDS, seconds)):  # pays for what is loaded or grown late
             replay.run()
-        for _ in _for_seconds(_LEAST_SECONDS):
+        for _ in _for_seconds(seconds):
             replay.run(host, total)
         if backend.asynchronous:
-            for _ in _for_seconds(_LEAST_SECONDS / 2):
+            for _ in _for_seconds(seconds / 2):
                 replay.run(device=device)
     idle = {
         call: _median(host[Signature(call)])
@@ -57,13 +57,13 @@ def price(backend: Backend, traced: Trace) -> dict[Signature, Price]:
         if Signature(call) in host
     }
     prices = {}
-    for one, seconds in host.items():
+    for one, times in host.items():
         if one in device:
             wait = idle.get("stream_synchronize" if one.streamed else "synchronize", 0.0)
-            asked, worked = _median(seconds), _median(device[one])
+            asked, worked = _median(times), _median(device[one])
             prices[one] = Price(asked, worked, max(_median(total[one]) - asked - worked - wait, 0.0))
         else:
-            prices[one] = Price(_median(seconds))
+            prices[one] = Price(_median(times))
     return prices
 
 

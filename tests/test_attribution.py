@@ -8,7 +8,7 @@ import pytest
 from conftest import STRATEGIES
 from test_measure import JOB
 
-from snn import attribution, cell, choices, strategies
+from snn import cell, choices, strategies
 from snn.attribution import TimingBackend, attribute
 from snn.backends.base import Backend
 from snn.backends.cpu import CpuBackend
@@ -17,6 +17,7 @@ from snn.errors import OutOfMemory
 from snn.ledger import CountingBackend
 from snn.measure import count
 from snn.network import Network
+from snn.protocol import Round
 
 
 def test_every_call_of_a_backend_is_in_a_part():
@@ -50,8 +51,7 @@ class SlowBackend(CpuBackend):
     ("slowest", "part"),
     [("malloc", "allocation"), ("launch", "launch"), ("synchronize", "waiting"), ("copy_out", "copy_out")],
 )
-def test_the_time_is_where_it_was_spent(slowest, part, monkeypatch):
-    monkeypatch.setattr(attribution, "_LEAST_SECONDS", 0.0)
+def test_the_time_is_where_it_was_spent(slowest, part):
     found = attribute(replace(JOB, batch_size=10, epochs=4), SlowBackend(slowest))
     assert found.epochs == 1
     assert max(found.seconds, key=found.seconds.get) == part
@@ -61,9 +61,9 @@ def test_the_time_is_where_it_was_spent(slowest, part, monkeypatch):
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_parts_add_up_and_everything_is_freed(name, backend, monkeypatch):
-    monkeypatch.setattr(attribution, "_LEAST_SECONDS", 0.05)
-    job = replace(JOB, strategy=choices.load("strategy", name), network=NETWORK, epochs=3)
+def test_parts_add_up_and_everything_is_freed(name, backend):
+    warm = Round(runs=1, max_warmup_seconds=0.05)
+    job = replace(JOB, strategy=choices.load("strategy", name), network=NETWORK, epochs=3, round=warm)
     counting = CountingBackend(backend)
     started = time.perf_counter()
     found = attribute(job, counting)

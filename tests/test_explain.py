@@ -10,7 +10,7 @@ from conftest import STRATEGIES
 from test_attribution import NETWORK, SlowBackend
 from test_measure import JOB
 
-from snn import attribution, choices, perfetto, prices, records, strategies
+from snn import choices, perfetto, records, strategies
 from snn.backends.cpu import CpuBackend
 from snn.backends.ops import OPS
 from snn.explain import explain
@@ -26,9 +26,7 @@ WIDE = replace(WIDE, Y=RANDOM.random((40, 1), dtype=np.float32))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend, monkeypatch):
-    monkeypatch.setattr(prices, "_LEAST_SECONDS", 0.02)
-    monkeypatch.setattr(attribution, "_LEAST_SECONDS", 0.02)
+def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
     job = replace(WIDE, strategy=choices.load("strategy", name))
     on_host = strategies.class_of(job.strategy).on_host
     counting = CountingBackend(backend)
