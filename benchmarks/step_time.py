@@ -3,8 +3,9 @@
 
     benchmarks/step_time.py [--kernels naive tiled_fused] [--strategies resident graph] [--seconds 0.3]
 
-Batches of 256 of the large data set, float32 in memory. Each figure is the median over epochs of 100 steps, or
-over 20 epochs where a strategy trains them at once, after a warm-up; the network's arithmetic at that speed stands beside it. Kernels in turn, in one process.
+Batches of 256 of the large data set, float32 in memory. Each figure is the median over epochs of 100 steps,
+or over 20 epochs where a strategy trains them at once, after a warm-up; the network's arithmetic at that
+speed stands beside it. Kernels in turn, in one process.
 """
 
 import argparse

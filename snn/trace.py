@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn import memory
+from snn import memory, strategies
 from snn.backends.base import Backend
 from snn.backends.wrapper import Wrapper
 from snn.errors import LeakError
@@ -497,8 +497,11 @@ COLUMNS = (
 
 
 def trace(job: Job, backend: Backend) -> Trace:
-    """The calls of two steps, after as many that are not kept, on the first batches of the data."""
-    rows = _STEPS * job.batch_size
+    """The calls of two steps, after as many that are not kept, on the first batches of the data.
+
+    Where the host asks for whole epochs, of one: a shorter one would not cost its share.
+    """
+    rows = len(job.X) if strategies.class_of(job.strategy).by_epoch else _STEPS * job.batch_size
     short = replace(job, X=job.X[:rows], Y=job.Y[:rows])
     batches = -(-len(short.X) // job.batch_size)
     epochs = -(-_STEPS // batches)

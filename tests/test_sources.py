@@ -1,5 +1,7 @@
 """Which files a cell depends on: an edit re-runs the cells that it concerns and no others."""
 
+from importlib import import_module
+
 import pytest
 from conftest import STRATEGIES
 
@@ -15,11 +17,11 @@ def files(strategy, device="cuda", kernel="naive"):
 def test_a_strategy_depends_on_its_own_file_and_on_no_other_strategy(name):
     found = files(name)
     assert f"snn/strategies/{name}.py" in found
-    bases = {
-        one.__module__.rpartition(".")[2]
-        for one in strategies.class_of(choices.load("strategy", name)).__mro__
-    }
-    assert not {f"snn/strategies/{other}.py" for other in STRATEGIES if other not in bases} & found
+    module = import_module(strategies.class_of(choices.load("strategy", name)).__module__)
+    imported = [one for one in vars(module).values() if isinstance(one, type)]
+    named = {base.__module__ for one in imported for base in one.__mro__}
+    others = {other for other in STRATEGIES if f"snn.strategies.{other}" not in named}
+    assert not {f"snn/strategies/{other}.py" for other in others} & found
     assert {
         "snn/measure.py",
         "snn/strategies/base.py",

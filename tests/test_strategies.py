@@ -316,7 +316,7 @@ def test_everything_is_freed_wherever_it_fails(name):
         except OutOfMemory:
             continue
         assert backend.left > 0
-        assert fail_at > (10 if strategies.class_of(choices.load("strategy", name)).on_host else 20)
+        assert fail_at > 10
         return
     pytest.fail("no training passed")
 

@@ -147,7 +147,7 @@ class Backend(ABC):
 
     @abstractmethod
     def training_plan(self, shape: Shape) -> str:
-        """How ``train`` is done for this shape, in words. Raises Unsupported, with the reason, where it is not."""
+        """How ``train`` is done for this shape, in words. Raises Unsupported with the reason, if not."""
 
     @abstractmethod
     def stream_create(self) -> Any:

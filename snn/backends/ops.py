@@ -92,8 +92,8 @@ OPS = {
         lambda rows, cols, rate, max_norm: (rows * cols, rows * cols, rows * cols, PARTIAL_SUMS),
     ),
     "transpose": _op("A T", "rows cols", lambda rows, cols: (rows * cols, rows * cols)),  # T = A^T
-    # All epochs of a training; behind the numbers come the widths of the features and the hidden layers. Widths
-    # and batches are padded (``snn.plans``), batches one by one; W is all weights in turn. E is the error of the
-    # last batch, S workspace, 0 at first; a max_norm of 0 clips nothing.
+    # All epochs of a training; behind the numbers come the widths of the features and the hidden layers.
+    # Widths and batches are padded (``snn.plans``), batches one by one; W is all weights in turn. E is the
+    # error of the last batch, S workspace, 0 at first; a max_norm of 0 clips nothing.
     "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm", _of_training),
 }

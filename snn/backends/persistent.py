@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import cupy
 
@@ -47,7 +48,7 @@ class Trainer:
             attributes["MaxSharedMemoryPerBlockOptin"],
             (attributes["ComputeCapabilityMajor"], attributes["ComputeCapabilityMinor"]),
         )
-        reasons = []
+        reasons: list[str] = []
         for plan in plans(shape, self._limits):
             reason = plan if isinstance(plan, str) else self._prepare(plan, root)
             if not reason:
@@ -59,13 +60,13 @@ class Trainer:
     def launch(self, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
         """All epochs: ``numbers`` as of the op ``train``."""
         rows, _, epochs, _, rate, max_norm, *_ = numbers
-        values = [ctypes.c_void_p(buffer) for buffer in buffers]
-        scalars = [ctypes.c_int(int(rows)), ctypes.c_int(int(epochs)), ctypes.c_float(rate), ctypes.c_float(max_norm)]
-        arguments = (ctypes.c_void_p * (len(values) + len(scalars)))(
-            *(ctypes.addressof(value) for value in (*values, *scalars))
-        )
+        values: list[Any] = [ctypes.c_void_p(buffer) for buffer in buffers]
+        values += [ctypes.c_int(int(rows)), ctypes.c_int(int(epochs))]
+        values += [ctypes.c_float(rate), ctypes.c_float(max_norm)]
+        arguments = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         config = self._config(stream)
-        _check(_driver.cuLaunchKernelEx(ctypes.byref(config), self._pointer, arguments, None), "cuLaunchKernelEx")
+        status = _driver.cuLaunchKernelEx(ctypes.byref(config), self._pointer, arguments, None)
+        _check(status, "cuLaunchKernelEx")
 
     def _prepare(self, plan: Plan, root: Path) -> str:
         """Compile a plan; why it cannot be launched here, if so."""
@@ -91,14 +92,14 @@ class Trainer:
         found = ctypes.c_int(0)
         if self.plan.cluster:
             config = self._config(0)
-            status = _driver.cuOccupancyMaxActiveClusters(ctypes.byref(found), self._pointer, ctypes.byref(config))
+            status = _driver.cuOccupancyMaxActiveClusters(
+                ctypes.byref(found), self._pointer, ctypes.byref(config)
+            )
             return status == 0 and found.value >= 1
-        _check(
-            _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                ctypes.byref(found), self._pointer, self.plan.threads, ctypes.c_size_t(self._shared_bytes)
-            ),
-            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        status = _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            ctypes.byref(found), self._pointer, self.plan.threads, ctypes.c_size_t(self._shared_bytes)
         )
+        _check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
         return found.value * self._limits.multiprocessors >= self.plan.blocks
 
     def _config(self, stream: int) -> _Config:

@@ -21,8 +21,11 @@ class Strategy(ABC):
     on_host: bool = False
     """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
 
+    by_epoch: bool = False
+    """Whether the host asks for a whole epoch at a time, or for more."""
+
     at_once: bool = False
-    """Whether ``train`` is more than ``epoch`` again and again."""
+    """Whether ``train`` is more than ``epoch`` again and again: it is asked for once."""
 
     plan: str | None = None
     """How it trains, in words, where that is chosen in ``setup``, and why."""

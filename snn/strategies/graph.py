@@ -13,6 +13,8 @@ class Graph(Resident):
     """``setup`` does what ``resident`` does, trains one epoch so that every kernel is loaded, and captures a
     second one. Per epoch 1 graph launch; nothing else is asked of the device."""
 
+    by_epoch = True
+
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._graph: Any = None

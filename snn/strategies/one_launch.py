@@ -15,7 +15,7 @@ from snn.strategies.base import Strategy
 class OneLaunch(Strategy):
     """Weights, data and workspace on the device, padded as ``snn.plans`` says. Raises Unsupported in ``setup``."""
 
-    at_once = True
+    by_epoch = at_once = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

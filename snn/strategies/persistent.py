@@ -18,7 +18,7 @@ class Persistent(Strategy):
     for a shape, ``graph`` trains in its place, and ``plan`` says why.
     """
 
-    at_once = True
+    by_epoch = at_once = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
