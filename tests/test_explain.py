@@ -88,9 +88,9 @@ def test_prices_are_of_the_call_itself():
     assert set(found) == {event.signature for event in traced.events}
     for signature, cost in found.items():
         if signature.call == "malloc":
-            assert cost.host_us == pytest.approx(5000, rel=0.5)
+            assert 5000 <= cost.host_us < 15000  # a sleep is no shorter than asked for
         elif signature.call in ("copy_in", "copy_out", "matmul"):
-            assert cost.host_us == pytest.approx(1000, rel=0.5)
+            assert 1000 <= cost.host_us < 5000
         else:
             assert cost.host_us < 2000
 
