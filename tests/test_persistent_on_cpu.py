@@ -1,4 +1,4 @@
-"""The kernels of whole trainings, run on the CPU by cuda_on_cpu, against the NumPy op and a float64 oracle."""
+"""The kernels of whole trainings, on the CPU by cuda_on_cpu, against the NumPy op and a float64 oracle."""
 
 import cuda_on_cpu
 import numpy as np

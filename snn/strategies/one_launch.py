@@ -13,7 +13,7 @@ from snn.strategies.base import Strategy
 
 
 class OneLaunch(Strategy):
-    """Weights, data and workspace on the device, padded as ``snn.plans`` says. Raises Unsupported in ``setup``."""
+    """Weights, data and workspace on the device, padded (``snn.plans``). ``setup`` raises Unsupported."""
 
     by_epoch = at_once = True
 

@@ -11,11 +11,12 @@ from snn.strategies.one_launch import OneLaunch
 
 
 class Persistent(Strategy):
-    """``setup`` allocates everything, copies the data in, padded, and has the kernel compiled for exactly this
-    network. A run is one launch, which the protocol waits for: no allocation, copy or launch is in its loop.
+    """``setup`` allocates everything, copies the data in, padded, and has the kernel compiled for exactly
+    this network. A run is one launch, which the protocol waits for: no allocation, copy or launch is in its
+    loop.
 
-    Which kernel that is, the backend's plan says: one cluster of blocks or the whole device. Where it has none
-    for a shape, ``graph`` trains in its place, and ``plan`` says why.
+    Which kernel that is, the backend's plan says: one cluster of blocks or the whole device. Where it has
+    none for a shape, ``graph`` trains in its place, and ``plan`` says why.
     """
 
     by_epoch = at_once = True

@@ -69,9 +69,9 @@ def _runtime() -> list[Path]:
 
 
 def load(source: str | Path, **defines: object) -> dict[str, Any]:
-    """The kernels (`extern "C" __global__`) and constants (`extern "C" __device__ const int`) of a source by name.
+    """The kernels of a source by name, compiled with -Dname=value for each define, and its constants.
 
-    It is compiled with -Dname=value for each define.
+    A kernel is `extern "C" __global__`, a constant `extern "C" __device__ const int`.
 
     Raises KernelError with the compiler's text where it does not compile.
     """
@@ -165,8 +165,8 @@ class Kernel:
 
         `grid` and `block` have one to three sizes; `arguments` are contiguous arrays of the parameter's type,
         ints and floats; `dynamic_shared` is the bytes of an extern __shared__ array; `cooperative` says that
-        all blocks run side by side and may wait for each other, as those of a `cluster` of so many do. The same array passed
-        twice is one array to the kernel. Raises KernelError, and then leaves the arrays as they were.
+        all blocks run side by side and may wait for each other, as those of a `cluster` of so many do. The
+        same array passed twice is one array to the kernel. Raises KernelError, and then leaves the arrays as they were.
         """
         if len(arguments) != len(self.parameters):
             raise KernelError(f"{self.name} takes {len(self.parameters)} arguments, got {len(arguments)}")
