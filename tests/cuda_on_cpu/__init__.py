@@ -166,7 +166,8 @@ class Kernel:
         `grid` and `block` have one to three sizes; `arguments` are contiguous arrays of the parameter's type,
         ints and floats; `dynamic_shared` is the bytes of an extern __shared__ array; `cooperative` says that
         all blocks run side by side and may wait for each other, as those of a `cluster` of so many do. The
-        same array passed twice is one array to the kernel. Raises KernelError, and then leaves the arrays as they were.
+        same array passed twice is one array to the kernel. Raises KernelError, and then leaves the arrays as
+        they were.
         """
         if len(arguments) != len(self.parameters):
             raise KernelError(f"{self.name} takes {len(self.parameters)} arguments, got {len(arguments)}")

@@ -1,0 +1,139 @@
+"""``persistent``: which plan a shape gets, and on a GPU that every plan trains as a float64 oracle does."""
+
+import numpy as np
+import pytest
+from oracle import train
+
+from snn.glibc_random import GlibcRandom
+from snn.network import Network, draw_weights
+from snn.plans import Limits, Plan, Shape, padded, plans, tile_of
+from snn.strategies.persistent import Persistent
+
+H200, A100, T4 = (
+    Limits(132, 232448, (9, 0)),
+    Limits(108, 166912, (8, 0)),
+    Limits(40, 65536, (7, 5)),
+)
+
+
+def first(limits, *layers, batch=256, sequential=True, clipped=False):
+    shape = Shape(tuple(map(padded, layers[:-1])), batch, sequential, clipped)
+    found = list(plans(shape, limits))
+    plan = next((one for one in found if isinstance(one, Plan)), None)
+    return plan, " ".join(one for one in found if isinstance(one, str))
+
+
+def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
+    plan, _ = first(H200, 32, 256, 1)
+    assert (plan.cluster, plan.blocks, plan.words) == (
+        16,
+        16,
+        "one cluster of 16 blocks, 16 hidden neurons in each",
+    )
+    plan, reasons = first(A100, 32, 256, 1)
+    assert plan.cluster == 0
+    assert reasons == "no cluster: compute capability 8.0, clusters need 9.0"
+
+
+@pytest.mark.parametrize(
+    ("reason", "layers", "options"),
+    [
+        ("2 hidden layers", (32, 256, 256, 1), {}),
+        ("neither clips nor", (32, 256, 1), {"clipped": True}),
+        ("neither clips nor", (32, 256, 1), {"sequential": False}),
+        ("batches of 512 rows", (32, 256, 1), {"batch": 512}),
+        ("of 96 features", (90, 256, 1), {"batch": 100}),
+        ("2048 hidden neurons", (32, 2048, 1), {}),
+    ],
+)
+def test_what_does_not_fit_a_cluster_is_for_the_grid(reason, layers, options):
+    plan, reasons = first(H200, *layers, **options)
+    assert reason in reasons
+    assert plan.cluster == 0
+
+
+def test_what_fits_neither_has_no_plan():
+    plan, reasons = first(H200, 32, 16384, 16384, 1)
+    assert plan is None
+    assert "132 tiles of 64 x 64 do not cover 256 x 16384" in reasons
+
+
+@pytest.mark.parametrize("limits", [H200, A100])
+@pytest.mark.parametrize("m, n", [(256, 256), (256, 1024), (32, 256), (272, 48), (16, 16)])
+def test_a_tile_covers_its_product_with_the_blocks_that_there_are(m, n, limits):
+    rows, cols = tile_of(m, n, limits.multiprocessors)
+    assert m % rows == n % cols == 0
+    assert m // rows * (n // cols) <= limits.multiprocessors
+    smaller = [(rows // 2, cols), (rows, cols // 2)]
+    assert all(m * n / (r * c) > limits.multiprocessors or r < 16 or c < 8 for r, c in smaller)
+
+
+def test_a_product_too_large_for_a_tile_a_block_has_none():
+    assert tile_of(256, 1024, T4.multiprocessors) is None
+    assert tile_of(256, 512, T4.multiprocessors) == (64, 64)
+
+
+# ---- on a GPU
+
+SHAPES = [(32, 256, 1), (7, 45, 1), (31, 130, 1), (33, 24, 40, 1), (32, 256, 256, 1), (20, 48, 100, 33, 1)]
+
+
+def trained(backend, layers, batch, rows, order, clip, epochs=10):
+    random = np.random.default_rng(sum(layers) + batch)
+    X = random.uniform(-1, 1, (rows, layers[0])).astype(np.float32)
+    Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
+    network = Network(layers, "he_uniform", order, clip)
+    weights = draw_weights(network, GlibcRandom(5))
+    strategy = Persistent(backend)
+    try:
+        strategy.setup(network, X, Y, batch, 0.01)
+        found = []
+        for _ in range(2):
+            strategy.load(weights)
+            strategy.train(epochs)
+            found.append((strategy.weights(), strategy.loss()))
+        plan = strategy.plan
+    finally:
+        strategy.close()
+    expected = train(
+        weights, X, Y, epochs=epochs, batch_size=batch, rate=0.01, update_order=order, clip_norm=clip
+    )
+    return found, expected, plan
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+@pytest.mark.parametrize("batch, rows", [(256, 2560), (97, 1000)])
+@pytest.mark.parametrize("layers", SHAPES)
+def test_after_a_hundred_steps_the_weights_are_the_oracles(layers, batch, rows, order, clip, cuda_backend):
+    found, (expected, loss), plan = trained(cuda_backend, layers, batch, rows, order, clip)
+    assert not plan.startswith("graph")
+    (weights, first_loss), (again, second_loss) = found
+    assert first_loss == second_loss
+    assert first_loss == pytest.approx(loss, rel=1e-4)
+    for one, other, exact in zip(weights, again, expected, strict=True):
+        assert np.array_equal(one, other)
+        assert np.linalg.norm(one - exact) < 1e-4 * np.linalg.norm(exact)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layers", [(32, 256, 1), (32, 64, 64, 1)])
+def test_what_is_not_a_number_ends_cleanly(layers, cuda_backend):
+    X, Y = np.ones((600, 32), dtype=np.float32), np.ones((600, 1), dtype=np.float32)
+    X[300, 3] = np.nan
+    strategy = Persistent(cuda_backend)
+    try:
+        strategy.setup(Network(layers, "he_uniform"), X, Y, 256, 0.01)
+        strategy.load(draw_weights(Network(layers, "he_uniform"), GlibcRandom(1)))
+        strategy.train(3)
+        assert np.isnan(strategy.loss())
+    finally:
+        strategy.close()
+
+
+@pytest.mark.gpu
+def test_a_shape_that_does_not_fit_is_trained_by_a_graph(cuda_backend):
+    found, (_, loss), plan = trained(cuda_backend, (8, 16384, 64, 1), 64, 128, "sequential", None, epochs=2)
+    assert plan.startswith("graph: no cluster: 2 hidden layers")
+    assert found[0][1] == pytest.approx(loss, rel=1e-4)
