@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from snn import kernel_source
 from snn.choices import ROOT
 
 _KERNELS = {
@@ -31,9 +32,10 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
     ]
     files = closure(modules)
     if cell["device"]["backend"] == "cuda":
-        files |= {cell["kernel"]["source"]} - {None}
-        for module, kernels in _KERNELS.items():
-            files |= set(kernels) if module in files else set()
+        kernels = {cell["kernel"]["source"]} - {None}
+        for module, launched in _KERNELS.items():
+            kernels |= set(launched) if module in files else set()
+        files |= {file for kernel in kernels for file in _of_kernel(kernel)}
     return sorted(files)
 
 
@@ -59,6 +61,11 @@ def assets(files: Iterable[str]) -> set[str]:
     folders = {Path(file).parent for file in files}
     found = (path for folder in folders for path in (ROOT / folder).iterdir())
     return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".css", ".js")}
+
+
+@cache
+def _of_kernel(source: str) -> list[str]:
+    return [path.relative_to(ROOT).as_posix() for path in kernel_source.files(ROOT / source)]
 
 
 @cache

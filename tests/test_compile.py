@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from kernel_builds import SOURCES, Build, builds
 
+from snn import kernel_source
+
 ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
 
 try:
@@ -26,7 +28,7 @@ def compiled(build: Build, architecture: str) -> str:
     """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
     assert missing is None, missing
     done, program = nvrtc.nvrtcCreateProgram(
-        build.source.read_bytes(), build.source.name.encode(), 0, None, None
+        kernel_source.text(build.source).encode(), build.source.name.encode(), 0, None, None
     )
     assert done == nvrtc.nvrtcResult.NVRTC_SUCCESS
     try:

@@ -35,6 +35,8 @@ def test_kernels_concern_the_gpu_only():
     assert "snn/backends/cuda.py" in files("reference")
     assert "kernels/elementwise.cu" not in files("reference")
     assert {"kernels/naive.cu", "kernels/elementwise.cu"} <= files("resident")
+    assert "kernels/entry_points.cuh" in files("resident", kernel="tiled_fused")
+    assert "kernels/entry_points.cuh" not in files("resident")
     on_cpu = files("reference", "cpu")
     assert "snn/backends/cpu.py" in on_cpu
     assert not any(file.startswith("kernels/") or file.endswith("cuda.py") for file in on_cpu)

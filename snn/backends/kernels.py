@@ -11,6 +11,7 @@ from typing import Any
 import cupy
 from cupy.cuda import driver
 
+from snn import kernel_source
 from snn.backends.cublas import Cublas
 from snn.backends.ops import OPS, PARTIAL_SUMS, Op
 
@@ -27,8 +28,8 @@ class Kernels:
 
     def __init__(self, kernel: Mapping[str, Any], precision: str, root: Path) -> None:
         self._library = None if kernel["source"] else Cublas(precision)
-        self._source = (root / kernel["source"]).read_text() if kernel["source"] else ""
-        self._elementwise = (root / "kernels/elementwise.cu").read_text()
+        self._source = kernel_source.text(root / kernel["source"]) if kernel["source"] else ""
+        self._elementwise = kernel_source.text(root / "kernels/elementwise.cu")
         self._block, self._work = tuple(kernel["block"]), kernel["work"]
         self._precision = precision
         self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]

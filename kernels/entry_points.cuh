@@ -1,0 +1,63 @@
+// The entry points of a source whose blocks compute a product and finish each element as soon as its sum is there.
+//
+// Such a source defines THREADS, of a block, and
+//
+//   template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
+//   product(A, B, m, k, n, beside, WT, finish)
+//
+// where finish(at, sum, beside[at]) writes the element at `at` of C and returns it; WT gets it too, transposed.
+// beside and WT may be null.
+
+#define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1) void  // 1: any number of registers
+#define A_AND_B const float *A, const float *B
+#define SIZES int m, int k, int n
+
+template <bool A_TRANSPOSED, bool B_TRANSPOSED>
+__device__ void plain(A_AND_B, float* C, SIZES)
+{
+    product<A_TRANSPOSED, B_TRANSPOSED>(A, B, m, k, n, nullptr, nullptr,
+                                        [=](size_t at, float sum, float) { return C[at] = sum; });
+}
+
+template <bool B_TRANSPOSED>
+__device__ void masked(A_AND_B, float* C, const float* H, SIZES)
+{
+    product<false, B_TRANSPOSED>(A, B, m, k, n, H, nullptr, [=](size_t at, float sum, float h) {
+        return C[at] = h > 0.0f ? sum : 0.0f;
+    });
+}
+
+__device__ void updated(A_AND_B, float* W, float* WT, SIZES, float rate)
+{
+    product<true, false>(A, B, m, k, n, W, WT, [=](size_t at, float sum, float w) {
+        return W[at] = __fsub_rn(w, __fmul_rn(rate, sum));  // rounded twice, as NumPy does it
+    });
+}
+
+KERNEL matmul(A_AND_B, float* C, SIZES) { plain<false, false>(A, B, C, m, k, n); }
+KERNEL matmul_tn(A_AND_B, float* C, SIZES) { plain<true, false>(A, B, C, m, k, n); }
+KERNEL matmul_nt(A_AND_B, float* C, SIZES) { plain<false, true>(A, B, C, m, k, n); }
+
+KERNEL matmul_relu(A_AND_B, float* C, SIZES)
+{
+    product<false, false>(A, B, m, k, n, nullptr, nullptr, [=](size_t at, float sum, float) {
+        return C[at] = sum < 0.0f ? 0.0f : sum;  // a NaN is not < 0 and stays
+    });
+}
+
+KERNEL matmul_error(A_AND_B, float* D, const float* Y, float* E, SIZES, float scale)
+{
+    product<false, false>(A, B, m, k, n, Y, nullptr, [=](size_t at, float sum, float y) {
+        E[at] = sum - y;
+        return D[at] = scale * (sum - y);
+    });
+}
+
+KERNEL matmul_mask(A_AND_B, float* C, const float* H, SIZES) { masked<false>(A, B, C, H, m, k, n); }
+KERNEL matmul_nt_mask(A_AND_B, float* C, const float* H, SIZES) { masked<true>(A, B, C, H, m, k, n); }
+
+KERNEL matmul_tn_update(A_AND_B, float* W, SIZES, float rate) { updated(A, B, W, nullptr, m, k, n, rate); }
+KERNEL matmul_tn_update_both(A_AND_B, float* W, float* WT, SIZES, float rate)
+{
+    updated(A, B, W, WT, m, k, n, rate);
+}
