@@ -14,12 +14,16 @@ class Strategy(ABC):
     """How memory is held and moved while a network trains.
 
     Life: ``setup`` once, then for each run ``load`` and ``epoch`` as often as the protocol says,
-    ``close`` at the end on every path out. Everything it allocates comes from its backend, unless it is
-    ``on_host``.
+    ``close`` at the end on every path out. Everything it allocates comes from its backend, unless it has a
+    runtime of its own.
     """
 
     on_host: bool = False
     """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
+
+    own_runtime: bool = False
+    """Whether another system than the backend allocates, copies and launches: what it does is not seen from
+    here, so a record of it has times and losses, but no ledger, no memory and no explanation."""
 
     at_once: bool = False
     """Whether ``train`` is more than ``epoch`` again and again."""
@@ -35,6 +39,9 @@ class Strategy(ABC):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         """Take the data, X (n, features) and Y (n, 1) float32, and whatever lives as long as they do."""
+
+    def prepare(self, epochs: int) -> None:
+        """What can be done only once the length of a training is known: after ``setup``, before any is timed."""
 
     @abstractmethod
     def load(self, weights: list[np.ndarray]) -> None:

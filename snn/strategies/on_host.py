@@ -3,8 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -113,14 +112,6 @@ class OnHost(Strategy):
         self._held.append(held)
         held[...] = array
         return held
-
-
-def needed(package: str) -> Any:
-    """A package that only baselines need. Raises Unsupported where it cannot be imported."""
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise Unsupported(f"{package} cannot be imported ({error}): `make env` installs it") from error
 
 
 def check_threads(threads: int, most: int | None = None) -> None:
