@@ -112,9 +112,7 @@ def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:
         for m, n in sizes:
             tile = tile_of(m, n, limits.multiprocessors)
             if tile is None:
-                return (
-                    f"no grid: {limits.multiprocessors} tiles of 64 x 64 do not cover a product of {m} x {n}"
-                )
+                return f"no grid: {limits.multiprocessors} tiles of 64 x 64 do not cover a product of {m} x {n}"
             tiles.append(tile)
             most = max(most, m // tile[0] * (n // tile[1]))
         defines.append((name, ",".join(f"{{{rows},{cols}}}" for rows, cols in tiles)))

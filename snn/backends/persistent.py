@@ -60,19 +60,12 @@ class Trainer:
         """All epochs: ``numbers`` as of the op ``train``."""
         rows, _, epochs, _, rate, max_norm, *_ = numbers
         values = [ctypes.c_void_p(buffer) for buffer in buffers]
-        scalars = [
-            ctypes.c_int(int(rows)),
-            ctypes.c_int(int(epochs)),
-            ctypes.c_float(rate),
-            ctypes.c_float(max_norm),
-        ]
+        scalars = [ctypes.c_int(int(rows)), ctypes.c_int(int(epochs)), ctypes.c_float(rate), ctypes.c_float(max_norm)]
         arguments = (ctypes.c_void_p * (len(values) + len(scalars)))(
             *(ctypes.addressof(value) for value in (*values, *scalars))
         )
         config = self._config(stream)
-        _check(
-            _driver.cuLaunchKernelEx(ctypes.byref(config), self._pointer, arguments, None), "cuLaunchKernelEx"
-        )
+        _check(_driver.cuLaunchKernelEx(ctypes.byref(config), self._pointer, arguments, None), "cuLaunchKernelEx")
 
     def _prepare(self, plan: Plan, root: Path) -> str:
         """Compile a plan; why it cannot be launched here, if so."""
@@ -98,9 +91,7 @@ class Trainer:
         found = ctypes.c_int(0)
         if self.plan.cluster:
             config = self._config(0)
-            status = _driver.cuOccupancyMaxActiveClusters(
-                ctypes.byref(found), self._pointer, ctypes.byref(config)
-            )
+            status = _driver.cuOccupancyMaxActiveClusters(ctypes.byref(found), self._pointer, ctypes.byref(config))
             return status == 0 and found.value >= 1
         _check(
             _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(

@@ -40,8 +40,8 @@ class Strategy(ABC):
     ) -> None:
         """Take the data, X (n, features) and Y (n, 1) float32, and whatever lives as long as they do."""
 
-    def prepare(self, epochs: int) -> None:
-        """What can be done only once the length of a training is known: after ``setup``, before any is timed."""
+    def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do
+        """Do what needs the length of a training: after ``setup``, before any of it is timed."""
 
     @abstractmethod
     def load(self, weights: list[np.ndarray]) -> None:

@@ -19,7 +19,7 @@ class TorchCompile(OnTorch):
     written beside the old ones, and copied into their place once; nothing is waited for.
 
     A step, not an epoch, is what is compiled: a hundred of the same would compile for minutes into the same
-    kernels. The graph is ours, not that of ``mode="max-autotune"``: that one would be launched for every step.
+    kernels. The graph is ours, not that of ``mode="max-autotune"``, which would be launched for every step.
     On the processor an epoch is a call of the compiled step for each batch.
     """
 

@@ -9,7 +9,7 @@ from snn.strategies.on_torch import OnTorch
 
 
 class Views(NamedTuple):
-    """X and Y of a batch, X^T, and what its step writes: ``H`` (X, H1, H2, ...) and its transposes, ``dZ``."""
+    """Of a batch Y, ``H`` (X, H1, H2, ...) and its transposes, and ``dZ`` of every layer."""
 
     Y: Any
     H: list[Any]
