@@ -9,8 +9,12 @@ from snn.verdict import Thresholds, drift
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
     """Empty where they may be; otherwise what differs between two rows of ``snn.tables.frame``, and how.
 
-    Times of two devices, of two drivers, or of moments at which the probe's costs differed are not divided.
+    Times of two devices, of two drivers, or of moments at which the probe's costs differed are not divided,
+    nor is there anything to divide where a side has no run.
     """
+    for one in (a, b):
+        if not one["runs"]:
+            return f"{one['strategy']} has no time: {one['status']}"
     for key, what in (("device", "devices"), ("device_uuid", "devices"), ("driver", "drivers")):
         if a[key] != b[key]:
             return f"two {what}: {a[key]} and {b[key]}"

@@ -3,49 +3,25 @@
 import hashlib
 import itertools
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from snn import choices
+from snn.catalogue import OVERALL, TABLES, Source, check_name, check_sweep
 from snn.checks import check_cell, settle
 from snn.datasets.csv_table import digest as file_digest
-from snn.devices import Device
+from snn.devices import Device, find
 from snn.errors import ConfigError, SnnError
+from snn.grid_schema import LIST_VALUED, validate
 from snn.network import label
+from snn.placement import on_host
 
 Cell = dict[str, Any]
 SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
-TABLES: dict[str, tuple[str, str | None]] = {
-    "correctness": ("dataset_size", "small"),
-    "training_time": ("dataset_size", None),
-    "speedup": ("dataset_size", None),
-    "attribution": ("dataset_size", None),
-    "memory": ("dataset_size", None),
-    "timeline": ("dataset_size", "small"),
-    "neurons": ("neurons", None),
-    "depth": ("depth", None),
-}
-"""Tables with a form of their own (``snn.tables.NAME``): the sweep that each is of, and the data set if one.
-
-Any sweep that is not called as one of them has a tidy table of its own name as well."""
-
-FIGURES = {
-    "speedup_vs_neurons": "neurons",
-    "time_by_depth": "depth",
-    "attribution": "attribution",
-    "timeline": "timeline",
-}
-"""Figures with a form of their own (``snn.figures.NAME``), and the table that each is drawn from."""
-
 _NAMED = ("dataset", "strategy", "kernel", "precision")
 """Sections that know the name of the file they come from."""
-
-LIST_VALUED = ("network.hidden", "kernel.block", "kernel.work")
-"""Keys whose one value is a list."""
 
 REAL_VALUED = (
     ("network", "clip_norm"),
@@ -57,40 +33,38 @@ REAL_VALUED = (
 )
 """Keys that may be written 5 or 5.0: one value, so one cell."""
 
-OVERALL = ("overview", "provenance")
-"""Tables of the cells of all sweeps."""
-
-RESERVED = {"gpu", "datasets", "configuration", *OVERALL, *TABLES, *FIGURES} - {
-    sweep for sweep, _ in TABLES.values()
-}
-"""Names of tables and figures that no sweep may take."""
-
 
 @dataclass(frozen=True)
 class Sweep:
-    """A named product of axes. ``axes`` are the keys that take more than one value in it."""
+    """A named product of axes, or several. ``axes`` are the keys that take more than one value in it."""
 
     name: str
     axes: tuple[str, ...]
     cells: tuple[Cell, ...]
 
 
-def read(path: Path, device: Device) -> dict[str, Sweep]:
+def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sweep]:
     """The sweeps of a grid file, their cells resolved for this device.
 
-    Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the choices or the
-    engine's own checks refuse; DataError where a data set's file cannot be read.
+    ``host``, this machine's CPU unless it is given, is the device of the strategies that run on the host
+    whatever the device. Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the
+    choices or the engine's own checks refuse; DataError where a data set's file cannot be read.
     """
     grid = choices.read_yaml(path)
-    _validate(path, grid)
+    try:
+        validate(grid)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
     common = {**grid.get("defaults", {})}
     if device.backend == "cpu":
         common |= grid.get("on_cpu", {})
+    devices = (device, host or (device if device.backend == "cpu" else find("cpu")))
     sweeps = {}
     for name, given in grid["sweeps"].items():
-        settings = {**common, **given}
+        products = given if isinstance(given, list) else [given]
         try:
-            sweeps[name] = _expand(name, settings, device)
+            check_name(name)
+            sweeps[name] = _expand(name, [{**common, **product} for product in products], devices)
         except SnnError as error:
             raise type(error)(f"{path}: sweeps.{name}: {error}") from error
     return sweeps
@@ -117,7 +91,8 @@ def record_path(name: str, number: int) -> str:
 
 def record_paths(cell: Cell) -> list[str]:
     """Where the records of a cell stand, one a round."""
-    return [record_path(name_of(cell), number) for number in rounds_of(cell)]
+    name = name_of(cell)
+    return [record_path(name, number) for number in rounds_of(cell)]
 
 
 def rounds_of(cell: Cell) -> range:
@@ -150,66 +125,17 @@ def overrides(cell: Cell) -> list[str]:
     return found
 
 
-def _validate(path: Path, grid: Any) -> None:
-    """Check the file against its JSON schema, with the choices of ``config/`` as the allowed values."""
-    import jsonschema
-
-    error = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(_schema()).iter_errors(grid),
-        key=lambda error: -len(error.absolute_path),
-    )
-    if error is not None:
-        error = _branch(error)
-        place = ".".join(str(part) for part in error.absolute_path)
-        raise ConfigError(f"{path}: {place + ': ' if place else ''}{_say(error)}")
-    for name in grid["sweeps"]:
-        if name in RESERVED:
-            raise ConfigError(f"{path}: sweeps.{name}: the name is taken by a table or figure of the paper")
-
-
-@cache
-def _schema() -> dict[str, Any]:
-    schema = json.loads((choices.ROOT / "workflow/schemas/grid.schema.json").read_text(encoding="utf-8"))
-    for group in choices.GROUPS:
-        schema["$defs"][group]["enum"] = choices.names(group)
-    return schema
-
-
-def _branch(error: Any) -> Any:
-    """Of an axis that may be one value or a list, the error of the form that the user chose."""
-    while error.validator == "anyOf" and error.context:
-        is_list = isinstance(error.instance, list)
-        if is_list and error.path and error.path[-1] in LIST_VALUED:
-            is_list = bool(error.instance) and isinstance(error.instance[0], list)
-        branch = [one for one in error.context if one.schema_path[0] == int(is_list)]
-        error = branch[0]
-    return error
-
-
-def _say(error: Any) -> str:
-    """A validation error in the words of the grid: the value, and what would be right."""
-    if error.validator == "additionalProperties":
-        known = list(error.schema["properties"])
-        unknown = [key for key in error.instance if key not in known]
-        return f"{', '.join(map(repr, unknown))} is not a key here: one of {', '.join(known)}"
-    if error.validator == "enum":
-        return f"{error.instance!r} is not a choice: one of {', '.join(map(str, error.validator_value))}"
-    if error.validator == "uniqueItems":
-        return f"{error.instance!r} holds a value twice"
-    if "description" in error.schema:
-        return f"{error.instance!r} is not right: it must be {error.schema['description']}"
-    return error.message
-
-
-def _expand(name: str, settings: Mapping[str, Any], device: Device) -> Sweep:
-    values = {key: _axis(key, value) for key, value in settings.items()}
-    axes = tuple(key for key, options in values.items() if len(options) > 1)
-    points = itertools.product(*values.values())
-    cells = [_resolve(dict(zip(values, point, strict=True)), device) for point in points]
-    unique = {name_of(cell): cell for cell in cells}
-    for table, (sweep, _) in TABLES.items():
-        if sweep == name:
-            _check_paper_table(table, list(unique.values()))
+def _expand(name: str, products: Sequence[Mapping[str, Any]], devices: tuple[Device, Device]) -> Sweep:
+    """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
+    options = [{key: _axis(key, value) for key, value in product.items()} for product in products]
+    keys = dict.fromkeys(key for one in options for key in one)
+    values = {key: [value for one in options for value in one.get(key, [None])] for key in keys}
+    axes = tuple(key for key, all_ in values.items() if any(value != all_[0] for value in all_))
+    points = [
+        dict(zip(one, point, strict=True)) for one in options for point in itertools.product(*one.values())
+    ]
+    unique = {name_of(cell): cell for cell in (_resolve(point, devices) for point in points)}
+    check_sweep(name, list(unique.values()))
     return Sweep(name, axes, tuple(unique.values()))
 
 
@@ -220,35 +146,15 @@ def _axis(key: str, value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _check_paper_table(table: str, cells: list[Cell]) -> None:
-    """Raise ConfigError where the paper's table cannot be made from these cells."""
-    by_network = table in ("neurons", "depth")
-    needed = {"reference", "combined"} if by_network else {"reference"}
-    missing = needed - {cell["strategy"]["name"] for cell in cells}
-    if missing:
-        raise ConfigError(f"strategy: {', '.join(sorted(missing))} is missing: {table}.csv divides by it")
-    if table == "correctness" and not any(cell["dataset"]["name"] == "small" for cell in cells):
-        raise ConfigError("dataset: small is missing: correctness.csv is about it")
-    rows = Counter(
-        (
-            cell["strategy"]["name"],
-            label(cell["network"]["hidden"]) if by_network else cell["dataset"]["name"],
-        )
-        for cell in cells
-    )
-    (strategy, point), count = rows.most_common(1)[0]
-    if count > 1:
-        raise ConfigError(
-            f"{count} cells are {strategy} with {point}, {table}.csv has room for one: "
-            "give the sweep with the further axis a name of its own"
-        )
+def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device]) -> Cell:
+    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand.
 
-
-def _resolve(point: Mapping[str, Any], device: Device) -> Cell:
-    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand."""
+    ``devices`` are the grid's, and the host's for strategies that run there.
+    """
     chosen = choices.default_choices() | {k: v for k, v in point.items() if k in choices.GROUPS}
     cell: Cell = {group: choices.load(group, chosen[group]) for group in choices.GROUPS}
     cell["training"] = choices.default_training()
+    device = devices[on_host(cell["strategy"])]
     cell["device"] = {"backend": device.backend, "name": device.name}
     for key, value in point.items():
         section, _, leaf = key.partition(".")
@@ -288,19 +194,10 @@ def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> list[Cell]:
     """The cells that a table is made from; none where the grid has no such sweep."""
     if table in OVERALL:
         return list(all_cells(sweeps))
-    sweep, dataset = TABLES.get(table, (table, None))
-    cells = sweeps[sweep].cells if sweep in sweeps else ()
-    return [cell for cell in cells if dataset in (None, cell["dataset"]["name"])]
-
-
-def own_tables(sweeps: Mapping[str, Sweep]) -> list[str]:
-    """The tables with a form of their own that these sweeps give."""
-    return [table for table, (sweep, _) in TABLES.items() if sweep in sweeps]
-
-
-def sweep_tables(sweeps: Mapping[str, Sweep]) -> list[str]:
-    """The tidy tables that these sweeps give: those whose name no other table has."""
-    return [name for name in sweeps if name not in TABLES]
+    source = TABLES.get(table, Source(table))
+    shown = (name for name in (source.sweep, *source.also) if name in sweeps and source.sweep in sweeps)
+    found = {name_of(cell): cell for name in shown for cell in sweeps[name].cells if source.holds(cell)}
+    return list(found.values())
 
 
 def all_cells(sweeps: Mapping[str, Sweep]) -> Iterator[Cell]:

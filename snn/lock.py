@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -20,18 +20,30 @@ _PR_SET_PDEATHSIG = 1
 
 @contextmanager
 def device_lock(device: Device) -> Iterator[None]:
-    """Wait until no other measurement runs on the device; the system gives the lock back if we die."""
-    path = Path(tempfile.gettempdir()) / f"snn-{device.uuid or 'cpu'}.lock"
+    """Wait until no other measurement runs on the device; the system gives the lock back if we die.
+
+    Those on several GPUs may share the host's processors; one on the processors has them to itself.
+    """
+    with ExitStack() as held:
+        held.enter_context(_lock("cpu", fcntl.LOCK_SH if device.uuid else fcntl.LOCK_EX))
+        if device.uuid:
+            held.enter_context(_lock(device.uuid, fcntl.LOCK_EX))
+        yield
+
+
+@contextmanager
+def _lock(name: str, kind: int) -> Iterator[None]:
+    path = Path(tempfile.gettempdir()) / f"snn-{name}.lock"
     try:  # another user's file can be locked, but neither written nor, in a sticky folder, opened to create
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         descriptor = os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o644)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"waiting for another measurement on {device.name} to end", file=sys.stderr, flush=True)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            print("waiting for another measurement on this machine to end", file=sys.stderr, flush=True)
+            fcntl.flock(descriptor, kind)
         yield
     finally:
         os.close(descriptor)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from snn.choices import ROOT
-from snn.devices import Device
+from snn.devices import Device, find
 
 
 def describe(device: Device) -> dict[str, Any]:
@@ -34,6 +34,7 @@ def describe(device: Device) -> dict[str, Any]:
         "git": _git(),
         "host": {
             "system": f"{platform.system()} {platform.machine()}",
+            "cpu": find("cpu").name,
             "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
         },

@@ -6,19 +6,23 @@ tables there are; unless it is given, the sweeps that were published do, or else
 
 import json
 import sys
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from snn import grid
+import pandas as pd
+
+from snn import catalogue, grid
 from snn.archive import read_all
 from snn.choices import CONFIG, read_yaml
 from snn.devices import Device
 from snn.errors import SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
-from snn.tables import frame, sweep
+from snn.tables import answer, frame, overview, recommendation, sweep
 from snn.tables.output import write
+from snn.verdict import Thresholds
 
 
 def main(arguments: list[str]) -> int:
@@ -47,7 +51,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
         (output / folder).mkdir(parents=True, exist_ok=True)
     verdicts = read_yaml(CONFIG / "verdicts.yaml")
     paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
-    for name in [*grid.own_tables(sweeps), *grid.sweep_tables(sweeps)]:
+    for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
         wanted = [
             (grid.name_of(cell), number)
             for cell in grid.cells_of(name, sweeps)
@@ -60,7 +64,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
             )
             continue
         rows = frame.tabulate(found, verdicts)
-        if name in grid.TABLES:
+        if name in catalogue.TABLES:
             module = import_module(f"snn.tables.{name}")
             paper = CONFIG / f"paper/{name}.yaml"
             table = module.build(rows, read_yaml(paper) if paper.exists() else {}, verdicts)
@@ -68,9 +72,22 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
         else:
             table, title = sweep.build(rows, sweeps[name].axes, verdicts), f"Sweep {name}"
             _save(sweep_figure.draw(table, sweeps[name].axes, name), output, name)
-        write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
-        for figure in (figure for figure, of in grid.FIGURES.items() if of == name):
+        _write(table, output, name, title)
+        for figure in (figure for figure, of in catalogue.FIGURES.items() if of == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
+    _answer(grid.all_cells(sweeps), known, output, verdicts)
+
+
+def _answer(cells: Iterable[grid.Cell], known: Mapping[Any, Any], output: Path, verdicts: Thresholds) -> None:
+    """The overview and the recommendation, of all cells whose records are there."""
+    wanted = [(grid.name_of(cell), number) for cell in cells for number in grid.rounds_of(cell)]
+    found = {grid.record_path(*one): known[one] for one in wanted if one in known}
+    if not found:
+        return
+    points = overview.points_of(found, verdicts)
+    table = overview.build(points, verdicts)
+    _write(recommendation.build(points, table), output, "recommendation", recommendation.TITLE)
+    _write(answer.with_sentences(table), output, "overview", overview.TITLE)
 
 
 def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None) -> dict[str, grid.Sweep]:
@@ -87,9 +104,15 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
             )
             for name, of in published.items()
         }
-    where = records[0]["provenance"]
+    found = [record["provenance"] for record in records]
+    where = next((one for one in found if one["backend"] == "cuda"), found[0])
+    host = next((one["device"] for one in found if one["backend"] == "cpu"), None)
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
-    return grid.read(grid_file or CONFIG / "grid.yaml", device)
+    return grid.read(grid_file or CONFIG / "grid.yaml", device, Device("cpu", host) if host else None)
+
+
+def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:
+    write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
 
 
 def _save(figure: Any, output: Path, name: str) -> None:

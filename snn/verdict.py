@@ -12,9 +12,12 @@ Thresholds = Mapping[str, float]
 def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tuple[str, str]:
     """The words that hold for a cell's rounds, gravest first, and the figures behind them.
 
-    ``quiet`` where none does, ``unknown`` where a record holds no readings. The thresholds are those of
-    ``config/verdicts.yaml``; shares of processors are averages over the longest run that exceeds them.
+    ``quiet`` where none does, ``unknown`` where a record holds no readings, and no word where nothing was
+    measured because it is unsupported. The thresholds are those of ``config/verdicts.yaml``; shares of
+    processors are averages over the longest run that exceeds them.
     """
+    if all(record.get("status") == "unsupported" for record in records):
+        return "", ""
     machines = [record.get("machine") for record in records]
     if not all(machines):
         return "unknown", "the record holds no readings"

@@ -25,9 +25,13 @@ TINY = {
         "neurons": {"strategy": ["reference", "combined"], "network.hidden": [[4], [256]]},
         "depth": {"strategy": ["reference", "combined"], "network.hidden": [[4], [4, 4]]},
         "tiles": {"strategy": "combined", "strategy.tile_rows": [32, 128], "network.hidden": [4]},
+        "strategies": {"strategy": ["reference", "graph", "blas"]},
+        "cpu": {"strategy": ["reference", "blas"]},
+        "precision": {"strategy": "combined", "network.hidden": [4], "network.seed": [1, 2]},
     },
 }
-CELLS_OF_TINY = 5 + 2 + 2 + 1
+CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1
+UNSUPPORTED = "graph"  # on a CPU
 ROUNDS = 2
 IGNORED = shutil.ignore_patterns(
     ".git", ".venv", ".snakemake", "results", "*cache*", "__pycache__", ".hypothesis"
@@ -44,7 +48,7 @@ class Project:
         (self.folder / "config/grid.yaml").write_text(yaml.safe_dump(grid, sort_keys=False))
 
     def never_drifts(self):
-        """Whatever else the machine does meanwhile, its times may be divided: what they are is of no matter."""
+        """Whatever else the machine does meanwhile, its times may be divided, whatever they are."""
         path = self.folder / "config/verdicts.yaml"
         path.write_text(re.sub(r"^drifted: \S+", "drifted: 1.0e+9", path.read_text(), flags=re.MULTILINE))
 

@@ -15,6 +15,7 @@ PROVENANCE = {
     "git": {"commit": "c0ffee", "dirty": False},
     "started": "2026-02-11T10:00:00+00:00",
 }
+ON_ITS_HOST = {"device": "AMD EPYC", "backend": "cpu", "device_uuid": None, "driver": None}
 COSTS = {"malloc_us": 50.0, "copy_us": 13.0}
 QUIET = {
     "host": {"cpus": 16, "load_average": 0.1, "governor": None},
@@ -35,7 +36,8 @@ MEMORY = {
 
 
 def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, **provenance):
-    """A record of a round of a cell whose runs took these seconds."""
+    """A record of a round of a cell whose runs took these seconds, on the GPU or on its host."""
+    where = ON_ITS_HOST if cell["device"]["backend"] == "cpu" else {}
     measurement = Measurement(
         runs=[Run(s, mse) for s in seconds],
         ledger=LEDGER,
@@ -50,7 +52,7 @@ def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, **pro
         measurement,
         explanation_of(foretold or seconds[0]),
         machine or QUIET,
-        PROVENANCE | provenance,
+        PROVENANCE | where | provenance,
         source_hash(cell),
     )
 

@@ -93,6 +93,7 @@ def backend(library, monkeypatch):
     runtime = SimpleNamespace(setDevice=lambda index: None, free=lambda address: None)
     runtime.CUDARuntimeError = cuda.runtime.CUDARuntimeError
     monkeypatch.setattr(cuda, "runtime", runtime)
+    monkeypatch.setattr(cuda, "Managed", lambda index: None)
     device = SimpleNamespace(attributes={"MultiProcessorCount": 132})
     monkeypatch.setattr(kernels.cupy.cuda, "Device", lambda: device)
     return lambda name, precision: backends.make("cuda", choices.load("kernel", name), ROOT, precision)

@@ -115,18 +115,14 @@ def test_one_strategy_alone_wins_nothing(tmp_path):
 
 
 def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch):
-    real = overview.speedup
+    real = overview.against
 
-    def with_one_set_aside(base, other, verdicts):
-        table = real(base, other, verdicts)
-        aside = (other["strategy"] == "pinned").to_numpy()
-        return (
-            table.assign(comparison=table["comparison"].mask(aside, "not comparable"))
-            if len(table)
-            else table
-        )
+    def with_one_set_aside(frame, bases, verdicts):
+        table = real(frame, bases, verdicts)
+        aside = frame["strategy"] == "pinned"
+        return table.assign(comparison=table["comparison"].mask(aside, "not comparable"))
 
-    monkeypatch.setattr(overview, "speedup", with_one_set_aside)
+    monkeypatch.setattr(overview, "against", with_one_set_aside)
     points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, [SLOW, FAST, FASTER])
     row = overview.build(points, THRESHOLDS).iloc[0]
     assert (row["fastest"], row["runner_up"]) == ("combined", "reference")

@@ -6,11 +6,12 @@ import pytest
 from conftest import ROOT
 from records_of import record
 
-from snn import grid, retabulate
+from snn import catalogue, grid, retabulate
 from snn.devices import Device
 
-GRID = ROOT / "config/grid.yaml"
-CELLS = list(grid.all_cells(grid.read(GRID, Device("cuda", "NVIDIA H200"))))
+HOST = Device("cpu", "AMD EPYC")
+SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"), HOST)
+CELLS = list(grid.all_cells(SWEEPS))
 
 
 def archived(folder, cells, **provenance):
@@ -33,13 +34,16 @@ def made(folder):
 def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
     assert retabulate.main([archived(tmp_path / "a", CELLS), str(tmp_path / "out")]) == 0
     tables, figures = made(tmp_path / "out")
-    assert tables == {*grid.TABLES, "dataset_size"}
-    assert figures == {f"{name}.{e}" for name in (*grid.FIGURES, "dataset_size") for e in ("svg", "png")}
+    named = {*catalogue.own_tables(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
+    assert tables == {*named, "recommendation", "overview"}
+    drawn = {figure for figure, table in catalogue.FIGURES.items() if table in named}
+    drawn |= set(catalogue.sweep_tables(SWEEPS))
+    assert figures == {f"{name}.{ending}" for name in drawn for ending in ("svg", "png")}
     assert capsys.readouterr().out == ""
 
 
 def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
-    cells = [cell for cell in CELLS if cell["network"]["hidden"] == [256]]
+    cells = grid.cells_of("correctness", SWEEPS) + grid.cells_of("speedup", SWEEPS)
     assert retabulate.main([archived(tmp_path / "a", cells), str(tmp_path / "out")]) == 0
     assert made(tmp_path / "out")[0] == {
         "correctness",
@@ -49,6 +53,8 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
         "memory",
         "timeline",
         "dataset_size",
+        "recommendation",
+        "overview",
     }
     assert "neurons is left out: 12 of its 18 records are not there" in capsys.readouterr().out
 

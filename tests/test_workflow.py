@@ -12,9 +12,9 @@ from datetime import datetime
 
 import pytest
 import yaml
-from project import CELLS_OF_TINY, ROUNDS, TINY
+from project import CELLS_OF_TINY, ROUNDS, TINY, UNSUPPORTED
 
-from snn.grid import FIGURES
+from snn.catalogue import FIGURES
 
 
 def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
@@ -22,6 +22,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
     assert made.printed.count("(Rule: train_round_") == ROUNDS * CELLS_OF_TINY
     tables = {path.stem for path in made.folder.glob("results/tables/*.csv")}
     assert tables == {
+        "recommendation",
         "overview",
         "configuration",
         "provenance",
@@ -37,15 +38,20 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "neurons",
         "depth",
         "tiles",
+        "strategies",
+        "cpu",
+        "precision",
     }
     for name in tables:
         table = made.table(name)
         assert len(table) and set(table["backend"]) == {"cpu"} and table["device"].notna().all()
         assert (made.folder / f"results/tables/{name}.html").exists()
     figures = {path.name for path in made.folder.glob("results/figures/*")}
-    assert figures == {f"{n}.{e}" for n in (*FIGURES, "dataset_size", "tiles") for e in ("svg", "png")}
+    assert figures == {
+        f"{n}.{e}" for n in (*FIGURES, "dataset_size", "tiles", "strategies") for e in ("svg", "png")
+    }
     for name in ("correctness", "training_time", "speedup", "neurons", "depth", "tiles"):
-        words = {word for cell in made.table(name)["machine"] for word in cell.split(", ")}
+        words = {word for cell in made.table(name)["machine"].dropna() for word in cell.split(", ")}
         assert words <= {"quiet", "noisy", "shared", "drifted"}
     assert set(made.table("speedup")["comparison"]) <= {"reference", "faster", "slower", "same", "unclear"}
     assert list(made.table("speedup").columns[:4]) == ["strategy", "dataset", "speedup", "paper_speedup"]
@@ -56,7 +62,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
 
 
 def test_progress_names_cells_and_runs(made):
-    line = r"job \d+ of 20, small \w+, round 2: run 2 of 2, .* s a run, about .* left"
+    line = rf"job \d+ of {ROUNDS * CELLS_OF_TINY}, small \w+, round 2: run 2 of 2, .* s a run, about .* left"
     assert re.search(line, made.printed)
 
 
@@ -75,6 +81,14 @@ def test_cells_never_ran_side_by_side(made):
     for (_, end), (start, _) in itertools.pairwise(spans):
         assert start > end - 1
     assert sum(end - start for start, end in spans) <= spans[-1][1] - spans[0][0] + 1
+
+
+def test_a_strategy_that_has_no_meaning_on_a_cpu_has_a_row_that_says_why(made):
+    table = made.table("strategies").set_index("strategy")
+    assert table["status"].to_dict() == {"reference": "ok", UNSUPPORTED: "unsupported", "blas": "ok"}
+    assert table.loc[UNSUPPORTED, "reason"] == "a CPU captures no graphs: they are of CUDA"
+    assert UNSUPPORTED not in set(made.table("recommendation")["strategy"])
+    assert "a CPU captures no graphs" in (made.folder / "results/tables/opening.html").read_text()
 
 
 def test_nothing_runs_again(made):
@@ -159,7 +173,7 @@ def test_without_snakemakes_memory_records_are_still_good(project):
 def test_a_table_runs_its_own_cells_and_no_others(project):
     shutil.rmtree(project.folder / "results")
     assert project.jobs("--dry-run", "results/tables/neurons.csv")["train"] == 4 * ROUNDS
-    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train"] == 5 * ROUNDS
+    assert project.jobs("--dry-run", "results/tables/correctness.csv")["train"] == 7 * ROUNDS
     assert "train" not in project.jobs("--dry-run", "results/tables/gpu.csv")
 
 
@@ -220,7 +234,7 @@ def test_a_new_strategy_is_one_module_and_one_choice(project):
         "_target_: snn.strategies.twice.Twice\nname: twice\n"
     )
     project.write_grid(TINY | {"sweeps": {"mine": {"strategy": ["reference", "twice"]}}})
-    assert project.jobs("results/tables/mine.csv") == {"train": ROUNDS, "build_sweep": 1}
+    assert project.jobs("results/figures/mine.svg") == {"train": ROUNDS, "build_sweep": 1, "plot_sweep": 1}
     table = project.table("mine").set_index("strategy")
     assert table.loc["twice", "synchronizations"] == 2 * table.loc["reference", "synchronizations"]
     assert table.loc["twice", "final_mse"] == table.loc["reference", "final_mse"]
@@ -241,10 +255,11 @@ def test_results_are_published_compactly(project):
     (published,) = (project.folder / "results/published").iterdir()
     lines = (published / "records.jsonl").read_text().splitlines()
     assert len(lines) == ROUNDS * CELLS_OF_TINY
-    assert {json.loads(line)["status"] for line in lines} == {"ok"}
-    assert (published / "tables/speedup.csv").read_text() == (
-        project.folder / "results/tables/speedup.csv"
-    ).read_text()
+    unsupported = [one for one in map(json.loads, lines) if one["status"] == "unsupported"]
+    assert {one["cell"]["strategy"]["name"] for one in unsupported} == {UNSUPPORTED}
+    for name in ("speedup", "recommendation", "cpu", "precision"):
+        made = (project.folder / f"results/tables/{name}.csv").read_text()
+        assert (published / f"tables/{name}.csv").read_text() == made
     assert "| runs a record | 2 |" in (published / "README.md").read_text()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from snn import choices
 from snn.backends.base import Backend
 from snn.choices import ROOT
 from snn.errors import Unsupported
@@ -22,6 +23,8 @@ def make(backend: str, kernel: Mapping[str, Any], root: Path = ROOT, precision: 
 
         if kernel["name"] != "naive":
             raise Unsupported(f"{kernel['name']} is a CUDA kernel: a CPU multiplies by NumPy, called naive")
+        if list(kernel["block"]) != choices.load("kernel", "naive")["block"]:
+            raise Unsupported("a CPU has no blocks of threads: NumPy multiplies whole matrices")
         return CpuBackend()
     from snn.backends.cuda import CudaBackend
 

@@ -5,20 +5,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from snn.figures.style import device_text
+from snn.figures.style import nothing, where
+from snn.tables.attribution import LABELS
 
-# From what the paper's strategies remove to what they cannot.
-PARTS = {
-    "allocation": ("#b91c1c", "device allocation and free"),
-    "host_allocation": ("#f97316", "host allocation and free"),
-    "streams": ("#facc15", "streams made and destroyed"),
-    "copy_in": ("#1d4ed8", "copies in"),
-    "copy_out": ("#60a5fa", "copies out"),
-    "launch": ("#7c3aed", "launches"),
-    "kernels": ("#059669", "kernels"),
-    "waiting": ("#c4b5fd", "waiting for the device otherwise"),
-    "host_arithmetic": ("#9ca3af", "host arithmetic"),
+_COLOURS = {
+    "allocation": "#b91c1c",
+    "host_allocation": "#f97316",
+    "streams": "#facc15",
+    "copy_in": "#1d4ed8",
+    "copy_out": "#60a5fa",
+    "launch": "#7c3aed",
+    "kernels": "#059669",
+    "waiting": "#c4b5fd",
+    "host_arithmetic": "#9ca3af",
 }
+PARTS = {part: (_COLOURS[part], label) for part, label in LABELS.items()}
+"""Each part's colour and what it is called."""
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
@@ -28,6 +30,8 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     The paper has no such figure, so its device is not named.
     """
     table = table[table["attributed_s"].notna()]
+    if table.empty:
+        return nothing("no time was attributed: nothing ran")
     datasets = list(dict.fromkeys(table["dataset"]))
     figure, panels = plt.subplots(1, len(datasets), figsize=(1.5 + 3.4 * len(datasets), 4.4), squeeze=False)
     for axes, dataset in zip(panels[0], datasets, strict=True):
@@ -46,8 +50,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
         axes.set_xticks(positions, rows["strategy"], rotation=30, ha="right")
         axes.set_title(dataset, fontsize=10)
     panels[0][0].set_ylabel("seconds of one training")
-    where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
-    figure.suptitle(f"Where the time goes: {where}", fontsize=10)
+    figure.suptitle(f"Where the time goes: {where(table)}", fontsize=10)
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
     return figure

@@ -2,12 +2,17 @@
 
 import hashlib
 from collections.abc import Sequence
+from colorsys import hls_to_rgb
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 COLOURS = {
@@ -16,9 +21,19 @@ COLOURS = {
     "pinned": "#2563eb",
     "combined": "#059669",
     "preallocated": "#9333ea",
+    "resident": "#dc2626",
+    "graph": "#0891b2",
+    "pipelined": "#db2777",
+    "pool": "#65a30d",
+    "async_pool": "#a3e635",
+    "managed": "#7c2d12",
+    "managed_prefetch": "#c2845a",
+    "workspace": "#4338ca",
+    "sequential": "#111827",
+    "threads": "#475569",
+    "blas": "#94a3b8",
 }
 PAPER_COLOUR = "#111827"
-_OTHERS = ("#dc2626", "#0891b2", "#65a30d", "#db2777", "#7c2d12", "#4338ca", "#0f766e", "#a16207")
 
 plt.rcParams.update(
     {
@@ -41,12 +56,44 @@ def colour(strategy: str) -> str:
     """The strategy's colour: its own where it has one, otherwise one that its name decides."""
     if strategy in COLOURS:
         return COLOURS[strategy]
-    number = int.from_bytes(hashlib.sha256(strategy.encode()).digest()[:4], "big")
-    return _OTHERS[number % len(_OTHERS)]
+    hue, lightness, *_ = hashlib.sha256(strategy.encode()).digest()
+    return to_hex(hls_to_rgb(hue / 256, 0.35 + 0.25 * lightness / 256, 0.6))
+
+
+def where(table: pd.DataFrame) -> str:
+    """How a figure names what a table was measured on: a CPU is called one, a GPU stands before its host."""
+    found = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)
+    return " and ".join(device_text(*row) for row in found.itertuples(index=False))
+
+
+def nothing(said: str) -> Figure:
+    """The figure of a table that has nothing to draw, which says so."""
+    figure, axes = plt.subplots(figsize=(6, 1.5))
+    axes.axis("off")
+    axes.text(0.5, 0.5, said, ha="center", va="center", color="#6b7280")
+    return figure
+
+
+def texts(table: pd.DataFrame, names: Sequence[str], between: str = ", ") -> pd.Series:
+    """The values of these columns of each row as one text; what a row does not have is left out."""
+    rows = table[list(names)].itertuples(index=False, name=None)
+    return pd.Series([between.join(_text(one) for one in row if pd.notna(one)) for row in rows], table.index)
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def missing(axes: Axes, at: float, status: str) -> None:
+    """Where a bar would stand that has no time: why not, upright at the foot of the axes."""
+    foot: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": "#6b7280"}
+    axes.text(at, 0.02, status, transform=axes.get_xaxis_transform(), **foot)
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:
     """Write the figure to each path, in the format of its ending; the same figure gives the same bytes."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # it is laid out now, and each format would do so twice more
     for path in paths:
         metadata = {"Date": None} if path.endswith(".svg") else {}
         figure.savefig(path, metadata=metadata)

@@ -1,49 +1,86 @@
 """The figure of any sweep: time of every cell, grouped by what varied, coloured by strategy."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from snn.figures.style import colour, device_text
+from snn.figures.style import colour, device_text, missing, nothing, texts
 
 _LOG_FROM = 20  # largest over smallest time
+_INCHES = 0.28  # of a bar
+_MOST_COLOURS = 6  # that a legend can tell apart; where there are more, each bar is named
 
 
 def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figure:
-    """From a sweep's tidy table: a bar a cell with the standard deviation of its runs."""
-    table = table[table["mean_s"].notna()]
-    named = {"network.hidden": "network"}
-    varied = [named.get(axis, axis) for axis in axes_of_sweep]
-    groups = [axis for axis in varied if axis != "strategy" and axis in table] or ["dataset"]
-    labels = table[groups].astype(str).agg("\n".join, axis=1)
-    points = list(dict.fromkeys(labels))
+    """From a sweep's tidy table: a bar a cell with the standard deviation of its runs, a panel a device.
+
+    Bars are grouped by all that the sweep varies but its choices: strategy, kernel, precision, their options.
+    Each is named below where colours would not tell them apart. Where a cell has no time, its status stands.
+    """
+    if not table["mean_s"].notna().any():
+        return nothing(f"{title}: no cell has a time")
+    varied = [{"network.hidden": "network"}.get(axis, axis) for axis in axes_of_sweep]
+    groups = [axis for axis in varied if not _is_choice(axis) and axis in table] or ["dataset"]
+    choices = [axis for axis in varied if _is_choice(axis) and axis in table]
+    choices.sort(key=lambda axis: axis != "strategy")
     strategies = list(dict.fromkeys(table["strategy"]))
-    width = 0.8 / len(strategies)
-    figure, axes = plt.subplots(figsize=(max(6, 0.28 * len(points) * (len(strategies) + 1)), 4))
-    for i, strategy in enumerate(strategies):
-        chosen = table[table["strategy"] == strategy]
-        x = (
-            np.array([points.index(point) for point in labels[chosen.index]])
-            + (i - (len(strategies) - 1) / 2) * width
-        )
-        axes.bar(
-            x,
-            chosen["mean_s"],
-            width * 0.92,
-            yerr=chosen["std_s"],
-            capsize=2,
-            color=colour(strategy),
-            label=strategy,
-        )
-    axes.set_xticks(range(len(points)), points)
-    axes.set_xlabel(", ".join(groups))
-    axes.set_ylabel("training time (s)")
+    if set(choices) <= {"strategy"} and len(strategies) <= _MOST_COLOURS:
+        choices = []
+    devices = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)
+    panels = [table[table["device"] == device] for device in devices["device"]]
+    widths = [max(4.0, _INCHES * (len(rows) + texts(rows, groups, "\n").nunique())) for rows in panels]
+    size = (max(6.0, 0.7 + sum(widths)), 5.6 if choices else 4.2)
+    figure, found = plt.subplots(
+        1, len(panels), figsize=size, width_ratios=widths, sharey=True, squeeze=False
+    )
+    for axes, rows, device in zip(found[0], panels, devices.itertuples(index=False), strict=True):
+        _panel(axes, rows, groups, choices)
+        axes.set_title(device_text(*device), fontsize=9, pad=6 + 10 * len(groups) if choices else 6)
+        axes.set_xlabel(", ".join(_plain(axis) for axis in choices or groups))
     if table["mean_s"].max() > _LOG_FROM * table["mean_s"].min():
-        axes.set_yscale("log")
-    where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
-    axes.set_title(f"{title}: {where}", fontsize=10)
-    figure.legend(loc="outside lower center", ncols=min(len(strategies), 6), fontsize=8)
+        found[0][0].set_yscale("log")
+    found[0][0].set_ylabel("training time (s)")
+    figure.suptitle(title, fontsize=10)
+    if 1 < len(strategies) <= _MOST_COLOURS:
+        handles = [Patch(color=colour(strategy), label=strategy) for strategy in strategies]
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), fontsize=8)
     return figure
+
+
+def _is_choice(axis: str) -> bool:
+    return axis in ("strategy", "kernel", "precision") or axis.startswith(("strategy.", "kernel."))
+
+
+def _plain(axis: str) -> str:
+    return axis.rpartition(".")[2].replace("_", " ")
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str], choices: Sequence[str]) -> None:
+    """Side by side what is at one point, in the order of the sweep; each group is named, or each bar."""
+    points, bars = texts(rows, groups, "\n"), texts(rows, choices)
+    position = 0.0
+    ticks: dict[float, str] = {}
+    for point in dict.fromkeys(points):
+        some = rows[points == point]
+        x = position + np.arange(len(some))
+        colours = [colour(strategy) for strategy in some["strategy"]]
+        axes.bar(x, some["mean_s"], 0.9, yerr=some["std_s"], capsize=2, color=colours)
+        for at, status in zip(x, some["status"].where(some["mean_s"].isna()), strict=True):
+            if isinstance(status, str):
+                missing(axes, at, status)
+        if choices:
+            ticks |= dict(zip(x, bars[some.index], strict=True))
+            above = axes.get_xaxis_transform()
+            axes.text(x.mean(), 1.01, point, ha="center", va="bottom", fontsize=8, transform=above)
+        else:
+            ticks[x.mean()] = point
+        position += len(some) + 1
+    axes.set_xlim(-1, position - 1)
+    turned: dict[str, Any] = {"rotation": 90, "fontsize": 8} if choices else {}
+    axes.set_xticks(list(ticks), list(ticks.values()), **turned)

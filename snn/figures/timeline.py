@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from snn.figures.attribution import PARTS
-from snn.figures.style import device_text
+from snn.figures.style import nothing, where
 
 _PART_OF = {
     "malloc": "allocation",
@@ -33,6 +33,8 @@ _KIB = 1024
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """From ``timeline.csv``; the paper has no such figure, so its device is not named."""
     strategies = list(dict.fromkeys(table["strategy"]))
+    if not strategies:
+        return nothing("no call was traced: nothing ran")
     figure, panels = plt.subplots(
         2 * len(strategies),
         1,
@@ -48,8 +50,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
         _bytes(panels[2 * i + 1][0], rows)
     panels[-1][0].set_xlabel("microseconds")
     panels[-1][0].set_xlim(0, table[["end_us", "device_end_us"]].max().max() * 1.01)
-    where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
-    figure.suptitle(f"Two steps of training, call by call: {where}", fontsize=10)
+    figure.suptitle(f"Two steps of training, call by call: {where(table)}", fontsize=10)
     keys = [*dict.fromkeys(_PART_OF.values()), _WORK, "kernels"]
     handles = [Patch(color=PARTS[key][0], label=PARTS[key][1]) for key in keys]
     handles.append(Patch(color="#374151", label="device memory"))

@@ -59,22 +59,32 @@ def with_sentences(table: pd.DataFrame) -> pd.DataFrame:
 
 def case(row: pd.Series, table: pd.DataFrame) -> str:
     """What tells a row apart: its data set and hidden widths, and whatever else it takes in this table."""
-    twins = table[(table[POINT] == row[POINT]).all(axis=1)]
-    kernel = [row["kernel"]] if table["kernel"].nunique() > 1 else []
+    twins = table[(table[POINT] == row[POINT]).all(axis=1) & (table["device"] == row["device"])]
+    host = ["on the CPU"] if row["backend"] == "cpu" and (table["backend"] != "cpu").any() else []
     more = [
         f"{key.partition('.')[2].replace('_', ' ')} {_plain(row[key])}"
         for key in table
         if "." in key and twins[key].nunique(dropna=False) > 1
     ]
-    return ", ".join([row["dataset"], row["network"], *kernel, *more])
+    return ", ".join([row["dataset"], row["network"], *more, *host])
+
+
+def asked_for(table: pd.DataFrame) -> pd.DataFrame:
+    """The cases to choose in: of the device, not its host beside a GPU, what it supports at all."""
+    supported = table[table["status"] != "unsupported"]
+    on_gpu = supported[supported["backend"] != "cpu"]
+    return on_gpu if len(on_gpu) else supported
 
 
 def of_devices(provenance: pd.DataFrame) -> list[str]:
     """A sentence for each device, driver and set of versions that the records were made with."""
     columns = ["device", "backend", "driver", "cuda_runtime", "cupy", "numpy"]
+    devices = provenance[columns].drop_duplicates()
     found = []
-    for _, one in provenance[columns].drop_duplicates().iterrows():
-        if one["backend"] == "cpu":
+    for _, one in devices.iterrows():
+        if one["backend"] == "cpu" and (devices["backend"] != "cpu").any():
+            found.append(f"What runs on its host was measured there: {one['device']}, NumPy {one['numpy']}.")
+        elif one["backend"] == "cpu":
             found.append(
                 f"Measured on the CPU, {one['device']}, NumPy {one['numpy']}: no GPU was used. This says "
                 "which program is fastest here, nothing of what page-locked memory or streams gain on a GPU."
@@ -89,7 +99,7 @@ def of_devices(provenance: pd.DataFrame) -> list[str]:
 
 def of_machine(points: Sequence[pd.DataFrame]) -> dict[str, int]:
     """How many cells each word holds for, the most frequent first; a cell can be ``shared`` and ``noisy``."""
-    words = Counter(word for cells in points for one in cells["machine"] for word in one.split(", "))
+    words = Counter(word for cells in points for one in cells["machine"] for word in one.split(", ") if word)
     return dict(words.most_common())
 
 
@@ -98,10 +108,20 @@ def failures(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> list[tuple[
     found: dict[tuple[str, str, str], list[str]] = {}
     for cells, (_, row) in zip(points, table.iterrows(), strict=True):
         for name, (_, cell) in zip(names(cells), cells.iterrows(), strict=True):
-            if cell["status"] != "ok":
+            if cell["status"] not in ("ok", "unsupported"):
                 key = (case(row, table), cell["status"], cell["reason"] or "")
                 found.setdefault(key, []).append(name)
     return [(f"{', '.join(who)} on {where}", word, why) for (where, word, why), who in found.items()]
+
+
+def unsupported(points: Sequence[pd.DataFrame]) -> list[tuple[str, str]]:
+    """What there is not, whatever the case: names of strategies or kernels, and why."""
+    found: dict[str, dict[str, None]] = {}
+    for cells in points:
+        for name, (_, cell) in zip(names(cells), cells.iterrows(), strict=True):
+            if cell["status"] == "unsupported":
+                found.setdefault(cell["reason"] or "", {})[name] = None
+    return [(", ".join(who), why) for why, who in found.items()]
 
 
 def _counted(values: pd.Series) -> str:

@@ -5,10 +5,24 @@ from typing import Any
 
 import pandas as pd
 
+from snn.tables.outcome import outcome
 from snn.tables.ratio import against_reference
 from snn.verdict import Thresholds
 
 PART = "part."
+LABELS = {
+    "allocation": "device allocation and free",
+    "host_allocation": "host allocation and free",
+    "streams": "streams made and destroyed",
+    "copy_in": "copies in",
+    "copy_out": "copies out",
+    "launch": "launches",
+    "kernels": "kernels",
+    "waiting": "waiting for the device otherwise",
+    "host_arithmetic": "host arithmetic",
+}
+"""The parts of a run's time: from what the paper's strategies remove to what they cannot."""
+
 TITLE = "Where the time of one training goes, and what the calls' prices foretell"
 
 
@@ -32,4 +46,4 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     table["speedup"] = ratios["speedup"]
     base = table[frame["strategy"] == "reference"].set_index("dataset")["predicted_s"]
     table["predicted_speedup"] = frame["dataset"].map(base) / table["predicted_s"]
-    return table.join(frame[["status", "machine", "device", "backend"]])
+    return table.join(outcome(frame)).join(frame[["machine", "device", "backend"]])

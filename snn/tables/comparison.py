@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from snn.statistics import compare
+from snn.tables.page import is_empty
 from snn.tables.ratio import speedup
 from snn.verdict import Thresholds
 
@@ -62,11 +63,19 @@ def build(a: pd.DataFrame, b: pd.DataFrame, verdicts: Thresholds) -> pd.DataFram
 
 
 def _key(row: Mapping[str, Any], aside: tuple[str, ...]) -> str:
-    cell = {k: v for k, v in row.items() if "." in k and k.split(".")[0] in _SECTIONS - set(aside)}
-    return json.dumps(cell, sort_keys=True, default=str).replace("NaN", "null")
+    """What a row is of, without the sections ``aside``; a key that it does not have is none."""
+    cell = {
+        key: value
+        for key, value in row.items()
+        if (key in _OF_KERNEL or key.partition(".")[0] in _SECTIONS - set(aside))
+        and "." in key
+        and not is_empty(value)
+    }
+    return json.dumps(cell | {"precision": row["precision"]}, sort_keys=True, default=str)
 
 
-_SECTIONS = {"dataset", "kernel", "network", "strategy", "training", *_ASIDE}
+_SECTIONS = {"dataset", "network", "strategy", "training", *_ASIDE}
+_OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work")
 
 
 def _further(rows: pd.DataFrame) -> list[str]:
@@ -74,7 +83,8 @@ def _further(rows: pd.DataFrame) -> list[str]:
     if not rows.duplicated(_NAMES).any():
         return []
     named = ("network.hidden", "dataset.name", "strategy.name", "kernel.name")
-    settings = [c for c in rows if "." in c and c.split(".")[0] in _SECTIONS - {"device", "protocol"}]
+    sections = {*_SECTIONS, "kernel"} - {"device", "protocol"}
+    settings = ["precision", *(c for c in rows if "." in c and c.split(".")[0] in sections)]
     return [c for c in settings if c not in named and rows[c].astype(str).nunique() > 1]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from snn.errors import RecordError
 from snn.memory import KINDS
 from snn.network import label
+from snn.placement import on_host
 from snn.records import read
 from snn.verdict import Thresholds, verdict
 
@@ -20,29 +21,43 @@ Expected = Mapping[str, Mapping[str, Any]]
 def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
     """The records at these paths, in this order, each with a verdict on the machine it was measured on.
 
-    Raises RecordError where a record is not of the cell or the sources that were asked for, or where two
-    records were measured on different devices: their times must not meet in one table.
+    Raises RecordError as ``checked`` and ``tabulate`` do.
     """
-    records = []
+    return tabulate(checked(expected), thresholds)
+
+
+def checked(expected: Expected) -> dict[str, Mapping[str, Any]]:
+    """The records at these paths. Raises RecordError where one is not of the cell or sources asked for."""
+    records: dict[str, Mapping[str, Any]] = {path: read(Path(path)) for path in expected}
     for path, wanted in expected.items():
-        record = read(Path(path))
-        _check(path, record, wanted)
-        records.append(record)
-    return tabulate(dict(zip(expected, records, strict=True)), thresholds)
+        _check(path, records[path], wanted)
+    return records
 
 
 def tabulate(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> pd.DataFrame:
     """Records by name as rows, the rounds of a cell as one.
 
-    Raises RecordError, with names, where they are of two devices, or where the rounds of a cell did not do
-    the same.
+    A GPU's rows may stand beside those of strategies that run on its host. Raises RecordError, with names,
+    where records are otherwise of two devices, or where the rounds of a cell did not do the same.
     """
     _check_one_device(records)
     cells: dict[str, dict[str, Mapping[str, Any]]] = {}
     for name, record in records.items():
         key = json.dumps(record["cell"], sort_keys=True)
         cells.setdefault(key, {})[name] = record
-    return pd.DataFrame([pool(rounds, thresholds) for rounds in cells.values()])
+    rows = [pool(rounds, thresholds) for rounds in cells.values()]
+    frame = pd.DataFrame(rows)
+    whole = [key for key in frame if _lacks_some_of_whole_numbers([row.get(key) for row in rows])]
+    return frame.astype(
+        dict.fromkeys(whole, "Int64") | dict.fromkeys(("mean_s", "std_s", "final_mse"), "float")
+    )
+
+
+def _lacks_some_of_whole_numbers(values: Sequence[Any]) -> bool:
+    """Whether pandas would make real numbers of these, since some rows have none."""
+    given = [value for value in values if value is not None]
+    whole = all(isinstance(value, int) and not isinstance(value, bool) for value in given)
+    return bool(given) and whole and len(given) < len(values)
 
 
 def _check(path: str, record: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -60,17 +75,32 @@ def _check(path: str, record: Mapping[str, Any], wanted: Mapping[str, Any]) -> N
 
 
 def _check_one_device(records: Mapping[str, Mapping[str, Any]]) -> None:
-    first: tuple[str, str] | None = None
+    """One device for what asks for one, and one host for what runs there; and the device is in that host."""
+    first: dict[bool, tuple[str, Mapping[str, Any]]] = {}
     for path, record in records.items():
         where = record["provenance"]
-        device = " ".join(str(where[key]) for key in ("device", "device_uuid") if where[key])
-        if first is None:
-            first = (path, device)
-        elif device != first[1]:
-            raise RecordError(
-                f"{path} was measured on {device}, but {first[0]} on {first[1]}: times of two devices do "
-                "not go into one table; run the older cells again with --force"
-            )
+        other, known = first.setdefault(on_host(record["cell"]["strategy"]), (path, where))
+        if _device(where) != _device(known):
+            raise _two_devices(path, _device(where), other, _device(known))
+    if len(first) == 2:
+        (path, where), (other, known) = first.values()
+        if _device(where) != _device(known) and _host(where) != _host(known):
+            raise _two_devices(path, _device(where), other, f"{_device(known)} of another host")
+
+
+def _two_devices(path: str, device: str, other: str, others: str) -> RecordError:
+    return RecordError(
+        f"{path} was measured on {device}, but {other} on {others}: times of two devices do "
+        "not go into one table; run the older cells again with --force"
+    )
+
+
+def _device(where: Mapping[str, Any]) -> str:
+    return " ".join(str(where[key]) for key in ("device", "device_uuid") if where[key])
+
+
+def _host(where: Mapping[str, Any]) -> list[Any]:
+    return [where.get("host", {}).get(key) for key in ("system", "cpu", "cpus")]
 
 
 def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dict[str, Any]:
@@ -83,12 +113,14 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
     _check_same_work(rounds)
     cell, where = first["cell"], first["provenance"]
     row = {f"{section}.{key}": _plain(value) for section in cell for key, value in cell[section].items()}
+    row.setdefault("kernel.work", "1-1")  # before there was a choice
     seconds = [[run["seconds"] for run in record["runs"]] for record in records]
     times = [one for some in seconds for one in some]
     errors = [run["final_mse"] for record in records for run in record["runs"]]
     word, why = verdict(records, thresholds)
     return row | {
         "strategy": cell["strategy"]["name"],
+        "on_host": on_host(cell["strategy"]),
         "dataset": cell["dataset"]["name"],
         "kernel": cell["kernel"]["name"],
         "precision": cell.get("precision", {}).get("name", "fp32"),

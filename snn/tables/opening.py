@@ -5,7 +5,7 @@ from html import escape
 
 import pandas as pd
 
-from snn.tables import answer, page
+from snn.tables import answer, page, recommendation
 from snn.tables.words import badge
 
 _MOST_CASES = 12
@@ -14,16 +14,18 @@ _MOST_FAILURES = 6
 
 def fragment(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
     """For the report's first page, into which it is put; of many cases it shows the first."""
+    asked, reasons = answer.asked_for(table), recommendation.build(points, table)["reason"]
     rows = "\n".join(
-        f"<tr><th>{escape(answer.case(row, table))}</th><td>{escape(answer.sentence(row))}</td>"
+        f"<tr><th>{escape(answer.case(row, table))}</th>"
+        f"<td>{escape(answer.sentence(row))}<br><small>{escape(reason)}</small></td>"
         f"<td>{'' if page.is_empty(row['lead_is']) else badge(row['lead_is'])}</td></tr>"
-        for _, row in table.head(_MOST_CASES).iterrows()
+        for (_, row), reason in zip(asked.head(_MOST_CASES).iterrows(), reasons, strict=False)
     )
-    left = len(table) - _MOST_CASES
+    left = len(table) - min(len(asked), _MOST_CASES)
     more = f"<p>{left} more cases stand in the overview.</p>\n" if left > 0 else ""
     return (
         f'<style>\n{page.badges()}</style>\n<div class="answer">\n{_headline(table, provenance)}<table>\n'
-        f"<thead><tr><th>data set, hidden layers</th><th>answer</th><th>lead</th></tr></thead>\n"
+        f"<thead><tr><th>data set, hidden layers</th><th>answer, and why</th><th>lead</th></tr></thead>\n"
         f"<tbody>\n{rows}\n</tbody></table>\n{more}{_doubts(table, points)}</div>\n"
     )
 
@@ -35,12 +37,13 @@ def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.
 
 def _headline(table: pd.DataFrame, provenance: pd.DataFrame) -> str:
     devices = "".join(f"<p>{escape(one)}</p>\n" for one in answer.of_devices(provenance))
-    return f'<p class="headline">{escape(answer.headline(table))}</p>\n{devices}'
+    return f'<p class="headline">{escape(answer.headline(answer.asked_for(table)))}</p>\n{devices}'
 
 
 def _doubts(table: pd.DataFrame, points: Sequence[pd.DataFrame]) -> str:
-    cells = sum(len(one) for one in points)
-    return _machine(answer.of_machine(points), cells) + _failures(answer.failures(points, table))
+    cells = sum((one["status"] != "unsupported").sum() for one in points)
+    failed = _failures(answer.failures(points, table))
+    return _machine(answer.of_machine(points), cells) + failed + _unsupported(answer.unsupported(points))
 
 
 def _machine(counts: Mapping[str, int], cells: int) -> str:
@@ -59,3 +62,13 @@ def _failures(failed: Sequence[tuple[str, str, str]]) -> str:
     left = len(failed) - _MOST_FAILURES
     more = f"<li>and {left} more, named in the overview</li>" if left > 0 else ""
     return f"<p>Not all ended well:</p>\n<ul>{lines}{more}</ul>\n"
+
+
+def _unsupported(found: Sequence[tuple[str, str]]) -> str:
+    """What has no meaning on this device, with the reasons; nothing where all has."""
+    lines = "".join(
+        f"<li>{escape(who)}: {badge('unsupported')} {escape(why)}</li>" for who, why in found[:_MOST_FAILURES]
+    )
+    left = len(found) - _MOST_FAILURES
+    more = f"<li>and {left} more, named in the tables of their sweeps</li>" if left > 0 else ""
+    return f"<p>Not everything is to be had here:</p>\n<ul>{lines}{more}</ul>\n" if found else ""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.tables.outcome import outcome
 from snn.tables.ratio import joint, speedup
 from snn.verdict import Thresholds
 
@@ -35,9 +36,17 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds, k
             "reference_runs": reference["runs"],
             "combined_runs": combined["runs"],
             "status": joint("ok", reference["status"], combined["status"]),
+            **_reasons(reference, combined),
             "machine": ratios["machine"],
             "device": reference["device"],
             "backend": reference["backend"],
         }
     )
     return table.rename_axis(key).reset_index()
+
+
+def _reasons(reference: pd.DataFrame, combined: pd.DataFrame) -> dict[str, list[str]]:
+    """``reason``, why there is no time, where any row lacks one."""
+    given = [one["reason"] for one in map(outcome, (reference, combined)) if "reason" in one]
+    rows = zip(*given, strict=True)
+    return {"reason": ["; ".join(dict.fromkeys(filter(None, row))) for row in rows]} if given else {}

@@ -1,6 +1,6 @@
 """Speedups: one mean over another, with the interval that the runs of both give it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from snn.statistics import compare, ratio_interval
 from snn.verdict import Thresholds
 
 NOT_COMPARABLE = "not comparable"
+_COLUMNS = ("speedup", "speedup_low", "speedup_high", "comparison", "why")
 
 
 def speedup(base: pd.DataFrame, other: pd.DataFrame, verdicts: Thresholds) -> pd.DataFrame:
@@ -22,7 +23,8 @@ def speedup(base: pd.DataFrame, other: pd.DataFrame, verdicts: Thresholds) -> pd
     verdicts on both machines.
     """
     rows = zip(base.to_dict("records"), other.to_dict("records"), strict=True)
-    table = pd.DataFrame([_compared(a, b, verdicts) for a, b in rows], index=other.index)
+    compared = [_compared(a, b, verdicts) for a, b in rows]
+    table = pd.DataFrame(compared, index=other.index, columns=list(_COLUMNS))
     return table.assign(machine=joint("quiet", base["machine"], other["machine"]))
 
 
@@ -41,20 +43,40 @@ def _compared(base: Mapping[str, Any], other: Mapping[str, Any], verdicts: Thres
 
 def against_reference(frame: pd.DataFrame, keys: list[str], verdicts: Thresholds) -> pd.DataFrame:
     """Each row's speedup over the reference that has the same ``keys``; the reference is 1 to itself."""
-    is_reference = frame["strategy"] == "reference"
-    reference = frame[is_reference].set_index(keys)
-    base = reference.loc[pd.MultiIndex.from_frame(frame[keys]) if len(keys) > 1 else frame[keys[0]]]
-    table = speedup(base, frame, verdicts)
-    table.loc[is_reference, ["speedup_low", "speedup_high"]] = 1.0
-    table.loc[is_reference, "comparison"] = "reference"
+    points = frame[keys].apply(tuple, axis=1).tolist()
+    references = {
+        point: i
+        for i, (point, name) in enumerate(zip(points, frame["strategy"], strict=True))
+        if name == "reference"
+    }
+    return against(frame, [references[point] for point in points], verdicts)
+
+
+def against(frame: pd.DataFrame, bases: Sequence[int], verdicts: Thresholds) -> pd.DataFrame:
+    """Each row's speedup over the row of the number in ``bases``, which is 1 to itself; none over -1.
+
+    ``comparison`` calls a base ``reference`` where it is that, else ``base``; a row without a time has none.
+    """
+    numbers = np.array(bases)
+    held = (numbers >= 0) & frame["mean_s"].notna().to_numpy()
+    table = speedup(frame.iloc[numbers[held]], frame[held], verdicts).reindex(frame.index)
+    table = table.astype(dict.fromkeys(("comparison", "why", "machine"), object))
+    table.loc[~held, ["comparison", "why"]] = ""
+    table.loc[~held, "machine"] = frame.loc[~held, "machine"]
+    itself = (numbers == np.arange(len(frame))) & frame["mean_s"].notna().to_numpy()
+    table.loc[itself, ["speedup", "speedup_low", "speedup_high"]] = 1.0
+    table.loc[itself, "comparison"] = (frame["strategy"] == "reference").map(
+        {True: "reference", False: "base"}
+    )
     return table
 
 
 def joint(best: str, *columns: pd.Series) -> list[str]:
-    """Row by row ``best`` (``ok``, ``quiet``) where all columns say so, otherwise what else they say."""
+    """Row by row ``best`` (``ok``, ``quiet``) where no column says another word, otherwise these words."""
     rows = zip(*columns, strict=True)
     return [
-        ", ".join(dict.fromkeys(word for cell in row for word in cell.split(", ") if word != best)) or best
+        ", ".join(dict.fromkeys(word for cell in row for word in cell.split(", ") if word not in ("", best)))
+        or best
         for row in rows
     ]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.tables.outcome import outcome
 from snn.tables.ratio import against_reference
 from snn.verdict import Thresholds
 
@@ -29,7 +30,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
             "comparison": ratios["comparison"],
             "why": ratios["why"],
             "runs": frame["runs"],
-            "status": frame["status"],
+            **outcome(frame),
             "machine": ratios["machine"],
             "device": frame["device"],
             "backend": frame["backend"],

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from snn.tables.ratio import against_reference
+from snn.tables.base import bases
+from snn.tables.outcome import outcome
+from snn.tables.ratio import against
 from snn.verdict import Thresholds
 
-MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse", "status", "machine", "machine_why"]
+MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse"]
 LEDGER = [
     "mallocs",
     "host_allocs",
@@ -23,22 +25,20 @@ LEDGER = [
 def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.DataFrame:
     """One row a cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
-    Where the sweep has the reference at every point, ``speedup`` says how many times faster than it, with
-    its interval.
+    ``speedup`` says how many times faster it is than what ``over`` names, with its interval; the columns are
+    left out where the sweep has nothing to hold its rows against.
     """
     names = ["strategy", "dataset", "network", "kernel"]
     varied = [axis for axis in axes if axis in frame and axis not in (*names, "network.hidden")]
-    table = frame[[*names, *varied, *MEASURED]].copy()
-    points = [key for key in (*names[1:], *varied) if not key.startswith("strategy.")]
-    reference = frame[frame["strategy"] == "reference"]
-    if len(reference) and not reference.duplicated(points).any():
-        known = pd.MultiIndex.from_frame(reference[points])
-        if pd.MultiIndex.from_frame(frame[points]).isin(known).all():
-            ratios = against_reference(frame, points, verdicts)
-            at = table.columns.get_loc("runs")
-            for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison", "why")):
-                table.insert(at + i, name, ratios[name])
-            table["machine"] = ratios["machine"]
+    table = frame[[*names, *varied, *MEASURED]].join(outcome(frame)).join(frame[["machine", "machine_why"]])
+    found, over = bases(frame, axes)
+    if any(base >= 0 for base in found):
+        ratios = against(frame, found, verdicts)
+        ratios["over"] = pd.Series(over, frame.index).where(frame["mean_s"].notna(), "")
+        at = table.columns.get_loc("runs")
+        for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison", "over", "why")):
+            table.insert(at + i, name, ratios[name])
+        table["machine"] = ratios["machine"]
     for name in LEDGER:
         table[name] = frame.get(f"ledger.{name}")
     return table.assign(device=frame["device"], backend=frame["backend"])

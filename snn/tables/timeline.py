@@ -28,4 +28,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
         events["stream"] = events["stream"].astype("Int64")
         events.insert(0, "strategy", row["strategy"])
         tables.append(events.assign(device=row["device"], backend=row["backend"]))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["strategy"])
+    return (
+        pd.concat(tables, ignore_index=True)
+        if tables
+        else pd.DataFrame(columns=["strategy", "device", "backend"])
+    )

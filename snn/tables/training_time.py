@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.tables.outcome import outcome
 from snn.verdict import Thresholds
 
 TITLE = "Training time by strategy and data set (Table IV)"
@@ -12,20 +13,9 @@ TITLE = "Training time by strategy and data set (Table IV)"
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
     """One row a strategy and data set: mean and standard deviation of the runs, beside the paper's mean."""
-    columns = [
-        "strategy",
-        "dataset",
-        "mean_s",
-        "std_s",
-        "runs",
-        "stopped",
-        "status",
-        "machine",
-        "machine_why",
-        "device",
-        "backend",
-    ]
-    table = frame[columns].copy()
+    measured = ["strategy", "dataset", "mean_s", "std_s", "runs", "stopped"]
+    table = frame[measured].join(outcome(frame))
+    table = table.join(frame[["machine", "machine_why", "device", "backend"]])
     published = [
         paper.get(strategy, {}).get(dataset)
         for strategy, dataset in zip(frame["strategy"], frame["dataset"], strict=True)

@@ -8,6 +8,15 @@ WORDS = {
     "same": ("plain", "the whole 95% interval lies within the margin of config/verdicts.yaml around 1"),
     "clear": ("good", "the fastest is faster than every other, each by its 95% interval"),
     "unclear": ("warn", "the 95% interval holds 1, or there are too few runs for one: more runs would tell"),
+    "agrees": ("good", "the error is the published one, within the tolerance of config/verdicts.yaml"),
+    "converges": (
+        "good",
+        "over several seeds the loss ends within the margin of config/verdicts.yaml of fp32's",
+    ),
+    "differs": (
+        "bad",
+        "the error is another than what it is held against, by more than config/verdicts.yaml allows",
+    ),
     "not comparable": (
         "plain",
         "other devices, or a machine that changed between the two: their times are not divided",
@@ -22,11 +31,12 @@ WORDS = {
     ),
     "unknown": ("plain", "the record holds no readings of the machine"),
     "diverged": ("bad", "the loss became infinite or not a number; the time is that of the same work"),
+    "unsupported": ("plain", "the device, the backend or the kernel has no such thing; the reason says what"),
     "out_of_memory": ("bad", "memory ran out before the end"),
 }
 """Each word's tone (good, bad, warn, plain, or none where nothing is to be noticed) and what it means."""
 
-WORD_COLUMNS = ("comparison", "lead_is", "machine", "status")
+WORD_COLUMNS = ("comparison", "lead_is", "agreement", "convergence", "machine", "status")
 """The columns whose cells are such words, separated by commas."""
 
 

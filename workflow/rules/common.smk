@@ -8,7 +8,7 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(workflow.basedir))
 
-from snn import devices, grid, progress, sources
+from snn import catalogue, devices, grid, progress, sources
 from snn.choices import read_yaml
 from snn.errors import SnnError
 from snn.lock import END_WITH_PARENT, LockedError, folder_lock
@@ -32,14 +32,16 @@ RECORDS = [path for cell in CELLS.values() for path in grid.record_paths(cell)]
 ROUNDS = range(1, 1 + max(cell["protocol"]["rounds"] for cell in CELLS.values()))
 DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
 
-SWEEP_TABLES = grid.sweep_tables(SWEEPS)
+SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
 TABLES = [
-    *("overview", "gpu", "datasets"),
-    *grid.own_tables(SWEEPS),
+    *("recommendation", "overview", "gpu", "datasets"),
+    *catalogue.own_tables(SWEEPS),
     *SWEEP_TABLES,
     *("configuration", "provenance"),
 ]
-FIGURES = [name for name in grid.FIGURES if grid.FIGURES[name] in TABLES] + SWEEP_TABLES
+FIGURES = [
+    name for name in catalogue.FIGURES if catalogue.FIGURES[name] in TABLES
+] + SWEEP_TABLES
 TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
 
 # In the order in which the report lists them; it sorts them by name.
@@ -73,15 +75,14 @@ def records_of(table):
 
 def expected(table):
     """Path of a record -> the cell, round and source hash that it must hold to be the one asked for."""
-    return {
-        grid.record_path(grid.name_of(cell), number): {
-            "cell": cell,
-            "round": number,
-            "source_hash": sources.digest(tuple(sources.of_cell(cell))),
-        }
-        for cell in grid.cells_of(table, SWEEPS)
-        for number in grid.rounds_of(cell)
-    }
+    found = {}
+    for cell in grid.cells_of(table, SWEEPS):
+        source_hash = sources.digest(tuple(sources.of_cell(cell)))
+        for number, path in zip(
+            grid.rounds_of(cell), grid.record_paths(cell), strict=True
+        ):
+            found[path] = {"cell": cell, "round": number, "source_hash": source_hash}
+    return found
 
 
 def category(name):

@@ -89,6 +89,72 @@ rule plot_timeline:
         "../scripts/plot_figure.py"
 
 
+rule plot_ranking:
+    input:
+        table="results/tables/strategies.csv",
+        code=code_of("snn.figures.ranking"),
+        script="workflow/scripts/plot_figure.py",
+    output:
+        svg=report(
+            "results/figures/ranking.svg",
+            category=category("Overview"),
+            caption="../report/ranking.rst",
+            labels={"table": "3 strategies ranked"},
+        ),
+        png="results/figures/ranking.png",
+    params:
+        figure="ranking",
+        paper_device=PAPER_DEVICE,
+    message:
+        "plot figure ranking"
+    script:
+        "../scripts/plot_figure.py"
+
+
+rule plot_precision:
+    input:
+        table="results/tables/precision.csv",
+        code=code_of("snn.figures.precision"),
+        script="workflow/scripts/plot_figure.py",
+    output:
+        svg=report(
+            "results/figures/precision.svg",
+            category=category("Sweeps"),
+            caption="../report/precision.rst",
+            labels={"sweep": "precision", "form": "figure"},
+        ),
+        png="results/figures/precision.png",
+    params:
+        figure="precision",
+        paper_device=PAPER_DEVICE,
+    message:
+        "plot figure precision"
+    script:
+        "../scripts/plot_figure.py"
+
+
+rule plot_cpu:
+    input:
+        table="results/tables/cpu.csv",
+        code=code_of("snn.figures.cpu"),
+        script="workflow/scripts/plot_figure.py",
+    output:
+        svg=report(
+            "results/figures/cpu.svg",
+            category=category("Sweeps"),
+            caption="../report/cpu.rst",
+            labels={"sweep": "cpu", "form": "figure"},
+        ),
+        png="results/figures/cpu.png",
+    params:
+        figure="cpu",
+        paper_device=PAPER_DEVICE,
+    message:
+        "plot figure cpu"
+    script:
+        "../scripts/plot_figure.py"
+
+
 rule plot_sweep:
     input:
         table="results/tables/{sweep}.csv",

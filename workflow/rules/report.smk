@@ -8,25 +8,33 @@ rule build_overview:
         verdicts="config/verdicts.yaml",
         code=code_of(
             "snn.tables.overview",
+            "snn.tables.recommendation",
             "snn.tables.opening",
             "snn.tables.provenance",
             "snn.tables.output",
         ),
         script="workflow/scripts/build_overview.py",
     output:
+        recommended="results/tables/recommendation.csv",
+        why=report(
+            "results/tables/recommendation.html",
+            category=category("Overview"),
+            caption="../report/recommendation.rst",
+            labels={"table": "1 what to use, and why"},
+        ),
         csv="results/tables/overview.csv",
         page=report(
             "results/tables/overview.html",
             category=category("Overview"),
             caption="../report/overview_table.rst",
-            labels={"table": "which strategy is fastest"},
+            labels={"table": "2 which strategy is fastest"},
         ),
         # workflow/report/overview.rst shows it.
         opening="results/tables/opening.html",
     params:
         records=lambda wildcards: expected("overview"),
     message:
-        "build table overview"
+        "build tables recommendation and overview"
     script:
         "../scripts/build_overview.py"
 

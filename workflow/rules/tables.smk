@@ -237,6 +237,52 @@ rule build_timeline:
         "../scripts/build_table.py"
 
 
+rule build_precision:
+    input:
+        records=records_of("precision"),
+        verdicts="config/verdicts.yaml",
+        code=code_of("snn.tables.precision", *TABLE_CODE),
+        script="workflow/scripts/build_table.py",
+    output:
+        csv="results/tables/precision.csv",
+        page=report(
+            "results/tables/precision.html",
+            category=category("Sweeps"),
+            caption="../report/precision.rst",
+            labels={"sweep": "precision", "form": "table"},
+        ),
+    params:
+        table="precision",
+        records=lambda wildcards: expected("precision"),
+    message:
+        "build table precision"
+    script:
+        "../scripts/build_table.py"
+
+
+rule build_cpu:
+    input:
+        records=records_of("cpu"),
+        verdicts="config/verdicts.yaml",
+        code=code_of("snn.tables.cpu", *TABLE_CODE),
+        script="workflow/scripts/build_table.py",
+    output:
+        csv="results/tables/cpu.csv",
+        page=report(
+            "results/tables/cpu.html",
+            category=category("Sweeps"),
+            caption="../report/cpu.rst",
+            labels={"sweep": "cpu", "form": "table"},
+        ),
+    params:
+        table="cpu",
+        records=lambda wildcards: expected("cpu"),
+    message:
+        "build table cpu"
+    script:
+        "../scripts/build_table.py"
+
+
 rule export_trace:
     input:
         # A trace a cell is enough: the rounds do the same.

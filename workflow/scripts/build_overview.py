@@ -1,15 +1,17 @@
-"""Write the overview, its page, and the answer that opens the report, from the records of all sweeps."""
+"""Write recommendation and overview, their pages, and the answer that opens the report, from all records."""
 
 from pathlib import Path
 
 from snn.choices import read_yaml
-from snn.tables import answer, opening, overview, provenance
-from snn.tables.output import to_html
+from snn.tables import answer, opening, overview, provenance, recommendation
+from snn.tables.output import to_html, write
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 points = overview.load(snakemake.params.records, verdicts)
 origins = provenance.load(snakemake.input.records)
 table = overview.build(points, verdicts)
+recommended = recommendation.build(points, table)
+write(recommended, snakemake.output.recommended, snakemake.output.why, recommendation.TITLE)
 said = answer.with_sentences(table)
 said.to_csv(snakemake.output.csv, index=False)
 summary = opening.summary(table, points, origins)

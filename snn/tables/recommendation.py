@@ -1,0 +1,53 @@
+"""What to use for each network: the winner of its point, its margins, the reason read from the ledgers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from snn.tables import overview
+from snn.tables.answer import asked_for, case
+from snn.tables.page import is_empty
+from snn.tables.reasons import reason
+
+TITLE = "What to use for each network, and why"
+
+_MARGINS = (
+    *("speedup", "speedup_low", "speedup_high", "comparison"),
+    *("runner_up", "lead", "lead_low", "lead_high", "lead_is"),
+)
+
+
+def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
+    """One row a point, from its cells and its row of the overview: strategy and kernel of the winner.
+
+    ``speedup`` is its margin over the reference, ``lead`` over the ``runner_up``, both with their 95%
+    intervals and words. ``reason`` is what its ledger and the parts of its time have less than the
+    reference's, and more. Beside a GPU its host alone is no choice: the table
+    ``cpu`` holds them against each other.
+    """
+    asked = asked_for(table).index
+    rows = [
+        _row(cells, table.loc[i], table) for i, cells in zip(table.index, points, strict=True) if i in asked
+    ]
+    return pd.DataFrame(rows)
+
+
+def _row(cells: pd.DataFrame, row: pd.Series, table: pd.DataFrame) -> dict[str, Any]:
+    settings = ["dataset", "network", *(key for key in table if "." in key)]
+    return {
+        "case": case(row, table),
+        **_winner(cells, row),
+        **{key: row[key] for key in (*_MARGINS, *settings, "status", "machine", "device", "backend")},
+    }
+
+
+def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
+    if is_empty(row["fastest"]):
+        return {"strategy": "", "kernel": "", "mean_s": None, "reason": "No time was measured."}
+    winner = cells[[name == row["fastest"] for name in overview.names(cells)]].iloc[0]
+    chosen = {}
+    for group in ("strategy", "kernel"):
+        options = overview.options_of(winner, cells, group)
+        chosen[group] = winner[group] + (f" ({', '.join(options)})" if options else "")
+    return chosen | {"mean_s": row["mean_s"], "reason": reason(winner, overview.reference(cells))}

@@ -1,0 +1,98 @@
+"""Whether fewer digits train to fp32's loss: the rule on known numbers, and the table that states it."""
+
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import record
+
+from snn import grid
+from snn.choices import read_yaml
+from snn.convergence import convergence
+from snn.devices import Device
+from snn.figures import precision as figure
+from snn.tables import frame, precision
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+FP32 = {1: 0.80, 2: 0.77, 3: 0.79, 4: 0.70, 5: 0.77}
+
+
+def times(factors):
+    return {seed: loss * factor for (seed, loss), factor in zip(FP32.items(), factors, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [
+        (times([0.999, 0.999, 0.998, 0.999, 1.000]), "converges"),
+        (times([1.05, 1.04, 1.06, 1.05, 1.05]), "differs"),
+        (times([0.95, 0.96, 0.94, 0.95, 0.95]), "differs"),  # a lower loss is another one too
+        (times([1.013, 1.010, 1.006, 0.990, 1.009]), "unclear"),
+        (FP32 | {3: None}, "differs"),
+        ({1: FP32[1]}, "unclear"),
+        ({}, "unclear"),
+    ],
+)
+def test_the_rule(other, word):
+    assert convergence(FP32, other, 0.01).word == word
+
+
+def test_seeds_are_compared_pair_by_pair():
+    """The seeds' losses differ by 5%; a difference of half a percent in each is found all the same."""
+    found = convergence(FP32, times([1.005] * 5), 0.001)
+    assert found.difference == pytest.approx(0.005)
+    assert found.low == pytest.approx(0.005) == found.high
+    assert (found.seeds, found.word) == (5, "differs")
+
+
+def test_a_seed_in_which_fp32_is_not_finite_says_nothing():
+    found = convergence(FP32 | {1: None}, FP32 | {1: None}, 0.01)
+    assert (found.seeds, found.difference, found.word) == (4, 0.0, "converges")
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "grid.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "defaults": {"strategy": "resident", "protocol.rounds": 1, "network.seed": [1, 2, 3]},
+                "sweeps": {
+                    "precision": [
+                        {"kernel": "cublas", "precision": ["fp32", "tf32", "bf16"]},
+                        {"kernel": "tensor_core", "precision": "tf32"},
+                    ]
+                },
+            }
+        )
+    )
+    cells = grid.read(tmp_path / "grid.yaml", Device("cuda", "NVIDIA H200"))["precision"].cells
+    seconds = {"fp32": [4.0, 4.2], "tf32": [2.0, 2.1], "bf16": [1.0, 1.0]}
+    factor = {"fp32": 1.0, "tf32": 1.001, "bf16": 1.2}
+
+    def made(cell):
+        name = cell["precision"]["name"]
+        return record(cell, seconds[name], mse=factor[name] * (1 + cell["network"]["seed"] / 10))
+
+    records = {str(i): made(cell) for i, cell in enumerate(cells)}
+    return precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+
+
+def test_the_table_pools_seeds_and_states_the_word(table):
+    assert table[["kernel", "precision"]].agg(" ".join, axis=1).tolist() == [
+        *("cublas fp32", "cublas tf32", "cublas bf16", "tensor_core tf32")
+    ]
+    assert set(table["seeds"]) == {3}
+    assert table["speedup"].tolist() == pytest.approx([1.0, 4.1 / 2.05, 4.1, 4.1 / 2.05])
+    assert set(table["over"]) == {"cublas fp32"}
+    assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
+    assert table["final_mse"][2] == pytest.approx(1.2 * 1.2)
+    assert table["final_mse_std"][0] == pytest.approx(0.1)
+    assert table["fp32_mse"].tolist() == pytest.approx([1.2] * 4)
+    assert "network.seed" not in table
+
+
+def test_the_figure_says_the_words_and_stands_without_any_time(table, tmp_path):
+    drawn = figure.draw(table, "Tesla T4")
+    said = {text.get_text() for text in drawn.axes[1].texts}
+    assert {"converges", "differs"} <= said
+    nothing = table.assign(mean_s=float("nan"), status="unsupported")
+    assert "no cell has a time" in figure.draw(nothing, "Tesla T4").axes[0].texts[0].get_text()

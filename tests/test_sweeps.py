@@ -1,0 +1,229 @@
+"""What rows of a sweep are held against, the host's processor beside its GPU, reasons, and the ranking."""
+
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import record
+
+from snn import grid
+from snn.choices import read_yaml
+from snn.devices import Device
+from snn.errors import RecordError
+from snn.figures import cpu as cpu_figure
+from snn.figures import ranking, style
+from snn.figures import sweep as sweep_figure
+from snn.tables import correctness, cpu, frame, overview, recommendation, sweep
+
+GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+PAPER = read_yaml(ROOT / "config/paper/correctness.yaml")
+
+
+@pytest.fixture
+def read(tmp_path):
+    """The one sweep of a grid, each cell of which is one round."""
+
+    def sweep_of(settings, name="mine"):
+        path = tmp_path / "grid.yaml"
+        text = {"defaults": {"protocol.rounds": 1}, "sweeps": {name: settings}}
+        path.write_text(yaml.safe_dump(text))
+        return grid.read(path, GPU, HOST)[name]
+
+    return sweep_of
+
+
+def frame_of(cells, seconds, changed=()):
+    """The rows of these cells; ``changed`` are values of a record by the number of its cell."""
+    records = {
+        str(i): record(cell, times) for i, (cell, times) in enumerate(zip(cells, seconds, strict=True))
+    }
+    for i, values in dict(changed).items():
+        records[str(i)] |= values
+    return frame.tabulate(records, THRESHOLDS)
+
+
+UNSUPPORTED = {"status": "unsupported", "reason": "there is none", "runs": [], "explanation": None}
+UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None}
+
+
+@pytest.mark.parametrize(
+    ("settings", "over"),
+    [
+        ({"strategy": ["reference", "pinned"]}, ["reference"] * 2),
+        ({"strategy": "resident", "kernel": ["naive", "tiled"]}, ["kernel naive"] * 2),
+        ({"strategy": "combined", "strategy.tile_rows": [32, 128]}, ["tile rows 128"] * 2),
+        (
+            {"strategy": "resident", "kernel.block": [[8, 8], [16, 16]], "kernel": ["naive", "tiled"]},
+            ["kernel naive, block 16-16"] * 4,
+        ),
+        ({"strategy": ["streams", "pinned"]}, None),
+        ({"strategy": "resident", "training.batch_size": [64, 128]}, None),
+        (
+            [{"strategy": "reference"}, {"strategy": "resident", "kernel": "tiled"}],
+            ["reference, kernel naive"] * 2,
+        ),
+        (
+            [
+                {"strategy": ["reference", "pinned", "sequential"]},
+                {"strategy": "threads", "strategy.threads": 2},
+            ],
+            ["reference", "reference", "sequential", "sequential"],
+        ),
+    ],
+)
+def test_a_row_is_held_against_the_plainest_choice_at_its_point(read, settings, over):
+    found = read(settings)
+    table = sweep.build(frame_of(found.cells, [[1.0, 1.0]] * len(found.cells)), found.axes, THRESHOLDS)
+    assert (table["over"].tolist() if over else "speedup" not in table) == (over or True)
+
+
+def test_a_row_without_a_time_says_why_and_is_compared_to_nothing(read):
+    found = read({"strategy": ["reference", "graph", "pinned"]})
+    rows = frame_of(found.cells, [[2.0, 2.0], [1.0], [1.0, 1.0]], {1: UNSUPPORTED})
+    table = sweep.build(rows, found.axes, THRESHOLDS)
+    assert table["status"].tolist() == ["ok", "unsupported", "ok"]
+    assert table["reason"].tolist() == ["", "there is none", ""]
+    assert table["comparison"].tolist() == ["reference", "", "faster"]
+    assert table["machine"].tolist()[1] == ""
+    axes = sweep_figure.draw(table, found.axes, "mine").axes[0]
+    assert [text.get_text() for text in axes.texts] == ["unsupported"]
+    (axes,) = ranking.draw(table.assign(dataset="small"), "Tesla T4").axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["pinned", "reference", "graph"]
+
+
+def test_the_ranking_names_kernels_and_options_and_says_speedups(read):
+    found = read(
+        [
+            {"strategy": ["reference", "pinned", "combined"]},
+            {"strategy": "graph", "kernel": "tiled_fused"},
+            {"strategy": "threads", "strategy.threads": 4},
+        ]
+    )
+    rows = frame_of(found.cells, [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [1.0, 1.0], [16.0, 16.0]])
+    (axes,) = ranking.draw(sweep.build(rows, found.axes, THRESHOLDS), "Tesla T4").axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [
+        *("graph, tiled_fused", "combined", "pinned", "reference", "threads, 4")
+    ]
+    said = [text.get_text() for text in axes.texts]
+    assert {"8×", "4×", "2×"} <= set(said)
+    assert len(said) == len(rows)
+    assert not any("16" in text for text in said)  # nothing of the host is divided by the GPU's reference
+
+
+def test_many_strategies_are_named_at_their_bars(read):
+    names = ["reference", "streams", "pinned", "combined", "preallocated", "resident", "graph"]
+    found = read({"strategy": names})
+    table = sweep.build(frame_of(found.cells, [[1.0, 1.0]] * 7), found.axes, THRESHOLDS)
+    (axes,) = sweep_figure.draw(table, found.axes, "mine").axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == names
+
+
+def test_every_strategy_has_a_colour_of_its_own_and_so_has_a_new_one():
+    names = [path.stem for path in (ROOT / "config/strategy").glob("*.yaml")]
+    assert len({style.colour(name) for name in [*names, "mine"]}) == len(names) + 1
+
+
+HOST_SETTINGS = [
+    {"strategy": ["sequential", "reference", "graph"]},
+    {"strategy": ["threads", "blas"], "strategy.threads": [1, 4]},
+]
+
+
+def test_a_gpu_is_divided_by_the_processor_of_its_own_host_in_the_cpu_table_alone(read):
+    found = read(HOST_SETTINGS, "cpu")
+    seconds = [[8.0, 8.0], [4.0, 4.0], [1.0, 1.0], [8.0, 8.0], [2.0, 2.0], [4.0, 4.0], [3.0, 3.0]]
+    rows = frame_of(found.cells, seconds)
+    table = cpu.build(rows, {}, THRESHOLDS)
+    assert table["where"].tolist() == ["host", "device", "device", *["host"] * 4]
+    assert table["options"].tolist() == ["", "", "", *["threads 1", "threads 4"] * 2]
+    assert table["over_sequential"].tolist() == pytest.approx([8 / one for one, _ in seconds])
+    assert table["over_fastest_host"].tolist() == pytest.approx([2 / one for one, _ in seconds])
+    assert set(table["fastest_host"]) == {"threads (threads 4)"}
+    assert table["device"].tolist() == ["AMD EPYC", "NVIDIA H200", "NVIDIA H200", *["AMD EPYC"] * 4]
+    assert len(cpu_figure.draw(table, "Tesla T4").axes[0].get_yticklabels()) == 7
+    elsewhere = sweep.build(rows, found.axes, THRESHOLDS)
+    assert elsewhere["over"].tolist() == ["sequential", "reference", "reference", *["sequential"] * 4]
+
+
+def test_a_cpu_table_without_its_baselines_is_made(read):
+    cells = read({"strategy": ["reference", "graph"]}, "cpu").cells
+    table = cpu.build(frame_of(cells, [[1.0, 1.0]] * 2), {}, THRESHOLDS)
+    assert table["over_sequential"].isna().all() and table["over_fastest_host"].isna().all()
+    assert "no time of one core" in cpu_figure.draw(table, "Tesla T4").axes[0].texts[0].get_text()
+
+
+def test_a_gpu_is_not_divided_by_another_host(read):
+    cells = read({"strategy": ["sequential", "reference"]}, "cpu").cells
+    records = {
+        "a": record(cells[0], [1.0], host={"system": "Linux", "cpu": "AMD EPYC", "cpus": 16}),
+        "b": record(cells[1], [1.0], host={"system": "Linux", "cpu": "Intel", "cpus": 16}),
+    }
+    with pytest.raises(RecordError, match="of another host"):
+        frame.tabulate(records, THRESHOLDS)
+
+
+def test_the_host_is_no_recommendation_beside_its_gpu(read):
+    found = read([{"strategy": ["reference", "graph"]}, {"strategy": ["sequential", "blas"]}])
+    records = {str(i): record(cell, [1.0 + i, 1.0 + i]) for i, cell in enumerate(found.cells)}
+    points = overview.points_of(records, THRESHOLDS)
+    table = overview.build(points, THRESHOLDS)
+    assert table["backend"].tolist() == ["cuda", "cpu"]
+    assert recommendation.build(points, table)["strategy"].tolist() == ["reference"]
+
+
+def test_a_recommendation_gives_winner_margins_and_the_reason(read):
+    cells = read({"strategy": ["reference", "graph"], "kernel": ["naive", "tiled_fused"]}).cells
+    times = {
+        "reference naive": 4.0,
+        "graph naive": 2.0,
+        "reference tiled_fused": 3.0,
+        "graph tiled_fused": 1.0,
+    }
+    records = {}
+    for i, cell in enumerate(cells):
+        name = f"{cell['strategy']['name']} {cell['kernel']['name']}"
+        one = record(cell, [times[name], times[name] + 0.001])
+        host_driven = name.startswith("reference")
+        counts = {"mallocs": 1500, "h2d_copies": 1000, "graph_launches": 0}
+        one["ledger"] = counts if host_driven else {"mallocs": 12, "h2d_copies": 4, "graph_launches": 100}
+        records[str(i)] = one
+    points = overview.points_of(records, THRESHOLDS)
+    row = recommendation.build(points, overview.build(points, THRESHOLDS)).iloc[0]
+    assert (row["strategy"], row["kernel"], row["lead_is"]) == ("graph", "tiled_fused", "clear")
+    assert row["speedup"] == pytest.approx(4.0, rel=0.01)
+    assert row["lead"] == pytest.approx(2.0, rel=0.01)
+    assert row["reason"] == (
+        "Its products are those of the kernel tiled_fused, not naive. "
+        "One training does without 1,488 device allocations and 996 copies in, but adds 100 graph launches. "
+        "It saves about 1.5 s of device allocation and free and 1.5 s of host arithmetic."
+    )
+
+
+def test_seeds_of_one_work_are_one_case(read):
+    cells = read({"strategy": ["reference", "resident"], "network.seed": [1, 2]}).cells
+    records = {str(i): record(cell, [1.0, 1.1]) for i, cell in enumerate(cells)}
+    points = overview.points_of(records, THRESHOLDS)
+    assert [len(cells) for cells in points] == [2]
+    assert "network.seed" not in overview.build(points, THRESHOLDS)
+
+
+def test_every_row_of_correctness_has_its_tolerance_and_its_word(read):
+    found = read(
+        [
+            {"strategy": ["reference", "pinned", "streams", "combined", "blas"], "protocol.runs": 10},
+            {"strategy": "resident", "kernel": "tiled_fused"},
+            {"strategy": "resident", "network.init": "he_uniform"},
+        ]
+    )
+    published = PAPER["reference"]["mse"]
+    near, middle, far = (published * (1 + share) for share in (5e-6, 5e-5, 5e-4))
+    errors = [near, middle, near, far, middle, near, near]
+    runs = [10, 10, 9, 10, 10, 10, 10]
+    records = {
+        str(i): record(cell, [1.0] * count, mse=error)
+        for i, (cell, error, count) in enumerate(zip(found.cells, errors, runs, strict=True))
+    }
+    table = correctness.build(frame.tabulate(records, THRESHOLDS), PAPER, THRESHOLDS)
+    assert table["strategy"].tolist() == ["reference", "pinned", "streams", "combined", "blas", "resident"]
+    assert table["tolerance"].tolist() == [1e-5] * 4 + [1e-4] * 2
+    assert table["agreement"].tolist() == ["agrees", "differs", "", "differs", "agrees", "agrees"]
