@@ -1,17 +1,19 @@
 """Which files a cell depends on: an edit re-runs the cells that it concerns and no others."""
 
 import pytest
-from conftest import STRATEGIES
+from conftest import PEERS, STRATEGIES
 
 from snn import choices, sources, strategies
 from snn.config import composed
+
+ALL = [*STRATEGIES, *PEERS]
 
 
 def files(strategy, device="cuda", kernel="naive"):
     return set(sources.of_cell(composed([f"strategy={strategy}", f"device={device}", f"kernel={kernel}"])))
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_strategy_depends_on_its_own_file_and_on_no_other_strategy(name):
     found = files(name)
     assert f"snn/strategies/{name}.py" in found
@@ -19,7 +21,7 @@ def test_a_strategy_depends_on_its_own_file_and_on_no_other_strategy(name):
         one.__module__.rpartition(".")[2]
         for one in strategies.class_of(choices.load("strategy", name)).__mro__
     }
-    assert not {f"snn/strategies/{other}.py" for other in STRATEGIES if other not in bases} & found
+    assert not {f"snn/strategies/{other}.py" for other in ALL if other not in bases} & found
     assert {
         "snn/measure.py",
         "snn/strategies/base.py",
@@ -39,7 +41,7 @@ def test_kernels_concern_the_gpu_only():
 
 
 def test_what_only_shows_or_stores_results_is_no_source():
-    for name in STRATEGIES:
+    for name in ALL:
         shown = ("snn/records", "snn/tables", "snn/figures", "snn/progress", "snn/provenance", "snn/config")
         assert not any(file.startswith(shown) for file in files(name))
 

@@ -21,9 +21,9 @@ class Strategy(ABC):
     on_host: bool = False
     """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
 
-    own_runtime: bool = False
-    """Whether another system than the backend allocates, copies and launches: what it does is not seen from
-    here, so a record of it has times and losses, but no ledger, no memory and no explanation."""
+    own_runtime: str | None = None
+    """The package that allocates, copies and launches in place of the backend: of a peer. What it does is
+    not seen from here, so a record of it has times and losses, but no ledger, memory or explanation."""
 
     at_once: bool = False
     """Whether ``train`` is more than ``epoch`` again and again."""

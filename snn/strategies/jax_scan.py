@@ -21,15 +21,12 @@ class JaxScan(Strategy):
     given the weights' memory, and gives back the new ones in it. JAX allocates as it needs, nothing ahead,
     and keeps what it has had while the process lives. Products are float32 without TF32."""
 
-    own_runtime = True
+    own_runtime = "jax"
     at_once = True
 
     def __init__(self, backend: Backend, unroll: int = 10) -> None:
         super().__init__(backend)
         self._unroll = unroll
-        self._forget()
-
-    def _forget(self) -> None:
         self._programs: dict[int, Any] = {}
         self._W: tuple[Any, ...] = ()
         self._data: tuple[Any, ...] = ()
@@ -97,7 +94,7 @@ class JaxScan(Strategy):
     def close(self) -> None:
         for array in (*self._W, *self._data):
             array.delete()
-        self._forget()
+        self._programs, self._W, self._data, self._error = {}, (), (), None
 
     def _put(self, array: np.ndarray) -> Any:
         """On the device; on the processor a copy, too, as weights are written to."""

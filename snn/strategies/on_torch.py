@@ -1,7 +1,7 @@
 """Training by PyTorch: what lives on its device, whoever asks for the steps."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,19 +20,20 @@ class OnTorch(Strategy):
     that it begins where wide loads may. Products are float32 without TF32. ``close`` sets that back, and
     gives the allocator's memory back to the device. Nothing waits but ``load``, ``loss`` and ``weights``."""
 
-    own_runtime = True
+    own_runtime = "torch"
     grad_mode = "inference_mode"
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._torch: Any = None
         self._before: str | None = None
-        self._forget()
-
-    def _forget(self) -> None:
         self._W: list[Any] = []
         self._batches: list[tuple[Any, Any]] = []
         self._error: Any = None
+
+    def forget(self) -> None:
+        """Let go of every tensor, so that the allocator has its memory back."""
+        self._W, self._batches, self._error = [], [], None
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
@@ -92,8 +93,21 @@ class OnTorch(Strategy):
         return [W.cpu().numpy().copy() for W in self._W]
 
     def close(self) -> None:
-        self._forget()
+        self.forget()
         if self._before is not None:
             self._torch.set_float32_matmul_precision(self._before)
             self._before = None
             self._torch.cuda.empty_cache()
+
+
+def captured(torch: Any, work: Callable[[], Any]) -> tuple[Any, Any]:
+    """A CUDA graph of what a function asks of PyTorch, after one call on a side stream; what it returned."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        returned = work()
+    return graph, returned

@@ -7,8 +7,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.network import Network
-from snn.strategies.on_torch import OnTorch
-from snn.strategies.torch_graph import captured
+from snn.strategies.on_torch import OnTorch, captured
 
 Step = Callable[[list[Any], Any, Any], tuple[list[Any], Any]]
 
@@ -28,6 +27,9 @@ class TorchCompile(OnTorch):
     def __init__(self, backend: Backend, mode: str = "max-autotune-no-cudagraphs") -> None:
         super().__init__(backend)
         self._mode = mode
+        self._step: Step | None = None
+        self._graph: Any = None
+        self._captured_error: Any = None
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
@@ -41,9 +43,9 @@ class TorchCompile(OnTorch):
             else:
                 self._graph, self._captured_error = captured(self._torch, self._compiled_steps)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         self._graph, self._captured_error, self._step = None, None, None
-        super()._forget()
+        super().forget()
 
     def all_steps(self) -> Any:
         if self._graph is None:
@@ -52,9 +54,10 @@ class TorchCompile(OnTorch):
         return self._captured_error
 
     def _compiled_steps(self) -> Any:
-        W = self._W
+        W, step = self._W, self._step
+        assert step is not None
         for X, Y in self._batches:
-            W, error = self._step(W, X, Y)
+            W, error = step(W, X, Y)
         self._torch._foreach_copy_(self._W, W)
         return error
 

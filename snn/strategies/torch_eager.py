@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from snn.backends.base import Backend
 from snn.network import Network
 from snn.strategies.on_torch import OnTorch
 
@@ -29,6 +30,13 @@ class TorchEager(OnTorch):
     no pass of its own, and a network with one output has its error propagated by a broadcast.
     """
 
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._views: list[Views] = []
+        self._dW: list[Any] = []
+        self._W_transposed: list[Any] = []
+        self._norm: Any = None
+
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
@@ -40,16 +48,14 @@ class TorchEager(OnTorch):
             self._dW = [torch.empty_like(W) for W in self._W] if network.clip_norm is not None else []
             self._norm = self._W[0].new_empty(())
             self._W_transposed = [W.t() for W in self._W]
-            self._views = []
             for x, y in self._batches:
                 activations = [x, *(h[: len(x)] for h in H[:-1])]
                 transposed = [h.t() for h in activations]
                 self._views.append(Views(y, activations, transposed, [d[: len(x)] for d in dZ]))
 
-    def _forget(self) -> None:
-        super()._forget()
-        self._views: list[Views] = []
-        self._dW, self._W_transposed, self._norm = [], [], None
+    def forget(self) -> None:
+        self._views, self._dW, self._W_transposed, self._norm = [], [], [], None
+        super().forget()
 
     def all_steps(self) -> Any:
         for views in self._views:

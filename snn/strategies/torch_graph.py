@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.network import Network
 from snn.optional import PEERS, needed
+from snn.strategies.on_torch import captured
 from snn.strategies.torch_eager import TorchEager
 
 
@@ -14,6 +16,11 @@ class TorchGraph(TorchEager):
     """``setup`` does what ``torch_eager`` does, trains an epoch on a side stream, as PyTorch's documentation
     has it, so that every library is loaded and has its workspace, and captures the next one. Per epoch one
     replay; nothing is allocated, copied or waited for."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._graph: Any = None
+        self._captured_error: Any = None
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
@@ -25,23 +32,10 @@ class TorchGraph(TorchEager):
         with self.undisturbed():
             self._graph, self._captured_error = captured(self._torch, super().all_steps)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         self._graph, self._captured_error = None, None  # before the tensors that it names
-        super()._forget()
+        super().forget()
 
     def all_steps(self) -> Any:
         self._graph.replay()
         return self._captured_error
-
-
-def captured(torch: Any, work: Any) -> tuple[Any, Any]:
-    """A CUDA graph of what a function asks of PyTorch, warmed up, and what the function returned."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        returned = work()
-    return graph, returned
