@@ -1,4 +1,4 @@
-"""Training by PyTorch and JAX: what the equations say, nothing of it counted, and a reason where it cannot be.
+"""Training by PyTorch and JAX: what the equations say, nothing counted, and a reason where it cannot be.
 
 Where a package is absent, the tests that need it are skipped, and say so; that it is absent is tested always.
 """
@@ -20,6 +20,7 @@ from snn.backends.cpu import CpuBackend
 from snn.config import composed
 from snn.errors import Unsupported
 from snn.glibc_random import GlibcRandom
+from snn.hostmath import usable_processors
 from snn.ledger import CountingBackend
 from snn.measure import measure, start
 from snn.network import Network, draw_weights
@@ -164,17 +165,21 @@ def test_a_peer_does_not_train_in_float32_where_less_was_asked_for(name):
         start(job_of(name), CountingBackend(LessPrecise()))
 
 
-def test_products_are_float32_while_it_trains_and_afterwards_as_before():
+def test_float32_and_every_processor_while_it_trains_and_afterwards_as_before():
     torch = pytest.importorskip("torch")
-    before = torch.get_float32_matmul_precision()
+    before, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
     torch.set_float32_matmul_precision("high")
+    torch.set_num_threads(usable_processors() + 1)
     try:
         strategy = start(job_of("torch_eager"), CpuBackend())
         assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_num_threads() == usable_processors()
         strategy.close()
         assert torch.get_float32_matmul_precision() == "high"
+        assert torch.get_num_threads() == usable_processors() + 1
     finally:
         torch.set_float32_matmul_precision(before)
+        torch.set_num_threads(threads)
 
 
 def test_what_jax_compiles_is_in_full_precision(backend):

@@ -9,7 +9,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
-from snn.hostmath import squared_error
+from snn.hostmath import squared_error, usable_processors
 from snn.network import Network
 from snn.optional import PEERS, needed
 from snn.strategies.base import Strategy
@@ -17,8 +17,9 @@ from snn.strategies.base import Strategy
 
 class OnTorch(Strategy):
     """``setup`` copies weights and batches to tensors of PyTorch's caching allocator, each batch its own, so
-    that it begins where wide loads may. Products are float32 without TF32. ``close`` sets that back, and
-    gives the allocator's memory back to the device. Nothing waits but ``load``, ``loss`` and ``weights``."""
+    that it begins where wide loads may. Products are float32 without TF32; what runs on the processor may
+    use all of it. ``close`` sets both back, and gives the allocator's memory back to the device. Nothing
+    waits but ``load``, ``loss`` and ``weights``."""
 
     own_runtime = "torch"
     grad_mode = "inference_mode"
@@ -26,7 +27,7 @@ class OnTorch(Strategy):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._torch: Any = None
-        self._before: str | None = None
+        self._before: tuple[str, int] | None = None
         self._W: list[Any] = []
         self._batches: list[tuple[Any, Any]] = []
         self._error: Any = None
@@ -40,8 +41,9 @@ class OnTorch(Strategy):
     ) -> None:
         torch = self._torch = needed("torch", PEERS)
         device = self.device()
-        self._before = torch.get_float32_matmul_precision()
+        self._before = torch.get_float32_matmul_precision(), torch.get_num_threads()
         torch.set_float32_matmul_precision("highest")
+        torch.set_num_threads(usable_processors())
         self.network, self._rate = network, float(np.float32(learning_rate))
         with self.undisturbed():
             self._W = [torch.zeros(shape, device=device) for shape in network.shapes]
@@ -95,7 +97,9 @@ class OnTorch(Strategy):
     def close(self) -> None:
         self.forget()
         if self._before is not None:
-            self._torch.set_float32_matmul_precision(self._before)
+            precision, threads = self._before
+            self._torch.set_float32_matmul_precision(precision)
+            self._torch.set_num_threads(threads)
             self._before = None
             self._torch.cuda.empty_cache()
 
