@@ -154,6 +154,18 @@ def test_cuda_graphs_are_of_cuda():
     assert (found.status, found.reason.partition(":")[0]) == ("unsupported", "CUDA graphs are of CUDA")
 
 
+def test_no_compiler_for_torch_compile_is_an_outcome():
+    torch = pytest.importorskip("torch")
+    from torch._inductor import config
+
+    network = Network((4, 11, 1))  # no other test compiles it
+    with config.patch({"cpp.cxx": (None, "/nonexistent/c++"), "fx_graph_cache": False}):
+        found = measure(replace(job_of("torch_compile"), network=network), CpuBackend())
+    assert found.status == "unsupported"
+    assert "No working C++ compiler" in found.reason
+    torch.compiler.reset()
+
+
 class LessPrecise(CpuBackend):
     precision = "tf32"
 

@@ -40,6 +40,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "tiles",
         "strategies",
         "cpu",
+        "peers",
         "precision",
     }
     for name in tables:

@@ -59,7 +59,7 @@ class OnTorch(Strategy):
             return torch.device("cpu")
         if torch.version.cuda is None:
             raise Unsupported(
-                f"torch {torch.__version__} is built without CUDA: `{PEERS}` installs one with it"
+                f"torch {torch.__version__} is built without CUDA: `pip uninstall torch`, then `{PEERS}`"
             )
         if not torch.cuda.is_available():
             raise Unsupported(f"torch {torch.__version__}, for CUDA {torch.version.cuda}, finds no device")

@@ -1,13 +1,17 @@
 """A peer: a step compiled by PyTorch into kernels of its own, an epoch of it captured in a CUDA graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.errors import Unsupported
 from snn.network import Network
 from snn.strategies.on_torch import OnTorch, captured
+
+_NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
 
 Step = Callable[[list[Any], Any, Any], tuple[list[Any], Any]]
 
@@ -37,7 +41,7 @@ class TorchCompile(OnTorch):
         super().setup(network, X, Y, batch_size, learning_rate)
         step = step_of(self._torch, network, self._rate)
         self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)
-        with self.undisturbed():
+        with self.undisturbed(), _compiler_needed():
             if self.backend.is_processor:
                 self._compiled_steps()
             else:
@@ -65,6 +69,18 @@ class TorchCompile(OnTorch):
         super().close()
         if self._torch is not None:
             self._torch.compiler.reset()
+
+
+@contextmanager
+def _compiler_needed() -> Iterator[None]:
+    """Raises Unsupported where PyTorch says that there is no C++ compiler, no C compiler, or no Triton."""
+    try:
+        yield
+    except Exception as error:
+        if not any(said in str(error) for said in _NO_COMPILER):
+            raise
+        why = str(error).splitlines()[0]
+        raise Unsupported(f"torch.compile needs a compiler that is not there: {why}") from error
 
 
 def step_of(torch: Any, network: Network, rate: float) -> Step:
