@@ -10,6 +10,9 @@ from snn.figures.style import colour, nothing, texts, where
 
 _KINDS = {True: ("s", "another system"), False: ("o", "of this project")}
 
+_ROOM = 2.5  # times a panel's least and largest time; an interval that is wider goes on outside
+_WHOLE_FROM = 100  # microseconds
+
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """From ``peers.csv``: the time of a step with its 95% interval on a log axis, a panel a network, the
@@ -62,7 +65,8 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
             fontsize=7,
         )
     axes.set_xscale("log")
-    axes.margins(x=0.2)
+    if rows["step_us"].notna().any():
+        axes.set_xlim(rows["step_us"].min() / _ROOM, rows["step_us"].max() * _ROOM)
     axes.set_xlabel("microseconds a step")
     axes.set_yticks(range(len(rows)), _names(rows), fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.8)
@@ -72,8 +76,9 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
 
 def _said(row: pd.Series) -> str:
     """``11.9 µs, 1.2×``; without the ratio where there is none."""
-    ratio = row["over_best_peer"]
-    return f"{row['step_us']:.3g} µs" + ("" if pd.isna(ratio) else f", {ratio:.3g}×")
+    time, ratio = row["step_us"], row["over_best_peer"]
+    digits = f"{time:.3g}" if time < _WHOLE_FROM else f"{time:.0f}"
+    return f"{digits} µs" + ("" if pd.isna(ratio) else f", {ratio:.3g}×")
 
 
 def _names(rows: pd.DataFrame) -> list[str]:

@@ -17,9 +17,10 @@ from snn.strategies.base import Strategy
 
 class OnTorch(Strategy):
     """``setup`` copies weights and batches to tensors of PyTorch's caching allocator, each batch its own, so
-    that it begins where wide loads may. Products are float32 without TF32; what runs on the processor may
-    use all of it. ``close`` sets both back, and gives the allocator's memory back to the device. Nothing
-    waits but ``load``, ``loss`` and ``weights``."""
+    that it begins where wide loads may. Products are float32 without TF32; on the processor they have as many
+    threads as PyTorch takes by itself, whatever the environment says to keep NumPy's to one. ``close`` sets
+    both back, and gives the allocator's memory back to the device. Nothing waits but ``load``, ``loss`` and
+    ``weights``."""
 
     own_runtime = "torch"
     grad_mode = "inference_mode"
