@@ -39,6 +39,7 @@ TABLES = {
     "depth": Source("depth", "network"),
     "precision": Source("precision"),
     "cpu": Source("cpu"),
+    "peers": Source("peers"),
 }
 """Tables with a form of their own (``snn.tables.NAME``), and the cells that each is of.
 
@@ -52,6 +53,7 @@ FIGURES = {
     "ranking": "strategies",
     "precision": "precision",
     "cpu": "cpu",
+    "peers": "peers",
 }
 """Figures with a form of their own (``snn.figures.NAME``), and the table that each is drawn from."""
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from snn import backends, datasets, provenance, records, sources
+from snn import backends, datasets, provenance, records, sources, strategies
 from snn.backends.base import Backend
 from snn.choices import ROOT
 from snn.devices import Device, find
@@ -65,9 +65,10 @@ def _measured(
 
     measurement = measure(job, backend, after_run)
     explanation = None
-    if measurement.status == "out_of_memory":
+    seen = not strategies.class_of(job.strategy).own_runtime
+    if seen and measurement.status == "out_of_memory":
         measurement.reason = f"{measurement.reason}; {advice(job, backend.memory()[0])}"
-    elif measurement.status != "unsupported":
+    elif seen and measurement.status != "unsupported":
         explanation = _explanation(job, backend)
     probes = {"before": before, "after": _costs(backend)}
     return measurement, explanation, {"probe": probes, "readings": watch.finish()}

@@ -1,5 +1,7 @@
 """The element-wise work that host-driven strategies do on the host."""
 
+import os
+
 import numpy as np
 
 _STRIP = 16  # rows whose elements share cache lines in the transposed matrix: 64 bytes of float32
@@ -26,3 +28,8 @@ def clip(gradient: np.ndarray, max_norm: float | None) -> None:
 def squared_error(error: np.ndarray) -> float:
     """Equation (5) of the paper: the mean of the squared errors, summed in float32."""
     return float(np.mean(error * error))
+
+
+def usable_processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -101,9 +101,12 @@ def measure(job: Job, backend: Backend, progress: Progress = lambda runs: None) 
 def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     """The ledger of one run with its setup, exact, and the memory it held: an untimed pass over some epochs.
 
+    Both are empty for a strategy with a runtime of its own: what it does is not nothing, but not seen.
     Where the second and third epoch do the same, so do all after them, since what a strategy does depends
     on shapes alone: the second epoch's counts stand for the rest. Otherwise every epoch is run.
     """
+    if strategies.class_of(job.strategy).own_runtime:
+        return {}, {}
     counting = CountingBackend(backend)
     strategy = start(job, counting)
     try:
@@ -140,6 +143,7 @@ def _time_runs(job: Job, backend: Backend, measurement: Measurement, progress: P
     started = time.perf_counter()
     strategy = start(job, backend)
     try:
+        strategy.prepare(job.epochs)
         backend.synchronize()
         measurement.setup_seconds = time.perf_counter() - started
         measurement.warmup = _warm_up(job, strategy, backend)

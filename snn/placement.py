@@ -1,4 +1,4 @@
-"""Where a strategy runs: on the device that was asked for, or on the host whatever that is."""
+"""Where a strategy runs, and by whom: what its choice says of itself, of records from before, too."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,19 @@ def on_host(choice: Mapping[str, Any]) -> bool:
 
     A strategy that no longer exists, of a record from before, did not.
     """
+    return bool(_said(choice, "on_host"))
+
+
+def own_runtime(choice: Mapping[str, Any]) -> str | None:
+    """The package that a choice of ``config/strategy`` trains by, in place of the backend: of a peer.
+
+    A strategy that no longer exists had none.
+    """
+    return _said(choice, "own_runtime")
+
+
+def _said(choice: Mapping[str, Any], attribute: str) -> Any:
     try:
-        return getattr(strategies.class_of(choice), "on_host", False)
+        return getattr(strategies.class_of(choice), attribute, None)
     except (ImportError, AttributeError):
-        return False
+        return None

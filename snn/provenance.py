@@ -27,6 +27,8 @@ def describe(device: Device) -> dict[str, Any]:
             "numpy": np.__version__,
             "cupy": _cupy_version() if device.backend == "cuda" else None,
             "numba": _version("numba"),
+            "torch": _version("torch"),
+            "jax": _version("jax"),
             "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS"),
         },
         "git": _git(),

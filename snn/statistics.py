@@ -47,6 +47,11 @@ def ratio_interval(base: Rounds, other: Rounds, seed: int = 0) -> tuple[float, f
     return float(np.exp(centre + wider * low)), float(np.exp(centre + wider * high))
 
 
+def mean_interval(rounds: Rounds) -> tuple[float, float]:
+    """The 95% interval of a mean: that of its ratio to what takes exactly one second in every round."""
+    return ratio_interval(rounds, [[1.0, 1.0] for one in rounds if len(one)])
+
+
 def compare(low: float, high: float, margin: float) -> str:
     """A speedup's word: ``same`` where its whole interval is within the margin of 1, ``faster`` or
     ``slower`` where none of it reaches 1, otherwise ``unclear``."""

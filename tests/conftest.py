@@ -18,8 +18,10 @@ from every_source import EverySource  # noqa: E402
 
 from snn import backends, choices, devices  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
+from snn.placement import own_runtime  # noqa: E402
 
-STRATEGIES = choices.names("strategy")
+PEERS = [name for name in choices.names("strategy") if own_runtime(choices.load("strategy", name))]
+STRATEGIES = [name for name in choices.names("strategy") if name not in PEERS]
 
 
 def _why_no_gpu() -> str | None:

@@ -27,11 +27,12 @@ TINY = {
         "tiles": {"strategy": "combined", "strategy.tile_rows": [32, 128], "network.hidden": [4]},
         "strategies": {"strategy": ["reference", "graph", "blas"]},
         "cpu": {"strategy": ["reference", "blas"]},
+        "peers": {"strategy": ["reference", "torch_graph"]},
         "precision": {"strategy": "combined", "network.hidden": [4], "network.seed": [1, 2]},
     },
 }
-CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1
-UNSUPPORTED = "graph"  # on a CPU
+CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1 + 1
+UNSUPPORTED = "graph"  # on a CPU, and so is the peer
 ROUNDS = 2
 IGNORED = shutil.ignore_patterns(
     ".git", ".venv", ".snakemake", "results", "*cache*", "__pycache__", ".hypothesis"

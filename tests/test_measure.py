@@ -73,6 +73,27 @@ def test_the_ledger_is_that_of_counting_every_epoch(name, epochs):
         measure._COUNTED_EPOCHS = everything
 
 
+class Prepared(Reference):
+    """Knows the length of its training before it trains."""
+
+    told = None
+
+    def prepare(self, epochs):
+        self.told = epochs
+
+    def load(self, weights):
+        assert self.told == JOB.epochs
+        super().load(weights)
+
+
+def test_a_strategy_is_told_how_long_it_will_train():
+    job = replace(JOB, strategy={"_target_": f"{__name__}.Prepared", "name": "prepared"})
+    backend = CpuBackend()
+    found = measure.Measurement()
+    measure._time_runs(job, backend, found, lambda runs: None)
+    assert len(found.runs) == 4
+
+
 class Growing(Reference):
     """Asks for one more synchronisation in every epoch."""
 

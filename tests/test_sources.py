@@ -3,17 +3,19 @@
 from importlib import import_module
 
 import pytest
-from conftest import STRATEGIES
+from conftest import PEERS, STRATEGIES
 
 from snn import choices, sources, strategies
 from snn.config import composed
+
+ALL = [*STRATEGIES, *PEERS]
 
 
 def files(strategy, device="cuda", kernel="naive"):
     return set(sources.of_cell(composed([f"strategy={strategy}", f"device={device}", f"kernel={kernel}"])))
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_strategy_depends_on_its_own_file_and_on_no_other_strategy(name):
     found = files(name)
     assert f"snn/strategies/{name}.py" in found
@@ -43,7 +45,7 @@ def test_kernels_concern_the_gpu_only():
 
 
 def test_what_only_shows_or_stores_results_is_no_source():
-    for name in STRATEGIES:
+    for name in ALL:
         shown = ("snn/records", "snn/tables", "snn/figures", "snn/progress", "snn/provenance", "snn/config")
         assert not any(file.startswith(shown) for file in files(name))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.statistics import compare, ratio_interval
+from snn.statistics import compare, mean_interval, ratio_interval
 from snn.student import student_quantile
 
 REPETITIONS = 400
@@ -92,6 +92,25 @@ def test_units_do_not_matter_and_the_inverse_is_the_inverse(a, b, unit):
     scaled = ratio_interval([[x * unit for x in a]], [[x * unit for x in b]])
     assert scaled == pytest.approx((low, high), rel=1e-9)
     assert ratio_interval([a], [b]) == (low, high)
+
+
+@given(times, st.floats(0.1, 10))
+def test_the_interval_of_a_mean_holds_it_and_scales_with_it(seconds, unit):
+    low, high = mean_interval([seconds])
+    assert low * (1 - 1e-9) <= np.mean(seconds) <= high * (1 + 1e-9)
+    assert mean_interval([[unit * x for x in seconds]]) == pytest.approx((unit * low, unit * high))
+
+
+def test_the_interval_of_a_mean_is_student_s_for_one_round_of_many_runs():
+    seconds = np.random.default_rng(5).normal(10, 0.5, 200)
+    margin = student_quantile(199) * seconds.std(ddof=1) / np.sqrt(200)
+    expected = seconds.mean() - margin, seconds.mean() + margin
+    assert mean_interval([seconds]) == pytest.approx(expected, rel=2e-3)
+
+
+@pytest.mark.parametrize("rounds", [[[1.0]], [[]], [[1.0], []]])
+def test_one_run_gives_its_mean_no_interval(rounds):
+    assert np.isnan(mean_interval(rounds)).all()
 
 
 @pytest.mark.parametrize("side", [[[1.0]], [[]], [[1.0], []]])

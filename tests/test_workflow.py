@@ -40,6 +40,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "tiles",
         "strategies",
         "cpu",
+        "peers",
         "precision",
     }
     for name in tables:
@@ -88,6 +89,14 @@ def test_a_strategy_that_has_no_meaning_on_a_cpu_has_a_row_that_says_why(made):
     assert table["status"].to_dict() == {"reference": "ok", UNSUPPORTED: "unsupported", "blas": "ok"}
     assert table.loc[UNSUPPORTED, "reason"] == "a CPU captures no graphs: they are of CUDA"
     assert UNSUPPORTED not in set(made.table("recommendation")["strategy"])
+
+
+def test_a_peer_that_there_is_not_is_a_row_with_its_reason(made):
+    table = made.table("peers").set_index("strategy")
+    assert table["status"].to_dict() == {"reference": "ok", "torch_graph": "unsupported"}
+    assert table["reason"]["torch_graph"].startswith(("torch cannot be imported", "CUDA graphs are of CUDA"))
+    assert table["step_us"]["reference"] > 0
+    assert (made.folder / "results/figures/peers.svg").is_file()
     assert "a CPU captures no graphs" in (made.folder / "results/tables/opening.html").read_text()
 
 
@@ -256,7 +265,7 @@ def test_results_are_published_compactly(project):
     lines = (published / "records.jsonl").read_text().splitlines()
     assert len(lines) == ROUNDS * CELLS_OF_TINY
     unsupported = [one for one in map(json.loads, lines) if one["status"] == "unsupported"]
-    assert {one["cell"]["strategy"]["name"] for one in unsupported} == {UNSUPPORTED}
+    assert {one["cell"]["strategy"]["name"] for one in unsupported} == {UNSUPPORTED, "torch_graph"}
     for name in ("speedup", "recommendation", "cpu", "precision"):
         made = (project.folder / f"results/tables/{name}.csv").read_text()
         assert (published / f"tables/{name}.csv").read_text() == made

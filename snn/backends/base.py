@@ -37,6 +37,9 @@ class Backend(ABC):
     fused = False
     """Whether the kernel has the products that go on: with ReLU, error, mask and update in them."""
 
+    precision = "fp32"
+    """What products are computed in: a choice of ``config/precision``."""
+
     pretransposed = False
     """Whether the kernel wants W^T kept beside W, so that the propagated error is a plain product."""
 

@@ -36,7 +36,7 @@ class CudaBackend(Backend):
             raise DeviceError(f"CUDA device {index} cannot be used: {error}") from error
         self.fused, self.pretransposed = kernel["fused"], kernel["pretransposed"]
         self._kernels = Kernels(kernel, precision, root)
-        self._precision, self._root = precision, root
+        self.precision, self._root = precision, root
         self._trainers: dict[Shape, Trainer] = {}
         self._page_locked: set[int] = set()
         self._managed = Managed(index)
@@ -158,8 +158,8 @@ class CudaBackend(Backend):
             self._kernels.launch(op, buffers, numbers, stream or 0)
 
     def training_plan(self, shape: Shape) -> str:
-        if self._precision != "fp32":
-            raise Unsupported(f"whole trainings in one launch are float32, not {self._precision}")
+        if self.precision != "fp32":
+            raise Unsupported(f"whole trainings in one launch are float32, not {self.precision}")
         return self._trainer(shape).words
 
     def _trainer(self, shape: Shape) -> Trainer:

@@ -23,6 +23,10 @@ class Wrapper(Backend):
         return self.inner.pretransposed
 
     @property
+    def precision(self) -> str:  # type: ignore[override]
+        return self.inner.precision
+
+    @property
     def asynchronous(self) -> bool:  # type: ignore[override]
         return self.inner.asynchronous
 

@@ -32,6 +32,10 @@ COLOURS = {
     "sequential": "#111827",
     "threads": "#475569",
     "blas": "#94a3b8",
+    "torch_eager": "#fdba74",
+    "torch_graph": "#f97316",
+    "torch_compile": "#c2410c",
+    "jax_scan": "#0d9488",
 }
 PAPER_COLOUR = "#111827"
 

@@ -14,12 +14,16 @@ class Strategy(ABC):
     """How memory is held and moved while a network trains.
 
     Life: ``setup`` once, then for each run ``load`` and ``epoch`` as often as the protocol says,
-    ``close`` at the end on every path out. Everything it allocates comes from its backend, unless it is
-    ``on_host``.
+    ``close`` at the end on every path out. Everything it allocates comes from its backend, unless it has a
+    runtime of its own.
     """
 
     on_host: bool = False
     """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
+
+    own_runtime: str | None = None
+    """The package that allocates, copies and launches in place of the backend: of a peer. What it does is
+    not seen from here, so a record of it has times and losses, but no ledger, memory or explanation."""
 
     by_epoch: bool = False
     """Whether the host asks for a whole epoch at a time, or for more."""
@@ -38,6 +42,9 @@ class Strategy(ABC):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         """Take the data, X (n, features) and Y (n, 1) float32, and whatever lives as long as they do."""
+
+    def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do
+        """Do what needs the length of a training: after ``setup``, before any of it is timed."""
 
     @abstractmethod
     def load(self, weights: list[np.ndarray]) -> None:

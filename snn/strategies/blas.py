@@ -7,7 +7,8 @@ import numpy as np
 from snn import hostmath
 from snn.backends.base import Backend
 from snn.errors import Unsupported
-from snn.strategies.on_host import Arithmetic, OnHost, check_threads, needed
+from snn.optional import needed
+from snn.strategies.on_host import Arithmetic, OnHost, check_threads
 
 
 class Blas(OnHost):

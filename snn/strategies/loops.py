@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from snn.strategies.on_host import Arithmetic, needed
+from snn.optional import needed
+from snn.strategies.on_host import Arithmetic
 
 _STRIP = 16  # rows of dW whose elements of H share cache lines: 64 bytes of float32
 _FASTMATH = {"reassoc", "contract", "nsz"}  # a sum's order is free, so that it fills vectors; NaN stays NaN

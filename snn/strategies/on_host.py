@@ -1,16 +1,14 @@
 """Training by the processor alone: the step that the baselines share, whoever does its arithmetic."""
 
-import os
 from abc import abstractmethod
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
-from snn.hostmath import squared_error
+from snn.hostmath import squared_error, usable_processors
 from snn.network import Network
 from snn.strategies.base import Strategy
 
@@ -115,18 +113,11 @@ class OnHost(Strategy):
         return held
 
 
-def needed(package: str) -> Any:
-    """A package that only baselines need. Raises Unsupported where it cannot be imported."""
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise Unsupported(f"{package} cannot be imported ({error}): `make env` installs it") from error
-
-
 def check_threads(threads: int, most: int | None = None) -> None:
     """Raise Unsupported where these are more threads than processors that may be used, or than ``most``."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if threads > usable:
-        raise Unsupported(f"strategy.threads is {threads}: this process may use {usable} processors")
+    if threads > usable_processors():
+        raise Unsupported(
+            f"strategy.threads is {threads}: this process may use {usable_processors()} processors"
+        )
     if most is not None and threads > most:
         raise Unsupported(f"strategy.threads is {threads}: NUMBA_NUM_THREADS allows {most}")

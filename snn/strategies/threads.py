@@ -3,8 +3,9 @@
 from typing import Any
 
 from snn.backends.base import Backend
+from snn.optional import needed
 from snn.strategies.loops import compiled
-from snn.strategies.on_host import Arithmetic, OnHost, check_threads, needed
+from snn.strategies.on_host import Arithmetic, OnHost, check_threads
 
 
 class Threads(OnHost):

@@ -11,7 +11,7 @@ import pandas as pd
 from snn.errors import RecordError
 from snn.memory import KINDS
 from snn.network import label
-from snn.placement import on_host
+from snn.placement import on_host, own_runtime
 from snn.records import read
 from snn.verdict import Thresholds, verdict
 
@@ -121,6 +121,7 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
     return row | {
         "strategy": cell["strategy"]["name"],
         "on_host": on_host(cell["strategy"]),
+        "runtime": _runtime(first),
         "dataset": cell["dataset"]["name"],
         "kernel": cell["kernel"]["name"],
         "precision": cell.get("precision", {}).get("name", "fp32"),
@@ -147,6 +148,13 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
         **_memory(first),
     }
+
+
+def _runtime(record: Mapping[str, Any]) -> str:
+    """The package that a peer trains by, with the version that the record was made with; else nothing."""
+    package = own_runtime(record["cell"]["strategy"])
+    version = record["provenance"].get("versions", {}).get(package)
+    return " ".join(filter(None, (package, version)))
 
 
 def _mean_probe(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -14,6 +14,8 @@ FACTS = {
     "cuda_runtime": "CUDA runtime {}",
     "cupy": "CuPy {}",
     "numpy": "NumPy {}",
+    "torch": "PyTorch {}",
+    "jax": "JAX {}",
     "python": "Python {}",
     "system": "{}",
     "cpus": "{} processors",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.placement import own_runtime
 from snn.tables import frame
 from snn.tables.page import is_empty
 from snn.tables.points import settings, varied
@@ -32,8 +33,9 @@ def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) 
     """A frame for each set of cells that train the same on one device, in fp32, in the order of the grid.
 
     They differ in strategy and kernel. What was measured by several protocols, or from several seeds, is
-    there once, with the most runs: neither decides how long the same work takes. Raises RecordError as
-    ``frame.tabulate`` does; only the cells of one set must be of one device.
+    there once, with the most runs: neither decides how long the same work takes. Peers are left out where
+    there is another strategy: they are not what is chosen among, and the table ``peers`` shows them. Raises
+    RecordError as ``frame.tabulate`` does; only the cells of one set must be of one device.
     """
     points: dict[str, dict[str, dict[str, dict[str, Mapping[str, Any]]]]] = {}
     for path, record in records.items():
@@ -47,8 +49,13 @@ def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) 
     found = []
     for choices in points.values():
         best = [max(several.values(), key=_runs) for several in choices.values()]
-        found.append(frame.tabulate({path: one for some in best for path, one in some.items()}, thresholds))
+        chosen = [one for one in best if not any(map(_is_of_a_peer, one.values()))] or best
+        found.append(frame.tabulate({path: one for some in chosen for path, one in some.items()}, thresholds))
     return found
+
+
+def _is_of_a_peer(record: Mapping[str, Any]) -> bool:
+    return own_runtime(record["cell"]["strategy"]) is not None
 
 
 def _text(values: Any) -> str:

@@ -44,6 +44,8 @@ def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:
         "cuda_runtime": _version(where["cuda_runtime"]),
         "cupy": where["versions"]["cupy"],
         "numpy": where["versions"]["numpy"],
+        "torch": where["versions"].get("torch"),
+        "jax": where["versions"].get("jax"),
         "python": where["versions"]["python"],
         "system": where["host"]["system"],
         "cpus": where["host"]["cpus"],

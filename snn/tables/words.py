@@ -7,6 +7,7 @@ WORDS = {
     "slower": ("bad", "the whole 95% interval of the speedup lies below 1"),
     "same": ("plain", "the whole 95% interval lies within the margin of config/verdicts.yaml around 1"),
     "clear": ("good", "the fastest is faster than every other, each by its 95% interval"),
+    "best peer": ("plain", "the fastest of the other systems, which all of its network is held against"),
     "unclear": ("warn", "the 95% interval holds 1, or there are too few runs for one: more runs would tell"),
     "agrees": ("good", "the error is the published one, within the tolerance of config/verdicts.yaml"),
     "converges": (

@@ -155,6 +155,28 @@ rule plot_cpu:
         "../scripts/plot_figure.py"
 
 
+rule plot_peers:
+    input:
+        table="results/tables/peers.csv",
+        code=code_of("snn.figures.peers"),
+        script="workflow/scripts/plot_figure.py",
+    output:
+        svg=report(
+            "results/figures/peers.svg",
+            category=category("Sweeps"),
+            caption="../report/peers.rst",
+            labels={"sweep": "peers", "form": "figure"},
+        ),
+        png="results/figures/peers.png",
+    params:
+        figure="peers",
+        paper_device=PAPER_DEVICE,
+    message:
+        "plot figure peers"
+    script:
+        "../scripts/plot_figure.py"
+
+
 rule plot_sweep:
     input:
         table="results/tables/{sweep}.csv",

@@ -283,6 +283,29 @@ rule build_cpu:
         "../scripts/build_table.py"
 
 
+rule build_peers:
+    input:
+        records=records_of("peers"),
+        verdicts="config/verdicts.yaml",
+        code=code_of("snn.tables.peers", *TABLE_CODE),
+        script="workflow/scripts/build_table.py",
+    output:
+        csv="results/tables/peers.csv",
+        page=report(
+            "results/tables/peers.html",
+            category=category("Sweeps"),
+            caption="../report/peers.rst",
+            labels={"sweep": "peers", "form": "table"},
+        ),
+    params:
+        table="peers",
+        records=lambda wildcards: expected("peers"),
+    message:
+        "build table peers"
+    script:
+        "../scripts/build_table.py"
+
+
 rule export_trace:
     input:
         # A trace a cell is enough: the rounds do the same.

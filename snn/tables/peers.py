@@ -1,0 +1,69 @@
+"""The same training by PyTorch and JAX beside the project's fastest: microseconds a step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from snn.statistics import mean_interval
+from snn.tables.outcome import outcome
+from snn.tables.points import settings, texts, varied
+from snn.tables.ratio import against
+from snn.verdict import Thresholds
+
+TITLE = "The same training by other systems"
+
+_RATIO = ("speedup", "speedup_low", "speedup_high")
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
+    """One row a cell: the time of a step, and how many times faster than the best peer of its network.
+
+    ``step_us`` is the mean time of a run over its steps, in microseconds, with its 95% interval; it is empty
+    for a data set whose rows the cell does not state. ``over_best_peer`` is the time of ``best_peer``, the
+    peer with the shortest mean, over the row's, with its interval and word; of that peer itself it is 1.
+    ``runtime`` names a peer's package and version; such a row has no ``kernel``, as it uses none of these.
+    """
+    point = settings(frame, ("dataset", "network", "training"))
+    points = texts(frame, point)
+    is_peer = frame["runtime"] != ""
+    best = [_best(frame[(points == points[i]) & is_peer]) for i in frame.index]
+    more = varied(frame, point, ["dataset", "network"])
+    table = frame[["network", "dataset", "strategy"]].join(frame[more])
+    table["kernel"] = frame["kernel"].where(~is_peer, "")
+    table["runtime"] = frame["runtime"]
+    table = table.join(_steps(frame)).assign(runs=frame["runs"])
+    ratios = against(frame, best, verdicts)
+    for name in _RATIO:
+        table[name.replace("speedup", "over_best_peer")] = ratios[name]
+    timed = frame["mean_s"].notna().tolist()
+    table["comparison"] = ratios["comparison"].replace("base", "best peer")
+    table["best_peer"] = [
+        frame["strategy"][i] if i >= 0 and has_time else "" for i, has_time in zip(best, timed, strict=True)
+    ]
+    table["why"] = ratios["why"]
+    table["final_mse"] = frame["final_mse"]
+    table = table.join(outcome(frame))
+    return table.assign(machine=ratios["machine"], device=frame["device"], backend=frame["backend"])
+
+
+def _best(peers: pd.DataFrame) -> int:
+    """The number of the row with the shortest mean time; -1 where none has one."""
+    times = peers["mean_s"].dropna()
+    return int(times.idxmin()) if len(times) else -1
+
+
+def _steps(frame: pd.DataFrame) -> pd.DataFrame:
+    """Microseconds of a step of each row, with their 95% interval."""
+    rows = frame["dataset.rows"] if "dataset.rows" in frame else pd.Series(np.nan, frame.index)
+    batches = np.ceil(rows.astype(float) / frame["training.batch_size"])
+    per_step = 1e6 / (frame["training.epochs"] * batches)
+    low, high = zip(*(mean_interval(rounds) for rounds in frame["rounds"]), strict=True)
+    return pd.DataFrame(
+        {
+            "step_us": frame["mean_s"] * per_step,
+            "step_low_us": per_step * np.array(low),
+            "step_high_us": per_step * np.array(high),
+        }
+    )

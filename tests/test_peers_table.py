@@ -1,0 +1,141 @@
+"""The table of peers: time of a step, the best peer of each network, and its figure."""
+
+import numpy as np
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import record
+
+from snn import grid
+from snn.choices import read_yaml
+from snn.devices import Device
+from snn.figures import peers as figure
+from snn.tables import frame, overview, peers, recommendation
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+SECONDS = {
+    "persistent": [0.1, 0.102],
+    "graph": [0.4, 0.402],
+    "torch_eager": [0.8, 0.802],
+    "jax_scan": [0.2, 0.202],
+}
+VERSIONS = {"torch": "2.11.0", "jax": "0.11.1", "cupy": "14.2.0"}
+UNSUPPORTED = {"status": "unsupported", "reason": "torch cannot be imported", "runs": []}
+UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None, "explanation": None}
+
+
+def cells_of(folder, settings):
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump({"defaults": {"protocol.rounds": 1}, "sweeps": {"peers": settings}}))
+    return grid.read(path, Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC"))["peers"].cells
+
+
+@pytest.fixture
+def records(tmp_path):
+    """Two networks of ``medium``, the wider one twice as slow, by four strategies and one without PyTorch."""
+    settings = {
+        "dataset": "medium",
+        "network.hidden": [[128], [256]],
+        "strategy": [*SECONDS, "torch_compile"],
+        "training.epochs": 10,
+    }
+    found = {}
+    for i, cell in enumerate(cells_of(tmp_path, settings)):
+        name, slower = cell["strategy"]["name"], cell["network"]["hidden"][0] // 128
+        seconds = [slower * one for one in SECONDS.get(name, [1.0])]
+        found[str(i)] = record(cell, seconds, versions=VERSIONS)
+        if name not in SECONDS:
+            found[str(i)] |= UNSUPPORTED
+        elif name not in ("persistent", "graph"):
+            found[str(i)] |= {"ledger": {}, "memory": {}, "explanation": None}
+    return found
+
+
+@pytest.fixture
+def table(records):
+    return peers.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+
+
+def test_a_step_is_a_run_over_its_epochs_and_batches(table):
+    rows = table[table["network"] == "128"].set_index("strategy")
+    assert rows["step_us"].to_dict() == pytest.approx(
+        {name: 1e6 * np.mean(SECONDS[name]) / (10 * 10) for name in SECONDS} | {"torch_compile": np.nan},
+        nan_ok=True,
+    )
+    timed = table[table["step_us"].notna()]
+    assert (timed["step_low_us"] < timed["step_us"]).all()
+    assert (timed["step_us"] < timed["step_high_us"]).all()
+
+
+def test_each_network_is_held_against_its_own_best_peer(table):
+    for network in ("128", "256"):
+        rows = table[table["network"] == network].set_index("strategy")
+        expected = {name: 0.201 / np.mean(SECONDS[name]) for name in SECONDS} | {"torch_compile": np.nan}
+        assert rows["over_best_peer"].to_dict() == pytest.approx(expected, nan_ok=True)
+        assert rows["comparison"].to_dict() == {
+            "persistent": "faster",
+            "graph": "slower",
+            "torch_eager": "slower",
+            "jax_scan": "best peer",
+            "torch_compile": "",
+        }
+        assert rows["best_peer"].tolist() == ["jax_scan"] * 4 + [""]
+        persistent = rows.loc["persistent"]
+        assert persistent["over_best_peer_low"] < 0.201 / 0.101 < persistent["over_best_peer_high"]
+
+
+def test_a_peer_is_named_with_its_version_and_without_a_kernel(table):
+    rows = table[table["network"] == "256"].set_index("strategy")
+    assert rows["runtime"].to_dict() == {
+        "persistent": "",
+        "graph": "",
+        "torch_eager": "torch 2.11.0",
+        "jax_scan": "jax 0.11.1",
+        "torch_compile": "torch 2.11.0",
+    }
+    assert (rows["kernel"] == "").tolist() == [False, False, True, True, True]
+    assert rows["reason"]["torch_compile"] == "torch cannot be imported"
+
+
+def test_without_any_peer_times_stand_and_are_held_against_nothing(records):
+    ours = {key: one for key, one in records.items() if one["explanation"] or not one["runs"]}
+    table = peers.build(frame.tabulate(ours, THRESHOLDS), {}, THRESHOLDS)
+    assert table["step_us"].notna().sum() == 4
+    assert table["over_best_peer"].isna().all()
+    assert set(table["best_peer"]) == {""}
+    assert len(figure.draw(table, "Tesla T4").axes) == 2
+
+
+def test_the_figure_says_times_ratios_and_what_has_none(table):
+    axes = figure.draw(table, "Tesla T4").axes
+    assert [one.get_title() for one in axes] == ["medium, 128", "medium, 256"]
+    names = [tick.get_text() for tick in axes[0].get_yticklabels()]
+    assert names == ["persistent", "jax_scan", "graph", "torch_eager", "torch_compile"]
+    said = {text.get_text() for text in axes[0].texts}
+    assert {"1010 µs, 1.99×", "2010 µs, 1×", "unsupported"} <= said
+    low, high = axes[0].get_xlim()
+    assert low < 1010 < 8010 < high
+    some = figure.draw(table.assign(step_us=table["step_us"].where(table["network"] == "128")), "Tesla T4")
+    assert [text.get_text() for text in some.axes[1].texts] == ["ok"] * 4 + ["unsupported"]
+    nothing = figure.draw(table.assign(step_us=np.nan), "Tesla T4")
+    assert "no cell has a time" in nothing.axes[0].texts[0].get_text()
+
+
+def test_a_peer_is_not_recommended_unless_there_is_nothing_else(records):
+    points = overview.points_of(records, THRESHOLDS)
+    found = recommendation.build(points, overview.build(points, THRESHOLDS))
+    assert found["strategy"].tolist() == ["persistent"] * 2
+    alone = {key: one for key, one in records.items() if one["explanation"] is None}
+    points = overview.points_of(alone, THRESHOLDS)
+    assert overview.build(points, THRESHOLDS)["fastest"].tolist() == ["jax_scan"] * 2
+
+
+def test_the_grid_holds_the_networks_of_the_known_figures():
+    gpu, host = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
+    cells = grid.read(ROOT / "config/grid.yaml", gpu, host)["peers"].cells
+    strategies = {"graph", "persistent", "torch_eager", "torch_graph", "torch_compile", "jax_scan"}
+    networks = {(128,), (256,), (1024,), (256, 256), (256, 1024, 256)}
+    found = {(cell["strategy"]["name"], tuple(cell["network"]["hidden"])) for cell in cells}
+    assert found == {(strategy, network) for strategy in strategies for network in networks}
+    assert len(cells) == len(found)
+    assert {cell["dataset"]["name"] for cell in cells} == {"large"}
