@@ -11,7 +11,8 @@ from snn.backends.ops import OPS
 from snn.measure import Job
 from snn.prediction import predict
 from snn.prices import LEAST_SECONDS, Price, price
-from snn.trace import Signature, Trace, trace
+from snn.trace import Signature, Trace
+from snn.tracing import trace
 
 
 @dataclass(frozen=True)

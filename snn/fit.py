@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from snn.backends.cpu import CpuBackend, HostBuffer
+from snn.counting import CountingBackend
 from snn.glibc_random import GlibcRandom
-from snn.ledger import CountingBackend
 from snn.measure import Job, start
 from snn.memory import size
 from snn.network import draw_weights

@@ -10,9 +10,9 @@ import numpy as np
 
 from snn import strategies
 from snn.backends.base import Backend
+from snn.counting import CountingBackend
 from snn.errors import OutOfMemory, Unsupported
 from snn.glibc_random import GlibcRandom
-from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
 from snn.protocol import Round, Steadiness
 from snn.strategies.base import Strategy

@@ -15,7 +15,7 @@ CHUNK = 2 << 20
 
 # What passes a call on; the line that asked is the first outside of it.
 _HELPERS = ("allocate", "result", "scratch", "discard", "_hold")
-_PASSING_ON = ("snn/ledger.py", "snn/memory.py", "snn/trace.py", "snn/attribution.py", "snn/backends")
+_PASSING_ON = ("snn/counting.py", "snn/memory.py", "snn/tracing.py", "snn/attribution.py", "snn/backends")
 
 
 @dataclass

@@ -13,8 +13,8 @@ from snn.attribution import TimingBackend, attribute
 from snn.backends.base import Backend
 from snn.backends.cpu import CpuBackend
 from snn.config import composed
+from snn.counting import CountingBackend
 from snn.errors import OutOfMemory
-from snn.ledger import CountingBackend
 from snn.measure import count
 from snn.network import Network
 from snn.protocol import Round

@@ -10,8 +10,8 @@ from oracle import train
 from test_training import networks, trained
 
 from snn import choices, strategies
+from snn.counting import CountingBackend
 from snn.glibc_random import GlibcRandom
-from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
 from snn.strategies.device_driven import DeviceDriven
 

@@ -13,12 +13,13 @@ from test_measure import JOB
 from snn import choices, perfetto, records, strategies
 from snn.backends.cpu import CpuBackend
 from snn.backends.ops import OPS
+from snn.counting import CountingBackend
 from snn.explain import explain
-from snn.ledger import CountingBackend
 from snn.measure import count
 from snn.prediction import predict
 from snn.prices import Price, price
-from snn.trace import COLUMNS, Event, Signature, trace
+from snn.trace import COLUMNS, Event, Signature
+from snn.tracing import trace
 
 RANDOM = np.random.default_rng(9)
 WIDE = replace(JOB, network=NETWORK, X=RANDOM.random((40, 4), dtype=np.float32), batch_size=10, epochs=3)

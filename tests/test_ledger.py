@@ -7,8 +7,8 @@ import pytest
 from every_source import EverySource
 
 from snn.backends.cpu import CpuBackend
+from snn.counting import CountingBackend
 from snn.errors import LeakError
-from snn.ledger import CountingBackend
 
 ROW = np.zeros((1, 4), dtype=np.float32)
 

@@ -14,8 +14,8 @@ from records_of import QUIET
 from snn import cell, machine
 from snn.choices import read_yaml
 from snn.config import composed
+from snn.counting import CountingBackend
 from snn.devices import Device
-from snn.ledger import CountingBackend
 from snn.machine import CpuCounters, Watch
 from snn.probe import probe
 from snn.verdict import verdict

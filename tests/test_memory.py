@@ -13,9 +13,9 @@ from test_measure import JOB
 from snn import backends, cell, choices, measure, memory, strategies
 from snn.backends.cpu import CpuBackend
 from snn.config import composed
+from snn.counting import CountingBackend
 from snn.errors import LeakError, OutOfMemory, out_of_memory
 from snn.fit import advice, peak
-from snn.ledger import CountingBackend
 from snn.memory import CHUNK, layout
 from snn.network import Network
 from snn.strategies.device_driven import DeviceDriven

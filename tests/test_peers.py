@@ -18,10 +18,10 @@ from test_unsupported import Device
 from snn import cell, choices, datasets, strategies
 from snn.backends.cpu import CpuBackend
 from snn.config import composed
+from snn.counting import CountingBackend
 from snn.errors import Unsupported
 from snn.glibc_random import GlibcRandom
 from snn.hostmath import usable_processors
-from snn.ledger import CountingBackend
 from snn.measure import measure, start
 from snn.network import Network, draw_weights
 from snn.protocol import Round

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from snn import choices, strategies
 from snn.backends.cpu import CpuBackend
+from snn.counting import CountingBackend
 from snn.errors import OutOfMemory
 from snn.glibc_random import GlibcRandom
-from snn.ledger import CountingBackend
 from snn.network import Network, draw_weights
 from snn.strategies.workspace import Stack, aligned
 
