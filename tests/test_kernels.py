@@ -22,7 +22,7 @@ CUT = 2**-22
 
 BASIC = ("matmul", "matmul_tn", "matmul_nt")
 FUSED = ("matmul_relu", "matmul_error", "matmul_mask", "matmul_nt_mask", "matmul_tn_update")
-ELEMENTWISE = tuple(op for op, kind in OPS.items() if not kind.is_product)
+ELEMENTWISE = tuple(op for op, kind in OPS.items() if not kind.is_product and op != "train")
 
 
 def kernels():
