@@ -12,6 +12,6 @@ def on_host(choice: Mapping[str, Any]) -> bool:
     A strategy that no longer exists, of a record from before, did not.
     """
     try:
-        return getattr(strategies.class_of(choice), "on_host", False)
+        return strategies.class_of(choice).on_host
     except (ImportError, AttributeError):
         return False
