@@ -24,6 +24,6 @@ def own_runtime(choice: Mapping[str, Any]) -> str | None:
 
 def _said(choice: Mapping[str, Any], attribute: str) -> Any:
     try:
-        return getattr(strategies.class_of(choice), attribute, None)
+        return getattr(strategies.class_of(choice), attribute)
     except (ImportError, AttributeError):
         return None

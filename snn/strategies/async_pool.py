@@ -6,6 +6,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.network import Network
+from snn.strategies import on_stream
 from snn.strategies.base import HostDriven
 
 
@@ -35,10 +36,7 @@ class AsyncPool(HostDriven):
             for matrix in (A, B, C):
                 buffers.append(backend.pool_malloc(pool, matrix.nbytes))
             dA, dB, dC = buffers
-            backend.copy_in(dA, A, stream)
-            backend.copy_in(dB, B, stream)
-            backend.launch("matmul", (dA, dB, dC), (A.shape[0], A.shape[1], B.shape[1]), stream)
-            backend.copy_out(C, dC, stream)
+            on_stream.multiply(backend, stream, (dA, dB, dC), A, B, C)
         finally:
             for buffer in buffers:
                 backend.pool_free(pool, buffer)

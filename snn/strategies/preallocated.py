@@ -7,6 +7,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.network import Network
+from snn.strategies import on_stream
 from snn.strategies.base import HostDriven
 
 
@@ -37,14 +38,10 @@ class Preallocated(HostDriven):
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        (dA, dB, dC), stream, backend = self._buffers, self._stream, self.backend
         try:
-            backend.copy_in(dA, A, stream)
-            backend.copy_in(dB, B, stream)
-            backend.launch("matmul", (dA, dB, dC), (A.shape[0], A.shape[1], B.shape[1]), stream)
-            backend.copy_out(C, dC, stream)
+            on_stream.multiply(self.backend, self._stream, self._buffers, A, B, C)
         finally:
-            backend.stream_synchronize(stream)
+            self.backend.stream_synchronize(self._stream)
         return C
 
     def result(self, shape: tuple[int, ...]) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.network import Network
+from snn.strategies import on_stream
 from snn.strategies.base import HostDriven
 
 _ALIGNMENT = 256  # bytes, as cudaMalloc aligns its blocks
@@ -102,10 +103,7 @@ class Workspace(_Stacked):
         dB = backend.part(arena, to_B, B.nbytes)
         dC = backend.part(arena, to_C, C.nbytes)
         try:
-            backend.copy_in(dA, A, stream)
-            backend.copy_in(dB, B, stream)
-            backend.launch("matmul", (dA, dB, dC), (A.shape[0], A.shape[1], B.shape[1]), stream)
-            backend.copy_out(C, dC, stream)
+            on_stream.multiply(backend, stream, (dA, dB, dC), A, B, C)
         finally:
             backend.stream_synchronize(stream)
         return C
