@@ -21,16 +21,19 @@ random = np.random.default_rng(7)
 X, Y = (random.uniform(-1, 1, (333, n)).astype(np.float32) for n in (31, 1))
 
 OURS = [name for name in choices.names("strategy") if not own_runtime(choices.load("strategy", name))]
-CELLS = [("naive", "fp32", strategy, 3.0) for strategy in OURS]
+HIDDEN = (45, 129)
+CELLS = [("naive", "fp32", strategy, 3.0, HIDDEN) for strategy in OURS]
 for kernel in choices.names("kernel"):
     for precision in choices.load("kernel", kernel)["precisions"]:
-        CELLS += [(kernel, precision, "resident", clip_norm) for clip_norm in (None, 3.0)]
+        CELLS += [(kernel, precision, "resident", clip_norm, HIDDEN) for clip_norm in (None, 3.0)]
+for hidden in ((45,), (300,), (45, 129), (70, 130, 33)):  # one cluster, and the whole device
+    CELLS += [("tiled_fused", "fp32", "persistent", clip_norm, hidden) for clip_norm in (None, 3.0)]
 
-for kernel, precision, strategy, clip_norm in CELLS:
+for kernel, precision, strategy, clip_norm, hidden in CELLS:
     backend = backends.make("cuda", choices.load("kernel", kernel), ROOT, precision)
     job = measure.Job(
         strategy=choices.load("strategy", strategy),
-        network=Network((31, 45, 129, 1), init="he_uniform", clip_norm=clip_norm),
+        network=Network((31, *hidden, 1), init="he_uniform", clip_norm=clip_norm),
         X=X,
         Y=Y,
         seed=1,
@@ -40,7 +43,9 @@ for kernel, precision, strategy, clip_norm in CELLS:
         round=Round(runs=1),
     )
     found = measure.measure(job, backend)
-    print(kernel, precision, strategy, clip_norm, found.status, found.reason or found.runs[0].final_mse)
+    print(
+        kernel, precision, strategy, clip_norm, hidden, found.status, found.reason or found.runs[0].final_mse
+    )
     if found.status != "unsupported":
         assert found.status == "ok"
         if kernel == "naive":

@@ -53,7 +53,7 @@ def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
         (("prefetch_in", "prefetch_out"), "prefetches"),
         (("advise",), "advices"),
     ):
-        assert calls(*names) <= ledger[total] <= calls(*names) + 20  # those of setup are not of a step
+        assert calls(*names) <= ledger[total] <= calls(*names) + 40  # those of setup are not of a step
     assert calls("malloc") % steps == 0
     assert set(found.prices) >= set(found.calls)
     assert all(one.host_us > 0 for one in found.prices.values())

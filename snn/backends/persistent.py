@@ -42,11 +42,11 @@ class Trainer:
 
     def __init__(self, shape: Shape, root: Path) -> None:
         device = cupy.cuda.Device()
-        attributes = device.attributes
+        capability = device.compute_capability
         self._limits = Limits(
-            attributes["MultiProcessorCount"],
-            attributes["MaxSharedMemoryPerBlockOptin"],
-            (attributes["ComputeCapabilityMajor"], attributes["ComputeCapabilityMinor"]),
+            device.attributes["MultiProcessorCount"],
+            device.attributes["MaxSharedMemoryPerBlockOptin"],
+            (int(capability[:-1]), int(capability[-1])),
         )
         reasons: list[str] = []
         for plan in plans(shape, self._limits):

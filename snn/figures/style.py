@@ -80,7 +80,7 @@ def nothing(said: str) -> Figure:
 
 def texts(table: pd.DataFrame, names: Sequence[str], between: str = ", ") -> pd.Series:
     """The values of these columns of each row as one text; what a row does not have is left out."""
-    rows = table[list(names)].itertuples(index=False, name=None)
+    rows = table[list(names)].to_numpy(dtype=object)  # a row each even where there are no names
     return pd.Series([between.join(_text(one) for one in row if pd.notna(one)) for row in rows], table.index)
 
 
