@@ -32,6 +32,7 @@ TINY = {
     },
 }
 CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1 + 1
+ON_HOST = 1  # of these, wherever the others are
 UNSUPPORTED = "graph"  # on a CPU, and so is the peer
 ROUNDS = 2
 IGNORED = shutil.ignore_patterns(
