@@ -8,10 +8,10 @@ UNIT = 16
 """Widths and batches are padded to multiples of this: an instruction of the tensor cores takes 16 rows."""
 
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
-_CLUSTERS = (16, 8, 4, 2, 1)
-_CLUSTER_THREADS = 128
-_CLUSTER_NEURONS = 64  # of a block, at most: a bit for each in a word
-_CLUSTER_INPUTS = 64  # of a thread's rows, at most: they stay in registers
+_MOST_BLOCKS = 16  # of a cluster
+_CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # the last of a block; at most
+_CLUSTER_WEIGHTS = 2048  # of a block, at most
+_CLUSTER_INPUTS = 2048  # of a warp's rows, at most: they are in registers before they are needed
 
 
 def padded(n: int) -> int:
@@ -73,30 +73,45 @@ def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
         yield f"no cluster: {reason}"
         return
     features, hidden = shape.widths
-    for blocks in _CLUSTERS:
-        neurons = 4 * math.ceil(math.ceil(hidden / blocks) / 4)
-        if neurons * (blocks - 1) >= hidden:
-            continue  # the last block would have none
-        if neurons <= _CLUSTER_NEURONS and features * neurons // 16 <= _CLUSTER_THREADS:
+    warps, least = _warps(shape), 0
+    for neurons in range(UNIT, _most_neurons(features) + 1, UNIT):
+        blocks = _power_of_two(math.ceil(hidden / neurons))
+        if blocks <= _MOST_BLOCKS and blocks != least:
+            least = blocks
             words = f"one cluster of {blocks} blocks, {neurons} hidden neurons in each"
-            defines = (*_common(shape), ("CLUSTER", str(blocks)))
-            yield Plan("kernels/persistent/cluster.cu", blocks, _CLUSTER_THREADS, blocks, defines, words)
+            defines = (*_common(shape), ("CLUSTER", str(blocks)), ("WARPS", str(warps)))
+            yield Plan("kernels/persistent/cluster.cu", blocks, 32 * warps, blocks, defines, words)
 
 
 def _why_no_cluster(shape: Shape, limits: Limits) -> str:
     features, *hidden = shape.widths
-    inputs = math.ceil(shape.rows / _CLUSTER_THREADS) * features
     if limits.capability < (9, 0):
         return f"compute capability {limits.capability[0]}.{limits.capability[1]}, clusters need 9.0"
     if len(hidden) > 1:
         return f"{len(hidden)} hidden layers are too much arithmetic for one"
     if shape.clipped or not shape.sequential:
         return "its kernel neither clips nor updates simultaneously"
-    if shape.rows > 2 * _CLUSTER_THREADS or inputs > _CLUSTER_INPUTS:
-        return f"batches of {shape.batch} rows of {features} features do not fit a block's registers"
-    if hidden[0] > _CLUSTERS[0] * min(_CLUSTER_NEURONS, 16 * _CLUSTER_THREADS // features):
-        return f"{hidden[0]} hidden neurons do not fit its shared memory"
+    if shape.rows > _CLUSTER_ROWS or features > _CLUSTER_FEATURES:
+        return f"batches of {shape.batch} rows of {features} features do not fit its blocks' registers"
+    if hidden[0] > _MOST_BLOCKS * _most_neurons(features):
+        return f"{hidden[0]} hidden neurons of {features} features do not fit its blocks' registers"
     return ""
+
+
+def _most_neurons(features: int) -> int:
+    """Of a block: each of its warps has all of their weights in registers."""
+    return min(_CLUSTER_NEURONS, _CLUSTER_WEIGHTS // features // UNIT * UNIT)
+
+
+def _warps(shape: Shape) -> int:
+    """Of a block: one a scheduler, or two where the registers of one do not hold its rows."""
+    rows = 8 * _power_of_two(math.ceil(shape.rows / 32))
+    return 4 if rows * shape.widths[0] <= _CLUSTER_INPUTS else 8
+
+
+def _power_of_two(n: int) -> int:
+    """The next one."""
+    return 1 << (n - 1).bit_length()
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:

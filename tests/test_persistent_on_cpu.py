@@ -6,6 +6,7 @@ import pytest
 from conftest import ROOT
 from oracle import train
 
+from snn import kernel_source
 from snn.backends import numpy_ops
 from snn.backends.ops import OPS
 from snn.glibc_random import GlibcRandom
@@ -58,7 +59,13 @@ def made(layers, batch, rows, epochs, order, clip, random):
     return X, Y, weights, buffers, numbers
 
 
-CLUSTER = [((20, 24, 1), 32, 70), ((31, 45, 1), 150, 333), ((7, 100, 1), 100, 1001), ((32, 70, 1), 256, 300)]
+CLUSTER = [
+    ((20, 24, 1), 32, 70),
+    ((31, 45, 1), 150, 333),
+    ((7, 100, 1), 100, 1001),
+    ((32, 70, 1), 256, 300),
+    ((40, 12, 1), 256, 300),
+]
 GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
 
 
@@ -112,7 +119,9 @@ def test_what_is_not_a_number_ends_as_such(kernel, layers, random):
 def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):
     *_, buffers, numbers = made((20, 24, 40, 1), 32, 70, 1, "sequential", None, random)
     plan = plan_for(Shape.of(numbers), SMALL, "grid")
-    text = (ROOT / plan.source).read_text().replace("cuda_on_cpu::grid_barrier();", "__syncthreads();", 1)
+    text = kernel_source.text(ROOT / plan.source).replace(
+        "cuda_on_cpu::grid_barrier();", "__syncthreads();", 1
+    )
     broken = tmp_path / "grid.cu"
     broken.write_text(text)
     kernels = cuda_on_cpu.load(broken, **dict(plan.defines))

@@ -1,55 +1,62 @@
-// A whole training of a network with one hidden layer, all epochs, in one kernel; float32 throughout.
+// A whole training of a network with one hidden layer, all epochs, in one kernel.
 //
 //   Z = X W1, H = max(Z, 0), y = H w2, e = y - Y, g = scale e        forward, equations (1) and (2)
 //   w2 -= rate H^T g, then W1 -= rate X^T (g w2^T where H > 0)       backward, in the paper's order
 //
-// One cluster of CLUSTER blocks trains one network. Each block owns NEURONS hidden neurons: their columns of
-// W1 and elements of w2 never leave it. So a step needs one exchange, the sum over the blocks of what each adds
-// to y: every block writes its part to the shared memory of all, and each adds up all parts, in one order.
+// One cluster of CLUSTER blocks trains one network. Each block owns NEURONS hidden neurons: their columns of W1 and
+// elements of w2 never leave its registers. Each of its warps takes SLICE rows of the batch, and has all of W1 and w2.
 //
-//   forward    a thread holds R rows of X in registers and reads W1 from shared memory, one word for the
-//              whole warp at a time: 32 multiply-adds for every four such reads.
-//   backward   U = X^T (g where H > 0), 4 x 4 elements a thread, the rows split among KSPLIT groups of threads.
-//              With it dw2[j] is the sum over f of W1[f][j] U[f][j], since H = X W1 where it is not 0, and dW1 =
-//              w2 U after the update of w2: so neither H nor the new w2 is needed before U is there.
-//   data       the next batch but one is on its way to shared memory (cp.async) while this one trains.
+//   forward    Z^T = W1^T X^T on tensor cores (tf32.cuh). What a lane holds of Z^T, of rows 2 q and 2 q + 1, is
+//              what the backward product asks of it, if that product takes rows in this order. So where Z > 0
+//              becomes a bit in the lane, and neither Z nor H is ever written.
+//   exchange   y is the sum of what all blocks add to it. Block b adds up ROWS / CLUSTER of its rows, and sends their
+//              g to all: two short messages (st.async, with an mbarrier to wait at), in one order, so the same bits.
+//   backward   U^T = (g where Z > 0)^T X, each warp over its rows. With it dw2[j] is the sum over f of W1[f][j]
+//              U[f][j], since H = X W1 where it is not 0, and dW1 = w2 U after the update of w2.
+//   update     A lane holds of U^T just the elements that it holds of W1^T, so each warp adds up the parts of all
+//              warps, in one order, and updates what it has: they stay the same in all, at one barrier a step.
+//   data       The next batch but one is on its way to shared memory (cp.async) while this one trains; what a product
+//              begins with is in registers before the wait for what it lacks.
 //
-// Layout: the batch is padded with 0 to ROWS, the features and hidden neurons to multiples of 16, and each batch of
+// Layout: the batch is padded with 0 to a multiple of 16, features and hidden neurons likewise, and each batch of
 // X and Y by itself. `weights` is W1, then w2.
-// Launch: clusters of CLUSTER blocks of 128 threads, one cluster a network (`shared_bytes` of dynamic shared memory).
-// Needs sm_90.
+// Launch: clusters of CLUSTER blocks of 32 WARPS threads, one cluster a network (`shared_bytes` of dynamic shared
+// memory). Needs sm_90.
 
-constexpr int THREADS = 128;
-constexpr int WARPS = THREADS / 32;
+#include "tf32.cuh"
+
+constexpr int THREADS = 32 * WARPS;
 constexpr int WIDTH[] = {WIDTHS};                                        // features, hidden neurons: multiples of 16
 constexpr int FEATURES = WIDTH[0], HIDDEN = WIDTH[1];
-constexpr int ROWS = (BATCH + 15) / 16 * 16;                             // of a batch, padded
-constexpr int R = (ROWS + THREADS - 1) / THREADS;                        // rows of a thread
-constexpr int FC = FEATURES / 4;                                         // features by four
-constexpr int NC = ((HIDDEN + CLUSTER - 1) / CLUSTER + 3) / 4;           // neurons of a block by four
-constexpr int NEURONS = 4 * NC;
-constexpr int GROUP = NC % 4 == 0 ? 4 : NC % 2 == 0 ? 2 : 1;             // of these, at once in the forward pass
-constexpr int X_STRIDE = R * FC + (R * FC + 1) % 2;                      // float4 between threads' rows: odd
-constexpr int G_STRIDE = R * NC + (R * NC + 1) % 2;
-constexpr int TILES = FC * NC;                                           // 4 x 4 elements of U
-constexpr int KSPLIT = THREADS / TILES;
-constexpr int U_STRIDE = FC + (FC + 1) % 2;
-constexpr int F_PER_LANE = (FC + 7) / 8, N_PER_WARP = (NC + WARPS - 1) / WARPS;
+constexpr int PADDED = (BATCH + 15) / 16 * 16;                           // rows of a batch in memory
+constexpr int K = FEATURES / 8;                                          // features by eight
+constexpr int M = (HIDDEN + 16 * CLUSTER - 1) / (16 * CLUSTER);          // neurons of a block by sixteen
+constexpr int NEURONS = 16 * M;
+
+__device__ constexpr int power_of_two(int most)  // the largest that is not more, at least 1
+{
+    int n = 1;
+    while (2 * n <= most) n *= 2;
+    return n;
+}
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+constexpr int J = power_of_two(2 * ((PADDED + 8 * WARPS - 1) / (8 * WARPS)) - 1);   // rows of a warp by eight
+constexpr int SLICE = 8 * J, ROWS = SLICE * WARPS, OWN = ROWS / CLUSTER; // OWN: rows whose sum a block makes
+constexpr int REGISTERS = 176;                                           // of a thread: its rows, its part of W1 and of U
+constexpr int TOGETHER = smaller(J, power_of_two(smaller((REGISTERS - 8 * M * K) / (4 * K), 8 / M)));  // of J, at once
+constexpr int STRIDE = FEATURES + 4;                                     // of a row of X: no bank conflicts
+constexpr int SUMS = M * K <= 4 ? 2 : 1;                                 // of U: so that no sum waits for itself
+constexpr int COPIES = OWN < 32 ? 32 / OWN : 1;                          // lanes that have the same row's sum
 static_assert(sizeof WIDTH / sizeof *WIDTH == 2, "one hidden layer");
-static_assert(R <= 2 && KSPLIT >= 1 && NEURONS <= 64, "this shape is for another kernel");
+static_assert(J <= 8 && M * K <= 16 && OWN >= 2 && (CLUSTER & (CLUSTER - 1)) == 0, "this shape is for another kernel");
 
-struct Shared {  // each thread's rows have a line of their own
-    float4 X[3][THREADS * X_STRIDE];
-    float4 G[THREADS * G_STRIDE];                     // g where H > 0, a row a line
-    float4 U[KSPLIT][NEURONS * U_STRIDE];
-    float4 W1[4 * FC][NC];
-    float4 w2[NC];
-    alignas(16) float parts[2][CLUSTER][R * THREADS]; // of y, one line from each block
-    alignas(8) unsigned long long arrived[2];         // mbarriers: all lines are there
+struct Shared {
+    float X[3][ROWS * STRIDE];
+    float4 U[2][WARPS][M][K][32];
+    float parts[2][CLUSTER][OWN];                // of y of this block's rows, from each block
+    float g[2][ROWS];
+    alignas(8) unsigned long long parts_there[2], g_there[2];
 };
-
-__device__ int x_at(int row, int c) { return row / R * X_STRIDE + row % R * FC + c; }
-__device__ int g_at(int row, int c) { return row / R * G_STRIDE + row % R * NC + c; }
 
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
@@ -57,7 +64,15 @@ extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
 #ifdef CUDA_ON_CPU  // whose emulator has these
 using namespace cuda_on_cpu;
+__device__ float now(float x) { return x; }
 #else
+// A value that the compiler must not make something of ahead of time, and keep it: registers are scarce.
+__device__ float now(float x)
+{
+    asm volatile("" : "+f"(x));
+    return x;
+}
+
 __device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
 __device__ unsigned cluster_rank()
@@ -120,18 +135,47 @@ __device__ void mbarriers_made() { asm volatile("fence.mbarrier_init.release.clu
 
 // ---- data
 
-__device__ void fetch(float4* slab, const float* __restrict__ X)
+__device__ void fetch(float* slab, const float* __restrict__ X)
 {
+    constexpr int CHUNKS = PADDED * FEATURES / 4, LINE = FEATURES / 4, AT_ONCE = THREADS / LINE * LINE;
+    const unsigned row = threadIdx.x / LINE, c = threadIdx.x % LINE;
+    const unsigned to = shared_address(slab) + 4 * (row * STRIDE + 4 * c);
+    const float* const from = X + 4 * threadIdx.x;
+    if (AT_ONCE < THREADS && threadIdx.x >= AT_ONCE) return;
 #pragma unroll
-    for (int i = 0; i < R * FC; ++i) {
-        const int at = threadIdx.x + i * THREADS, row = at / FC, c = at % FC;
-        if (R * THREADS == ROWS || row < ROWS) copy_async(shared_address(slab + x_at(row, c)), X + FEATURES * row + 4 * c);
-    }
+    for (int i = 0; i < (CHUNKS + AT_ONCE - 1) / AT_ONCE; ++i)
+        if (CHUNKS % AT_ONCE == 0 || threadIdx.x + i * AT_ONCE < CHUNKS)
+            copy_async(to + 4 * i * (AT_ONCE / LINE) * STRIDE, from + 4 * i * AT_ONCE);
 }
 
-__device__ float& element(float4& v, int i) { return reinterpret_cast<float*>(&v)[i]; }
+// The right operand of a product, N tiles of eight rows: for each, and each eight features, two values of a lane. The
+// loads are of single floats, since the two must be neighbouring registers; they are free of bank conflicts.
+template <int N> using Rows = float[N][K][2];
 
-// ---- the training
+template <int N>
+__device__ void take_forward(Rows<N>& x, const float* from, int group)  // from: row p, feature q
+{
+#pragma unroll
+    for (int j = 0; j < N; ++j)
+#pragma unroll
+        for (int k = 0; k < K; ++k)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) x[j][k][i] = from[8 * (group * N + j) * STRIDE + 8 * k + 4 * i];
+}
+
+template <int N>
+__device__ void take_backward(Rows<N>& x, const float* from, int group)  // from: row 2 q, feature p / 2 + p % 2 * 4
+{
+#pragma unroll
+    for (int j = 0; j < N; ++j)
+#pragma unroll
+        for (int k = 0; k < K; ++k)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) x[j][k][i] = from[(8 * (group * N + j) + i) * STRIDE + 8 * k];
+}
+
+// ---- the training. Of a lane, p = lane / 4 and q = lane % 4. It has of W1 and U, for m < M and k < K, neurons
+// 16 m + p and 16 m + p + 8 of features 8 k + q (elements 0 and 1) and 8 k + q + 4 (2 and 3).
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float*, int rows, int epochs,
@@ -139,207 +183,243 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& s = *reinterpret_cast<Shared*>(dynamic);
-    const int t = threadIdx.x, lane = t % 32, warp = t / 32;
+    const int t = threadIdx.x, lane = t % 32, warp = t / 32, p = lane / 4, q = lane % 4;
     const unsigned rank = cluster_rank();
-    const int first_neuron = rank * NEURONS;
     const int batches = (rows + BATCH - 1) / BATCH;
     const int member = blockIdx.x / CLUSTER;
     float *W1 = weights + (size_t)member * (FEATURES + 1) * HIDDEN, *W2 = W1 + FEATURES * HIDDEN;
-    E += member * ROWS;
+    E += member * PADDED;
 
-    // The elements that this thread updates stay in its registers: neuron 4 n + lane % 4, four features each.
-    float w1[N_PER_WARP][F_PER_LANE][4], w2[N_PER_WARP];
+    const auto neuron = [&](int m, int half) { return (int)rank * NEURONS + 16 * m + 8 * half + p; };
+    const auto feature = [&](int k, int half) { return 8 * k + 4 * half + q; };
+    float w1[M][K][4], w2[M][2];
 #pragma unroll
-    for (int a = 0; a < N_PER_WARP; ++a) {
-        const int n = warp + a * WARPS, j = 4 * n + lane % 4, column = first_neuron + j;
-        w2[a] = n < NC && column < HIDDEN ? W2[column] : 0.0f;
-        if (n < NC && lane < 4) element(s.w2[n], lane) = w2[a];
+    for (int m = 0; m < M; ++m)
 #pragma unroll
-        for (int b = 0; b < F_PER_LANE; ++b)
+        for (int n = 0; n < 2; ++n) {
+            const int column = neuron(m, n);
+            w2[m][n] = column < HIDDEN ? W2[column] : 0.0f;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int f = 4 * (lane / 4 + 8 * b) + i;
-                w1[a][b][i] = n < NC && f < FEATURES && column < HIDDEN ? W1[(size_t)f * HIDDEN + column] : 0.0f;
-                if (n < NC && f < 4 * FC) element(s.W1[f][n], lane % 4) = w1[a][b][i];
-            }
-    }
-    if (t < 2) mbarrier_init(shared_address(&s.arrived[t]));
-    mbarriers_made();
-    for (int i = t; i < THREADS * X_STRIDE; i += THREADS)  // lines that no batch fills
-        if (R * THREADS != ROWS) s.X[0][i] = s.X[1][i] = s.X[2][i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    __syncthreads();
-
-    auto rows_of = [&](int batch) { return min(BATCH, rows - batch * BATCH); };
-    float x[R][4 * FC], y[R], next_y[R];
-    auto take = [&](const float4* slab) {  // this thread's rows to registers
+            for (int k = 0; k < K; ++k)
 #pragma unroll
-        for (int r = 0; r < R; ++r)
-#pragma unroll
-            for (int c = 0; c < FC; ++c) {
-                const float4 v = slab[t * X_STRIDE + r * FC + c];
-                x[r][4 * c] = v.x, x[r][4 * c + 1] = v.y, x[r][4 * c + 2] = v.z, x[r][4 * c + 3] = v.w;
-            }
-    };
-    auto targets = [&](int batch) {
-#pragma unroll
-        for (int r = 0; r < R; ++r) {
-            const int row = R * t + r;
-            next_y[r] = row < ROWS ? Y[(size_t)batch * ROWS + row] : 0.0f;
+                for (int f = 0; f < 2; ++f)
+                    w1[m][k][2 * f + n] = column < HIDDEN ? W1[(size_t)feature(k, f) * HIDDEN + column] : 0.0f;
         }
-    };
+    if (t < 2) mbarrier_init(shared_address(&s.parts_there[t])), mbarrier_init(shared_address(&s.g_there[t]));
+    mbarriers_made();
+    for (int i = t + PADDED * STRIDE; i < ROWS * STRIDE; i += THREADS) s.X[0][i] = s.X[1][i] = s.X[2][i] = 0.0f;
 
+    const auto of = [&](int batch) { return X + (size_t)batch * PADDED * FEATURES; };
+    const auto target = [&](int batch, int row) { return row < PADDED ? Y[(size_t)batch * PADDED + row] : 0.0f; };
     fetch(s.X[0], X);
-    copies_done();
-    cluster_barrier();  // also: every block's mbarriers are there
-    take(s.X[0]);
-    targets(0);
-    const auto of = [&](int batch) { return X + (size_t)batch * ROWS * FEATURES; };
     fetch(s.X[1], of(batches > 1 ? 1 : 0));
+    copies_done();
+    __syncthreads();
+    cluster_barrier();  // every block's mbarriers are there
+    Rows<TOGETHER> forward_rows;
+    Rows<TOGETHER> backward_rows;
+    const int forward_from = (warp * SLICE + p) * STRIDE + q;
+    const int backward_from = (warp * SLICE + 2 * q) * STRIDE + p / 2 + p % 2 * 4;
+    take_forward(forward_rows, s.X[0] + forward_from, 0);
+
+    // The rows whose sums this thread makes: one, or, in a small cluster, every THREADS-th.
+    const bool adds_up = OWN >= THREADS || 32 * warp < OWN;
+    const int own = OWN < 32 ? t % OWN : t, copy = OWN < 32 ? lane / OWN : 0;
+    constexpr int OF_THREAD = (OWN + THREADS - 1) / THREADS;
+    float y[OF_THREAD];
+#pragma unroll
+    for (int i = 0; i < OF_THREAD; ++i) y[i] = adds_up ? target(0, (int)rank * OWN + own + i * THREADS) : 0.0f;
 
     int batch = 0, buffer = 0;
     for (int step = 0, steps = epochs * batches; step < steps; ++step) {
-        const int half = step % 2, next = batch + 1 < batches ? batch + 1 : 0;
-        const int after = next + 1 < batches ? next + 1 : 0, count = rows_of(batch);
-        const unsigned mbarrier = shared_address(&s.arrived[half]);
-#pragma unroll
-        for (int r = 0; r < R; ++r) y[r] = next_y[r];
-
-        copies_done();
-        __syncthreads();  // the next batch is there, and the weights of the step before
-        if (t == 0) mbarrier_expect(mbarrier, CLUSTER * R * THREADS * sizeof(float));
+        const int half = step % 2, parity = step / 2 % 2, next = batch + 1 < batches ? batch + 1 : 0;
+        const int after = next + 1 < batches ? next + 1 : 0, count = min(BATCH, rows - batch * BATCH);
+        const unsigned parts_there = shared_address(&s.parts_there[half]), g_there = shared_address(&s.g_there[half]);
         const int next_buffer = buffer == 2 ? 0 : buffer + 1, free_buffer = buffer == 0 ? 2 : buffer - 1;
-        fetch(s.X[free_buffer], of(after));
+        if (t == 0) mbarrier_expect(parts_there, ROWS * sizeof(float)), mbarrier_expect(g_there, ROWS * sizeof(float));
 
         // forward
-        unsigned long long positive[R] = {};
-        float part[R] = {};
+        unsigned positive[M] = {};
 #pragma unroll 1
-        for (int n = 0; n < NC; n += GROUP) {
-            float z[R][4 * GROUP] = {};
+        for (int group = 0; group < J / TOGETHER; ++group) {
+            float z[M][TOGETHER][4] = {};
 #pragma unroll
-            for (int f = 0; f < 4 * FC; ++f)
+            for (int k = 0; k < K; ++k) {
+                Parts<2> x[TOGETHER];
+                Parts<4> w[M];
 #pragma unroll
-                for (int a = 0; a < GROUP; ++a) {
-                    const float4 w = s.W1[f][n + a];
+                for (int j = 0; j < TOGETHER; ++j)
 #pragma unroll
-                    for (int r = 0; r < R; ++r) {
-                        z[r][4 * a] += x[r][f] * w.x, z[r][4 * a + 1] += x[r][f] * w.y;
-                        z[r][4 * a + 2] += x[r][f] * w.z, z[r][4 * a + 3] += x[r][f] * w.w;
-                    }
-                }
+                    for (int i = 0; i < 2; ++i) x[j].set(i, forward_rows[j][k][i]);
 #pragma unroll
-            for (int r = 0; r < R; ++r) {
+                for (int m = 0; m < M; ++m)
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) w[m].set(i, now(w1[m][k][i]));
+#pragma unroll
+                for (int which = 0; which < 3; ++which)
+#pragma unroll
+                    for (int m = 0; m < M; ++m)
+#pragma unroll
+                        for (int j = 0; j < TOGETHER; ++j)
+                            mma_m16n8k8_tf32(z[m][j], which == 0 ? w[m].small : w[m].big, which == 1 ? x[j].small : x[j].big);
+            }
+            if (group + 1 < J / TOGETHER) take_forward(forward_rows, s.X[buffer] + forward_from, group + 1);
+            float part[TOGETHER][2] = {};
+#pragma unroll
+            for (int m = 0; m < M; ++m) {
                 unsigned bits = 0;
 #pragma unroll
-                for (int a = 0; a < GROUP; ++a) {
-                    float4 w = s.w2[n + a];
+                for (int j = 0; j < TOGETHER; ++j)
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const float h = z[r][4 * a + i];
-                        part[r] += (h < 0.0f ? 0.0f : h) * element(w, i);
-                        if (h > 0.0f) bits |= 1u << (4 * a + i);
+                    for (int i = 0; i < 4; ++i) {  // neuron p + 8 (i / 2), row 2 q + i % 2
+                        const float h = z[m][j][i];
+                        part[j][i % 2] += (h < 0.0f ? 0.0f : h) * w2[m][i / 2];
+                        if (h > 0.0f) bits |= 1u << (4 * j + i);
                     }
+                positive[m] |= bits << (4 * TOGETHER * group % 32);
+            }
+            // Lanes with the same q add up, and each keeps the sums of some tile of rows, while there is more than one.
+            int tile = group * TOGETHER, twins = 0;
+#pragma unroll
+            for (int bit = 16, kept = TOGETHER; bit >= 4; bit /= 2) {
+                const bool upper = lane & bit;
+                if (kept > 1) {
+                    kept /= 2;
+                    tile += upper ? kept : 0;
+                } else {
+                    twins |= bit;
                 }
-                positive[r] |= (unsigned long long)bits << (4 * n);
+#pragma unroll
+                for (int j = 0; j < TOGETHER; ++j)
+#pragma unroll
+                    for (int i = 0; i < 2; ++i) {
+                        if (twins & bit) {
+                            if (j == 0) part[0][i] += __shfl_xor_sync(0xffffffffu, part[0][i], bit);
+                        } else if (j < kept) {
+                            const float mine = upper ? part[j + kept][i] : part[j][i];
+                            const float other = upper ? part[j][i] : part[j + kept][i];
+                            part[j][i] = mine + __shfl_xor_sync(0xffffffffu, other, bit);
+                        }
+                    }
+            }
+            if (!(lane & twins)) {
+                const unsigned row = warp * SLICE + 8 * tile + 2 * q;
+                const unsigned to = shared_address(&s.parts[half][rank][row % OWN]);
+                send(in_block(to, row / OWN), part[0], in_block(parts_there, row / OWN));
             }
         }
 
         // the exchange
-        const unsigned to = shared_address(&s.parts[half][rank][R * t]);
+        take_backward(backward_rows, s.X[buffer] + backward_from, 0);
+        take_forward(forward_rows, s.X[next_buffer] + forward_from, 0);
+        fetch(s.X[free_buffer], of(after));
+        if (adds_up) {
+            mbarrier_wait(parts_there, parity);
 #pragma unroll
-        for (int c = 0; c < CLUSTER; ++c) send(in_block(to, c), part, in_block(mbarrier, c));
-        take(s.X[next_buffer]);
-        targets(next);
-        mbarrier_wait(mbarrier, step / 2 % 2);
-
-        float g[R];
-        const float scale = 2.0f / count;
+            for (int i = 0; i < OF_THREAD; ++i) {
+                const int at = own + i * THREADS, row = (int)rank * OWN + at;
+                float sum[2] = {};
 #pragma unroll
-        for (int r = 0; r < R; ++r) {
-            float sum = 0.0f;
+                for (int c = 0; c < CLUSTER; ++c) sum[c % 2] += s.parts[half][c][at];
+                const float error = row < count ? sum[0] + sum[1] - y[i] : 0.0f;
+                const float g[1] = {2.0f / count * error};
+                const unsigned to = shared_address(&s.g[half][row]);
 #pragma unroll
-            for (int c = 0; c < CLUSTER; ++c) sum += s.parts[half][c][R * t + r];
-            const float error = R * t + r < count ? sum - y[r] : 0.0f;
-            if (step == steps - 1 && rank == 0 && R * t + r < count) E[R * t + r] = error;
-            g[r] = scale * error;
-        }
-#pragma unroll
-        for (int r = 0; r < R; ++r)
-#pragma unroll
-            for (int n = 0; n < NC; ++n) {
-                const unsigned bits = (unsigned)(positive[r] >> (4 * n));
-                s.G[t * G_STRIDE + r * NC + n] = make_float4(bits & 1 ? g[r] : 0.0f, bits & 2 ? g[r] : 0.0f,
-                                                             bits & 4 ? g[r] : 0.0f, bits & 8 ? g[r] : 0.0f);
+                for (int c = copy; c < CLUSTER; c += COPIES) send(in_block(to, c), g, in_block(g_there, c));
+                if (step == steps - 1 && copy == 0 && row < count) E[row] = error;
+                y[i] = target(next, row);
             }
-        __syncthreads();
+        }
+        mbarrier_wait(g_there, parity);
 
         // backward
-        if (t < TILES * KSPLIT) {
-            const int tile = t % TILES, split = t / TILES, c = tile % FC, n = tile / FC;
-            float u[4][4] = {};  // neuron, feature
-            const float4* slab = s.X[buffer];
-#pragma unroll 8
-            for (int row = split; row < R * THREADS; row += KSPLIT) {
-                const float4 a = slab[x_at(row, c)], b = s.G[g_at(row, n)];
-                const float fs[4] = {a.x, a.y, a.z, a.w}, gs[4] = {b.x, b.y, b.z, b.w};
+        const float* const of_g = &s.g[half][warp * SLICE + 2 * q];
+        float u[SUMS][M][K][4] = {};
+#pragma unroll 1
+        for (int group = 0; group < J / TOGETHER; ++group) {
 #pragma unroll
-                for (int j = 0; j < 4; ++j)
+            for (int j = 0; j < TOGETHER; ++j) {
+                const float2 g = *reinterpret_cast<const float2*>(of_g + 8 * (group * TOGETHER + j));
+                const Split of_rows[] = {Split(g.x), Split(g.y)};
+                Parts<2> x[K];
+                Parts<4> masked[M];
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) u[j][i] += gs[j] * fs[i];
-            }
+                for (int k = 0; k < K; ++k)
 #pragma unroll
-            for (int j = 0; j < 4; ++j)
-                s.U[split][(4 * n + j) * U_STRIDE + c] = make_float4(u[j][0], u[j][1], u[j][2], u[j][3]);
-        }
-        __syncthreads();
-
-        // the update: a warp has all features of four neurons
+                    for (int i = 0; i < 2; ++i) x[k].set(i, backward_rows[j][k][i]);
 #pragma unroll
-        for (int a = 0; a < N_PER_WARP; ++a) {
-            const int n = warp + a * WARPS, j = 4 * n + lane % 4;
-            if (n >= NC) break;
-            float u[F_PER_LANE][4] = {}, dw2 = 0.0f;
+                for (int m = 0; m < M; ++m) {
+                    const unsigned bits = positive[m] >> (4 * TOGETHER * group % 32);
 #pragma unroll
-            for (int b = 0; b < F_PER_LANE; ++b) {
-                const int c = lane / 4 + 8 * b;
-                if (c < FC)
-#pragma unroll
-                    for (int k = 0; k < KSPLIT; ++k) {
-                        const float4 v = s.U[k][j * U_STRIDE + c];
-                        u[b][0] += v.x, u[b][1] += v.y, u[b][2] += v.z, u[b][3] += v.w;
+                    for (int i = 0; i < 4; ++i) {  // neuron p + 8 (i % 2), row 2 q + i / 2
+                        const bool on = bits >> (4 * j + i % 2 * 2 + i / 2) & 1;
+                        masked[m].big[i] = on ? of_rows[i / 2].big : 0;
+                        masked[m].small[i] = on ? of_rows[i / 2].small : 0;
                     }
+                }
 #pragma unroll
-                for (int i = 0; i < 4; ++i) dw2 += w1[a][b][i] * u[b][i];
+                for (int which = 0; which < 3; ++which)
+#pragma unroll
+                    for (int m = 0; m < M; ++m)
+#pragma unroll
+                        for (int k = 0; k < K; ++k)
+                            mma_m16n8k8_tf32(u[which == 2 ? 0 : SUMS - 1][m][k], which == 0 ? masked[m].small : masked[m].big,
+                                             which == 1 ? x[k].small : x[k].big);
+            }
+            if (group + 1 < J / TOGETHER) take_backward(backward_rows, s.X[buffer] + backward_from, group + 1);
+        }
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int k = 0; k < K; ++k) {
+                float sum[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) sum[i] = SUMS == 2 ? u[0][m][k][i] + u[SUMS - 1][m][k][i] : u[0][m][k][i];
+                s.U[half][warp][m][k][lane] = make_float4(sum[0], sum[2], sum[1], sum[3]);
+            }
+        copies_done();
+        __syncthreads();  // also: the next batch but one is there
+
+        // the update
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+            float total[K][4] = {}, dw2[2] = {};
+#pragma unroll
+            for (int k = 0; k < K; ++k) {
+#pragma unroll
+                for (int from = 0; from < WARPS; ++from) {
+                    const float4 v = s.U[half][from][m][k][lane];
+                    total[k][0] += v.x, total[k][1] += v.y, total[k][2] += v.z, total[k][3] += v.w;
+                }
+#pragma unroll
+                for (int i = 0; i < 4; ++i) dw2[i % 2] += w1[m][k][i] * total[k][i];
             }
 #pragma unroll
-            for (int apart = 4; apart < 32; apart *= 2) dw2 += __shfl_xor_sync(0xffffffffu, dw2, apart);
-            w2[a] -= rate * dw2;
-            if (lane < 4) element(s.w2[n], lane) = w2[a];
+            for (int n = 0; n < 2; ++n) {
+                for (int apart = 1; apart < 4; apart *= 2) dw2[n] += __shfl_xor_sync(0xffffffffu, dw2[n], apart);
+                w2[m][n] -= rate * dw2[n];
+            }
 #pragma unroll
-            for (int b = 0; b < F_PER_LANE; ++b)
+            for (int k = 0; k < K; ++k)
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int f = 4 * (lane / 4 + 8 * b) + i;
-                    w1[a][b][i] -= rate * (w2[a] * u[b][i]);
-                    if (f < 4 * FC) element(s.W1[f][n], lane % 4) = w1[a][b][i];
-                }
+                for (int i = 0; i < 4; ++i) w1[m][k][i] -= rate * (w2[m][i % 2] * total[k][i]);
         }
         batch = next, buffer = next_buffer;
     }
 
+    if (warp == 0)
 #pragma unroll
-    for (int a = 0; a < N_PER_WARP; ++a) {
-        const int n = warp + a * WARPS, column = first_neuron + 4 * n + lane % 4;
-        if (n >= NC || column >= HIDDEN) continue;
-        if (lane < 4) W2[column] = w2[a];
+        for (int m = 0; m < M; ++m)
 #pragma unroll
-        for (int b = 0; b < F_PER_LANE; ++b)
+            for (int n = 0; n < 2; ++n) {
+                const int column = neuron(m, n);
+                if (column >= HIDDEN) continue;
+                if (q == 0) W2[column] = w2[m][n];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int f = 4 * (lane / 4 + 8 * b) + i;
-                if (f < FEATURES) W1[(size_t)f * HIDDEN + column] = w1[a][b][i];
+                for (int k = 0; k < K; ++k)
+#pragma unroll
+                    for (int f = 0; f < 2; ++f) W1[(size_t)feature(k, f) * HIDDEN + column] = w1[m][k][2 * f + n];
             }
-    }
     copies_done();
     cluster_barrier();  // no block's memory goes while another may write to it
 }

@@ -295,26 +295,7 @@ struct Stepped {
 // ---- a slab's product: sum[p][c] is of rows 2p and 2p + 1 of the lanes of A with column c of those of B
 
 #if __CUDA_ARCH__ >= 800
-#ifndef CUDA_ON_CPU
-__device__ void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
-
-struct Split {
-    unsigned big, small;
-
-    __device__ explicit Split(float x)
-    {
-        constexpr unsigned TF32_BITS = 0xffffe000;
-        big = __float_as_uint(x) & TF32_BITS;
-        small = __float_as_uint(x - __uint_as_float(big)) & TF32_BITS;
-    }
-};
+#include "tf32.cuh"
 
 template <int A_ROWS, int B_COLS>
 __device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a, const Share<B_COLS>& b)

@@ -7,6 +7,7 @@ from typing import Any
 
 import cupy
 
+from snn import kernel_source
 from snn.errors import Unsupported
 from snn.plans import Limits, Plan, Shape, plans
 
@@ -71,7 +72,7 @@ class Trainer:
     def _prepare(self, plan: Plan, root: Path) -> str:
         """Compile a plan; why it cannot be launched here, if so."""
         options = tuple(f"-D{name}={value}" for name, value in plan.defines)
-        source = (root / plan.source).read_text()
+        source = kernel_source.text(root / plan.source)
         module = cupy.RawModule(code=source, options=("-std=c++17", *options), backend="nvrtc")
         self.plan, self._module = plan, module
         self._function = module.get_function("train_persistent")  # holds the module, too
