@@ -1,4 +1,4 @@
-"""How a device can train a whole network in one launch: by one cluster of blocks, or by all of it."""
+"""How a device can train whole networks in one launch: each by one cluster of blocks, or one by all of it."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -21,18 +21,22 @@ def padded(n: int) -> int:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a kernel is compiled for. ``widths``: padded, the features, then the hidden layers."""
+    """What a kernel is compiled for. ``widths``: padded, the features, then the hidden layers.
+
+    ``members``: networks of this shape that one launch trains side by side.
+    """
 
     widths: tuple[int, ...]
     batch: int
     sequential: bool
     clipped: bool
+    members: int = 1
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Shape":
         """What the numbers of the op ``train`` ask for."""
-        _, batch, _, sequential, _, max_norm, *widths = numbers
-        return cls(tuple(map(int, widths)), int(batch), bool(sequential), max_norm > 0)
+        _, batch, _, sequential, _, max_norm, members, *widths = numbers
+        return cls(tuple(map(int, widths)), int(batch), bool(sequential), max_norm > 0, int(members))
 
     @property
     def rows(self) -> int:
@@ -51,7 +55,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plan:
-    """One launch of ``source``, compiled with ``defines``. ``cluster``: its blocks; 0: all work together."""
+    """One launch of ``source``, compiled with ``defines``, of so many ``blocks`` in all.
+
+    ``cluster``: blocks that train a network; clusters never wait for each other, so there may be more of them
+    than the device holds at the same time. 0: all blocks train one network together.
+    """
 
     source: str
     blocks: int
@@ -62,7 +70,10 @@ class Plan:
 
 
 def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
-    """The plans for a shape, the best first, and, in words, why another is none."""
+    """The plans for a shape, the best first, and, in words, why another is none.
+
+    What a member of several is trained by is what it would be alone, so it ends with the same bits.
+    """
     yield from _of_clusters(shape, limits)
     yield _of_the_grid(shape, limits)
 
@@ -78,9 +89,11 @@ def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
         if neurons * (blocks - 1) >= hidden:
             continue  # the last block would have none
         if neurons <= _CLUSTER_NEURONS and features * neurons // 16 <= _CLUSTER_THREADS:
-            words = f"one cluster of {blocks} blocks, {neurons} hidden neurons in each"
-            defines = (*_common(shape), ("CLUSTER", str(blocks)))
-            yield Plan("kernels/persistent/cluster.cu", blocks, _CLUSTER_THREADS, blocks, defines, words)
+            many = "one cluster" if shape.members == 1 else f"{shape.members} clusters"
+            words = f"{many} of {blocks} blocks, {neurons} hidden neurons in each"
+            defines = (*_common(shape), ("CLUSTER", str(blocks)), ("MEMBERS", str(shape.members)))
+            every = blocks * shape.members
+            yield Plan("kernels/persistent/cluster.cu", every, _CLUSTER_THREADS, blocks, defines, words)
 
 
 def _why_no_cluster(shape: Shape, limits: Limits) -> str:
@@ -100,6 +113,8 @@ def _why_no_cluster(shape: Shape, limits: Limits) -> str:
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:
+    if shape.members > 1:
+        return f"no grid: the whole device trains one network, not {shape.members}"
     pairs = list(zip(shape.widths, shape.widths[1:], strict=False))
     products = {
         "FORWARD": [(shape.rows, n) for _, n in pairs],

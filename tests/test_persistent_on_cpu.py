@@ -43,7 +43,7 @@ def made(layers, batch, rows, epochs, order, clip, random):
     Y = (np.square(X).sum(axis=1, keepdims=True) + random.normal(0, 0.1, (rows, 1))).astype(np.float32)
     weights = draw_weights(Network(layers, "he_uniform", order, clip), GlibcRandom(3))
     widths = tuple(map(padded, layers[:-1]))
-    numbers = (rows, batch, epochs, int(order == "sequential"), RATE, clip or 0.0, *widths)
+    numbers = (rows, batch, epochs, int(order == "sequential"), RATE, clip or 0.0, 1, *widths)
     W = np.concatenate(
         [
             _in_batches(matrix, len(matrix), k_n[1])[0, : k_n[0]].ravel()

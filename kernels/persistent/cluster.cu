@@ -16,8 +16,15 @@
 //
 // Layout: the batch is padded with 0 to ROWS, the features and hidden neurons to multiples of 16, and each batch of
 // X and Y by itself. `weights` is W1, then w2.
-// Launch: clusters of CLUSTER blocks of 128 threads, one cluster a network (`shared_bytes` of dynamic shared memory).
+// Members: MEMBERS networks on the same X and Y, each with weights and a rate of its own, one after the other in
+// `weights`, E and, where there are several, `rates`. Their clusters know nothing of each other: those that the device
+// cannot hold yet begin when others are done.
+// Launch: MEMBERS clusters of CLUSTER blocks of 128 threads (`shared_bytes` of dynamic shared memory).
 // Needs sm_90.
+
+#ifndef MEMBERS
+#define MEMBERS 1
+#endif
 
 constexpr int THREADS = 128;
 constexpr int WARPS = THREADS / 32;
@@ -134,8 +141,8 @@ __device__ float& element(float4& v, int i) { return reinterpret_cast<float*>(&v
 // ---- the training
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float*, int rows, int epochs,
-    float rate, float)
+    const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float* rates, int rows,
+    int epochs, float rate, float)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& s = *reinterpret_cast<Shared*>(dynamic);
@@ -146,6 +153,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const int member = blockIdx.x / CLUSTER;
     float *W1 = weights + (size_t)member * (FEATURES + 1) * HIDDEN, *W2 = W1 + FEATURES * HIDDEN;
     E += member * ROWS;
+    if (MEMBERS > 1) rate = rates[member];
 
     // The elements that this thread updates stay in its registers: neuron 4 n + lane % 4, four features each.
     float w1[N_PER_WARP][F_PER_LANE][4], w2[N_PER_WARP];

@@ -52,7 +52,8 @@ class Trainer:
         for plan in plans(shape, self._limits):
             reason = plan if isinstance(plan, str) else self._prepare(plan, root)
             if not reason:
-                self.words = "; ".join([self.plan.words, *reasons])
+                held = f", at most {self._held} at the same time" if shape.members > 1 else ""
+                self.words = "; ".join([self.plan.words + held, *reasons])
                 return
             reasons.append(reason)
         raise Unsupported("; ".join(reasons))
@@ -86,21 +87,23 @@ class Trainer:
         self._set(_DYNAMIC_SHARED, self._shared_bytes)
         if plan.cluster > _MOST_PORTABLE:
             self._set(_ANY_CLUSTER, 1)
-        return "" if self._fits() else f"not {plan.words}: the device does not hold them at the same time"
+        self._held = self._how_many()
+        return "" if self._held else f"not {plan.words}: the device does not hold them at the same time"
 
-    def _fits(self) -> bool:
+    def _how_many(self) -> int:
+        """Networks that the device can train at the same time: clusters, or the whole of it."""
         found = ctypes.c_int(0)
         if self.plan.cluster:
             config = self._config(0)
             status = _driver.cuOccupancyMaxActiveClusters(
                 ctypes.byref(found), self._pointer, ctypes.byref(config)
             )
-            return status == 0 and found.value >= 1
+            return found.value if status == 0 else 0
         status = _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
             ctypes.byref(found), self._pointer, self.plan.threads, ctypes.c_size_t(self._shared_bytes)
         )
         _check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
-        return found.value * self._limits.multiprocessors >= self.plan.blocks
+        return int(found.value * self._limits.multiprocessors >= self.plan.blocks)
 
     def _config(self, stream: int) -> _Config:
         attribute = _Attribute(id=_CLUSTER if self.plan.cluster else _COOPERATIVE)
