@@ -1,4 +1,4 @@
-"""Members side by side in one launch, on the CPU by cuda_on_cpu: each ends with the bits of its own training."""
+"""Members side by side in one launch, on the CPU by cuda_on_cpu: each ends with the bits it has alone."""
 
 import cuda_on_cpu
 import numpy as np
