@@ -52,7 +52,8 @@ class Ensemble(OneLaunch):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         self._rate = learning_rate
-        self.rates = [member.learning_rate for member in self._of(network, 1)]
+        any_seed = 1  # the cell's is told with ``starts``, and decides no rate
+        self.rates = [member.learning_rate for member in self._of(network, any_seed)]
         super().setup(network, X, Y, batch_size, learning_rate)
 
     def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
