@@ -151,6 +151,8 @@ def _axis(key: str, value: Any) -> list[Any]:
     """The values of an axis; a network's widths are a list themselves, so an axis of them is one of lists."""
     if key in LIST_VALUED:
         return value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
+    if value == []:
+        raise ConfigError(f"{key} is []: it must be a value, or a list of one or more")
     return value if isinstance(value, list) else [value]
 
 

@@ -95,7 +95,7 @@ def test_any_cell_survives_the_command_line(tmp_path_factory, hidden, rate, clip
 
 
 def test_a_list_of_rates_is_one_value_and_lists_are_an_axis(tmp_path):
-    rates = {"one": [1e-4, 1e-3], "several": [[1e-4], [1e-4, 1e-3]]}
+    rates = {"one": [1e-4, 1e-3], "none": [], "several": [[1e-4], [1e-4, 1e-3]]}
     for name, value in rates.items():
         found = sweeps_of(tmp_path, {name: {"strategy": "ensemble", "strategy.learning_rates": value}})[name]
         expected = value if name == "several" else [value]
@@ -185,6 +185,7 @@ def test_record_paths_can_be_read(tmp_path):
         ({"strategy": "streams", "strategy.tile_rows": 0}, "strategy.tile_rows is 0"),
         ({"strategy": "ensemble", "strategy.learning_rates": ["1e-3"]}, "rates is ['1e-3']: it must be"),
         ({"strategy": "ensemble", "strategy.seeds": [[1, 2], [0]]}, "strategy.seeds is [0]: it must be"),
+        ({"strategy": "streams", "strategy.tile_rows": []}, "strategy.tile_rows is []: it must be a value"),
         ({"dataset": "csv"}, "sweeps.x: dataset.path is missing"),
         (None, "sweeps.x"),
     ],
