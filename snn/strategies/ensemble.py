@@ -47,6 +47,7 @@ class Ensemble(OneLaunch):
         super().__init__(backend)
         self._starts, self._seeds = starts, seeds
         self._initialisers, self._learning_rates = initialisers, learning_rates
+        self._rate = float("nan")  # the cell's, from ``setup`` on
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
