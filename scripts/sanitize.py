@@ -28,6 +28,7 @@ for kernel in choices.names("kernel"):
         CELLS += [(kernel, precision, "resident", clip_norm, HIDDEN) for clip_norm in (None, 3.0)]
 for hidden in ((45,), (300,), (45, 129), (70, 130, 33)):  # one cluster, and the whole device
     CELLS += [("tiled_fused", "fp32", "persistent", clip_norm, hidden) for clip_norm in (None, 3.0)]
+CELLS += [("tiled_fused", "fp32", "ensemble", None, hidden) for hidden in ((45,), (300,))]
 
 for kernel, precision, strategy, clip_norm, hidden in CELLS:
     backend = backends.make("cuda", choices.load("kernel", kernel), ROOT, precision)

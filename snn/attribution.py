@@ -14,9 +14,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu import CpuBackend
 from snn.backends.wrapper import Wrapper
-from snn.glibc_random import GlibcRandom
 from snn.measure import Job, start
-from snn.network import draw_weights
 
 _LEAST_SECONDS = 0.3
 
@@ -99,7 +97,7 @@ def attribute(job: Job, backend: Backend) -> Attribution:
     strategy = start(job, timing)
     try:
         with np.errstate(all="ignore"):
-            strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+            strategy.load(next(strategy.starts(job.network, job.seed)))
             strategy.epoch()
             backend.synchronize()
             timing.reset()

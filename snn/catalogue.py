@@ -40,6 +40,7 @@ TABLES = {
     "precision": Source("precision"),
     "cpu": Source("cpu"),
     "peers": Source("peers"),
+    "learning_rates": Source("learning_rates"),
 }
 """Tables with a form of their own (``snn.tables.NAME``), and the cells that each is of.
 

@@ -1,7 +1,7 @@
 """What a cell's values must be, whichever way they came: from the grid, or from the command line."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from snn import choices
@@ -11,6 +11,20 @@ from snn.network import INITIALISERS, UPDATE_ORDERS
 
 _OR_WORD = {"strategy.tile_rows": "auto"}
 """Keys of a whole number that may also be a word."""
+
+
+_LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "strategy.seeds": (lambda one: _is_count(one), "whole numbers, each at least 1, as [1, 2, 3]"),
+    "strategy.initialisers": (
+        lambda one: one in INITIALISERS,
+        f"initialisers, each one of {', '.join(INITIALISERS)}",
+    ),
+    "strategy.learning_rates": (
+        lambda one: _is_positive(one),
+        "numbers above 0, as [1.0e-4, 1.0e-3] (not 1e-3: YAML reads that as text)",
+    ),
+}
+"""Keys of lists: what each of their values must be."""
 
 
 def check_cell(cell: Mapping[str, Any]) -> None:
@@ -92,8 +106,18 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
                 raise _error(where, value, "a number, at least 0")
         elif kind is bool and not isinstance(value, bool):
             raise _error(where, value, "true or false")
+        elif kind is list:
+            _check_list(where, value)
         elif kind is str and defaults[key] != "???" and not isinstance(value, str):
             raise _error(where, value, "text")
+
+
+def _check_list(key: str, value: object) -> None:
+    is_right, right = _LISTS[key]
+    if not isinstance(value, list) or not all(map(is_right, value)):
+        raise _error(key, value, f"a list of {right}; or [] for the cell's own")
+    if len(set(value)) < len(value):
+        raise _error(key, value, "a list that holds each value once")
 
 
 def _is_count(value: object) -> bool:
@@ -112,8 +136,12 @@ def _at_least(key: str, value: object, least: int, or_word: str | None = None) -
         raise _error(key, value, f"{right}, or {or_word}" if or_word else right)
 
 
+def _is_positive(value: object) -> bool:
+    return _is_number(value) and value > 0  # type: ignore[operator]
+
+
 def _positive(key: str, value: object, also: str = "") -> None:
-    if not _is_number(value) or value <= 0:  # type: ignore[operator]
+    if not _is_positive(value):
         raise _error(key, value, f"a number above 0 {also}".strip())
 
 

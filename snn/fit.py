@@ -6,10 +6,8 @@ import numpy as np
 
 from snn.backends.cpu import CpuBackend, HostBuffer
 from snn.counting import CountingBackend
-from snn.glibc_random import GlibcRandom
 from snn.measure import Job, start
 from snn.memory import size
-from snn.network import draw_weights
 
 
 class SizedBackend(CpuBackend):
@@ -92,7 +90,7 @@ def peak(job: Job, batch_size: int) -> int:
     strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), one_batch)
     try:
         held_of_one_batch = one_batch.device.live_bytes
-        strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+        strategy.load(next(strategy.starts(job.network, job.seed)))
         strategy.epoch()
         return held + one_batch.device.peak_bytes - held_of_one_batch
     finally:

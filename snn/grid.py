@@ -150,7 +150,9 @@ def _expand(name: str, products: Sequence[Mapping[str, Any]], devices: tuple[Dev
 def _axis(key: str, value: Any) -> list[Any]:
     """The values of an axis; a network's widths are a list themselves, so an axis of them is one of lists."""
     if key in LIST_VALUED:
-        return value if isinstance(value[0], list) else [value]
+        return value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
+    if value == []:
+        raise ConfigError(f"{key} is []: it must be a value, or a list of one or more")
     return value if isinstance(value, list) else [value]
 
 

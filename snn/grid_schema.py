@@ -7,7 +7,10 @@ from typing import Any
 from snn import choices
 from snn.errors import ConfigError
 
-LIST_VALUED = ("network.hidden", "kernel.block", "kernel.work")
+LIST_VALUED = (
+    *("network.hidden", "kernel.block", "kernel.work"),
+    *("strategy.seeds", "strategy.initialisers", "strategy.learning_rates"),
+)
 """Keys whose one value is a list."""
 
 

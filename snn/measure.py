@@ -1,9 +1,11 @@
 """Trains a network as a protocol says: what was done, counted once untimed; how long it took, run by run."""
 
 import gc
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,7 @@ from snn import strategies
 from snn.backends.base import Backend
 from snn.counting import CountingBackend
 from snn.errors import OutOfMemory, Unsupported
-from snn.glibc_random import GlibcRandom
-from snn.network import Network, draw_weights
+from snn.network import Network
 from snn.protocol import Round, Steadiness
 from snn.strategies.base import Strategy
 
@@ -22,10 +23,15 @@ _COUNTED_EPOCHS = 3
 
 @dataclass(frozen=True)
 class Run:
-    """One training from fresh weights: wall-clock seconds of its epochs, and the loss of its last batch."""
+    """Epochs from fresh weights: wall-clock seconds, and the loss of the last batch.
+
+    Of a strategy that trains several networks in one launch, the seconds are the launch's, ``losses`` are of
+    each of them, and ``final_mse`` is their mean.
+    """
 
     seconds: float
     final_mse: float
+    losses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,13 +47,16 @@ class WarmUp:
 class Measurement:
     """What a cell's measurement found; a ``status`` but ok has its reason.
 
-    It is ok, diverged, out_of_memory or unsupported.
+    It is ok, diverged, out_of_memory or unsupported. ``members`` tells apart the networks that a run trains
+    where there are several, ``plan`` says how a strategy trains where it chose.
     """
 
     status: str = "ok"
     reason: str | None = None
     stopped: str | None = None
     runs: list[Run] = field(default_factory=list)
+    members: list[dict[str, Any]] = field(default_factory=list)
+    plan: str | None = None
     ledger: dict[str, int] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     setup_seconds: float | None = None
@@ -89,11 +98,13 @@ def measure(job: Job, backend: Backend, progress: Progress = lambda runs: None) 
     except Unsupported as error:
         measurement.status, measurement.reason = "unsupported", str(error)
     measurement.pageable_fallbacks = backend.pageable_fallbacks
-    lost = [i + 1 for i, run in enumerate(measurement.runs) if not np.isfinite(run.final_mse)]
+    losses = [loss for run in measurement.runs for loss in run.losses]
+    lost = len(losses) - int(np.isfinite(losses).sum())
     if lost and measurement.status == "ok":
         measurement.status = "diverged"
+        noun = "trainings" if measurement.members else "runs"
         measurement.reason = (
-            f"the loss is not finite after {job.epochs} epochs in {len(lost)} of {len(measurement.runs)} runs"
+            f"the loss is not finite after {job.epochs} epochs in {lost} of {len(losses)} {noun}"
         )
     return measurement
 
@@ -110,7 +121,7 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     counting = CountingBackend(backend)
     strategy = start(job, counting)
     try:
-        strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+        strategy.load(next(strategy.starts(job.network, job.seed)))
         repeated = _train_counted(job, strategy, counting)
     finally:
         strategy.close()
@@ -146,13 +157,12 @@ def _time_runs(job: Job, backend: Backend, measurement: Measurement, progress: P
         strategy.prepare(job.epochs)
         backend.synchronize()
         measurement.setup_seconds = time.perf_counter() - started
+        measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
         measurement.warmup = _warm_up(job, strategy, backend)
-        random = GlibcRandom(job.seed)
-        for _ in range(job.round.first_run):
-            draw_weights(job.network, random)
+        starts = itertools.islice(strategy.starts(job.network, job.seed), job.round.first_run, None)
         runs = measurement.runs
         while measurement.stopped is None:
-            runs.append(_run(job, strategy, backend, random))
+            runs.append(_run(job, strategy, backend, next(starts)))
             measurement.stopped = job.round.stop([run.seconds for run in runs])
             progress(runs)
     finally:
@@ -172,7 +182,7 @@ def start(job: Job, backend: Backend) -> Strategy:
 
 def _warm_up(job: Job, strategy: Strategy, backend: Backend) -> WarmUp:
     """Epochs until their time is steady, within the least and the most seconds of the round's rules."""
-    strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+    strategy.load(next(strategy.starts(job.network, job.seed)))
     steadiness, epochs = Steadiness(job.round.warmup_seconds), 0
     started = time.perf_counter()
     elapsed = 0.0
@@ -188,9 +198,8 @@ def _warm_up(job: Job, strategy: Strategy, backend: Backend) -> WarmUp:
     return WarmUp(elapsed, epochs, steadiness.reached)
 
 
-def _run(job: Job, strategy: Strategy, backend: Backend, random: GlibcRandom) -> Run:
+def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray]) -> Run:
     """One timed training, right after an epoch that is not timed: what came before it leaves no trace."""
-    weights = draw_weights(job.network, random)
     strategy.load(weights)
     strategy.epoch()
     strategy.load(weights)
@@ -204,7 +213,8 @@ def _run(job: Job, strategy: Strategy, backend: Backend, random: GlibcRandom) ->
         seconds = time.perf_counter() - started
     finally:
         gc.enable()
-    return Run(seconds, strategy.loss())
+    losses = strategy.losses()
+    return Run(seconds, fmean(losses), tuple(losses))
 
 
 def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:

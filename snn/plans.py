@@ -1,4 +1,4 @@
-"""How a device can train a whole network in one launch: by one cluster of blocks, or by all of it."""
+"""How a device can train whole networks in one launch: each by one cluster of blocks, or one by all of it."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,8 @@ UNIT = 16
 """Widths and batches are padded to multiples of this: an instruction of the tensor cores takes 16 rows."""
 
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
-_MOST_BLOCKS = 16  # of a cluster
+_MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # of a cluster; of a network
+_ALL_ELSE = 0.75  # of a step, in times of 16 neurons' arithmetic: what is waited for and updated, on an H200
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # the last of a block; at most
 _CLUSTER_WEIGHTS = 2048  # of a block, at most
 _CLUSTER_INPUTS = 2048  # of a warp's rows, at most: they are in registers before they are needed
@@ -21,18 +22,22 @@ def padded(n: int) -> int:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a kernel is compiled for. ``widths``: padded, the features, then the hidden layers."""
+    """What a kernel is compiled for. ``widths``: padded, the features, then the hidden layers.
+
+    ``members``: networks of this shape that one launch trains side by side.
+    """
 
     widths: tuple[int, ...]
     batch: int
     sequential: bool
     clipped: bool
+    members: int = 1
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Shape":
         """What the numbers of the op ``train`` ask for."""
-        _, batch, _, sequential, _, max_norm, *widths = numbers
-        return cls(tuple(map(int, widths)), int(batch), bool(sequential), max_norm > 0)
+        _, batch, _, sequential, _, max_norm, members, *widths = numbers
+        return cls(tuple(map(int, widths)), int(batch), bool(sequential), max_norm > 0, int(members))
 
     @property
     def rows(self) -> int:
@@ -51,18 +56,25 @@ class Limits:
 
 @dataclass(frozen=True)
 class Plan:
-    """One launch of ``source``, compiled with ``defines``. ``cluster``: its blocks; 0: all work together."""
+    """One launch of ``source``, compiled with ``defines``, of so many ``blocks`` in all.
+
+    ``cluster``: the blocks of a cluster, ``clusters`` of which train a network; networks never wait for each
+    other, so there may be more of them than the device holds at the same time. ``cluster`` 0: all blocks
+    train one network together. ``cost``: of a step, relative to that of other plans of the same sort.
+    """
 
     source: str
     blocks: int
     threads: int
     cluster: int
+    clusters: int
     defines: tuple[tuple[str, str], ...]
     words: str
+    cost: float = 1.0
 
 
 def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
-    """The plans for a shape, the best first, and, in words, why another is none."""
+    """The plans for a shape, for one network the best first, and, in words, why another is none."""
     yield from _of_clusters(shape, limits)
     yield _of_the_grid(shape, limits)
 
@@ -73,14 +85,29 @@ def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
         yield f"no cluster: {reason}"
         return
     features, hidden = shape.widths
-    warps, least = _warps(shape), 0
+    warps, tried = _warps(shape), set()
     for neurons in range(UNIT, _most_neurons(features) + 1, UNIT):
         blocks = _power_of_two(math.ceil(hidden / neurons))
-        if blocks <= _MOST_BLOCKS and blocks != least:
-            least = blocks
-            words = f"one cluster of {blocks} blocks, {neurons} hidden neurons in each"
-            defines = (*_common(shape), ("CLUSTER", str(blocks)), ("WARPS", str(warps)))
-            yield Plan("kernels/persistent/cluster.cu", blocks, 32 * warps, blocks, defines, words)
+        clusters = max(1, blocks // _MOST_BLOCKS)
+        if blocks in tried or clusters > (_MOST_CLUSTERS if shape.members == 1 else 1):
+            continue
+        tried.add(blocks)
+        size = blocks // clusters
+        many = f"{clusters * shape.members} clusters" if clusters * shape.members > 1 else "one cluster"
+        yield Plan(
+            "kernels/persistent/cluster.cu",
+            blocks * shape.members,
+            32 * warps,
+            size,
+            clusters,
+            (
+                *_common(shape),
+                *(("CLUSTER", str(size)), ("CLUSTERS", str(clusters))),
+                *(("MEMBERS", str(shape.members)), ("WARPS", str(warps))),
+            ),
+            f"{many} of {size} blocks, {neurons} hidden neurons in each",
+            neurons / UNIT + _ALL_ELSE,
+        )
 
 
 def _why_no_cluster(shape: Shape, limits: Limits) -> str:
@@ -93,7 +120,8 @@ def _why_no_cluster(shape: Shape, limits: Limits) -> str:
         return "its kernel neither clips nor updates simultaneously"
     if shape.rows > _CLUSTER_ROWS or features > _CLUSTER_FEATURES:
         return f"batches of {shape.batch} rows of {features} features do not fit its blocks' registers"
-    if hidden[0] > _MOST_BLOCKS * _most_neurons(features):
+    clusters = _MOST_CLUSTERS if shape.members == 1 else 1
+    if hidden[0] > clusters * _MOST_BLOCKS * _most_neurons(features):
         return f"{hidden[0]} hidden neurons of {features} features do not fit its blocks' registers"
     return ""
 
@@ -115,6 +143,8 @@ def _power_of_two(n: int) -> int:
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:
+    if shape.members > 1:
+        return f"no grid: the whole device trains one network, not {shape.members}"
     pairs = list(zip(shape.widths, shape.widths[1:], strict=False))
     products = {
         "FORWARD": [(shape.rows, n) for _, n in pairs],
@@ -134,7 +164,7 @@ def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:
     defines += [("GRID", str(most)), ("CLIP", str(int(shape.clipped)))]
     defines.append(("SEQUENTIAL", str(int(shape.sequential))))
     words = f"{most} blocks together, a tile of every product in each"
-    return Plan("kernels/persistent/grid.cu", most, 256, 0, tuple(defines), words)
+    return Plan("kernels/persistent/grid.cu", most, 256, 0, 1, tuple(defines), words)
 
 
 def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from snn.errors import RecordError
 
 if TYPE_CHECKING:
     from snn.explain import Explanation
-    from snn.measure import Measurement
+    from snn.measure import Measurement, Run
 
 SCHEMA_VERSION = 2
 
@@ -35,7 +35,9 @@ def build(
         "reason": measurement.reason,
         "cell": dict(cell),
         "round": number,
-        "runs": [{"seconds": run.seconds, "final_mse": _finite(run.final_mse)} for run in measurement.runs],
+        "runs": [_plain(run, bool(measurement.members)) for run in measurement.runs],
+        "members": measurement.members,
+        "plan": measurement.plan,
         "summary": _summary(measurement),
         "ledger": measurement.ledger,
         "pageable_fallbacks": measurement.pageable_fallbacks,
@@ -80,6 +82,12 @@ def check_version(record: Any, place: str) -> dict[str, Any]:
     return record
 
 
+def _plain(run: "Run", several: bool) -> dict[str, Any]:
+    """A run as measured: of several networks in one launch, the launch's seconds and the loss of each."""
+    plain: dict[str, Any] = {"seconds": run.seconds, "final_mse": _finite(run.final_mse)}
+    return plain | ({"member_mse": list(map(_finite, run.losses))} if several else {})
+
+
 def _summary(measurement: "Measurement") -> dict[str, float | int | None]:
     seconds = np.array([run.seconds for run in measurement.runs])
     errors = np.array([run.final_mse for run in measurement.runs])
@@ -94,7 +102,12 @@ def _summary(measurement: "Measurement") -> dict[str, float | int | None]:
         "max_seconds": float(seconds.max()),
         "setup_seconds": measurement.setup_seconds,
         "mean_final_mse": _finite(float(errors.mean())),
-    }
+    } | _shared(float(seconds.mean()), len(measurement.members))
+
+
+def _shared(launch_seconds: float, members: int) -> dict[str, float | int | None]:
+    """Where a run trains several networks: how many, and what share of its mean seconds is one network's."""
+    return {"members": members, "mean_seconds_per_member": launch_seconds / members} if members else {}
 
 
 def _finite(value: float) -> float | None:

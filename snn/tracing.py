@@ -12,9 +12,7 @@ from snn import memory, strategies
 from snn.backends.base import Backend
 from snn.backends.wrapper import Wrapper
 from snn.errors import LeakError
-from snn.glibc_random import GlibcRandom
 from snn.measure import Job, start
-from snn.network import draw_weights
 from snn.trace import Event, Launch, Signature, Standing, Trace
 
 _STEPS = 2
@@ -33,7 +31,7 @@ def trace(job: Job, backend: Backend) -> Trace:
     strategy = start(short, tracing)
     try:
         with np.errstate(all="ignore"):
-            strategy.load(draw_weights(job.network, GlibcRandom(job.seed)))
+            strategy.load(next(strategy.starts(job.network, job.seed)))
             for _ in range(epochs):
                 strategy.epoch()
             tracing.begin()

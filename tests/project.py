@@ -29,9 +29,14 @@ TINY = {
         "cpu": {"strategy": ["reference", "blas"]},
         "peers": {"strategy": ["reference", "torch_graph"]},
         "precision": {"strategy": "combined", "network.hidden": [4], "network.seed": [1, 2]},
+        "learning_rates": {
+            "strategy": "ensemble",
+            "strategy.starts": 2,
+            "strategy.learning_rates": [0.001, 0.01],
+        },
     },
 }
-CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1 + 1
+CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1 + 1 + 1
 ON_HOST = 1  # of these, wherever the others are
 UNSUPPORTED = "graph"  # on a CPU, and so is the peer
 ROUNDS = 2

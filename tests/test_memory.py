@@ -139,7 +139,10 @@ def test_the_peak_by_kind_is_the_peak(name, backend):
     where = locked if issubclass(kind, HostDriven) else device
     if where["peak_bytes"]:
         padded = 16 * 16 + 16 * 16 + 16
-        assert where["peak_by_kind"]["weights"] == 4 * (padded if kind.at_once else 4 * 5 + 5 * 3 + 3)
+        members = job.strategy.get("starts", 1)
+        assert where["peak_by_kind"]["weights"] == 4 * members * (
+            padded if kind.at_once else 4 * 5 + 5 * 3 + 3
+        )
         assert where["peak_by_kind"]["data"] >= 4 * JOB.X.shape[1]
 
 

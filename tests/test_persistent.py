@@ -30,6 +30,12 @@ def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
         16,
         "one cluster of 16 blocks, 16 hidden neurons in each",
     )
+    plan, _ = first(H200, 32, 1024, 1)
+    assert (plan.cluster, plan.blocks, plan.words) == (
+        16,
+        64,
+        "4 clusters of 16 blocks, 16 hidden neurons in each",
+    )
     plan, reasons = first(A100, 32, 256, 1)
     assert plan.cluster == 0
     assert reasons == "no cluster: compute capability 8.0, clusters need 9.0"
@@ -43,7 +49,7 @@ def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
         ("neither clips nor", (32, 256, 1), {"sequential": False}),
         ("batches of 512 rows", (32, 256, 1), {"batch": 512}),
         ("of 96 features", (90, 256, 1), {"batch": 100}),
-        ("2048 hidden neurons", (32, 2048, 1), {}),
+        ("2112 hidden neurons", (40, 2112, 1), {}),
     ],
 )
 def test_what_does_not_fit_a_cluster_is_for_the_grid(reason, layers, options):

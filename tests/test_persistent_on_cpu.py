@@ -1,5 +1,7 @@
 """The kernels of whole trainings, on the CPU by cuda_on_cpu, against the NumPy op and a float64 oracle."""
 
+from dataclasses import replace
+
 import cuda_on_cpu
 import numpy as np
 import pytest
@@ -44,7 +46,7 @@ def made(layers, batch, rows, epochs, order, clip, random):
     Y = (np.square(X).sum(axis=1, keepdims=True) + random.normal(0, 0.1, (rows, 1))).astype(np.float32)
     weights = draw_weights(Network(layers, "he_uniform", order, clip), GlibcRandom(3))
     widths = tuple(map(padded, layers[:-1]))
-    numbers = (rows, batch, epochs, int(order == "sequential"), RATE, clip or 0.0, *widths)
+    numbers = (rows, batch, epochs, int(order == "sequential"), RATE, clip or 0.0, 1, *widths)
     W = np.concatenate(
         [
             _in_batches(matrix, len(matrix), k_n[1])[0, : k_n[0]].ravel()
@@ -85,11 +87,30 @@ def test_the_grid_trains_without_tensor_cores(random):
     check("grid", TURING, (33, 24, 40, 1), 40, 90, "sequential", 0.5, random, __CUDA_ARCH__=750)
 
 
-def check(kernel, limits, layers, batch, rows, order, clip, random, **further):
+def two_clusters_of_two(plan):
+    defines = dict(plan.defines) | {"CLUSTER": "2", "CLUSTERS": "2"}
+    return replace(plan, blocks=4, cluster=2, clusters=2, defines=tuple(defines.items()))
+
+
+def test_several_clusters_train_as_the_oracle(random):
+    check("cluster", H200, (9, 100, 1), 60, 200, "sequential", None, random, change=two_clusters_of_two)
+
+
+def test_several_clusters_go_on_where_the_last_launch_ended(random):
+    *_, buffers, numbers = made((9, 100, 1), 60, 200, 2, "sequential", None, random)
+    plan = two_clusters_of_two(plan_for(Shape.of(numbers), H200, "cluster"))
+    once = [buffer.copy() for buffer in buffers]
+    launched(plan, once, numbers)
+    for _ in range(2):
+        launched(plan, buffers, (*numbers[:2], 1, *numbers[3:]))
+    assert np.array_equal(buffers[2], once[2])
+
+
+def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambda plan: plan, **further):
     epochs = 2
     X, Y, weights, buffers, numbers = made(layers, batch, rows, epochs, order, clip, random)
     by_numpy = [buffer.copy() for buffer in buffers]
-    plan = plan_for(Shape.of(numbers), limits, kernel)
+    plan = change(plan_for(Shape.of(numbers), limits, kernel))
     launched(plan, buffers, numbers, **further)
     expected, loss = train(
         weights, X, Y, epochs=epochs, batch_size=batch, rate=RATE, update_order=order, clip_norm=clip

@@ -42,6 +42,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "cpu",
         "peers",
         "precision",
+        "learning_rates",
     }
     for name in tables:
         table = made.table(name)

@@ -3,14 +3,17 @@
 //   Z = X W1, H = max(Z, 0), y = H w2, e = y - Y, g = scale e        forward, equations (1) and (2)
 //   w2 -= rate H^T g, then W1 -= rate X^T (g w2^T where H > 0)       backward, in the paper's order
 //
-// One cluster of CLUSTER blocks trains one network. Each block owns NEURONS hidden neurons: their columns of W1 and
-// elements of w2 never leave its registers. Each of its warps takes SLICE rows of the batch, and has all of W1 and w2.
+// CLUSTERS clusters, mostly one, of CLUSTER blocks train one network. Each block owns NEURONS hidden neurons: their
+// columns of W1 and elements of w2 never leave its registers. Each of its warps takes SLICE rows of the batch, and has
+// all of the block's W1 and w2.
 //
 //   forward    Z^T = W1^T X^T on tensor cores (tf32.cuh). What a lane holds of Z^T, of rows 2 q and 2 q + 1, is
 //              what the backward product asks of it, if that product takes rows in this order. So where Z > 0
 //              becomes a bit in the lane, and neither Z nor H is ever written.
 //   exchange   y is the sum of what all blocks add to it. Block b adds up ROWS / CLUSTER of its rows, and sends their
 //              g to all: two short messages (st.async, with an mbarrier to wait at), in one order, so the same bits.
+//              Where there are several clusters, those that add up the same rows first tell each other what they have
+//              found, by words in global memory that hold the step as well: whoever reads the step has the sum.
 //   backward   U^T = (g where Z > 0)^T X, each warp over its rows. With it dw2[j] is the sum over f of W1[f][j]
 //              U[f][j], since H = X W1 where it is not 0, and dW1 = w2 U after the update of w2.
 //   update     A lane holds of U^T just the elements that it holds of W1^T, so each warp adds up the parts of all
@@ -20,8 +23,11 @@
 //
 // Layout: the batch is padded with 0 to a multiple of 16, features and hidden neurons likewise, and each batch of
 // X and Y by itself. `weights` is W1, then w2.
-// Launch: clusters of CLUSTER blocks of 32 WARPS threads, one cluster a network (`shared_bytes` of dynamic shared
-// memory). Needs sm_90.
+// Members: MEMBERS networks on the same X and Y, each with weights and a rate of its own, one after the other in
+// `weights`, E and, where there are several, `workspace`. They know nothing of each other: those that the device cannot
+// hold yet begin when others are done.
+// Launch: MEMBERS times CLUSTERS clusters of CLUSTER blocks of 32 WARPS threads (`shared_bytes` of dynamic shared
+// memory); the device must hold the CLUSTERS clusters of a network at the same time. Needs sm_90.
 
 #include "tf32.cuh"
 
@@ -30,7 +36,8 @@ constexpr int WIDTH[] = {WIDTHS};                                        // feat
 constexpr int FEATURES = WIDTH[0], HIDDEN = WIDTH[1];
 constexpr int PADDED = (BATCH + 15) / 16 * 16;                           // rows of a batch in memory
 constexpr int K = FEATURES / 8;                                          // features by eight
-constexpr int M = (HIDDEN + 16 * CLUSTER - 1) / (16 * CLUSTER);          // neurons of a block by sixteen
+constexpr int BLOCKS = CLUSTERS * CLUSTER;
+constexpr int M = (HIDDEN + 16 * BLOCKS - 1) / (16 * BLOCKS);            // neurons of a block by sixteen
 constexpr int NEURONS = 16 * M;
 
 __device__ constexpr int power_of_two(int most)  // the largest that is not more, at least 1
@@ -49,6 +56,7 @@ constexpr int SUMS = M * K <= 4 ? 2 : 1;                                 // of U
 constexpr int COPIES = OWN < 32 ? 32 / OWN : 1;                          // lanes that have the same row's sum
 static_assert(sizeof WIDTH / sizeof *WIDTH == 2, "one hidden layer");
 static_assert(J <= 8 && M * K <= 16 && OWN >= 2 && (CLUSTER & (CLUSTER - 1)) == 0, "this shape is for another kernel");
+static_assert(MEMBERS == 1 || CLUSTERS == 1, "the workspace is of the one or of the other");
 
 struct Shared {
     float X[3][ROWS * STRIDE];
@@ -59,6 +67,8 @@ struct Shared {
 };
 
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
+
+typedef unsigned long long Word;
 
 // ---- PTX
 
@@ -130,6 +140,19 @@ __device__ void copy_async(unsigned to, const float* from)  // 16 bytes
 
 __device__ void copies_done() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory"); }
 
+__device__ void publish(Word* to, Word value)
+{
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(to), "l"(value) : "memory");
+}
+
+__device__ Word await(const Word* from, unsigned high)
+{
+    Word found;
+    do asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(found) : "l"(from) : "memory");
+    while (found >> 32 != high);
+    return found;
+}
+
 __device__ void mbarriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 #endif
 
@@ -178,19 +201,20 @@ __device__ void take_backward(Rows<N>& x, const float* from, int group)  // from
 // 16 m + p and 16 m + p + 8 of features 8 k + q (elements 0 and 1) and 8 k + q + 4 (2 and 3).
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float*, int rows, int epochs,
-    float rate, float)
+    const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float* workspace, int rows,
+    int epochs, float rate, float)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& s = *reinterpret_cast<Shared*>(dynamic);
     const int t = threadIdx.x, lane = t % 32, warp = t / 32, p = lane / 4, q = lane % 4;
     const unsigned rank = cluster_rank();
     const int batches = (rows + BATCH - 1) / BATCH;
-    const int member = blockIdx.x / CLUSTER;
+    const int member = blockIdx.x / BLOCKS, cluster = blockIdx.x / CLUSTER % CLUSTERS;
     float *W1 = weights + (size_t)member * (FEATURES + 1) * HIDDEN, *W2 = W1 + FEATURES * HIDDEN;
     E += member * PADDED;
+    if (MEMBERS > 1) rate = workspace[member];
 
-    const auto neuron = [&](int m, int half) { return (int)rank * NEURONS + 16 * m + 8 * half + p; };
+    const auto neuron = [&](int m, int half) { return (cluster * CLUSTER + (int)rank) * NEURONS + 16 * m + 8 * half + p; };
     const auto feature = [&](int k, int half) { return 8 * k + 4 * half + q; };
     float w1[M][K][4], w2[M][2];
 #pragma unroll
@@ -229,6 +253,16 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     float y[OF_THREAD];
 #pragma unroll
     for (int i = 0; i < OF_THREAD; ++i) y[i] = adds_up ? target(0, (int)rank * OWN + own + i * THREADS) : 0.0f;
+
+    // What clusters tell each other: for each half, cluster and row, a sum and, above it, when it was written. Steps are
+    // counted on from the last launch, of which this cluster's own words know.
+    Word* const words = reinterpret_cast<Word*>(workspace);
+    const auto word_of = [&](int half, int cluster, int row) { return words + (half * CLUSTERS + cluster) * ROWS + row; };
+    unsigned before = 0;
+    if (CLUSTERS > 1 && adds_up) {
+        const unsigned even = *word_of(0, cluster, (int)rank * OWN + own) >> 32, odd = *word_of(1, cluster, (int)rank * OWN + own) >> 32;
+        before = (int)(even - odd) > 0 ? even : odd;
+    }
 
     int batch = 0, buffer = 0;
     for (int step = 0, steps = epochs * batches; step < steps; ++step) {
@@ -321,12 +355,22 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
                 float sum[2] = {};
 #pragma unroll
                 for (int c = 0; c < CLUSTER; ++c) sum[c % 2] += s.parts[half][c][at];
-                const float error = row < count ? sum[0] + sum[1] - y[i] : 0.0f;
+                float prediction = sum[0] + sum[1];
+                if constexpr (CLUSTERS > 1) {
+                    const unsigned when = before + step + 1;
+                    if (copy == 0) publish(word_of(half, cluster, row), (Word)when << 32 | __float_as_uint(prediction));
+                    float all = 0.0f;
+#pragma unroll
+                    for (int c = 0; c < CLUSTERS; ++c)
+                        all += c == cluster ? prediction : __uint_as_float((unsigned)await(word_of(half, c, row), when));
+                    prediction = all;
+                }
+                const float error = row < count ? prediction - y[i] : 0.0f;
                 const float g[1] = {2.0f / count * error};
                 const unsigned to = shared_address(&s.g[half][row]);
 #pragma unroll
                 for (int c = copy; c < CLUSTER; c += COPIES) send(in_block(to, c), g, in_block(g_there, c));
-                if (step == steps - 1 && copy == 0 && row < count) E[row] = error;
+                if (step == steps - 1 && cluster == 0 && copy == 0 && row < count) E[row] = error;
                 y[i] = target(next, row);
             }
         }

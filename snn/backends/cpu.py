@@ -84,7 +84,8 @@ class CpuBackend(Backend):
         getattr(numpy_ops, op)(*(buffer.words for buffer in buffers), *numbers)
 
     def training_plan(self, shape: Shape) -> str:
-        return "NumPy, all epochs in one call"
+        many = f", {shape.members} networks one after the other" if shape.members > 1 else ""
+        return f"NumPy, all epochs in one call{many}"
 
     def stream_create(self) -> int:
         return next(self._stream_numbers)

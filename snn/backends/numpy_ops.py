@@ -95,7 +95,14 @@ def transpose(A, T, rows, cols):
     _matrix(T, cols, rows)[...] = _matrix(A, rows, cols).T
 
 
-def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, *widths):
+def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, members, *widths):
+    weights = sum(k * n for k, n in itertools.pairwise((*widths, 1)))
+    for m in range(members):
+        own = W[m * weights :], E[m * padded(batch) :], S[m] if members > 1 else rate
+        _train_member(X, Y, *own, rows, batch, epochs, sequential, max_norm, widths)
+
+
+def _train_member(X, Y, W, E, rate, rows, batch, epochs, sequential, max_norm, widths):
     lines, batches, at = padded(batch), -(-rows // batch), 0
     weights = []
     for k, n in itertools.pairwise((*widths, 1)):

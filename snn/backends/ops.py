@@ -45,15 +45,24 @@ def _op(operands: str, numbers: str, elements: Callable[..., tuple[int, ...]]) -
 
 
 def _of_training(
-    rows: int, batch: int, epochs: int, sequential: int, rate: float, max_norm: float, *widths: int
+    rows: int,
+    batch: int,
+    epochs: int,
+    sequential: int,
+    rate: float,
+    max_norm: float,
+    members: int,
+    *widths: int,
 ) -> tuple[int, ...]:
     layers, last, lines = len(widths) - 1, widths[-1], padded(batch)
     weights = sum(k * n for k, n in itertools.pairwise(widths))
     workspace = 4 + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
     if max_norm:
         workspace += 2 * weights + 4 * MOST_BLOCKS * layers
-    batches = math.ceil(rows / batch)
-    return batches * lines * widths[0], batches * lines, weights + last, lines, workspace
+    if members > 1:
+        workspace = members
+    batches, of_each = math.ceil(rows / batch), (weights + last, lines)
+    return batches * lines * widths[0], batches * lines, *(members * n for n in of_each), workspace
 
 
 _PRODUCT = _op("A B C", "m k n", lambda m, k, n: (m * k, k * n, m * n))
@@ -92,8 +101,10 @@ OPS = {
         lambda rows, cols, rate, max_norm: (rows * cols, rows * cols, rows * cols, PARTIAL_SUMS),
     ),
     "transpose": _op("A T", "rows cols", lambda rows, cols: (rows * cols, rows * cols)),  # T = A^T
-    # All epochs of a training; behind the numbers come the widths of the features and the hidden layers.
-    # Widths and batches are padded (``snn.plans``), batches one by one; W is all weights in turn. E is the
-    # error of the last batch, S workspace, 0 at first; a max_norm of 0 clips nothing.
-    "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm", _of_training),
+    # All epochs of the trainings of so many members, which share X and Y and nothing else; behind the
+    # numbers come the widths of the features and the hidden layers. Widths and batches are padded
+    # (``snn.plans``), batches one by one; W is all weights of a member in turn, member by member. E is each
+    # member's error of the last batch, S workspace, 0 at first, or, of several members, the rate of each
+    # in place of ``rate``; a max_norm of 0 clips nothing.
+    "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm members", _of_training),
 }

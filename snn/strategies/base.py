@@ -1,13 +1,15 @@
 """The contract of a strategy, and the paper's training step written once for the host-driven ones."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.glibc_random import GlibcRandom
 from snn.hostmath import clip, squared_error, transpose
-from snn.network import Network
+from snn.network import Network, draw_weights
 
 
 class Strategy(ABC):
@@ -46,6 +48,12 @@ class Strategy(ABC):
     def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do
         """Do what needs the length of a training: after ``setup``, before any of it is timed."""
 
+    def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
+        """What ``load`` starts one run after another from: each continues the seed's random stream."""
+        random = GlibcRandom(seed)
+        while True:
+            yield draw_weights(network, random)
+
     @abstractmethod
     def load(self, weights: list[np.ndarray]) -> None:
         """Start a run from these weights, float32; they are copied."""
@@ -62,6 +70,14 @@ class Strategy(ABC):
     @abstractmethod
     def loss(self) -> float:
         """Mean squared error of the last batch trained on, before that batch's update."""
+
+    def losses(self) -> list[float]:
+        """The loss of each network that a run trains; ``loss`` is their mean."""
+        return [self.loss()]
+
+    def members(self, seed: int) -> list[dict[str, Any]]:
+        """What tells apart the networks that a run trains, where it trains several; after ``setup``."""
+        return []
 
     @abstractmethod
     def weights(self) -> list[np.ndarray]:

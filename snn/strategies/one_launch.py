@@ -1,5 +1,7 @@
 """A training in one launch: what ``persistent`` does wherever the backend has a plan for it."""
 
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,15 @@ from snn.strategies.base import Strategy
 
 
 class OneLaunch(Strategy):
-    """Weights, data and workspace on the device, padded (``snn.plans``). ``setup`` raises Unsupported."""
+    """Weights, data and workspace on the device, padded (``snn.plans``). ``setup`` raises Unsupported.
+
+    Of several networks, weights are those of one after the other; those of one alone are all networks'.
+    """
 
     by_epoch = at_once = True
+
+    rates: Sequence[float] = ()
+    """The learning rate of each network; of one alone it is what ``setup`` is told."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -30,9 +38,13 @@ class OneLaunch(Strategy):
         self.network, batch = network, min(batch_size, len(X))
         widths = tuple(map(padded, network.layers[:-1]))
         sequential, max_norm = network.update_order == "sequential", network.clip_norm or 0.0
-        self.plan = self.backend.training_plan(Shape(widths, batch, sequential, max_norm > 0))
+        rates = self.rates or [learning_rate]
+        self._members = len(rates)
+        shape = Shape(widths, batch, sequential, max_norm > 0, self._members)
+        self.plan = self.backend.training_plan(shape)
         self._before = (len(X), batch)
-        self._after = (int(sequential), float(np.float32(learning_rate)), max_norm, *widths)
+        rate = float(np.float32(rates[0]))
+        self._after = (int(sequential), rate, max_norm, self._members, *widths)
         self._shapes = [(k, n) for k, n in zip(widths, (*widths[1:], 1), strict=True)]
         self._last_rows = len(X) % batch or batch
         self._stream = self.backend.stream_create()
@@ -41,14 +53,19 @@ class OneLaunch(Strategy):
             self._buffers.append(self.backend.malloc(4 * count, kind))
         for held, matrix, width in zip(self._buffers, (X, Y), (widths[0], 1), strict=False):
             self._upload(held, _in_batches(matrix, batch, width), "data")
-        self._upload(self._buffers[4], np.zeros(sizes[4], dtype=np.float32), "workspace")
+        workspace = np.zeros(sizes[4], dtype=np.float32)
+        if self._members > 1:
+            workspace[:] = rates
+        self._upload(self._buffers[4], workspace, "workspace")
         for count, kind in zip(sizes[2:4], ("weights", "gradients"), strict=True):
             self._host.append(self.backend.host_alloc((count,), kind))
 
     def load(self, weights: list[np.ndarray]) -> None:
         flat, at = self._host[0], 0
         flat.fill(0)
-        for fresh, (k, n) in zip(weights, self._shapes, strict=True):
+        shared = len(weights) == len(self._shapes)
+        every = weights * self._members if shared else weights
+        for fresh, (k, n) in zip(every, self._shapes * self._members, strict=True):
             flat[at : at + k * n].reshape(k, n)[: fresh.shape[0], : fresh.shape[1]] = fresh
             at += k * n
         self.backend.copy_in(self._buffers[2], flat, self._stream)
@@ -63,18 +80,22 @@ class OneLaunch(Strategy):
         self._trained = True
 
     def loss(self) -> float:
+        return fmean(self.losses())
+
+    def losses(self) -> list[float]:
         if not self._trained:
-            return float("nan")
-        error = self._host[1]
-        self.backend.copy_out(error, self._buffers[3], self._stream)
+            return [float("nan")] * self._members
+        errors = self._host[1]
+        self.backend.copy_out(errors, self._buffers[3], self._stream)
         self.backend.stream_synchronize(self._stream)
-        return squared_error(error[: self._last_rows])
+        return [squared_error(one[: self._last_rows]) for one in errors.reshape(self._members, -1)]
 
     def weights(self) -> list[np.ndarray]:
         flat, at, found = self._host[0], 0, []
         self.backend.copy_out(flat, self._buffers[2], self._stream)
         self.backend.stream_synchronize(self._stream)
-        for (rows, cols), (k, n) in zip(self.network.shapes, self._shapes, strict=True):
+        shapes = zip(self.network.shapes, self._shapes, strict=True)
+        for (rows, cols), (k, n) in list(shapes) * self._members:
             found.append(flat[at : at + k * n].reshape(k, n)[:rows, :cols].copy())
             at += k * n
         return found

@@ -27,7 +27,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     difference = (frame["final_mse"] - expected).abs() / expected
     reordered = frame["on_host"] | (frame["kernel"] != "naive")
     tolerance = reordered.map({True: verdicts["agrees_reordered"], False: verdicts["agrees"]})
-    judged = (frame["runs"] == _PAPER_RUNS) & difference.notna()
+    trained = frame["members"].where(frame["members"] > 1, frame["runs"])
+    judged = (trained == _PAPER_RUNS) & difference.notna()
     return pd.DataFrame(
         {
             "strategy": frame["strategy"],

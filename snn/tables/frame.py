@@ -106,7 +106,9 @@ def _host(where: Mapping[str, Any]) -> list[Any]:
 def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dict[str, Any]:
     """The row of a cell from its rounds' records by name: runs together, words joined, costs their median.
 
-    ``mean_s`` and ``std_s`` are of one run, over all of them; ``rounds`` holds the seconds by round.
+    ``mean_s`` and ``std_s`` are of one training, over all runs; ``rounds`` holds the seconds by round. Where
+    a run is one launch that trains several ``members``, a training's seconds are its share of the launch,
+    which takes ``launch_s``, and ``member_mse`` holds each of them with its ``final_mse``, over all runs.
     """
     records = list(rounds.values())
     first = records[0]
@@ -114,7 +116,8 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
     cell, where = first["cell"], first["provenance"]
     row = {f"{section}.{key}": _plain(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("kernel.work", "1-1")  # before there was a choice
-    seconds = [[run["seconds"] for run in record["runs"]] for record in records]
+    members = max(len(first.get("members", [])), 1)
+    seconds = [[run["seconds"] / members for run in record["runs"]] for record in records]
     times = [one for some in seconds for one in some]
     errors = [run["final_mse"] for record in records for run in record["runs"]]
     word, why = verdict(records, thresholds)
@@ -129,6 +132,9 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
         "mean_s": fmean(times) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,
         "runs": len(times),
+        "members": members,
+        "launch_s": members * fmean(times) if times else None,
+        "member_mse": _members(records),
         "rounds": seconds,
         "stopped": _joined(record["stopped"] for record in records),
         "final_mse": fmean(errors) if errors and None not in errors else None,
@@ -143,7 +149,7 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
         "commit": where["git"]["commit"],
         "started": where["started"],
         "probe": _mean_probe(records),
-        **_explanation(records),
+        **_explanation(records, members),
         "trace": first["explanation"] and first["explanation"]["trace"],
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
         **_memory(first),
@@ -169,18 +175,26 @@ def _check_same_work(rounds: Mapping[str, Mapping[str, Any]]) -> None:
         raise RecordError(f"{', '.join(ledgers)}: rounds of one cell whose ledgers differ")
 
 
-def _explanation(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Parts of a run's time and the predicted seconds of its calls: the median of the rounds.
+def _members(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each network of a launch with its mean final loss over all runs; None where one is not finite."""
+    runs = [run["member_mse"] for record in records for run in record["runs"] if "member_mse" in run]
+    losses = [None if None in one else fmean(one) for one in zip(*runs, strict=True)]
+    members = records[0].get("members", [])[: len(losses)]
+    return [{**one, "final_mse": loss} for one, loss in zip(members, losses, strict=True)]
 
-    One of them may have met a slow moment of the processor.
+
+def _explanation(records: Sequence[Mapping[str, Any]], members: int) -> dict[str, float]:
+    """Parts of a training's time and the predicted seconds of its calls: the median of the rounds.
+
+    One of them may have met a slow moment of the processor. Of several in one launch it is a member's share.
     """
     found = [record["explanation"] for record in records if record["explanation"]]
     if not found:
         return {}
     parts = found[0]["attribution"]["seconds"]
-    return {f"part.{key}": median(one["attribution"]["seconds"][key] for one in found) for key in parts} | {
-        "predicted_calls_s": median(one["predicted_calls_seconds"] for one in found)
-    }
+    return {
+        f"part.{key}": median(one["attribution"]["seconds"][key] for one in found) / members for key in parts
+    } | {"predicted_calls_s": median(one["predicted_calls_seconds"] for one in found) / members}
 
 
 def _memory(record: Mapping[str, Any]) -> dict[str, Any]:

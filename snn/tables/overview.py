@@ -34,8 +34,9 @@ def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) 
 
     They differ in strategy and kernel. What was measured by several protocols, or from several seeds, is
     there once, with the most runs: neither decides how long the same work takes. Peers are left out where
-    there is another strategy: they are not what is chosen among, and the table ``peers`` shows them. Raises
-    RecordError as ``frame.tabulate`` does; only the cells of one set must be of one device.
+    there is another strategy: they are not what is chosen among, and the table ``peers`` shows them. So are
+    ensembles: a share of a launch is not how long one network trains. Raises RecordError as
+    ``frame.tabulate`` does; only the cells of one set must be of one device.
     """
     points: dict[str, dict[str, dict[str, dict[str, Mapping[str, Any]]]]] = {}
     for path, record in records.items():
@@ -49,13 +50,14 @@ def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) 
     found = []
     for choices in points.values():
         best = [max(several.values(), key=_runs) for several in choices.values()]
-        chosen = [one for one in best if not any(map(_is_of_a_peer, one.values()))] or best
+        chosen = [one for one in best if not any(map(_stands_apart, one.values()))] or best
         found.append(frame.tabulate({path: one for some in chosen for path, one in some.items()}, thresholds))
     return found
 
 
-def _is_of_a_peer(record: Mapping[str, Any]) -> bool:
-    return own_runtime(record["cell"]["strategy"]) is not None
+def _stands_apart(record: Mapping[str, Any]) -> bool:
+    """Whether it is of a peer, or of several networks in one launch."""
+    return own_runtime(record["cell"]["strategy"]) is not None or len(record.get("members", [])) > 1
 
 
 def _text(values: Any) -> str:

@@ -26,11 +26,17 @@ def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.
     """One row a cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
     ``speedup`` says how many times faster it is than what ``over`` names, with its interval; the columns are
-    left out where the sweep has nothing to hold its rows against.
+    left out where the sweep has nothing to hold its rows against. Where a launch trains several ``members``,
+    it takes ``launch_s``, of which ``mean_s`` is one member's share.
     """
     names = ["strategy", "dataset", "network", "kernel"]
     varied = [axis for axis in axes if axis in frame and axis not in (*names, "network.hidden")]
-    table = frame[[*names, *varied, *MEASURED]].join(outcome(frame)).join(frame[["machine", "machine_why"]])
+    several = ["members", "launch_s"] if (frame["members"] > 1).any() else []
+    table = (
+        frame[[*names, *varied, *several, *MEASURED]]
+        .join(outcome(frame))
+        .join(frame[["machine", "machine_why"]])
+    )
     found, over = bases(frame, axes)
     if any(base >= 0 for base in found):
         ratios = against(frame, found, verdicts)

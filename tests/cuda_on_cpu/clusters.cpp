@@ -71,4 +71,17 @@ void mbarrier_wait(unsigned mbarrier, unsigned parity)
     }
 }
 
+void publish(unsigned long long* to, unsigned long long value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
+
+unsigned long long await(const unsigned long long* from, unsigned high)
+{
+    for (;;) {
+        const unsigned long long found = __atomic_load_n(from, __ATOMIC_ACQUIRE);
+        if (found >> 32 == high) return found;
+        worker->running->state = State::ready;
+        std::this_thread::yield();
+        suspend();
+    }
+}
+
 }  // namespace cuda_on_cpu

@@ -128,6 +128,8 @@ void send(unsigned to, const float* values, int count, unsigned mbarrier);
 void mbarrier_init(unsigned mbarrier);
 void mbarrier_expect(unsigned mbarrier, unsigned bytes);
 void mbarrier_wait(unsigned mbarrier, unsigned parity);
+void publish(unsigned long long* to, unsigned long long value);
+unsigned long long await(const unsigned long long* from, unsigned high);
 inline void mbarriers_made() {}
 inline void cluster_barrier(int line = __builtin_LINE()) { grid_barrier(line); }  // of all clusters, here
 inline unsigned in_block(unsigned address, unsigned rank) { return (address & 0xffffff) | (rank + 1) << 24; }

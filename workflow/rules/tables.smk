@@ -306,6 +306,29 @@ rule build_peers:
         "../scripts/build_table.py"
 
 
+rule build_learning_rates:
+    input:
+        records=records_of("learning_rates"),
+        verdicts="config/verdicts.yaml",
+        code=code_of("snn.tables.learning_rates", *TABLE_CODE),
+        script="workflow/scripts/build_table.py",
+    output:
+        csv="results/tables/learning_rates.csv",
+        page=report(
+            "results/tables/learning_rates.html",
+            category=category("Sweeps"),
+            caption="../report/learning_rates.rst",
+            labels={"sweep": "learning_rates", "form": "table"},
+        ),
+    params:
+        table="learning_rates",
+        records=lambda wildcards: expected("learning_rates"),
+    message:
+        "build table learning_rates"
+    script:
+        "../scripts/build_table.py"
+
+
 rule export_trace:
     input:
         # A trace a cell is enough: the rounds do the same.

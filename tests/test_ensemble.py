@@ -1,0 +1,247 @@
+"""``ensemble``: every member ends with the bits of its own training, and what a record and its tables say."""
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import ROOT
+from records_of import QUIET, record, source_hash
+from test_measure import JOB
+
+from snn import cell, choices, config, datasets, grid, records, strategies
+from snn.backends.cpu import CpuBackend
+from snn.choices import read_yaml
+from snn.devices import Device
+from snn.errors import Unsupported
+from snn.glibc_random import GlibcRandom
+from snn.measure import Measurement, Run, measure
+from snn.network import Network, draw_weights
+from snn.plans import Shape
+from snn.protocol import Round
+from snn.tables import correctness, frame, learning_rates, overview, sweep
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+SMALL = datasets.split(datasets.make(choices.load("dataset", "small")), 256, "small")
+NETWORK = Network((32, 256, 1))
+
+
+def chosen(name, **options):
+    return choices.load("strategy", name) | options
+
+
+@pytest.fixture
+def side_by_side(backend):
+    """A backend that trains several networks in one launch; older GPUs do not."""
+    try:
+        backend.training_plan(Shape((16, 16), 16, True, False, 2))
+    except Unsupported as error:
+        pytest.skip(str(error))
+    return backend
+
+
+def job_of(strategy, epochs=100, runs=1):
+    X, Y = SMALL
+    given = replace(JOB, X=X, Y=Y, batch_size=256, learning_rate=0.002, network=NETWORK, epochs=epochs)
+    return replace(given, strategy=strategy, round=Round(runs=runs))
+
+
+def ended(strategy, network, data, batch, rate, weights, epochs):
+    """The weights and losses of a training of a strategy that has been made."""
+    try:
+        strategy.setup(network, *data, batch, rate)
+        strategy.load(weights)
+        strategy.train(epochs)
+        return strategy.weights(), strategy.losses()
+    finally:
+        strategy.close()
+
+
+def test_the_ten_runs_of_a_protocol_in_one_launch(side_by_side):
+    alone = measure(job_of(chosen("persistent"), runs=10), side_by_side)
+    together = measure(job_of(chosen("ensemble"), runs=2), side_by_side)
+    for run in together.runs:
+        assert list(run.losses) == [one.final_mse for one in alone.runs]
+        assert run.final_mse == pytest.approx(41.192574, rel=1e-6)
+    assert [member["start"] for member in together.members] == list(range(1, 11))
+    assert together.ledger["launches"] == 1
+
+
+@pytest.mark.parametrize("layers", [(32, 256, 1), (7, 45, 1)])
+@pytest.mark.parametrize("batch, rows", [(256, 600), (97, 300)])
+def test_each_member_ends_with_the_bits_of_a_training_alone(layers, batch, rows, side_by_side):
+    random = np.random.default_rng(rows)
+    X = random.uniform(-1, 1, (rows, layers[0])).astype(np.float32)
+    data, network = (X, np.square(X).sum(axis=1, keepdims=True)), Network(layers)
+    lists = {"seeds": [3, 1], "initialisers": ["he_uniform", "uniform01"], "learning_rates": [1e-3, 2e-5]}
+    together = strategies.make(chosen("ensemble", starts=2, **lists), side_by_side)
+    starts = next(together.starts(network, 1))
+    weights, losses = ended(together, network, data, batch, 0.1, starts, 5)
+    members = together.members(1)
+    assert len(members) == len(losses) == 2 * 2 * 2 * 2
+    for i, member in enumerate(members):
+        stream, drawn = GlibcRandom(member["seed"]), None
+        for _ in range(member["start"]):
+            drawn = draw_weights(replace(network, init=member["init"]), stream)
+        alone = strategies.make(chosen("persistent"), side_by_side)
+        expected, (loss,) = ended(alone, network, data, batch, member["learning_rate"], drawn, 5)
+        assert losses[i] == loss
+        for one, other in zip(weights[2 * i : 2 * i + 2], expected, strict=True):
+            assert np.array_equal(one, other)
+
+
+@pytest.mark.gpu
+def test_more_members_than_the_device_holds_follow_in_the_same_launch(cuda_backend):
+    rates = [float(rate) for rate in np.geomspace(1e-5, 1e-3, 70)]
+    together = strategies.make(chosen("ensemble", starts=1, learning_rates=rates), cuda_backend)
+    weights = draw_weights(NETWORK, GlibcRandom(1))
+    _, losses = ended(together, NETWORK, SMALL, 256, 0.1, weights, 100)
+    assert int(together.plan.split("at most ")[1].split()[0]) < len(rates)
+    for i in (0, 33, 69):
+        alone = strategies.make(chosen("persistent"), cuda_backend)
+        assert ended(alone, NETWORK, SMALL, 256, rates[i], weights, 100)[1] == [losses[i]]
+
+
+@pytest.mark.gpu
+def test_what_has_no_cluster_is_unsupported_on_a_gpu(cuda_backend):
+    deep = replace(job_of(chosen("ensemble")), network=Network((32, 64, 64, 1)))
+    found = measure(deep, cuda_backend)
+    assert found.status == "unsupported"
+    assert "no grid: the whole device trains one network, not 10" in found.reason
+
+
+class WithoutPlan(CpuBackend):
+    def training_plan(self, shape):
+        raise Unsupported(f"no cluster for {shape.members} networks")
+
+
+def test_what_has_no_plan_is_an_outcome_with_its_reason():
+    found = measure(job_of(chosen("ensemble")), WithoutPlan())
+    assert (found.status, found.reason, found.runs) == ("unsupported", "no cluster for 10 networks", [])
+
+
+def test_one_member_has_the_rate_of_its_list():
+    job = job_of(chosen("ensemble", starts=1, learning_rates=[0.01]), epochs=3)
+    other = replace(job, strategy=chosen("persistent"), learning_rate=0.01)
+    one, alone = measure(job, CpuBackend()), measure(other, CpuBackend())
+    assert one.runs[0].losses == alone.runs[0].losses
+    assert one.members == [{"seed": job.seed, "init": "uniform01", "learning_rate": 0.01, "start": 1}]
+
+
+def test_weights_of_one_network_are_every_members():
+    weights = draw_weights(NETWORK, GlibcRandom(1))
+    strategy = strategies.make(chosen("ensemble", starts=3), CpuBackend())
+    found, losses = ended(strategy, NETWORK, SMALL, 256, 0.002, weights, 2)
+    assert len(found) == 3 * 2
+    assert len(set(losses)) == 1
+
+
+def test_a_run_after_another_trains_the_same_members():
+    strategy = strategies.make(chosen("ensemble", starts=2), CpuBackend())
+    try:
+        strategy.setup(NETWORK, *SMALL, 256, 0.002)
+        starts = strategy.starts(NETWORK, 5)
+        first, second = next(starts), next(starts)
+    finally:
+        strategy.close()
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_a_record_says_what_was_timed_and_what_each_member_lost():
+    arguments = ["device=cpu", "network.hidden=[8]", "training.epochs=30", "protocol.runs=3"]
+    arguments += ["protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0"]
+    arguments += ["strategy=ensemble", "strategy.starts=2", "strategy.learning_rates=[0.002,9.0]"]
+    found = json.loads(json.dumps(cell.run(config.composed(arguments))))
+    jsonschema.validate(found, json.loads((ROOT / "workflow/schemas/record.schema.json").read_text()))
+    assert found["plan"] == "NumPy, all epochs in one call, 4 networks one after the other"
+    assert [(one["learning_rate"], one["start"]) for one in found["members"]] == [
+        *((0.002, 1), (0.002, 2)),
+        *((9.0, 1), (9.0, 2)),
+    ]
+    assert found["status"] == "diverged"
+    assert found["reason"] == "the loss is not finite after 30 epochs in 6 of 12 trainings"
+    for run in found["runs"]:
+        assert [loss is None for loss in run["member_mse"]] == [False, False, True, True]
+    summary = found["summary"]
+    assert summary["members"] == 4
+    assert summary["mean_seconds_per_member"] == pytest.approx(summary["mean_seconds"] / 4)
+
+
+# ---- tables
+
+
+@pytest.fixture
+def cells(tmp_path):
+    """A reference and an ensemble of two rates with two starts each."""
+    settings = [
+        {"strategy": "reference"},
+        {"strategy": "ensemble", "strategy.starts": 2, "strategy.learning_rates": [0.1, 9.0]},
+    ]
+    text = {"defaults": {"protocol.rounds": 1}, "sweeps": {"mine": {"union": settings}}}
+    path = tmp_path / "grid.yaml"
+    path.write_text(json.dumps(text))
+    return grid.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
+
+
+def recorded(cells):
+    """The reference took a second, and a launch of four members two; of one of them the loss is lost."""
+    members = [
+        {"seed": 1, "init": "uniform01", "learning_rate": rate, "start": start}
+        for rate in (0.1, 9.0)
+        for start in (1, 2)
+    ]
+    losses = (1.0, 3.0, 5.0, float("nan"))
+    measurement = Measurement(members=members, runs=[Run(2.0, losses[-1], losses)] * 3, stopped="runs")
+    reference, ensemble = cells
+    where = record(reference, [1.0])["provenance"]
+    several = records.build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble))
+    return {"reference": record(reference, [1.0, 1.0, 1.0]), "ensemble": several}
+
+
+def test_a_time_of_several_is_a_share_of_the_launch(cells):
+    found = frame.tabulate(recorded(cells), THRESHOLDS)
+    table = sweep.build(found, ["strategy"], THRESHOLDS).set_index("strategy")
+    assert table["members"].tolist() == [1, 4]
+    assert table["launch_s"].tolist() == [1.0, 2.0]
+    assert table["mean_s"].tolist() == [1.0, 0.5]
+    assert table.loc["ensemble", "speedup"] == pytest.approx(2.0)
+
+
+def test_the_losses_of_each_rate(cells):
+    table = learning_rates.build(frame.tabulate(recorded(cells), THRESHOLDS), {}, THRESHOLDS)
+    assert table["learning_rate"].tolist() == [0.002, 0.1, 9.0]
+    assert table["trainings"].tolist() == [3, 2, 2]
+    assert table["finite"].tolist()[1:] == [2, 1]
+    assert table["final_mse"].tolist() == [41.0, 2.0, 5.0]
+    assert table["lowest"].tolist()[1:] == [1.0, 5.0]
+    assert table["status"].tolist() == ["ok", "ok", "diverged"]
+    assert table["launch_s"].tolist() == [1.0, 2.0, 2.0]
+
+
+def test_rates_that_could_not_be_trained_are_a_row_with_the_reason(cells):
+    refused = {"status": "unsupported", "reason": "no cluster", "runs": [], "members": []}
+    found = recorded(cells)
+    found["ensemble"] |= refused
+    table = learning_rates.build(frame.tabulate(found, THRESHOLDS), {}, THRESHOLDS)
+    assert table["status"].tolist() == ["ok", "unsupported"]
+    assert table["reason"].tolist() == ["", "no cluster"]
+
+
+def test_an_ensemble_is_not_what_trains_one_network_fastest(cells):
+    (point,) = overview.points_of(recorded(cells), THRESHOLDS)
+    assert point["strategy"].tolist() == ["reference"]
+
+
+def test_ten_members_are_held_against_the_papers_ten_runs(tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(json.dumps({"sweeps": {"mine": {"strategy": ["reference", "ensemble"]}}}))
+    reference, ensemble = grid.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
+    losses = (41.192574,) * 10
+    members = [{"seed": 1, "init": "uniform01", "learning_rate": 0.002, "start": i + 1} for i in range(10)]
+    measurement = Measurement(members=members, runs=[Run(2.0, losses[0], losses)] * 4, stopped="runs")
+    alone = record(reference, [1.0] * 10, 41.192574)
+    several = records.build(ensemble, 1, measurement, None, QUIET, alone["provenance"], source_hash(ensemble))
+    found = frame.tabulate({"a": alone, "b": several}, THRESHOLDS)
+    table = correctness.build(found, read_yaml(ROOT / "config/paper/correctness.yaml"), THRESHOLDS)
+    assert table["agreement"].tolist() == ["agrees", "agrees"]

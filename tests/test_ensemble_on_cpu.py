@@ -1,0 +1,103 @@
+"""Members side by side in one launch, on the CPU by cuda_on_cpu: each ends with the bits it has alone."""
+
+import cuda_on_cpu
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_persistent_on_cpu import H200, launched, made, plan_for
+
+from snn.backends import numpy_ops
+from snn.backends.ops import OPS
+from snn.plans import Plan, Shape, padded, plans
+
+RATES = np.array([0.01, 0.002, 0.03], dtype=np.float32)
+
+
+def members_of(layers, batch, rows, epochs, random):
+    """The operands of each member alone, with its numbers, and of all together; weights differ."""
+    *_, buffers, numbers = made(layers, batch, rows, epochs, "sequential", None, random)
+    X, Y, W, E, S = buffers
+    of_each = [(W * np.float32(1 + 0.1 * m)).astype(np.float32) for m in range(len(RATES))]
+    alone = [([X, Y, own, E.copy(), S.copy()], with_rate(numbers, RATES[m])) for m, own in enumerate(of_each)]
+    together = [X, Y, np.concatenate(of_each), np.concatenate([E] * len(RATES)), RATES.copy()]
+    return alone, together, (*numbers[:4], np.float32(np.nan), 0.0, len(RATES), *numbers[7:])
+
+
+def with_rate(numbers, rate):
+    return (*numbers[:4], rate, *numbers[5:])
+
+
+def by_kernel(buffers, numbers):
+    plan = next(one for one in plans(Shape.of(numbers), H200) if isinstance(one, Plan) and one.cluster == 2)
+    launched(plan, buffers, numbers)
+
+
+def by_numpy(buffers, numbers):
+    numpy_ops.train(*(buffer.reshape(-1) for buffer in buffers), *numbers)
+
+
+KERNEL = pytest.param(
+    by_kernel, marks=pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+)
+
+
+@pytest.mark.parametrize("train", [KERNEL, by_numpy])
+@pytest.mark.parametrize("layers, batch, rows", [((20, 24, 1), 32, 70), ((7, 100, 1), 100, 250)])
+def test_each_member_ends_as_it_does_alone(train, layers, batch, rows, random):
+    alone, together, numbers = members_of(layers, batch, rows, 3, random)
+    train(together, numbers)
+    weights, errors = (together[i].reshape(len(RATES), -1) for i in (2, 3))
+    for m, (buffers, own) in enumerate(alone):
+        train(buffers, own)
+        last = rows % batch or batch
+        assert np.array_equal(weights[m], buffers[2])
+        assert np.array_equal(errors[m][:last], buffers[3][:last])
+    assert len({w.tobytes() for w in weights}) == len(RATES)
+
+
+@pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+def test_one_that_diverges_leaves_the_others_alone(random):
+    alone, together, numbers = members_of((20, 24, 1), 32, 70, 3, random)
+    together[4][1] = 1e30
+    by_kernel(together, numbers)
+    errors = together[3].reshape(len(RATES), -1)[:, : 70 % 32]
+    assert np.isfinite(errors).all(axis=1).tolist() == [True, False, True]
+    by_kernel(*alone[2])
+    assert np.array_equal(errors[2], alone[2][0][3][: 70 % 32])
+
+
+@given(
+    rows=st.integers(1, 1000),
+    batch=st.integers(1, 300),
+    members=st.integers(2, 200),
+    hidden=st.lists(st.integers(1, 300).map(padded), min_size=1, max_size=3),
+)
+def test_members_share_the_data_and_nothing_else(rows, batch, members, hidden):
+    one, several = (
+        OPS["train"].elements(rows, batch, 1, 1, 0.1, 0.0, count, 16, *hidden) for count in (1, members)
+    )
+    assert several[:2] == one[:2]
+    assert several[2:4] == tuple(members * n for n in one[2:4])
+    assert several[4] == members  # their rates
+
+
+@given(members=st.integers(2, 500), hidden=st.integers(1, 1024).map(padded), batch=st.integers(1, 128))
+def test_a_member_has_the_plan_of_one_alone(members, hidden, batch):
+    def of(count):
+        shape = Shape((16, hidden), batch, True, False, count)
+        return [plan for plan in plans(shape, H200) if isinstance(plan, Plan) and plan.cluster]
+
+    for alone, several in zip(of(1), of(members), strict=True):
+        assert (several.cluster, several.threads) == (alone.cluster, alone.threads)
+        assert several.blocks == members * alone.blocks
+        assert dict(several.defines) == dict(alone.defines) | {"MEMBERS": str(members)}
+
+
+def test_what_no_cluster_trains_is_for_one_network():
+    found = list(plans(Shape((32, 256, 256), 256, True, False, 10), H200))
+    assert found == [
+        "no cluster: 2 hidden layers are too much arithmetic for one",
+        "no grid: the whole device trains one network, not 10",
+    ]
+    assert plan_for(Shape((32, 256, 256), 256, True, False), H200, "grid").cluster == 0
