@@ -169,7 +169,10 @@ def _name(network: Network) -> str:
 
 
 def _us(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1e6 * seconds:.3g}"
+    """Microseconds, two digits behind the point where there are less than a hundred."""
+    if seconds is None:
+        return ""
+    return f"{1e6 * seconds:.2f}" if seconds < 1e-4 else f"{1e6 * seconds:.0f}"
 
 
 def _python(*arguments: str) -> str:

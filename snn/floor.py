@@ -116,8 +116,8 @@ def floor(step: Step, measured: Measured) -> Floor | None:
     if not (everywhere and alone and together and grids):
         return None
     saved = step.smallest_product / alone
-    far = min(*grids, saved)
-    near = min(*clusters, far)
+    far = min([*grids, saved])
+    near = min([*clusters, far])
     ways = [(1, 0.0), (everywhere, far + (step.exchanges - 1) * near)]
     if clusters:
         largest = max(blocks for what, blocks in limits if what in _NEAR and blocks)

@@ -93,7 +93,7 @@ __device__ void walk(const float4* from, unsigned count, int rounds, Use use)
             for (int i = 0; i < AT_ONCE; ++i)
                 if (at + i * stride < count) use(at + i * stride, v[i]);
         }
-        asm volatile("" ::: "memory");  // the next round reads anew
+        asm volatile("" : "+l"(from) :: "memory");  // the next round reads anew
     }
 }
 

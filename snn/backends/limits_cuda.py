@@ -38,6 +38,7 @@ Launch = Callable[[int], None]
 
 def measure(root: Path) -> Measured:
     """All limits of the current device, in a few seconds; what it allocates it frees."""
+    runtime.free(0)  # so that there is a context
     device = cupy.cuda.Device()
     capability = int(device.compute_capability[:-1]), int(device.compute_capability[-1])
     multiprocessors = device.attributes["MultiProcessorCount"]
