@@ -11,7 +11,7 @@ from snn.limits import Measured
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import headline  # noqa: E402
+import headline
 
 LIMITS = Measured.of(limits_of(seconds=1e-6))
 NAMES = ["32-128-1", "32-256-1", "32-1024-1", "32-256-256-1", "32-256-1024-256-1"]
