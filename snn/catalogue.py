@@ -61,7 +61,7 @@ FIGURES = {
 OVERALL = ("recommendation", "overview", "provenance")
 """Tables of the cells of all sweeps."""
 
-RESERVED = {"gpu", "datasets", "configuration", *OVERALL, *TABLES, *FIGURES} - {
+RESERVED = {"gpu", "datasets", "device_limits", "configuration", *OVERALL, *TABLES, *FIGURES} - {
     source.sweep for source in TABLES.values()
 }
 """Names of tables and figures that no sweep may take."""

@@ -34,5 +34,9 @@ class LeakError(SnnError):
     """A strategy freed what it does not hold, or kept what it should have freed."""
 
 
+class MeasurementError(SnnError):
+    """A time that cannot be: it is below what the device can do at best."""
+
+
 class RecordError(SnnError):
     """A record is missing, malformed, or not the record of the cell that was asked for."""

@@ -67,11 +67,15 @@ def write(path: Path, record: Mapping[str, Any]) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     """A record of this schema version. Raises RecordError, naming the file, where it is not one."""
+    return check_version(read_json(path), str(path))
+
+
+def read_json(path: Path) -> Any:
+    """What a file written by ``write`` holds. Raises RecordError, naming it, where it is no JSON."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RecordError(f"{path}: not a record: {error}") from error
-    return check_version(record, str(path))
 
 
 def check_version(record: Any, place: str) -> dict[str, Any]:

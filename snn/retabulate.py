@@ -20,7 +20,7 @@ from snn.devices import Device
 from snn.errors import SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
-from snn.tables import answer, frame, overview, recommendation, sweep
+from snn.tables import answer, device_limits, frame, limit, overview, recommendation, sweep
 from snn.tables.output import write
 from snn.verdict import Thresholds
 
@@ -51,6 +51,9 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
         (output / folder).mkdir(parents=True, exist_ok=True)
     verdicts = read_yaml(CONFIG / "verdicts.yaml")
     paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
+    limits = _limits(archive, {record["provenance"]["device"] for record in records})
+    if limits:
+        _write(device_limits.build(limits), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
         wanted = [
             (grid.name_of(cell), number)
@@ -64,6 +67,8 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
             )
             continue
         rows = frame.tabulate(found, verdicts)
+        if limits:
+            rows = limit.with_floors(rows, limits)
         if name in catalogue.TABLES:
             module = import_module(f"snn.tables.{name}")
             paper = CONFIG / f"paper/{name}.yaml"
@@ -76,6 +81,13 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
         for figure in (figure for figure, of in catalogue.FIGURES.items() if of == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
     _answer(grid.all_cells(sweeps), known, output, verdicts)
+
+
+def _limits(archive: Path, devices: set[str]) -> dict[str, Any] | None:
+    """The limits of the archive's device, before those of its host, if any were measured."""
+    found = map(limit.read, sorted([*archive.glob("limits.json"), *archive.glob("limits/*.json")]))
+    of_devices = [one for one in found if one["provenance"]["device"] in devices]
+    return max(of_devices, key=lambda one: one["provenance"]["backend"] == "cuda", default=None)
 
 
 def _answer(cells: Iterable[grid.Cell], known: Mapping[Any, Any], output: Path, verdicts: Thresholds) -> None:

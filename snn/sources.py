@@ -17,6 +17,9 @@ _KERNELS = {
 """What strategies launch that depend on a module, beside the kernel of their choice."""
 
 
+_OF_LIMITS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
+
+
 def of_cell(cell: Mapping[str, Any]) -> list[str]:
     """The source files, relative to the checkout, that decide what a cell measures.
 
@@ -36,6 +39,14 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
         for module, launched in _KERNELS.items():
             kernels |= set(launched) if module in files else set()
         files |= {file for kernel in kernels for file in _of_kernel(kernel)}
+    return sorted(files)
+
+
+def of_limits(backend: str) -> list[str]:
+    """The source files, relative to the checkout, that decide what the limits of a device are measured as."""
+    files = closure([f"snn.backends.limits_{backend}"])
+    if backend == "cuda":
+        files |= {file for kernel in _OF_LIMITS for file in _of_kernel(kernel)}
     return sorted(files)
 
 

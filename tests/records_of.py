@@ -3,6 +3,7 @@
 from snn import grid, records, sources
 from snn.attribution import Attribution, TimingBackend
 from snn.explain import Explanation
+from snn.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
 from snn.measure import Measurement, Run, WarmUp
 from snn.memory import Space
 from snn.trace import Event, Signature, Trace
@@ -55,6 +56,22 @@ def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, **pro
         PROVENANCE | where | provenance,
         source_hash(cell),
     )
+
+
+def limits_of(seconds=1e-6, device="NVIDIA H200", **provenance):
+    """A record of limits of a GPU with one product unit, whose blocks wait for each other so many seconds."""
+    limits = [
+        *(Limit("fp32", blocks, FLOPS, "", (blocks * 1e12,)) for blocks in (1, 100)),
+        Limit("l2_read", None, BYTES, "", (1e13,)),
+        Limit("grid_barrier", 100, SECONDS, "", (seconds,)),
+    ]
+    where = PROVENANCE | {"device": device, "source_hash": "0123"} | provenance
+    return {
+        "limits_version": VERSION,
+        **Measured(tuple(limits), 100, 1 << 25).plain(),
+        "machine": {},
+        "provenance": where,
+    }
 
 
 def explanation_of(seconds):

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kernel_builds import SOURCES, Build, builds
+from kernel_builds import LIMITS, SOURCES, Build, builds
 
 from snn import kernel_source
 
@@ -56,7 +56,16 @@ def cases(source: Path) -> list[tuple[Build, str]]:
 
 
 @pytest.mark.parametrize(
-    ("build", "architecture"), [case for source in SOURCES for case in cases(source)], ids=str
+    ("build", "architecture"),
+    [
+        *(case for source in SOURCES for case in cases(source)),
+        *(
+            (Build(source, (1, 1), (1, 1)), architecture)
+            for source in LIMITS
+            for architecture in ARCHITECTURES
+        ),
+    ],
+    ids=str,
 )
 def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architecture):
     log = compiled(build, architecture)

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import record
+from records_of import limits_of, record
 
 from snn import grid
 from snn.choices import read_yaml
 from snn.devices import Device
+from snn.errors import MeasurementError, RecordError
 from snn.figures import peers as figure
-from snn.tables import frame, overview, peers, recommendation
+from snn.tables import frame, overview, peers, recommendation, sweep
+from snn.tables.limit import with_floors
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SECONDS = {
@@ -95,6 +97,40 @@ def test_a_peer_is_named_with_its_version_and_without_a_kernel(table):
     }
     assert (rows["kernel"] == "").tolist() == [False, False, True, True, True]
     assert rows["reason"]["torch_compile"] == "torch cannot be imported"
+
+
+def test_a_time_stands_beside_its_floor_and_the_share_of_it(records, table):
+    """100 multiprocessors of 1 TFLOP/s compute a step in far less time than they wait for each other."""
+    assert table["floor_us"].isna().all() and table["fraction_of_limit"].isna().all()
+    rows = with_floors(frame.tabulate(records, THRESHOLDS), limits_of(seconds=2e-6))
+    found = peers.build(rows, {}, THRESHOLDS)
+    timed = found[found["step_us"].notna()]
+    assert timed["floor_us"].tolist() == pytest.approx([2.0] * len(timed))
+    assert timed["fraction_of_limit"].tolist() == pytest.approx((2.0 / timed["step_us"]).tolist())
+    assert found["fraction_of_limit"].isna().sum() == len(found) - len(timed) == 2
+
+
+def test_a_time_below_its_floor_is_refused(records):
+    """Of the wider network, that one multiprocessor computes in some microseconds."""
+    fast = {key: one | {"runs": [{"seconds": 1e-6, "final_mse": 41.0}] * 2} for key, one in records.items()}
+    rows = with_floors(frame.tabulate(fast, THRESHOLDS), limits_of())
+    with pytest.raises(MeasurementError, match=r"medium, 128, .*, fp32: .* 0.01 us, .* floor of \d"):
+        peers.build(rows, {}, THRESHOLDS)
+
+
+def test_limits_of_another_device_are_refused(records):
+    rows = frame.tabulate(records, THRESHOLDS)
+    with pytest.raises(RecordError, match="GPU-2"):
+        with_floors(rows, limits_of(device_uuid="GPU-2"))
+    on_cpu = with_floors(rows, limits_of(device="AMD EPYC", backend="cpu", device_uuid=None))
+    assert on_cpu["floor_s"].isna().all()
+
+
+def test_any_sweep_shows_the_share_where_there_is_one(records):
+    rows = frame.tabulate(records, THRESHOLDS)
+    assert "fraction_of_limit" not in sweep.build(rows, ["strategy"], THRESHOLDS)
+    found = sweep.build(with_floors(rows, limits_of()), ["strategy"], THRESHOLDS)
+    assert found["fraction_of_limit"].dropna().between(0, 1).all()
 
 
 def test_without_any_peer_times_stand_and_are_held_against_nothing(records):

@@ -1,12 +1,14 @@
 """Tables from an archive of records, without the device that they were measured on."""
 
 import json
+from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import ROOT
-from records_of import record
+from records_of import limits_of, record
 
-from snn import catalogue, grid, retabulate
+from snn import catalogue, grid, records, retabulate
 from snn.devices import Device
 
 HOST = Device("cpu", "AMD EPYC")
@@ -40,6 +42,21 @@ def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
     drawn |= set(catalogue.sweep_tables(SWEEPS))
     assert figures == {f"{name}.{ending}" for name in drawn for ending in ("svg", "png")}
     assert capsys.readouterr().out == ""
+
+
+def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path):
+    """Published as limits.json beside the records; those of another device are left aside."""
+    cells = grid.cells_of("peers", SWEEPS)
+    folder = Path(archived(tmp_path / "a", cells))
+    for name, limits in (
+        ("limits.json", limits_of(seconds=1e-6)),
+        ("limits/cpu.json", limits_of(device="Arm")),
+    ):
+        records.write(folder / name, limits)
+    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 0
+    table = pd.read_csv(tmp_path / "out/tables/peers.csv")
+    assert table["fraction_of_limit"].between(0, 1).all()
+    assert set(pd.read_csv(tmp_path / "out/tables/device_limits.csv")["device"]) == {"NVIDIA H200"}
 
 
 def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):

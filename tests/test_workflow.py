@@ -27,6 +27,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "configuration",
         "provenance",
         "gpu",
+        "device_limits",
         "datasets",
         "correctness",
         "training_time",

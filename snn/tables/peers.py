@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from snn.statistics import mean_interval
+from snn.tables.limit import FLOOR, fraction_of_limit, steps
 from snn.tables.outcome import outcome
 from snn.tables.points import settings, texts, varied
 from snn.tables.ratio import against
@@ -23,6 +24,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     ``step_us`` is the mean time of a run over its steps, in microseconds, with its 95% interval; it is empty
     for a data set whose rows the cell does not state. ``over_best_peer`` is the time of ``best_peer``, the
     peer with the shortest mean, over the row's, with its interval and word; of that peer itself it is 1.
+    ``floor_us`` is what a step cannot be faster than on this device (``snn.floor``), ``fraction_of_limit``
+    how much of ``step_us`` that is; a time below its floor is refused (MeasurementError).
     ``runtime`` names a peer's package and version; such a row has no ``kernel``, as it uses none of these.
     """
     point = settings(frame, ("dataset", "network", "training"))
@@ -33,7 +36,9 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     table = frame[["network", "dataset", "strategy"]].join(frame[more])
     table["kernel"] = frame["kernel"].where(~is_peer, "")
     table["runtime"] = frame["runtime"]
-    table = table.join(_steps(frame)).assign(runs=frame["runs"])
+    table = table.join(_steps(frame))
+    table["floor_us"] = 1e6 * frame[FLOOR] if FLOOR in frame else np.nan
+    table = table.assign(fraction_of_limit=fraction_of_limit(frame), runs=frame["runs"])
     ratios = against(frame, best, verdicts)
     for name in _RATIO:
         table[name.replace("speedup", "over_best_peer")] = ratios[name]
@@ -56,9 +61,7 @@ def _best(peers: pd.DataFrame) -> int:
 
 def _steps(frame: pd.DataFrame) -> pd.DataFrame:
     """Microseconds of a step of each row, with their 95% interval."""
-    rows = frame["dataset.rows"] if "dataset.rows" in frame else pd.Series(np.nan, frame.index)
-    batches = np.ceil(rows.astype(float) / frame["training.batch_size"])
-    per_step = 1e6 / (frame["training.epochs"] * batches)
+    per_step = 1e6 / steps(frame)
     low, high = zip(*(mean_interval(rounds) for rounds in frame["rounds"]), strict=True)
     return pd.DataFrame(
         {

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from snn.tables.base import bases
+from snn.tables.limit import fraction_of_limit
 from snn.tables.outcome import outcome
 from snn.tables.ratio import against
 from snn.verdict import Thresholds
@@ -27,7 +28,8 @@ def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.
 
     ``speedup`` says how many times faster it is than what ``over`` names, with its interval; the columns are
     left out where the sweep has nothing to hold its rows against. Where a launch trains several ``members``,
-    it takes ``launch_s``, of which ``mean_s`` is one member's share.
+    it takes ``launch_s``, of which ``mean_s`` is one member's share. ``fraction_of_limit`` is the floor of its
+    time (``snn.floor``) over ``mean_s``, left out where there is none; a time below its floor is refused.
     """
     names = ["strategy", "dataset", "network", "kernel"]
     varied = [axis for axis in axes if axis in frame and axis not in (*names, "network.hidden")]
@@ -45,6 +47,9 @@ def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.
         for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison", "over", "why")):
             table.insert(at + i, name, ratios[name])
         table["machine"] = ratios["machine"]
+    fraction = fraction_of_limit(frame)
+    if fraction.notna().any():
+        table.insert(table.columns.get_loc("std_s") + 1, "fraction_of_limit", fraction)
     for name in LEDGER:
         table[name] = frame.get(f"ledger.{name}")
     return table.assign(device=frame["device"], backend=frame["backend"])

@@ -32,9 +32,13 @@ RECORDS = [path for cell in CELLS.values() for path in grid.record_paths(cell)]
 ROUNDS = range(1, 1 + max(cell["protocol"]["rounds"] for cell in CELLS.values()))
 DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
 
+# The record of what the device can do at best, and the hash of what it is measured with.
+LIMITS = f"results/limits/{DEVICE.slug}.json"
+LIMITS_HASH = sources.digest(tuple(sources.of_limits(DEVICE.backend)))
+
 SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
 TABLES = [
-    *("recommendation", "overview", "gpu", "datasets"),
+    *("recommendation", "overview", "gpu", "device_limits", "datasets"),
     *catalogue.own_tables(SWEEPS),
     *SWEEP_TABLES,
     *("configuration", "provenance"),

@@ -1,7 +1,7 @@
 # One rule a table. A table's input names the records of its own sweep and no others, its script and the
 # code that the script imports; its parameters say what each record must hold to be the one asked for.
 
-TABLE_CODE = ("snn.tables.frame", "snn.tables.output")
+TABLE_CODE = ("snn.tables.frame", "snn.tables.limit", "snn.tables.output")
 
 
 rule build_gpu:
@@ -286,6 +286,7 @@ rule build_cpu:
 rule build_peers:
     input:
         records=records_of("peers"),
+        limits=LIMITS,
         verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.peers", *TABLE_CODE),
         script="workflow/scripts/build_table.py",
@@ -300,6 +301,7 @@ rule build_peers:
     params:
         table="peers",
         records=lambda wildcards: expected("peers"),
+        limits_hash=LIMITS_HASH,
     message:
         "build table peers"
     script:
@@ -347,6 +349,7 @@ rule export_trace:
 rule build_sweep:
     input:
         records=lambda wildcards: records_of(wildcards.sweep),
+        limits=LIMITS,
         verdicts="config/verdicts.yaml",
         code=code_of("snn.tables.sweep", *TABLE_CODE),
         script="workflow/scripts/build_sweep.py",
@@ -362,6 +365,7 @@ rule build_sweep:
         sweep=one_of(SWEEP_TABLES),
     params:
         records=lambda wildcards: expected(wildcards.sweep),
+        limits_hash=LIMITS_HASH,
         axes=lambda wildcards: list(SWEEPS[wildcards.sweep].axes),
     message:
         "build table {wildcards.sweep}"

@@ -4,9 +4,11 @@ from pathlib import Path
 
 from snn.choices import read_yaml
 from snn.tables import frame, sweep
+from snn.tables.limit import read, with_floors
 from snn.tables.output import write
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 cells = frame.load(snakemake.params.records, verdicts)
+cells = with_floors(cells, read(Path(snakemake.input.limits), snakemake.params.limits_hash))
 table = sweep.build(cells, snakemake.params.axes, verdicts)
 write(table, snakemake.output.csv, snakemake.output.page, f"Sweep {snakemake.wildcards.sweep}")

@@ -5,10 +5,13 @@ from pathlib import Path
 
 from snn.choices import read_yaml
 from snn.tables import frame
+from snn.tables.limit import read, with_floors
 from snn.tables.output import write
 
 table = import_module(f"snn.tables.{snakemake.params.table}")
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 paper = read_yaml(Path(snakemake.input.paper)) if snakemake.input.get("paper") else {}
 cells = frame.load(snakemake.params.records, verdicts)
+if limits := snakemake.input.get("limits"):
+    cells = with_floors(cells, read(Path(limits), snakemake.params.limits_hash))
 write(table.build(cells, paper, verdicts), snakemake.output.csv, snakemake.output.page, table.TITLE)

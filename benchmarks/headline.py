@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""The project's fastest beside PyTorch and JAX and beside what this GPU could do at best: one table, printed.
+
+    benchmarks/headline.py [--seconds 0.5] [--rounds 2]
+
+Trains the paper's networks on the large data set, batches of 256, float32, from the same weights, by the
+peers that are installed (envs/requirements-peers.txt) and by `graph` and `persistent`; measures the limits of
+the device. Microseconds of a step are medians over rounds, in which the strategies take turns, each in a
+process of its own. Some peers compile for minutes first. Last come whole trainings of the paper's network,
+10,000 steps.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from steps import BATCH, ROOT, data, step_seconds  # first: it says where snn is
+
+from snn import backends, choices, devices
+from snn.errors import SnnError
+from snn.floor import Step, check, floor
+from snn.limits import Measured
+from snn.network import Network, label
+from snn.placement import own_runtime
+from snn.records import read
+from snn.tables import limit
+
+STRATEGIES = ("torch_eager", "torch_graph", "torch_compile", "jax_scan", "graph", "persistent")
+OURS = "persistent"
+NETWORKS = (
+    *({"network": "one_hidden", "hidden": [width]} for width in (128, 256, 1024)),
+    {"network": "two_hidden"},
+    {"network": "three_hidden"},
+)
+_EPOCHS = 100  # of a whole training, which some do in one call
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--seconds", type=float, default=0.5, help="of one measurement, at least")
+    options.add_argument("--rounds", type=int, default=2, help="turns of each strategy")
+    options.add_argument("--only", choices=STRATEGIES, help="times of one, as JSON: what a turn is")
+    given = options.parse_args()
+    try:
+        if given.only:
+            print(json.dumps(turn(given.only, given.seconds)))
+        else:
+            headline(given.seconds, given.rounds)
+    except SnnError as error:
+        sys.exit(f"headline: {error}")
+
+
+def headline(seconds: float, rounds: int) -> None:
+    """Measure everything and print it. Raises MeasurementError where a time is below its floor."""
+    device = devices.find("cuda")
+    with tempfile.TemporaryDirectory() as folder:
+        limits, training = Path(folder) / "limits.json", Path(folder) / "training.json"
+        _python("-m", "snn.measure_limits", "cuda", str(limits))
+        times, reasons = _in_turns(seconds, rounds)
+        cell = ("dataset=large", f"strategy={OURS}", "kernel=tiled_fused", "protocol=brief")
+        _python("-m", "snn", *cell, f"output={training}")
+        measured, record = Measured.of(limit.read(limits)), read(training)
+    print(f"{device.name}, driver {device.driver}\n")
+    print(table(times, measured))
+    for name, reason in reasons.items():
+        print(f"\n{name} is left out: {reason}")
+    whole = record["summary"]
+    if whole["runs"]:
+        print(
+            f"\nlarge, 32-256-1, {_EPOCHS} epochs by {OURS}: {1e3 * whole['median_seconds']:.4g} ms, "
+            f"mean squared error {whole['mean_final_mse']}"
+        )
+
+
+def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
+    """The table in Markdown, a row a network, from seconds of a step by network and strategy."""
+    heads = (
+        "network",
+        "best peer",
+        "its us",
+        "graph us",
+        f"{OURS} us",
+        "times faster",
+        "floor us",
+        "of the limit",
+    )
+    rows = [heads, ("---",) * len(heads)]
+    for network in map(_network, NETWORKS):
+        name, hidden = _name(network), network.layers[1:-1]
+        found = times[name]
+        peers = {one: t for one, t in found.items() if own_runtime(choices.load("strategy", one))}
+        peer = min(peers, key=lambda one: peers[one], default="")
+        step = Step(network.layers[0], hidden, _ROWS, BATCH, network.update_order == "sequential")
+        bound = floor(step, measured)
+        least = bound.seconds if bound else None
+        for one, seconds in found.items():
+            check(f"{name} by {one}", seconds, least)
+        ours = found.get(OURS)
+        rows.append(
+            (
+                name,
+                peer,
+                _us(peers.get(peer)),
+                _us(found.get("graph")),
+                _us(ours),
+                f"{peers[peer] / ours:.2f}" if peer and ours else "",
+                _us(least),
+                f"{least / ours:.0%}" if least and ours else "",
+            )
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+_ROWS = choices.load("dataset", "large")["rows"]
+
+
+def turn(name: str, seconds: float) -> dict[str, float | str]:
+    """Seconds of a step by network, or in words why there is none."""
+    X, Y = data()
+    kernel = "naive" if own_runtime(choices.load("strategy", name)) else "tiled_fused"
+    backend = backends.make("cuda", choices.load("kernel", kernel))
+    found: dict[str, float | str] = {}
+    for network in map(_network, NETWORKS):
+        try:
+            found[_name(network)] = step_seconds(name, backend, network, X, Y, seconds, _EPOCHS)
+        except SnnError as error:
+            found[_name(network)] = str(error)
+    return found
+
+
+def _in_turns(seconds: float, rounds: int) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+    """The median seconds by network and strategy, and by strategy why there are none for a network."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    reasons: dict[str, str] = {}
+    for _ in range(rounds):
+        for name in STRATEGIES:
+            if name in reasons:
+                continue
+            try:
+                printed = _python(__file__, "--only", name, "--seconds", str(seconds))
+            except SnnError as error:
+                reasons[name] = str(error)
+                continue
+            for network, value in json.loads(printed.splitlines()[-1]).items():
+                if isinstance(value, str):
+                    reasons[name] = value
+                else:
+                    found[network][name].append(value)
+    times = {
+        network: {name: statistics.median(values) for name, values in by_name.items()}
+        for network, by_name in found.items()
+    }
+    return times, reasons
+
+
+def _network(chosen: dict) -> Network:
+    of = choices.load("network", chosen["network"]) | chosen
+    layers = (choices.load("dataset", "large")["features"], *of["hidden"], 1)
+    return Network(layers, "he_uniform", of["update_order"], of["clip_norm"])
+
+
+def _name(network: Network) -> str:
+    return label(network.layers)
+
+
+def _us(seconds: float | None) -> str:
+    """Microseconds, two digits behind the point where there are less than a hundred."""
+    if seconds is None:
+        return ""
+    return f"{1e6 * seconds:.2f}" if seconds < 1e-4 else f"{1e6 * seconds:.0f}"
+
+
+def _python(*arguments: str) -> str:
+    """What another Python process prints; what it says beside that is shown."""
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SnnError(f"{' '.join(arguments)} ended with status {done.returncode}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

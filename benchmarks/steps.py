@@ -1,0 +1,60 @@
+"""The time of one training step of a strategy, as the benchmarks of this folder take it."""
+
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import numpy as np  # noqa: E402
+
+from snn import choices, datasets, strategies  # noqa: E402
+from snn.backends.base import Backend  # noqa: E402
+from snn.errors import SnnError  # noqa: E402
+from snn.glibc_random import GlibcRandom  # noqa: E402
+from snn.network import Network, draw_weights  # noqa: E402
+
+BATCH = 256
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+    """X and Y of the large data set."""
+    return datasets.split(datasets.make(choices.load("dataset", "large")), BATCH, "large")
+
+
+def step_seconds(
+    strategy_name: str,
+    backend: Backend,
+    network: Network,
+    X: np.ndarray,
+    Y: np.ndarray,
+    seconds: float,
+    at_once: int = 20,
+) -> float:
+    """Seconds of a step: the median over epochs, waited for one by one, for so many seconds at least.
+
+    A strategy that trains many epochs in one call is asked for ``at_once``.
+    """
+    strategy = strategies.make(choices.load("strategy", strategy_name), backend)
+    try:
+        strategy.setup(network, X, Y, BATCH, 1e-4)
+        strategy.load(draw_weights(network, GlibcRandom(1)))
+        epochs = at_once if strategy.at_once else 1
+        strategy.prepare(epochs)
+        times = []
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until or len(times) < 5:
+            started = time.perf_counter()
+            strategy.train(epochs)
+            backend.synchronize()
+            times.append((time.perf_counter() - started) / epochs)
+        if not np.isfinite(strategy.loss()):
+            raise SnnError("the loss is not finite")
+        return statistics.median(times[len(times) // 5 :]) / (len(X) / BATCH)
+    finally:
+        strategy.close()

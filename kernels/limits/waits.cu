@@ -1,0 +1,126 @@
+// How long it takes to start work, and for blocks to wait for each other, each again and again in one launch: what
+// floors are computed from. Divided by `rounds`, a launch's time is that of one.
+//
+//   empty              nothing: what a launch costs, or a node of a graph.
+//   cluster_barrier    all blocks of a cluster arrive and wait.
+//   cluster_exchange   each block of a cluster sends every other one a word, into its shared memory, and waits for
+//                      all of theirs: an mbarrier counts the bytes that have come.
+//   grid_barrier       all blocks of the grid add to one counter in memory and wait until it says that all have.
+//   grid_exchange      each block writes a word to memory and reads those of all others until they are there.
+//
+// No exchange begins before the one before it has ended. Blocks are as small as they can be,
+// one warp where that is enough, since a floor must not count what a block adds.
+//
+// Launch: clusters or a cooperative grid of blocks of 32 threads, grid_exchange of at least as many threads as there
+// are blocks. `counter` and `words` are 0 before. Clusters need sm_90; what a device lacks is left out, and such
+// a kernel is not to be launched.
+
+extern "C" __global__ void empty() {}
+
+// ---- in a cluster, through shared memory
+
+#if __CUDA_ARCH__ >= 900
+constexpr int MOST_BLOCKS = 16;  // of a cluster
+
+__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+__device__ void all_of_the_cluster()
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ unsigned in_block(unsigned address, unsigned rank)
+{
+    unsigned there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+    return there;
+}
+
+__device__ void expect(unsigned mbarrier, unsigned bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(mbarrier), "r"(bytes) : "memory");
+}
+
+__device__ void send(unsigned to, unsigned word, unsigned mbarrier)
+{
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];"
+                 :: "r"(to), "r"(word), "r"(mbarrier) : "memory");
+}
+
+__device__ void wait(unsigned mbarrier, unsigned parity)
+{
+    asm volatile("{\n.reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" :: "r"(mbarrier), "r"(parity) : "memory");
+}
+#endif
+
+extern "C" __global__ __launch_bounds__(32, 1) void cluster_barrier(int rounds)
+{
+#if __CUDA_ARCH__ >= 900
+    for (int round = 0; round < rounds; ++round) all_of_the_cluster();
+#endif
+}
+
+extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* out, int rounds)
+{
+#if __CUDA_ARCH__ >= 900
+    __shared__ unsigned words[2][MOST_BLOCKS];  // of even and odd rounds: one is read while the other is written
+    __shared__ alignas(8) unsigned long long arrived[2];
+    unsigned rank, blocks;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
+    const unsigned lane = threadIdx.x, bytes = 4 * blocks;
+    if (lane < 2) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(shared_address(&arrived[lane])) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        expect(shared_address(&arrived[lane]), bytes);
+    }
+    all_of_the_cluster();
+    unsigned word = rank;
+    for (int round = 0; round < rounds; ++round) {
+        const unsigned half = round % 2, mbarrier = shared_address(&arrived[half]);
+        if (lane < blocks)
+            send(in_block(shared_address(&words[half][rank]), lane), word, in_block(mbarrier, lane));
+        wait(mbarrier, round / 2 % 2);
+        word += words[half][lane % blocks];
+        __syncwarp();
+        if (lane == 0) expect(mbarrier, bytes);  // before the word of the next round, without which none sends here
+        __syncwarp();
+    }
+    all_of_the_cluster();  // whose shared memory is written to until all are through
+    if (lane == 0) out[blockIdx.x] = word;
+#endif
+}
+
+// ---- in a grid, through memory
+
+__device__ unsigned read_acquire(const unsigned* from)
+{
+    unsigned value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return value;
+}
+
+extern "C" __global__ __launch_bounds__(32, 1) void grid_barrier(unsigned* counter, int rounds)
+{
+    for (unsigned round = 1; round <= rounds; ++round) {
+        if (threadIdx.x == 0) {
+            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(counter) : "memory");
+            while (read_acquire(counter) < round * gridDim.x) {}
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ __launch_bounds__(1024, 1) void grid_exchange(unsigned* words, int rounds)
+{
+    const bool reads = threadIdx.x < gridDim.x;
+    for (unsigned round = 1; round <= rounds; ++round) {
+        if (threadIdx.x == 0)
+            asm volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"(words + blockIdx.x), "r"(round) : "memory");
+        if (reads)
+            while (read_acquire(words + threadIdx.x) < round) {}
+        __syncthreads();
+    }
+}

@@ -1,0 +1,68 @@
+"""``python -m snn.measure_limits cuda|cpu OUTPUT``: measure what the device can do at best, and record it."""
+
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+# One BLAS thread, as in the trainings; CUDA numbers its devices as NVML does.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+
+from snn import provenance, records, sources
+from snn.choices import ROOT
+from snn.devices import Device, find
+from snn.errors import SnnError
+from snn.limits import VERSION, Measured
+from snn.lock import device_lock, end_with_parent
+from snn.machine import gpu_state
+
+
+def main(arguments: list[str]) -> int:
+    """Write the record; 0, or 2 on a user's error."""
+    if len(arguments) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    end_with_parent()
+    backend, output = arguments
+    try:
+        records.write(Path(output), record(find(backend)))
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def record(device: Device) -> dict[str, Any]:
+    """The device's limits, measured now, with its state before and after, and where they come from."""
+    with device_lock(device):
+        started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+        before = gpu_state(device)
+        measured = measure(device)
+        after = gpu_state(device)
+        elapsed = time.perf_counter() - clock
+    files = tuple(sources.of_limits(device.backend))
+    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": sources.digest(files)}
+    return {
+        "limits_version": VERSION,
+        **measured.plain(),
+        "machine": {"before": before, "after": after},
+        "provenance": provenance.describe(device) | described,
+    }
+
+
+def measure(device: Device) -> Measured:
+    """The limits of the device, measured now."""
+    if device.backend == "cpu":
+        from snn.backends import limits_cpu
+
+        return limits_cpu.measure()
+    from snn.backends import limits_cuda
+
+    return limits_cuda.measure(ROOT)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

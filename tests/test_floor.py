@@ -1,0 +1,123 @@
+"""The floor of a step: what it follows from, that it stays below what is known, and that it refuses."""
+
+from dataclasses import replace
+
+import pytest
+
+from snn.errors import MeasurementError
+from snn.floor import Step, check, floor
+from snn.limits import BYTES, FLOPS, SECONDS, Limit, Measured
+
+
+def limit(what, blocks, value):
+    unit = {"d": BYTES, "l": BYTES, "c": SECONDS, "g": SECONDS}.get(what[0], FLOPS)
+    return Limit(what, blocks, unit, "", (value,))
+
+
+# About what the data sheet of an H200 and measurements of others promise.
+H200 = Measured(
+    (
+        *(limit("fp32", blocks, blocks * 0.45e12) for blocks in (1, 132)),
+        *(limit("tf32", blocks, blocks * 2.4e12) for blocks in (1, 132)),
+        *(limit("bf16", blocks, blocks * 4.8e12) for blocks in (1, 132)),
+        limit("dram_read", None, 4.2e12),
+        limit("l2_read", None, 5.5e12),
+        *(limit("cluster_exchange", blocks, 0.3e-6) for blocks in (2, 16)),
+        limit("grid_barrier", 132, 1.2e-6),
+        limit("grid_exchange", 2, 0.8e-6),
+    ),
+    132,
+    50 << 20,
+)
+PAPER = Step(32, (256,), 25600, 256)
+NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
+
+# Microseconds a step of the fastest other system on one H200.
+KNOWN = dict(zip(NETWORKS, (11.1, 11.9, 16.5, 26.3, 66.7), strict=True))
+
+
+def without(measured, *names):
+    return replace(measured, limits=tuple(one for one in measured.limits if one.what not in names))
+
+
+def test_arithmetic_is_that_of_the_products_that_cannot_be_left_out():
+    """Forward, dW and dH of a hidden weight, no dH of the first; of the output's weight the forward one."""
+    assert PAPER.flop == 2 * 256 * (2 * 32 * 256 + 256)
+    deep = Step(32, (256, 1024, 256), 25600, 256)
+    assert deep.flop == 2 * 256 * (2 * 32 * 256 + 3 * 2 * 256 * 1024 + 256)
+    whole = 3 * 2 * 256 * (32 * 256 + 2 * 256 * 1024 + 256) - 2 * 256 * 32 * 256
+    assert 0.99 * whole < deep.flop <= whole
+
+
+def test_batches_are_as_even_as_the_rows_allow():
+    assert PAPER.batch == 256
+    assert Step(32, (256,), 300, 256).batch == 150
+    assert Step(32, (256,), 100, 256).batch == 100
+
+
+@pytest.mark.parametrize("hidden", NETWORKS)
+def test_it_is_positive_and_below_what_has_been_measured(hidden):
+    for sequential in (True, False):
+        found = floor(replace(PAPER, hidden=hidden, sequential=sequential), H200)
+        assert 0 < 1e6 * found.seconds < KNOWN[hidden]
+        assert found.seconds == getattr(found, found.by)
+
+
+def test_more_to_do_takes_no_less():
+    widths = [1, 4, 16, 64, 128, 256, 1024, 4096]
+    for steps in (
+        [replace(PAPER, hidden=(width,)) for width in widths],
+        [replace(PAPER, hidden=(width, 256)) for width in widths],
+        [replace(PAPER, features=width) for width in widths],
+        [replace(PAPER, batch_size=width) for width in widths],
+        [replace(PAPER, hidden=(256,) * depth) for depth in (1, 2, 3, 4)],
+        [replace(PAPER, precision=precision) for precision in ("bf16", "tf32", "fp32")],
+        [replace(PAPER, hidden=(256, 256), sequential=one) for one in (False, True)],
+    ):
+        found = [floor(step, H200).seconds for step in steps]
+        assert found == sorted(found)
+
+
+def test_a_slower_device_takes_no_less():
+    least = floor(PAPER, H200).seconds
+    for i, one in enumerate(H200.limits):
+        slower = 2 * one.value if one.unit == SECONDS else one.value / 2
+        limits = [*H200.limits[:i], replace(one, samples=(slower,)), *H200.limits[i + 1 :]]
+        assert floor(PAPER, replace(H200, limits=tuple(limits))).seconds >= least
+    assert floor(PAPER, without(H200, "cluster_exchange")).seconds >= least
+    assert floor(PAPER, without(H200, "tf32", "bf16")).seconds >= least
+
+
+def test_what_decides_is_named():
+    """A small network fits a cluster, and is bound by arithmetic; a wide one takes the device, and waits."""
+    small, wide = floor(PAPER, H200), floor(replace(PAPER, hidden=(1024,)), H200)
+    assert (small.by, wide.by) == ("arithmetic", "exchanges")
+    assert small.arithmetic == pytest.approx(PAPER.flop / (16 * 2.4e12 / 3))
+    assert wide.exchanges == 0.8e-6
+    slow = replace(H200, limits=(*without(H200, "l2_read").limits, limit("l2_read", None, 1e9)))
+    assert floor(PAPER, slow).by == "memory"
+
+
+def test_a_batch_comes_from_dram_where_l2_cannot_hold_the_data():
+    small = floor(PAPER, H200).memory
+    assert small == PAPER.data_bytes / 5.5e12
+    large = floor(replace(PAPER, rows=256 * 10**6), H200).memory
+    assert large == pytest.approx(PAPER.data_bytes / 4.2e12, rel=0.01)
+
+
+def test_a_wait_is_never_longer_than_doing_the_work_alone():
+    tiny = replace(PAPER, hidden=(1,), batch_size=1)
+    assert floor(tiny, H200).seconds <= tiny.flop / 0.8e12
+
+
+def test_a_device_without_limits_has_no_floor():
+    cpu = Measured((limit("fp32", None, 7e10), limit("dram_copy", None, 2e10)))
+    assert floor(PAPER, cpu) is None
+    assert floor(PAPER, without(H200, "grid_barrier", "grid_exchange")) is None
+
+
+def test_a_time_below_its_floor_is_refused_with_cell_time_and_floor():
+    check("large, 256, graph", 2e-6, 1e-6)
+    check("large, 256, graph", 2e-6, None)
+    with pytest.raises(MeasurementError, match=r"large, 256, graph: .* 2 us, .* floor of 3.5 us"):
+        check("large, 256, graph", 2e-6, 3.5e-6)

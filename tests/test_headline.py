@@ -1,0 +1,48 @@
+"""The table that ``benchmarks/headline.py`` prints, from times of our choosing."""
+
+import sys
+
+import pytest
+from conftest import ROOT
+from records_of import limits_of
+
+from snn.errors import MeasurementError
+from snn.limits import Measured
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import headline
+
+LIMITS = Measured.of(limits_of(seconds=1e-6))
+NAMES = ["32-128-1", "32-256-1", "32-1024-1", "32-256-256-1", "32-256-1024-256-1"]
+
+
+def rows(times):
+    lines = headline.table(times, LIMITS).splitlines()
+    return {
+        cells[0]: cells[1:]
+        for cells in ([one.strip() for one in line.split("|")[1:-1]] for line in lines[2:])
+    }
+
+
+def test_a_row_holds_the_best_peer_the_ratio_and_the_share_of_the_limit():
+    found = rows(
+        {name: {} for name in NAMES}
+        | {"32-1024-1": {"torch_graph": 4e-5, "jax_scan": 2e-5, "persistent": 4e-6}}
+    )
+    assert list(found) == NAMES
+    assert found["32-1024-1"] == ["jax_scan", "20.00", "", "4.00", "5.00", "1.00", "25%"]
+    assert found["32-128-1"][:5] == [""] * 5
+    assert found["32-256-1024-256-1"][5] == "8.14"
+
+
+def test_a_time_below_its_floor_is_refused():
+    with pytest.raises(MeasurementError, match=r"32-1024-1 by graph: .* 0.5 us, .* floor of 1 us"):
+        rows({name: {} for name in NAMES} | {"32-1024-1": {"graph": 5e-7}})
+
+
+def test_without_a_gpu_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["headline.py"])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(SystemExit, match="device=cuda, but"):
+        headline.main()

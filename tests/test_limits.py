@@ -1,0 +1,92 @@
+"""The limits of a device: measured where there is one, as a record, and as a table."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from snn import devices, measure_limits, sources
+from snn.errors import RecordError
+from snn.limits import SECONDS, Measured
+from snn.tables import device_limits, limit
+
+ON_CPU = {"fp32", "dram_copy"}
+
+
+@pytest.fixture(scope="module")
+def of_cpu(tmp_path_factory):
+    path = tmp_path_factory.mktemp("limits") / "cpu.json"
+    assert measure_limits.main(["cpu", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def of_gpu():
+    return measure_limits.record(devices.find("cuda"))
+
+
+def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
+    record = limit.read(of_cpu, sources.digest(tuple(sources.of_limits("cpu"))))
+    table = device_limits.build(record).set_index("limit")
+    assert set(table.index[table["status"] == "ok"]) == ON_CPU
+    assert (table.loc[list(ON_CPU), "value"] > 0.1).all()
+    none = table.drop(list(ON_CPU))
+    assert none["value"].isna().all()
+    assert set(none["reason"]) == {"of CUDA devices"}
+    assert set(table["device"]) == {devices.find("cpu").name}
+    assert Measured.of(record).plain() == {key: record[key] for key in Measured.of(record).plain()}
+
+
+def test_limits_of_other_sources_and_what_are_none_are_refused(of_cpu, tmp_path):
+    with pytest.raises(RecordError, match="measured with other sources"):
+        limit.read(of_cpu, "0123")
+    for text, said in (("{", "not a record"), ("[]", "version None"), ('{"limits_version": 9}', "version 9")):
+        path = tmp_path / "some.json"
+        path.write_text(text)
+        with pytest.raises(RecordError, match=said):
+            limit.read(path)
+
+
+def test_kernels_decide_the_limits_of_a_gpu_only():
+    kernels = {"kernels/limits/rates.cu", "kernels/limits/waits.cu", "snn/backends/limits_cuda.py"}
+    assert kernels <= set(sources.of_limits("cuda"))
+    assert not kernels & set(sources.of_limits("cpu"))
+    assert "snn/floor.py" not in sources.of_limits("cuda")
+
+
+def test_usage(capsys, tmp_path):
+    assert measure_limits.main([]) == 2
+    assert "cuda|cpu OUTPUT" in capsys.readouterr().err
+    assert measure_limits.main(["tpu", str(tmp_path / "x.json")]) == 2
+    assert "'tpu' is unknown" in capsys.readouterr().err
+
+
+@pytest.mark.gpu
+def test_a_gpus_limits_are_plausible(of_gpu):
+    measured = Measured.of(json.loads(json.dumps(of_gpu)))
+    found = {(one.what, one.blocks): one.value for one in measured.limits}
+    assert all(value is None or value > 0 for value in found.values())
+    assert all(bool(one.samples) != bool(one.reason) for one in measured.limits)
+    count = measured.multiprocessors
+    for what in ("fp32", "tf32", "bf16"):
+        if found[what, 1]:
+            assert 0.5 * count < found[what, count] / found[what, 1] < 1.1 * count
+    if found["tf32", count]:
+        assert found["tf32", count] > found["fp32", count]
+        assert found["bf16", count] > found["tf32", count]
+    assert found["l2_read", None] > found["dram_read", None] > 1e10
+    assert all(1e-7 < found[what, 1] < 1e-3 for what in ("launch", "graph_node"))
+    waits = [one for one in measured.limits if one.unit == SECONDS and one.blocks != 1 and one.samples]
+    assert waits
+    assert all(5e-8 < one.value < 50e-6 for one in waits)
+    assert found["grid_exchange", 2] <= 1.2 * found["grid_exchange", count]
+    assert of_gpu["provenance"]["elapsed_seconds"] < 20
+
+
+@pytest.mark.gpu
+def test_clusters_are_where_there_are_some_and_say_why_elsewhere(of_gpu):
+    table = device_limits.build(of_gpu)
+    clusters = table[table["limit"].str.startswith("cluster")]
+    assert len(clusters) == 8
+    assert pd.notna(clusters["blocks"]).all()
+    assert (clusters["value"].isna() == (clusters["reason"] != "")).all()

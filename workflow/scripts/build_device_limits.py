@@ -1,0 +1,10 @@
+"""Write device_limits.csv and its page from the record of the device's limits."""
+
+from pathlib import Path
+
+from snn.tables import device_limits
+from snn.tables.limit import read
+from snn.tables.output import write
+
+limits = read(Path(snakemake.input.limits), snakemake.params.limits_hash)
+write(device_limits.build(limits), snakemake.output.csv, snakemake.output.page, device_limits.TITLE)
