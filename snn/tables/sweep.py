@@ -28,8 +28,8 @@ def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.
 
     ``speedup`` says how many times faster it is than what ``over`` names, with its interval; the columns are
     left out where the sweep has nothing to hold its rows against. Where a launch trains several ``members``,
-    it takes ``launch_s``, of which ``mean_s`` is one member's share. ``fraction_of_limit`` is the floor of its
-    time (``snn.floor``) over ``mean_s``, left out where there is none; a time below its floor is refused.
+    it takes ``launch_s``, of which ``mean_s`` is one member's share. ``fraction_of_limit`` says how near its
+    time is to its floor (``snn.floor``), left out where there is none; a time below its floor is refused.
     """
     names = ["strategy", "dataset", "network", "kernel"]
     varied = [axis for axis in axes if axis in frame and axis not in (*names, "network.hidden")]
