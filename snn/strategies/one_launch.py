@@ -57,9 +57,7 @@ class OneLaunch(Strategy):
         if self._members > 1:
             workspace[:] = rates
         self._upload(self._buffers[4], workspace, "workspace")
-        self._upload(
-            self._buffers[3], np.zeros(sizes[3], dtype=np.float32), "gradients"
-        )  # rows of no batch, too
+        self._upload(self._buffers[3], np.zeros(sizes[3], dtype=np.float32), "gradients")
         for count, kind in zip(sizes[2:4], ("weights", "gradients"), strict=True):
             self._host.append(self.backend.host_alloc((count,), kind))
 
