@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from snn.verdict import Thresholds, drift
 
 
@@ -10,13 +12,18 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     """Empty where they may be; otherwise what differs between two rows of ``snn.tables.frame``, and how.
 
     Times of two devices, of two drivers, or of moments at which the probe's costs differed are not divided,
-    nor is there anything to divide where a side has no run.
+    nor is there anything to divide where a side has no run. Of cells with two kernels only what a copy cost is
+    compared: the probe launches the cell's own kernel, and beside the memory that a library holds an
+    allocation is cheap.
     """
     for one in (a, b):
         if not one["runs"]:
             return f"{one['strategy']} has no time: {one['status']}"
     for key, what in (("device", "devices"), ("device_uuid", "devices"), ("driver", "drivers")):
-        if a[key] != b[key]:
+        if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
             return f"two {what}: {a[key]} and {b[key]}"
-    drifted = drift(a["probe"], b["probe"], thresholds)
+    probes = [one["probe"] for one in (a, b)]
+    if a["kernel"] != b["kernel"]:
+        probes = [{key: cost for key, cost in probe.items() if key == "copy_us"} for probe in probes]
+    drifted = drift(*probes, thresholds)
     return f"the probe drifted between them: {drifted}" if drifted else ""

@@ -232,6 +232,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     if (t < 2) mbarrier_init(shared_address(&s.parts_there[t])), mbarrier_init(shared_address(&s.g_there[t]));
     mbarriers_made();
     for (int i = t + PADDED * STRIDE; i < ROWS * STRIDE; i += THREADS) s.X[0][i] = s.X[1][i] = s.X[2][i] = 0.0f;
+    __syncthreads();
 
     const auto of = [&](int batch) { return X + (size_t)batch * PADDED * FEATURES; };
     const auto target = [&](int batch, int row) { return row < PADDED ? Y[(size_t)batch * PADDED + row] : 0.0f; };
