@@ -65,7 +65,7 @@ def _group(nodeid: str) -> str:
 
 @contextmanager
 def _flock(path: Path, kind: int):
-    with path.open() as file:
+    with path.open("r+") as file:  # a network file system locks for writing only what is open for it
         fcntl.flock(file, kind)
         yield
 
