@@ -66,6 +66,9 @@ def _runtime() -> list[Path]:
     for source in sorted(HERE.glob("*.cpp")):
         objects.append(folder / f"{source.stem}.o")
         _run(COMPILER, *COMMON, "-O2", "-c", source, "-o", objects[-1])
+    # Parsed once and found beside what includes it; g++ ignores it where another __CUDA_ARCH__ is asked for.
+    header = "cuda_on_cpu.h"
+    _run(COMPILER, *COMMON, *KERNEL, "-x", "c++-header", HERE / header, "-o", folder / f"{header}.gch")
     return objects
 
 
