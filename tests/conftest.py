@@ -1,8 +1,10 @@
 """Fixtures that several test files share."""
 
+import fcntl
 import os
 import shutil
 import sys
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
@@ -10,6 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is importe
 import numpy as np
 import pytest
 from project import IGNORED, TINY, Project, copied
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -38,6 +41,43 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=reason))
+    items.sort(key=lambda item: _group(item.nodeid) != "pipeline")  # the longest group first
+
+
+def pytest_xdist_auto_num_workers():
+    """Two processes; but one where there is a GPU, which has to be that of one alone."""
+    return 2 if _why_no_gpu() else 0
+
+
+def pytest_xdist_make_scheduler(config, log):
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return _group(nodeid)
+
+    return Groups(config, log)
+
+
+def _group(nodeid: str) -> str:
+    """Tests of one group run one after the other in one process, which makes their fixtures once."""
+    file = nodeid.partition("::")[0]
+    return "pipeline" if file.endswith(("test_workflow.py", "test_survival.py")) else file
+
+
+@contextmanager
+def _flock(path: Path, kind: int):
+    with path.open("r+") as file:  # a network file system locks for writing only what is open for it
+        fcntl.flock(file, kind)
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """A test marked `alone` waits until no other runs; who comes later waits at the door, behind it."""
+    with ExitStack() as room:
+        with _flock(ROOT / "pyproject.toml", fcntl.LOCK_EX):
+            kind = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
+            room.enter_context(_flock(Path(__file__), kind))
+        return (yield)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -33,7 +33,6 @@ def compiled(build: Build, architecture: str) -> str:
     assert done == nvrtc.nvrtcResult.NVRTC_SUCCESS
     try:
         options = ["-std=c++17", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
-        options += ["--split-compile=0"]  # on all cores
         options += [f"-D{name}={value}" for name, value in build.defines.items()]
         (done,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         log = bytes(nvrtc.nvrtcGetProgramLogSize(program)[1])

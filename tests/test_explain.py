@@ -81,6 +81,7 @@ def test_the_bytes_of_a_trace_are_those_held():
     assert len(alone) == 2 * sum(event.signature.call == "matmul" for event in found.events)
 
 
+@pytest.mark.alone
 def test_prices_are_of_the_call_itself():
     backend = CountingBackend(SlowBackend("malloc"))
     traced = trace(replace(WIDE, strategy=choices.load("strategy", "pinned")), backend)
@@ -134,6 +135,7 @@ def test_prediction_schedules_prices(calls, microseconds):
     assert predict([event(*call) for call in calls], PRICES) == pytest.approx(1e-6 * microseconds)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
 def test_calls_that_take_milliseconds_are_foretold(slowest):
     slow = SlowBackend(slowest)
@@ -143,6 +145,7 @@ def test_calls_that_take_milliseconds_are_foretold(slowest):
     assert calls / 1.6 < found.predicted_seconds < calls * 1.6  # sleeping is not exact
 
 
+@pytest.mark.alone
 def test_explaining_is_quick():
     started = time.perf_counter()
     explain(replace(WIDE, strategy=choices.load("strategy", "streams")), CpuBackend())

@@ -80,6 +80,7 @@ def _spin(seconds):
         pass
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(not machine._PROC_STAT.exists(), reason="the system has no /proc/stat")
 def test_another_process_is_seen_and_our_own_work_is_not_taken_for_one():
     watch = Watch(CPU)

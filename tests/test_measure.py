@@ -31,6 +31,7 @@ JOB = Job(
 )
 
 
+@pytest.mark.alone
 def test_runs_continue_the_random_stream_and_warm_up_does_not_shift_it():
     plain = measure.measure(JOB, CpuBackend())
     warm = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
