@@ -12,8 +12,8 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     """Empty where they may be; otherwise what differs between two rows of ``snn.tables.frame``, and how.
 
     Times of two devices, of two drivers, or of moments at which the probe's costs differed are not divided,
-    nor is there anything to divide where a side has no run. Of cells with two kernels only what a copy cost is
-    compared: the probe launches the cell's own kernel, and beside the memory that a library holds an
+    nor is there anything to divide where a side has no run. Of cells with two kernels only what a copy costs
+    is compared: the probe launches the cell's own kernel, and beside the memory that a library holds an
     allocation is cheap.
     """
     for one in (a, b):

@@ -8,11 +8,13 @@ import pytest
 from conftest import ROOT
 from records_of import QUIET, halves, record
 
-from snn import compare, grid
+from snn import comparable, compare, grid
+from snn.choices import read_yaml
 from snn.devices import Device
 
 SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
 CELLS = SWEEPS["dataset_size"].cells[:5]
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 CHEAP = {"malloc_us": 20.0}
 TIMES = {"reference": 4.0, "streams": 5.0, "pinned": 3.0, "combined": 2.0, "preallocated": 1.0}
 
@@ -102,6 +104,17 @@ def test_what_else_is_not_comparable_says_why(tmp_path, details, why):
     table, _ = compared(tmp_path, archive(tmp_path / "a"), archive(tmp_path / "b", **details))
     assert set(table["why"]) == {why}
     assert table["ratio"].isna().all()
+
+
+def test_two_kernels_are_compared_by_what_a_copy_costs():
+    row = {"strategy": "resident", "runs": 3, "device": "CPU", "device_uuid": None, "driver": None}
+    a, b = (
+        row | {"kernel": name, "probe": {"malloc_us": 70.0, "copy_us": 9.0}} for name in ("naive", "cublas")
+    )
+    b["device_uuid"], b["probe"] = float("nan"), {"malloc_us": 3.0, "copy_us": 9.0}
+    assert not comparable.reason(a, b, THRESHOLDS)
+    assert "malloc cost -96%" in comparable.reason(a, b | {"kernel": "naive"}, THRESHOLDS)
+    assert "copy cost +233%" in comparable.reason(a, b | {"probe": {"copy_us": 30.0}}, THRESHOLDS)
 
 
 def test_noise_is_unclear_and_not_a_difference(tmp_path):
