@@ -20,14 +20,14 @@ def slow(*strategies):
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
 @pytest.mark.parametrize("victim", ["workflow", "cell"])
 def test_kill_9_in_a_cell_and_the_same_command_carries_on(project, victim):
-    shutil.rmtree(project.folder / "results")
+    shutil.rmtree(project.folder / "results/cells")
     project.write_grid(slow("reference", "combined"))
     command = project.command("results/tables/slow.csv")
     with (project.folder / "log").open("w") as log:
         started = subprocess.Popen(command, cwd=project.folder, stdout=log, stderr=log)
-    # The data set and one cell are done, and the next cell is at work.
+    # The data set and the limits are there, one cell is done, and the next cell is at work.
     log = project.folder / "log"
-    cell = _wait_for(lambda: log.read_text().count("Finished jobid") == 2 and _cell_process(started.pid))
+    cell = _wait_for(lambda: log.read_text().count("Finished jobid") == 1 and _cell_process(started.pid))
     os.kill(started.pid if victim == "workflow" else cell, signal.SIGKILL)
     assert started.wait(timeout=30) != 0
     _wait_for(lambda: not Path(f"/proc/{cell}").exists())

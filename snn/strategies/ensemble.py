@@ -31,9 +31,9 @@ class Ensemble(OneLaunch):
     A run is one launch of all members, always the same ones: what a protocol repeats is the launch, for its
     time. A member is trained by the kernel of ``persistent``, a cluster of blocks: by fewer of them than one
     network alone where all are done sooner so. Members that the device cannot hold at the same time follow
-    when others are done, in the same launch. Where a network has no such kernel (several hidden layers, an older GPU) there is
-    nothing to be had side by side: ``setup`` raises Unsupported with the reason. On a CPU NumPy trains one
-    after the other.
+    when others are done, in the same launch. Where a network has no such kernel (several hidden layers, an
+    older GPU) there is nothing to be had side by side: ``setup`` raises Unsupported with the reason. On a CPU
+    NumPy trains one after the other.
     """
 
     def __init__(
