@@ -83,10 +83,14 @@ def test_members_share_the_data_and_nothing_else(rows, batch, members, hidden):
 
 
 @given(members=st.integers(2, 500), hidden=st.integers(1, 1024).map(padded), batch=st.integers(1, 128))
-def test_a_member_has_the_plan_of_one_alone(members, hidden, batch):
+def test_a_member_has_a_plan_of_one_alone_that_takes_one_cluster(members, hidden, batch):
     def of(count):
         shape = Shape((16, hidden), batch, True, False, count)
-        return [plan for plan in plans(shape, H200) if isinstance(plan, Plan) and plan.cluster]
+        return [
+            plan
+            for plan in plans(shape, H200)
+            if isinstance(plan, Plan) and plan.clusters == 1 and plan.cluster
+        ]
 
     for alone, several in zip(of(1), of(members), strict=True):
         assert (several.cluster, several.threads) == (alone.cluster, alone.threads)

@@ -79,9 +79,11 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
 def test_published_records_can_be_tabulated(tmp_path):
     for archive in (ROOT / "results/published").iterdir():
         assert retabulate.main([str(archive), str(tmp_path / archive.name)]) == 0
-        found = tmp_path / archive.name / "tables"
-        for name in ("speedup", "neurons", "depth", "correctness"):
-            assert (found / f"{name}.csv").read_text() == (archive / f"tables/{name}.csv").read_text()
+        published = {path.name: path.read_text() for path in archive.glob("tables/*.csv")}
+        made = {path.name: path.read_text() for path in (tmp_path / archive.name).glob("tables/*.csv")}
+        assert made == {
+            name: text for name, text in published.items() if name not in ("gpu.csv", "datasets.csv")
+        }
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
 
 
 def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
-    shutil.rmtree(project.folder / "results")
+    shutil.rmtree(project.folder / "results/cells")
     data = project.folder / "my data.csv"
     rows = [f"{i},{i % 7},{i % 3}" for i in range(20)]
     data.write_text("\n".join(["a,b,y", *rows, "1,x,2"]) + "\n")
