@@ -22,8 +22,9 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     for key, what in (("device", "devices"), ("device_uuid", "devices"), ("driver", "drivers")):
         if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
             return f"two {what}: {a[key]} and {b[key]}"
-    probes = [one["probe"] for one in (a, b)]
-    if a["kernel"] != b["kernel"]:
-        probes = [{key: cost for key, cost in probe.items() if key == "copy_us"} for probe in probes]
-    drifted = drift(*probes, thresholds)
+    before, after = (
+        {key: cost for key, cost in one["probe"].items() if key == "copy_us" or a["kernel"] == b["kernel"]}
+        for one in (a, b)
+    )
+    drifted = drift(before, after, thresholds)
     return f"the probe drifted between them: {drifted}" if drifted else ""

@@ -11,7 +11,7 @@ _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
 _MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # of a cluster; of a network
 _ALL_ELSE = 0.75  # of a step, in times of 16 neurons' arithmetic: what is waited for and updated, on an H200
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # the last of a block; at most
-_CLUSTER_WEIGHTS = 2048  # of a block, at most
+_CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # of a block, at most; above the second registers are scarce
 _CLUSTER_INPUTS = 2048  # of a warp's rows, at most: they are in registers before they are needed
 
 
@@ -85,11 +85,14 @@ def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
         yield f"no cluster: {reason}"
         return
     features, hidden = shape.widths
-    warps, tried = _warps(shape), set()
+    warps = _warps(shape)
+    tried: set[int] = set()
     for neurons in range(UNIT, _most_neurons(features) + 1, UNIT):
         blocks = _power_of_two(math.ceil(hidden / neurons))
         clusters = max(1, blocks // _MOST_BLOCKS)
         if blocks in tried or clusters > (_MOST_CLUSTERS if shape.members == 1 else 1):
+            continue
+        if tried and features * neurons > _CLUSTER_EASE:
             continue
         tried.add(blocks)
         size = blocks // clusters

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from snn.plans import Limits, Plan, Shape, plans
+
 SOURCES = sorted((Path(__file__).resolve().parent.parent / "kernels").glob("*.cu"))
 
 LIMITS = sorted((SOURCES[0].parent / "limits").glob("*.cu"))
@@ -59,3 +61,43 @@ def builds_of_old(source: Path) -> list[Build]:
     if source.stem != "tensor_core":
         return []
     return [Build(source, (16, 16), (1, 2), precision, 750) for precision in SHAPES[source.stem]]
+
+
+@dataclass(frozen=True)
+class Training:
+    """A whole training as a plan compiles it; ``architectures``: those that could have it."""
+
+    source: Path
+    defines: dict = field(hash=False)
+    architectures: tuple[str, ...]
+
+    def __str__(self) -> str:
+        names = ("WIDTHS", "CLUSTER", "CLUSTERS", "BATCH", "CLIP", "SEQUENTIAL")
+        return "-".join([self.source.stem, *(self.defines[name] for name in names if name in self.defines)])
+
+
+_ALL = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+_TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
+    ((32, 256), 256, True, False, 1, ("sm_90", "sm_100", "sm_120")),
+    ((32, 1024), 256, True, False, 1, ("sm_90", "sm_120")),
+    ((32, 1024), 256, True, False, 10, ("sm_90", "sm_100")),
+    ((48, 512), 256, True, False, 1, ("sm_90",)),
+    ((64, 256), 128, True, False, 1, ("sm_90",)),
+    ((16, 1024), 150, True, False, 10, ("sm_90",)),
+    ((32, 256), 256, False, True, 1, _ALL[::2]),
+    ((32, 256, 256), 256, True, False, 1, _ALL[1::2]),
+    ((32, 256, 1024, 256), 256, True, False, 1, ("sm_75", "sm_90", "sm_120")),
+    ((32, 256, 1024, 256), 256, True, True, 1, ("sm_80", "sm_90")),
+]
+
+
+def trainings() -> list[tuple[Training, str]]:
+    """The plan that makes most of each block's registers, of each shape, on each of its architectures."""
+    found = []
+    for widths, batch, sequential, clipped, members, architectures in _TRAININGS:
+        shape = Shape(widths, batch, sequential, clipped, members)
+        plan = [one for one in plans(shape, Limits(132, 227 * 1024, (9, 0))) if isinstance(one, Plan)]
+        chosen = next((one for one in reversed(plan) if one.cluster), plan[-1])
+        build = Training(SOURCES[0].parents[1] / chosen.source, dict(chosen.defines), architectures)
+        found += [(build, architecture) for architecture in architectures]
+    return found

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kernel_builds import LIMITS, SOURCES, Build, builds
+from kernel_builds import LIMITS, SOURCES, Build, Training, builds, trainings
 
 from snn import kernel_source
 
@@ -24,7 +24,7 @@ except (ImportError, RuntimeError) as error:  # RuntimeError: the bindings witho
 pytestmark = pytest.mark.skipif(missing is not None and not os.environ.get("CI"), reason=str(missing))
 
 
-def compiled(build: Build, architecture: str) -> str:
+def compiled(build: Build | Training, architecture: str) -> str:
     """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
     assert missing is None, missing
     done, program = nvrtc.nvrtcCreateProgram(
@@ -63,6 +63,7 @@ def cases(source: Path) -> list[tuple[Build, str]]:
             for source in LIMITS
             for architecture in ARCHITECTURES
         ),
+        *trainings(),
     ],
     ids=str,
 )

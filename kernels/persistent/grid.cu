@@ -30,7 +30,8 @@ constexpr int WIDTH[] = {WIDTHS};                           // features, hidden 
 constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;         // hidden layers
 constexpr int LAST = WIDTH[L];
 constexpr int ROWS = (BATCH + 15) / 16 * 16;                // of a batch, padded
-constexpr int MOST_REGISTERS = 64;                          // of a thread, for operands on their way
+// Of a thread, for operands on their way: with fewer they wait longer, with more a compiler has none left.
+constexpr int MOST_REGISTERS = 64 - 16 * CLIP - 16 * (__CUDA_ARCH__ >= 1000);
 
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
