@@ -163,8 +163,8 @@ def _clusters(module: cupy.RawModule, capability: tuple[int, int]) -> Iterator[L
                     reason = _too_old(capability, (9, 0))
                     yield Limit(what, blocks, SECONDS, how, reason=reason)
                     continue
-                together = Together(module.get_function(what), blocks, 32, cluster=True)
-                if not together.fits_as_cluster():
+                together = Together(module.get_function(what), blocks, 32, cluster=blocks)
+                if not together.held_clusters():
                     yield Limit(what, blocks, SECONDS, how, reason=f"no cluster of {blocks} blocks here")
                     continue
                 given = [ctypes.c_void_p(out)] if what == "cluster_exchange" else []
@@ -186,7 +186,7 @@ def _grids(module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
             function = module.get_function(what)
             for blocks in (multiprocessors,) if what == "grid_barrier" else (2, multiprocessors):
                 threads = 32 if what == "grid_barrier" else -(-blocks // 32) * 32
-                together = Together(function, blocks, threads, cluster=False)
+                together = Together(function, blocks, threads)
 
                 def launch(rounds: int, together: Together = together) -> None:
                     together([ctypes.c_void_p(words), ctypes.c_int(rounds)])

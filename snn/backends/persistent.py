@@ -9,34 +9,9 @@ from typing import Any
 import cupy
 
 from snn import kernel_source
+from snn.backends.launches import Together
 from snn.errors import Unsupported
 from snn.plans import Limits, Plan, Shape, plans
-
-_driver = ctypes.CDLL("libcuda.so.1")
-_COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
-_DYNAMIC_SHARED, _ANY_CLUSTER = 8, 14  # CUfunction_attribute
-_MOST_PORTABLE = 8  # blocks of a cluster that every device allows
-
-
-class _Value(ctypes.Union):
-    _fields_ = (("sizes", ctypes.c_uint * 3), ("flag", ctypes.c_int), ("pad", ctypes.c_char * 64))
-
-
-class _Attribute(ctypes.Structure):
-    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", _Value))
-
-
-class _Config(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("shared_bytes", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_Attribute)),
-        ("count", ctypes.c_uint),
-    )
 
 
 class Trainer:
@@ -87,60 +62,20 @@ class _Launcher:
         self.plan, self.held, self.reason = plan, 0, ""
         options = tuple(f"-D{name}={value}" for name, value in plan.defines)
         source = kernel_source.text(root / plan.source)
-        self._module = cupy.RawModule(code=source, options=("-std=c++17", *options), backend="nvrtc")
-        self._function = self._module.get_function("train_persistent")  # holds the module, too
-        self._pointer = ctypes.c_void_p(self._function.kernel.ptr)
-        constant = cupy.ndarray(1, dtype=cupy.int32, memptr=self._module.get_global("shared_bytes"))
-        self._shared_bytes = int(constant.get()[0])
-        if self._shared_bytes > limits.shared_bytes:
+        module = cupy.RawModule(code=source, options=("-std=c++17", *options), backend="nvrtc")
+        constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
+        shared_bytes = int(constant.get()[0])
+        if shared_bytes > limits.shared_bytes:
             self.reason = (
-                f"not {plan.words}: a block would need {self._shared_bytes} bytes of shared memory, "
+                f"not {plan.words}: a block would need {shared_bytes} bytes of shared memory, "
                 f"the device has {limits.shared_bytes}"
             )
             return
-        self._set(_DYNAMIC_SHARED, self._shared_bytes)
-        if plan.cluster > _MOST_PORTABLE:
-            self._set(_ANY_CLUSTER, 1)
-        self.held = self._held_clusters() if plan.cluster else self._held_grids(limits.multiprocessors)
+        function = module.get_function("train_persistent")
+        self.launch = Together(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
+        if plan.cluster:
+            self.held = self.launch.held_clusters() // plan.clusters
+        else:
+            self.held = int(self.launch.held_blocks() * limits.multiprocessors >= plan.blocks)
         if not self.held:
             self.reason = f"not {plan.words}: the device does not hold them at the same time"
-
-    def launch(self, values: list[Any], stream: int) -> None:
-        arguments = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        config = self._config(stream)
-        status = _driver.cuLaunchKernelEx(ctypes.byref(config), self._pointer, arguments, None)
-        _check(status, "cuLaunchKernelEx")
-
-    def _held_clusters(self) -> int:
-        found, config = ctypes.c_int(0), self._config(0)
-        status = _driver.cuOccupancyMaxActiveClusters(
-            ctypes.byref(found), self._pointer, ctypes.byref(config)
-        )
-        return found.value // self.plan.clusters if status == 0 else 0
-
-    def _held_grids(self, multiprocessors: int) -> int:
-        found = ctypes.c_int(0)
-        status = _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            ctypes.byref(found), self._pointer, self.plan.threads, ctypes.c_size_t(self._shared_bytes)
-        )
-        _check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
-        return int(found.value * multiprocessors >= self.plan.blocks)
-
-    def _config(self, stream: int) -> _Config:
-        attribute = _Attribute(id=_CLUSTER if self.plan.cluster else _COOPERATIVE)
-        if self.plan.cluster:
-            attribute.value.sizes[:] = [self.plan.cluster, 1, 1]
-        else:
-            attribute.value.flag = 1
-        config = _Config(shared_bytes=self._shared_bytes, stream=stream, count=1)
-        config.grid[:], config.block[:] = [self.plan.blocks, 1, 1], [self.plan.threads, 1, 1]
-        config.attributes = ctypes.pointer(attribute)
-        return config
-
-    def _set(self, attribute: int, value: int) -> None:
-        _check(_driver.cuFuncSetAttribute(self._pointer, attribute, value), "cuFuncSetAttribute")
-
-
-def _check(status: int, call: str) -> None:
-    if status:
-        raise RuntimeError(f"{call} failed with CUDA error {status}")
