@@ -29,6 +29,7 @@
 // Launch: MEMBERS times CLUSTERS clusters of CLUSTER blocks of 32 WARPS threads (`shared_bytes` of dynamic shared
 // memory); the device must hold the CLUSTERS clusters of a network at the same time. Needs sm_90.
 
+#include "cluster.cuh"
 #include "tf32.cuh"
 
 constexpr int THREADS = 32 * WARPS;
@@ -68,93 +69,14 @@ struct Shared {
 
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
-typedef unsigned long long Word;
-
-// ---- PTX
-
-#ifdef CUDA_ON_CPU  // whose emulator has these
-using namespace cuda_on_cpu;
-__device__ float now(float x) { return x; }
-#else
 // A value that the compiler must not make something of ahead of time, and keep it: registers are scarce.
 __device__ float now(float x)
 {
+#ifndef CUDA_ON_CPU
     asm volatile("" : "+f"(x));
+#endif
     return x;
 }
-
-__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-
-__device__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-__device__ void cluster_barrier()
-{
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ unsigned in_block(unsigned address, unsigned rank)
-{
-    unsigned there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-    return there;
-}
-
-__device__ void send(unsigned to, const float (&v)[1], unsigned mbarrier)
-{
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];"
-                 :: "r"(to), "f"(v[0]), "r"(mbarrier) : "memory");
-}
-
-__device__ void send(unsigned to, const float (&v)[2], unsigned mbarrier)
-{
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];"
-                 :: "r"(to), "f"(v[0]), "f"(v[1]), "r"(mbarrier) : "memory");
-}
-
-__device__ void mbarrier_init(unsigned mbarrier)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(mbarrier) : "memory");
-}
-
-__device__ void mbarrier_expect(unsigned mbarrier, unsigned bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(mbarrier), "r"(bytes) : "memory");
-}
-
-__device__ void mbarrier_wait(unsigned mbarrier, unsigned parity)
-{
-    asm volatile("{\n.reg .pred done;\n"
-                 "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(mbarrier), "r"(parity) : "memory");
-}
-
-__device__ void copy_async(unsigned to, const float* from)  // 16 bytes
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from));
-}
-
-__device__ void copies_done() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory"); }
-
-__device__ void publish(Word* to, Word value)
-{
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(to), "l"(value) : "memory");
-}
-
-__device__ Word await(const Word* from, unsigned high)
-{
-    Word found;
-    do asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(found) : "l"(from) : "memory");
-    while (found >> 32 != high);
-    return found;
-}
-
-__device__ void mbarriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-#endif
 
 // ---- data
 

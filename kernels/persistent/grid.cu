@@ -24,6 +24,8 @@
 // Layout: widths and the batch are padded with 0 to multiples of 16, and each batch of X and Y by itself.
 // Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory.
 
+#include "barrier.cuh"
+
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int SLAB = 16;                                    // values of k that a warp takes at once
 constexpr int WIDTH[] = {WIDTHS};                           // features, hidden layers: multiples of 16
@@ -94,8 +96,7 @@ template <int I> using Propagate = Shape<ROWS, WIDTH[I - 1], WIDTH[I], PROPAGATE
 // Whether dW_I in memory lacks its factor diag(w), since w was not known before its norm.
 template <int I> constexpr bool TIMES_W = CLIP && SEQUENTIAL && I == L;
 
-// ---- memory: of the device, in floats from `workspace` on, of which the first two are the barrier's, 0 at first; and
-// of a block
+// ---- memory: of the device, in floats from `workspace` on, of which the first are the barrier's; and of a block
 
 constexpr int SPAN = smaller(Forward<L>::tile.cols, 32);   // columns of H_L in a part of y
 constexpr int Y_PARTS = LAST / SPAN;
@@ -113,7 +114,7 @@ __device__ constexpr int sum_of_widths(int layers)
     return sum;
 }
 constexpr int WEIGHTS = sum_of_weights(L), NEURONS = sum_of_widths(L);
-constexpr int AT_H = 4, AT_DZ = AT_H + ROWS * NEURONS, AT_Y = AT_DZ + ROWS * NEURONS, AT_DW_OUT = AT_Y + ROWS * Y_PARTS;
+constexpr int AT_H = BARRIER_FLOATS, AT_DZ = AT_H + ROWS * NEURONS, AT_Y = AT_DZ + ROWS * NEURONS, AT_DW_OUT = AT_Y + ROWS * Y_PARTS;
 constexpr int AT_SECOND = AT_DW_OUT + LAST, AT_DW = AT_SECOND + CLIP * WEIGHTS, AT_NORMS = AT_DW + CLIP * WEIGHTS;
 extern "C" __device__ const int workspace_floats = AT_NORMS + CLIP * L * GRID * 4;
 
@@ -137,44 +138,6 @@ struct Shared {
     float dW[CLIP ? most_elements<L>() : 1][THREADS];   // CLIP: this block's tile of the last gradient
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
-
-// ---- the barrier: arrive() ends a phase, wait() begins the next; between them a block may read what is older
-
-struct Barrier {
-    unsigned* counter;
-    unsigned target = 0;
-
-    __device__ void arrive()
-    {
-        __syncthreads();
-#ifndef CUDA_ON_CPU
-        if (threadIdx.x == 0)
-            asm volatile("fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%0], 1;" :: "l"(counter) : "memory");
-#endif
-    }
-
-    __device__ void wait()
-    {
-#ifdef CUDA_ON_CPU
-        cuda_on_cpu::grid_barrier();
-#else
-        target += GRID;
-        if (threadIdx.x == 0) {
-            unsigned now;
-            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
-            while ((int)(now - target) < 0);
-        }
-        __syncthreads();
-#endif
-    }
-
-    __device__ void reset()  // after the last wait(): the next launch begins at 0
-    {
-#ifndef CUDA_ON_CPU
-        if (threadIdx.x == 0 && atomicAdd(counter + 1, 1) == GRID - 1) counter[0] = counter[1] = 0;
-#endif
-    }
-};
 
 // ---- operands: what a lane holds of a slab, SIZE neighbouring rows of A or columns of B and four neighbouring k
 
