@@ -13,6 +13,7 @@ _ALL_ELSE = 0.75  # of a step, in times of 16 neurons' arithmetic: what is waite
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # the last of a block; at most
 _CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # of a block, at most; above the second registers are scarce
 _CLUSTER_INPUTS = 2048  # of a warp's rows, at most: they are in registers before they are needed
+_TWO_BLOCKS, _TOGETHER, _TWO_FEATURES = 8, 16, 32  # of two layers: blocks of a cluster; at most: clusters, features
 
 
 def padded(n: int) -> int:
@@ -76,6 +77,8 @@ class Plan:
 def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
     """The plans for a shape, for one network the best first, and, in words, why another is none."""
     yield from _of_clusters(shape, limits)
+    if len(shape.widths) == 3:
+        yield _of_two_layers(shape, limits)
     yield _of_the_grid(shape, limits)
 
 
@@ -143,6 +146,27 @@ def _warps(shape: Shape) -> int:
 def _power_of_two(n: int) -> int:
     """The next one."""
     return 1 << (n - 1).bit_length()
+
+
+def _of_two_layers(shape: Shape, limits: Limits) -> Plan | str:
+    features, *hidden = shape.widths
+    most = _TOGETHER * UNIT  # rows and neurons of all clusters
+    if limits.capability < (9, 0):
+        return "no clusters for two layers: they need compute capability 9.0"
+    if shape.members > 1 or shape.clipped:
+        return "no clusters for two layers: their kernel neither clips nor trains several networks"
+    if shape.rows > most or features > _TWO_FEATURES or max(hidden) > most or any(n % 64 for n in hidden):
+        return f"no clusters for two layers: not of {features}, {hidden[0]} and {hidden[1]} neurons, {shape.batch} rows"
+    clusters = max(shape.rows, hidden[0]) // UNIT
+    return Plan(
+        "kernels/persistent/two_layers.cu",
+        clusters * _TWO_BLOCKS,
+        256,
+        _TWO_BLOCKS,
+        clusters,
+        (*_common(shape), ("CLUSTERS", str(clusters)), ("SEQUENTIAL", str(int(shape.sequential)))),
+        f"{clusters} clusters of {_TWO_BLOCKS} blocks, each with {UNIT} rows and {UNIT} neurons of the first layer",
+    )
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:

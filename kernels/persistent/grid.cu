@@ -25,6 +25,7 @@
 // Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory.
 
 #include "barrier.cuh"
+#include "l2.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int SLAB = 16;                                    // values of k that a warp takes at once
@@ -145,23 +146,6 @@ template <int SIZE>
 struct Share {
     float v[SIZE][4];
 };
-
-template <int COUNT>
-__device__ void read(const float* from, float (&to)[COUNT])  // from L2: another multiprocessor may have written it
-{
-    if constexpr (COUNT % 4 == 0) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i += 4) {
-            const float4 v = __ldcg(reinterpret_cast<const float4*>(from + i));
-            to[i] = v.x, to[i + 1] = v.y, to[i + 2] = v.z, to[i + 3] = v.w;
-        }
-    } else if constexpr (COUNT == 2) {
-        const float2 v = __ldcg(reinterpret_cast<const float2*>(from));
-        to[0] = v.x, to[1] = v.y;
-    } else {
-        to[0] = __ldcg(from);
-    }
-}
 
 // A matrix in which k runs along the lines of memory (ALONG_K), or across them. READY: before the wait.
 template <bool ALONG_K, int SIZE_, bool READY>
