@@ -41,10 +41,23 @@ def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
     assert reasons == "no cluster: compute capability 8.0, clusters need 9.0"
 
 
+def test_two_hidden_layers_are_as_many_clusters_as_they_need():
+    plan, _ = first(H200, 32, 256, 256, 1)
+    assert (plan.cluster, plan.clusters, plan.blocks) == (8, 16, 128)
+    plan, _ = first(H200, 10, 64, 256, 1, batch=100, sequential=False)
+    assert (plan.cluster, plan.clusters, plan.blocks) == (8, 7, 56)
+    plan, reasons = first(A100, 32, 256, 256, 1)
+    assert plan.cluster == 0
+    assert "no clusters for two layers: they need compute capability 9.0" in reasons
+
+
 @pytest.mark.parametrize(
     ("reason", "layers", "options"),
     [
-        ("2 hidden layers", (32, 256, 256, 1), {}),
+        ("2 hidden layers", (32, 256, 272, 1), {}),
+        ("neither clips nor trains several", (32, 256, 256, 1), {"clipped": True}),
+        ("not of 48, 256 and 256", (40, 256, 256, 1), {}),
+        ("not of 32, 512 and 256", (32, 512, 256, 1), {}),
         ("neither clips nor", (32, 256, 1), {"clipped": True}),
         ("neither clips nor", (32, 256, 1), {"sequential": False}),
         ("batches of 512 rows", (32, 256, 1), {"batch": 512}),
@@ -81,7 +94,7 @@ def test_a_product_too_large_for_a_tile_a_block_has_none():
 
 # ---- on a GPU
 
-SHAPES = [(32, 256, 1), (7, 45, 1), (31, 130, 1), (33, 24, 40, 1), (32, 256, 256, 1), (20, 48, 100, 33, 1)]
+SHAPES = [(32, 256, 1), (7, 45, 1), (31, 130, 1), (33, 24, 40, 1), (32, 256, 256, 1), (20, 120, 64, 1), (20, 48, 100, 33, 1)]
 
 
 def trained(backend, layers, batch, rows, order, clip, epochs=10):

@@ -68,12 +68,22 @@ CLUSTER = [
     ((32, 70, 1), 256, 300),
     ((40, 12, 1), 256, 300),
 ]
+TWO_LAYERS = [  # of two hidden layers that divide evenly, with more rows than neurons and the other way round
+    ((20, 60, 64, 1), 70, 100, "sequential"),
+    ((32, 64, 190, 1), 33, 70, "sequential"),
+    ((9, 128, 62, 1), 64, 150, "simultaneous"),
+]
 GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
 
 
 @pytest.mark.parametrize("layers, batch, rows", CLUSTER)
 def test_a_cluster_trains_as_the_oracle(layers, batch, rows, random):
     check("cluster", H200, layers, batch, rows, "sequential", None, random)
+
+
+@pytest.mark.parametrize("layers, batch, rows, order", TWO_LAYERS)
+def test_clusters_train_two_layers_as_the_oracle(layers, batch, rows, order, random):
+    check("two_layers", H200, layers, batch, rows, order, None, random)
 
 
 @pytest.mark.parametrize("clip", [None, 0.5])
@@ -121,7 +131,7 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
     numpy_ops.train(*(buffer.reshape(-1) for buffer in by_numpy), *numbers)
     last = rows % batch or batch
     for W, E in ((buffers[2], buffers[3]), (by_numpy[2], by_numpy[3])):
-        np.testing.assert_allclose(np.mean(np.square(E[:last])), loss, rtol=2e-6)
+        np.testing.assert_allclose(np.mean(np.square(E[:last])), loss, rtol=1e-5)
         at = 0
         for matrix in expected:
             k, n = padded(matrix.shape[0]), padded(matrix.shape[1]) if matrix.shape[1] > 1 else 1
@@ -132,11 +142,11 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
             assert not found[matrix.shape[0] :].any() and not found[:, matrix.shape[1] :].any()
 
 
-@pytest.mark.parametrize("kernel, layers", [("cluster", (20, 24, 1)), ("grid", (20, 24, 40, 1))])
+@pytest.mark.parametrize("kernel, layers", [("cluster", (20, 24, 1)), ("two_layers", (20, 64, 64, 1)), ("grid", (20, 24, 40, 1))])
 def test_what_is_not_a_number_ends_as_such(kernel, layers, random):
     *_, buffers, numbers = made(layers, 32, 70, 2, "sequential", None, random)
     buffers[0][1, 3, 2] = np.nan
-    launched(plan_for(Shape.of(numbers), H200 if kernel == "cluster" else SMALL, kernel), buffers, numbers)
+    launched(plan_for(Shape.of(numbers), SMALL if kernel == "grid" else H200, kernel), buffers, numbers)
     assert np.isnan(buffers[3][: 70 % 32]).all()
 
 

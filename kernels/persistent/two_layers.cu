@@ -48,6 +48,7 @@ constexpr int AT_H1 = BARRIER_FLOATS, AT_H2 = AT_H1 + ROWS * N1, AT_POSITIVE = A
 
 struct Shared {
     float X[ROWS * FEATURES];
+    float x[16][FEATURES + 16];                  // rows of the forward pass
     float parts[WARPS][16][STRIDE];              // of Z2, and of U, from each warp
     float V[16][STRIDE];                         // W2 diag(w)
     float dH[CLUSTER][ROWS / 2][4];              // of two rows and this block's neurons of H1, from each block
@@ -81,6 +82,10 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const bool has_rows = row < PADDED, has_neurons = row < N1;
     const auto neuron_of = [&](int i) { return neuron + (i < 8 ? 2 * i : 2 * i - 15); };   // in U's order: 0, 2, ..., 1, 3, ...
 
+    // Where a lane's parts of operands are.
+    const float *const from_W1 = W1 + 4 * q * N1 + warp * COLS1 + T1 * p, *const from_W2 = W2 + (warp * COLS1 + 2 * T1 * q) * N2 + col + T2 * p;
+    const float *const from_H1 = H1 + (warp * SLICE + q) * N1 + neuron + 2 * p, *const from_H2 = H2 + (warp * SLICE + q) * N2 + col + T2 * p;
+
     // Elements of this thread: W2's and U's rows warp and warp + 8, in U's order, column lane; W1's feature t / 2, neuron t % 2.
     float kept2[2] = {}, kept1 = 0.0f;
     float* const mine1 = W1 + t / 2 * N1 + neuron + 2 * rank + t % 2;
@@ -108,22 +113,26 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         if (t == 0) mbarrier_expect(dH_there, sizeof s.dH);
 
         // ---- forward. Of each 16 features, a lane has four neighbours, two for each mma.
-        float x[SLABS][2][4];
-#pragma unroll
-        for (int k = 0; k < SLABS; ++k)
-#pragma unroll
-            for (int i = 0; i < 2; ++i)
-                if (has_rows) read(of_X + (row + p + 8 * i) * FEATURES + 16 * k + 4 * q, x[k][i]);
+        if (has_rows && t < 4 * FEATURES)
+            *reinterpret_cast<float4*>(s.x[4 * t / FEATURES] + 4 * t % FEATURES) = reinterpret_cast<const float4*>(of_X + row * FEATURES)[t];
         barrier.wait();
         if (has_rows) {
             float w1[SLABS][4][T1], w2[2 * T1][T2];
 #pragma unroll
             for (int k = 0; k < SLABS; ++k)
 #pragma unroll
-                for (int i = 0; i < 4; ++i) read(W1 + (16 * k + 4 * q + i) * N1 + warp * COLS1 + T1 * p, w1[k][i]);
+                for (int i = 0; i < 4; ++i) read(from_W1 + (16 * k + i) * N1, w1[k][i]);
 #pragma unroll
-            for (int i = 0; i < 2 * T1; ++i) read(W2 + (warp * COLS1 + 2 * T1 * q + i) * N2 + col + T2 * p, w2[i]);
-
+            for (int i = 0; i < 2 * T1; ++i) read(from_W2 + i * N2, w2[i]);
+            __syncthreads();   // or else compilers put off what they need last
+            float x[SLABS][2][4];
+#pragma unroll
+            for (int k = 0; k < SLABS; ++k)
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const float4 v = *reinterpret_cast<const float4*>(&s.x[p + 8 * i][16 * k + 4 * q]);
+                    x[k][i][0] = v.x, x[k][i][1] = v.y, x[k][i][2] = v.z, x[k][i][3] = v.w;
+                }
             float h[T1][4] = {};   // rows p (0 and 1) and p + 8 (2 and 3), columns 2 T1 q + j (0 and 2), and T1 further
 #pragma unroll
             for (int k = 0; k < SLABS; ++k)
@@ -207,10 +216,10 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         for (int j = 0; j < J; ++j)
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                const int r = warp * SLICE + 8 * j + q + 4 * i;
-                if (PADDED < ROWS && r >= PADDED) continue;
-                read(H1 + r * N1 + neuron + 2 * p, h1[j][i]);
-                read(H2 + r * N2 + col + T2 * p, h2[j][i]);
+                const int r = 8 * j + 4 * i;
+                if (PADDED < ROWS && warp * SLICE + q + r >= PADDED) continue;
+                read(from_H1 + r * N1, h1[j][i]);
+                read(from_H2 + r * N2, h2[j][i]);
             }
         if (t < PADDED) read(H1 + t * N1 + neuron + 2 * rank, own);
         if (t < ROWS) {
