@@ -7,14 +7,16 @@ import pandas as pd
 
 from snn.verdict import Thresholds, drift
 
+_OF_KERNEL = ("kernel", "kernel.block", "kernel.work", "precision")
+
 
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
     """Empty where they may be; otherwise what differs between two rows of ``snn.tables.frame``, and how.
 
     Times of two devices, of two drivers, or of moments at which the probe's costs differed are not divided,
-    nor is there anything to divide where a side has no run. Of cells with two kernels only what a copy costs
-    is compared: the probe launches the cell's own kernel, and beside the memory that a library holds an
-    allocation is cheap.
+    nor is there anything to divide where a side has no run. Of cells with two kernels, or one of two shapes,
+    only what a copy costs is compared: the probe launches the cell's own kernel, and beside the memory that a
+    library holds an allocation is cheap.
     """
     for one in (a, b):
         if not one["runs"]:
@@ -22,9 +24,9 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     for key, what in (("device", "devices"), ("device_uuid", "devices"), ("driver", "drivers")):
         if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
             return f"two {what}: {a[key]} and {b[key]}"
+    alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL)
     before, after = (
-        {key: cost for key, cost in one["probe"].items() if key == "copy_us" or a["kernel"] == b["kernel"]}
-        for one in (a, b)
+        {key: cost for key, cost in one["probe"].items() if key == "copy_us" or alike} for one in (a, b)
     )
     drifted = drift(before, after, thresholds)
     return f"the probe drifted between them: {drifted}" if drifted else ""

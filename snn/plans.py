@@ -13,7 +13,11 @@ _ALL_ELSE = 0.75  # of a step, in times of 16 neurons' arithmetic: what is waite
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # the last of a block; at most
 _CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # of a block, at most; above the second registers are scarce
 _CLUSTER_INPUTS = 2048  # of a warp's rows, at most: they are in registers before they are needed
-_TWO_BLOCKS, _TOGETHER, _TWO_FEATURES = 8, 16, 32  # of two layers: blocks of a cluster; at most: clusters, features
+_TWO_BLOCKS, _TOGETHER, _TWO_FEATURES = (
+    8,
+    16,
+    32,
+)  # of two layers: blocks of a cluster; at most: clusters, features
 
 
 def padded(n: int) -> int:

@@ -94,7 +94,15 @@ def test_a_product_too_large_for_a_tile_a_block_has_none():
 
 # ---- on a GPU
 
-SHAPES = [(32, 256, 1), (7, 45, 1), (31, 130, 1), (33, 24, 40, 1), (32, 256, 256, 1), (20, 120, 64, 1), (20, 48, 100, 33, 1)]
+SHAPES = [
+    (32, 256, 1),
+    (7, 45, 1),
+    (31, 130, 1),
+    (33, 24, 40, 1),
+    (32, 256, 256, 1),
+    (20, 120, 64, 1),
+    (20, 48, 100, 33, 1),
+]
 
 
 def trained(backend, layers, batch, rows, order, clip, epochs=10):

@@ -142,7 +142,9 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
             assert not found[matrix.shape[0] :].any() and not found[:, matrix.shape[1] :].any()
 
 
-@pytest.mark.parametrize("kernel, layers", [("cluster", (20, 24, 1)), ("two_layers", (20, 64, 64, 1)), ("grid", (20, 24, 40, 1))])
+@pytest.mark.parametrize(
+    "kernel, layers", [("cluster", (20, 24, 1)), ("two_layers", (20, 64, 64, 1)), ("grid", (20, 24, 40, 1))]
+)
 def test_what_is_not_a_number_ends_as_such(kernel, layers, random):
     *_, buffers, numbers = made(layers, 32, 70, 2, "sequential", None, random)
     buffers[0][1, 3, 2] = np.nan

@@ -9,7 +9,7 @@ from test_strategies import ledger_of, operands, shapes
 
 from snn.prediction import predict
 from snn.prices import Price
-from snn.strategies.tiles import HIDDEN_BYTES, PAPER_ROWS, tile_rows
+from snn.strategies.tiles import HIDDEN_BYTES, PAPER_ROWS, TileSlots, tile_rows
 from snn.trace import Event, Signature
 
 
@@ -35,6 +35,23 @@ def test_large_products_have_tiles_that_overlap():
     assert 8 < auto.launches < fixed.launches
     assert auto.streams_created == 3
     assert auto.peak_device_bytes > 0
+
+
+def test_only_slots_that_a_product_uses_grow(backend):
+    """Else the slots of a step's products fill the driver's chunks of memory, and B has one mapped each time."""
+    slots = TileSlots(backend, 3, "auto")
+    slots.ensure(256, 256, 1024)  # two tiles
+    assert [[one.size for one in some] for some in (slots._A, slots._C)] == [[131072] * 2, [524288] * 2]
+    slots.ensure(1024, 256, 1)  # one
+    slots.ensure(256, 1, 1024)
+    assert [[one.size for one in some] for some in (slots._A, slots._C)] == [
+        [1 << 20, 131072],
+        [1 << 20, 524288],
+    ]
+    slots.ensure(256, 256, 1024)
+    assert sum(one.size for one in slots._A) == (1 << 20) + 131072
+    slots.close()
+    assert not slots._A and not slots._C
 
 
 @given(m=st.integers(1, 5000), k=st.integers(1, 3000), n=st.integers(1, 3000))

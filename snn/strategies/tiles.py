@@ -1,6 +1,6 @@
 """Row tiles of A and C, each with its own stream: the part that ``streams`` and ``combined`` share."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,10 +33,15 @@ def tile_rows(m: int, k: int, n: int) -> int:
     return -(-m // tiles)
 
 
+class _Held(NamedTuple):
+    buffer: Any
+    size: int  # bytes
+
+
 class TileSlots:
     """A few streams, each with a device buffer for a tile of A and one for a tile of C.
 
-    With ``rows`` auto no slot is made that a product has no tile for.
+    With ``rows`` auto no slot is made that a product has no tile for, and none grows that it does not use.
     """
 
     def __init__(self, backend: Backend, count: int, rows: int | str) -> None:
@@ -45,21 +50,17 @@ class TileSlots:
         self._most = self._count = count
         self._rows = 0 if isinstance(rows, str) else rows
         self._streams: list[Any] = []
-        self._A: list[Any] = []
-        self._C: list[Any] = []
-        self._bytes_A = self._bytes_C = 0
+        self._A: list[_Held] = []
+        self._C: list[_Held] = []
 
     def ensure(self, m: int, k: int, n: int) -> None:
         """Make what a product of these sizes needs where it is not there, and replace buffers too small."""
         if self._auto:
             self._rows = tile_rows(m, k, n)
             self._count = min(self._most, -(-m // self._rows))
-        count, row = self._count, 4 * self._rows
-        if row * k > self._bytes_A or len(self._A) < count:
-            self._bytes_A = self._resize(self._A, self._bytes_A, row * k)
-        if row * n > self._bytes_C or len(self._C) < count:
-            self._bytes_C = self._resize(self._C, self._bytes_C, row * n)
-        while len(self._streams) < count:
+        self._fit(self._A, 4 * self._rows * k)
+        self._fit(self._C, 4 * self._rows * n)
+        while len(self._streams) < self._count:
             self._streams.append(self._backend.stream_create())
 
     def multiply(self, A: np.ndarray, dB: Any, C: np.ndarray) -> None:
@@ -69,7 +70,7 @@ class TileSlots:
         try:
             for tile, start in enumerate(range(0, len(A), rows)):
                 slot = tile % self._count
-                stream, dA, dC = self._streams[slot], self._A[slot], self._C[slot]
+                stream, dA, dC = self._streams[slot], self._A[slot].buffer, self._C[slot].buffer
                 A_tile, C_tile = A[start : start + rows], C[start : start + rows]
                 backend.copy_in(dA, A_tile, stream)
                 backend.launch("matmul", (dA, dB, dC), (len(A_tile), k, n), stream)
@@ -84,15 +85,12 @@ class TileSlots:
             self._backend.stream_destroy(self._streams.pop())
         for buffers in (self._A, self._C):
             while buffers:
-                self._backend.free(buffers.pop())
-        self._bytes_A = self._bytes_C = 0
+                self._backend.free(buffers.pop().buffer)
 
-    def _resize(self, buffers: list[Any], held: int, needed: int) -> int:
-        """Buffers for every slot, of the bytes needed or more; how many bytes they have."""
-        count, size = max(len(buffers), self._count), max(held, needed)
-        if needed > held:
-            while buffers:
-                self._backend.free(buffers.pop())
-        while len(buffers) < count:
-            buffers.append(self._backend.malloc(size))
-        return size
+    def _fit(self, buffers: list[_Held], needed: int) -> None:
+        """Buffers of the bytes needed, or more, for the slots in use."""
+        short = [i for i, held in enumerate(buffers[: self._count]) if held.size < needed]
+        for i in reversed(short):
+            self._backend.free(buffers.pop(i).buffer)
+        for i in (*short, *range(len(buffers) + len(short), self._count)):
+            buffers.insert(i, _Held(self._backend.malloc(needed), needed))
