@@ -160,7 +160,8 @@ def _of_two_layers(shape: Shape, limits: Limits) -> Plan | str:
     if shape.members > 1 or shape.clipped:
         return "no clusters for two layers: their kernel neither clips nor trains several networks"
     if shape.rows > most or features > _TWO_FEATURES or max(hidden) > most or any(n % 64 for n in hidden):
-        return f"no clusters for two layers: not of {features}, {hidden[0]} and {hidden[1]} neurons, {shape.batch} rows"
+        widths = f"{features} features, {hidden[0]} and {hidden[1]} neurons"
+        return f"no clusters for two layers: not of {widths}, {shape.batch} rows"
     clusters = max(shape.rows, hidden[0]) // UNIT
     return Plan(
         "kernels/persistent/two_layers.cu",
@@ -169,7 +170,7 @@ def _of_two_layers(shape: Shape, limits: Limits) -> Plan | str:
         _TWO_BLOCKS,
         clusters,
         (*_common(shape), ("CLUSTERS", str(clusters)), ("SEQUENTIAL", str(int(shape.sequential)))),
-        f"{clusters} clusters of {_TWO_BLOCKS} blocks, each with {UNIT} rows and {UNIT} neurons of the first layer",
+        f"{clusters} clusters of {_TWO_BLOCKS} blocks, {UNIT} rows and neurons of the first layer in each",
     )
 
 

@@ -56,8 +56,8 @@ def test_two_hidden_layers_are_as_many_clusters_as_they_need():
     [
         ("2 hidden layers", (32, 256, 272, 1), {}),
         ("neither clips nor trains several", (32, 256, 256, 1), {"clipped": True}),
-        ("not of 48, 256 and 256", (40, 256, 256, 1), {}),
-        ("not of 32, 512 and 256", (32, 512, 256, 1), {}),
+        ("not of 48 features, 256 and 256", (40, 256, 256, 1), {}),
+        ("not of 32 features, 512 and 256", (32, 512, 256, 1), {}),
         ("neither clips nor", (32, 256, 1), {"clipped": True}),
         ("neither clips nor", (32, 256, 1), {"sequential": False}),
         ("batches of 512 rows", (32, 256, 1), {"batch": 512}),

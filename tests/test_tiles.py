@@ -38,7 +38,7 @@ def test_large_products_have_tiles_that_overlap():
 
 
 def test_only_slots_that_a_product_uses_grow(backend):
-    """Else the slots of a step's products fill the driver's chunks of memory, and B has one mapped each time."""
+    """Else they fill the driver's chunks of memory, and B has one mapped at every product."""
     slots = TileSlots(backend, 3, "auto")
     slots.ensure(256, 256, 1024)  # two tiles
     assert [[one.size for one in some] for some in (slots._A, slots._C)] == [[131072] * 2, [524288] * 2]

@@ -35,6 +35,7 @@ constexpr int LAST = WIDTH[L];
 constexpr int ROWS = (BATCH + 15) / 16 * 16;                // of a batch, padded
 // Of a thread, for operands on their way: with fewer they wait longer, with more a compiler has none left.
 constexpr int MOST_REGISTERS = 64 - 16 * CLIP - 16 * (__CUDA_ARCH__ >= 1000);
+constexpr bool SCARCE = CLIP && __CUDA_ARCH__ >= 1000;      // compilers keep more in registers there
 
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
@@ -72,7 +73,7 @@ struct Shape {
 
     // A warp computes WARP_ROWS x WARP_COLS of the tile from every GROUPS-th slab of k, a lane's share of which is
     // A_ROWS rows of A and B_COLS columns of B.
-    static constexpr int WARP_ROWS = smaller(tile.rows, 32), WARP_COLS = smaller(tile.cols, 32);
+    static constexpr int WARP_ROWS = smaller(tile.rows, 32), WARP_COLS = smaller(tile.cols, SCARCE ? 16 : 32);
     static constexpr int WARPS_DOWN = tile.rows / WARP_ROWS, WARPS_ACROSS = tile.cols / WARP_COLS;
     static constexpr int A_ROWS = WARP_ROWS / 8, B_COLS = WARP_COLS / 8;
     static constexpr int SLABS = K / SLAB, GROUPS = smaller(SLABS, WARPS / (WARPS_DOWN * WARPS_ACROSS));
