@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The project's fastest beside PyTorch and JAX and beside what this GPU could do at best: one table, printed.
 
-    benchmarks/headline.py [--seconds 0.5] [--rounds 2]
+    benchmarks/headline.py [--seconds 0.5] [--rounds 2] [--strategies jax_scan persistent ...]
 
 Trains the paper's networks on the large data set, batches of 256, float32, from the same weights, by the
 peers that are installed (envs/requirements-peers.txt) and by `graph` and `persistent`; measures the limits of
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from steps import BATCH, ROOT, data, step_seconds  # first: it says where snn is
@@ -32,36 +33,39 @@ from snn.tables import limit
 
 STRATEGIES = ("torch_eager", "torch_graph", "torch_compile", "jax_scan", "graph", "persistent")
 OURS = "persistent"
-NETWORKS = (
-    *({"network": "one_hidden", "hidden": [width]} for width in (128, 256, 1024)),
-    {"network": "two_hidden"},
-    {"network": "three_hidden"},
-)
+NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
 _EPOCHS = 100  # of a whole training, which some do in one call
+
+
+def networks() -> list[Network]:
+    """In the paper's order of updates, not clipped."""
+    features = choices.load("dataset", "large")["features"]
+    return [Network((features, *hidden, 1), init="he_uniform") for hidden in NETWORKS]
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--seconds", type=float, default=0.5, help="of one measurement, at least")
     options.add_argument("--rounds", type=int, default=2, help="turns of each strategy")
+    options.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES)
     options.add_argument("--only", choices=STRATEGIES, help="times of one, as JSON: what a turn is")
     given = options.parse_args()
     try:
         if given.only:
             print(json.dumps(turn(given.only, given.seconds)))
         else:
-            headline(given.seconds, given.rounds)
+            headline(given.seconds, given.rounds, given.strategies)
     except SnnError as error:
         sys.exit(f"headline: {error}")
 
 
-def headline(seconds: float, rounds: int) -> None:
+def headline(seconds: float, rounds: int, names: Sequence[str]) -> None:
     """Measure everything and print it. Raises MeasurementError where a time is below its floor."""
     device = devices.find("cuda")
     with tempfile.TemporaryDirectory() as folder:
         limits, training = Path(folder) / "limits.json", Path(folder) / "training.json"
         _python("-m", "snn.measure_limits", "cuda", str(limits))
-        times, reasons = _in_turns(seconds, rounds)
+        times, reasons = _in_turns(seconds, rounds, names)
         cell = ("dataset=large", f"strategy={OURS}", "kernel=tiled_fused", "protocol=brief")
         _python("-m", "snn", *cell, f"output={training}")
         measured, record = Measured.of(limit.read(limits)), read(training)
@@ -90,7 +94,7 @@ def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
         "of the limit",
     )
     rows = [heads, ("---",) * len(heads)]
-    for network in map(_network, NETWORKS):
+    for network in networks():
         name, hidden = _name(network), network.layers[1:-1]
         found = times[name]
         peers = {one: t for one, t in found.items() if own_runtime(choices.load("strategy", one))}
@@ -125,7 +129,7 @@ def turn(name: str, seconds: float) -> dict[str, float | str]:
     kernel = "naive" if own_runtime(choices.load("strategy", name)) else "tiled_fused"
     backend = backends.make("cuda", choices.load("kernel", kernel))
     found: dict[str, float | str] = {}
-    for network in map(_network, NETWORKS):
+    for network in networks():
         try:
             found[_name(network)] = step_seconds(name, backend, network, X, Y, seconds, _EPOCHS)
         except SnnError as error:
@@ -133,12 +137,14 @@ def turn(name: str, seconds: float) -> dict[str, float | str]:
     return found
 
 
-def _in_turns(seconds: float, rounds: int) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
+def _in_turns(
+    seconds: float, rounds: int, names: Sequence[str]
+) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
     """The median seconds by network and strategy, and by strategy why there are none for a network."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     reasons: dict[str, str] = {}
     for _ in range(rounds):
-        for name in STRATEGIES:
+        for name in names:
             if name in reasons:
                 continue
             try:
@@ -156,12 +162,6 @@ def _in_turns(seconds: float, rounds: int) -> tuple[dict[str, dict[str, float]],
         for network, by_name in found.items()
     }
     return times, reasons
-
-
-def _network(chosen: dict) -> Network:
-    of = choices.load("network", chosen["network"]) | chosen
-    layers = (choices.load("dataset", "large")["features"], *of["hidden"], 1)
-    return Network(layers, "he_uniform", of["update_order"], of["clip_norm"])
 
 
 def _name(network: Network) -> str:
