@@ -200,6 +200,22 @@ def test_a_recommendation_gives_winner_margins_and_the_reason(read):
     )
 
 
+def test_without_a_reference_the_reason_is_read_beside_the_runner_up(read):
+    cells = read({"strategy": ["resident", "graph"], "kernel": ["naive", "tiled_fused"]}).cells
+    records = {}
+    for i, cell in enumerate(cells):
+        graph, tiled = cell["strategy"]["name"] == "graph", cell["kernel"]["name"] == "tiled_fused"
+        seconds = 3.0 - graph - 0.5 * tiled
+        one = records[str(i)] = record(cell, [seconds, seconds + 0.001])
+        one["ledger"] = {"launches": 0 if graph else 50_000, "graph_launches": 100 if graph else 0}
+    points = overview.points_of(records, THRESHOLDS)
+    row = recommendation.build(points, overview.build(points, THRESHOLDS)).iloc[0]
+    assert row["reason"].startswith(
+        "There is no reference, so beside graph (kernel naive). "
+        "Its products are those of the kernel tiled_fused, not naive. It saves"
+    )
+
+
 def test_seeds_of_one_work_are_one_case(read):
     cells = read({"strategy": ["reference", "resident"], "network.seed": [1, 2]}).cells
     records = {str(i): record(cell, [1.0, 1.1]) for i, cell in enumerate(cells)}

@@ -23,7 +23,7 @@ def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
 
     ``speedup`` is its margin over the reference, ``lead`` over the ``runner_up``, both with their 95%
     intervals and words. ``reason`` is what its ledger and the parts of its time have less than the
-    reference's, and more. Beside a GPU its host alone is no choice: the table
+    reference's, and more; than the runner-up's, where there is no reference. Beside a GPU its host alone is no choice: the table
     ``cpu`` holds them against each other.
     """
     asked = asked_for(table).index
@@ -50,4 +50,12 @@ def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     for group in ("strategy", "kernel"):
         options = overview.options_of(winner, cells, group)
         chosen[group] = winner[group] + (f" ({', '.join(options)})" if options else "")
-    return chosen | {"mean_s": row["mean_s"], "reason": reason(winner, overview.reference(cells))}
+    return chosen | {"mean_s": row["mean_s"], "reason": _reason(winner, cells, row)}
+
+
+def _reason(winner: pd.Series, cells: pd.DataFrame, row: pd.Series) -> str:
+    reference = overview.reference(cells)
+    if reference is not None or is_empty(row["runner_up"]):
+        return reason(winner, reference)
+    second = cells[[name == row["runner_up"] for name in overview.names(cells)]].iloc[0]
+    return f"There is no reference, so beside {row['runner_up']}. {reason(winner, second)}"
