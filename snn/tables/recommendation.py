@@ -23,8 +23,8 @@ def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
 
     ``speedup`` is its margin over the reference, ``lead`` over the ``runner_up``, both with their 95%
     intervals and words. ``reason`` is what its ledger and the parts of its time have less than the
-    reference's, and more; than the runner-up's, where there is no reference. Beside a GPU its host alone is no choice: the table
-    ``cpu`` holds them against each other.
+    reference's, and more; than the runner-up's, where there is no reference. Beside a GPU its host alone is
+    no choice: the table ``cpu`` holds them against each other.
     """
     asked = asked_for(table).index
     rows = [
