@@ -186,18 +186,27 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
                 write(&s.parts[warp][p + 8 * i][2 * T2 * q], line);
             }
             __syncthreads();
+            float value[2] = {}, part[2];   // of H2, rows warp and warp + 8, column lane
 #pragma unroll
-            for (int r = warp; r < 16; r += WARPS) {
-                float value = 0.0f;
+            for (int e = 0; e < 2; ++e)
                 if (lane < COLS2)
 #pragma unroll
-                    for (int from = 0; from < WARPS; ++from) value += s.parts[from][r][lane];
-                value = value < 0.0f ? 0.0f : value;
-                if (lane < COLS2) H2[(row + r) * N2 + col + lane] = value;
-                const unsigned bits = __ballot_sync(0xffffffffu, value > 0.0f);
-                float part = lane < COLS2 ? value * old_w[lane] : 0.0f;
-                for (int apart = 16; apart > 0; apart /= 2) part += __shfl_xor_sync(0xffffffffu, part, apart);
-                if (lane == 0) positive[rank * ROWS + row + r] = bits, y_parts[(row + r) * CLUSTER + rank] = part;
+                    for (int from = 0; from < WARPS; ++from) value[e] += s.parts[from][warp + 8 * e][lane];
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                value[e] = value[e] < 0.0f ? 0.0f : value[e];
+                part[e] = lane < COLS2 ? value[e] * old_w[lane] : 0.0f;
+                if (lane < COLS2) H2[(row + warp + 8 * e) * N2 + col + lane] = value[e];
+            }
+#pragma unroll
+            for (int apart = 16; apart > 0; apart /= 2)
+#pragma unroll
+                for (int e = 0; e < 2; ++e) part[e] += __shfl_xor_sync(0xffffffffu, part[e], apart);
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                const unsigned bits = __ballot_sync(0xffffffffu, value[e] > 0.0f);
+                const int r = row + warp + 8 * e;
+                if (lane == 0) positive[rank * ROWS + r] = bits, y_parts[r * CLUSTER + rank] = part[e];
             }
         }
         barrier.arrive();
