@@ -14,8 +14,9 @@
 //              g to all: two short messages (st.async, with an mbarrier to wait at), in one order, so the same bits.
 //              Where there are several clusters, those that add up the same rows first tell each other what they have
 //              found, by words in global memory that hold the step as well: whoever reads the step has the sum.
-//   backward   U^T = (g where Z > 0)^T X, each warp over its rows. With it dw2[j] is the sum over f of W1[f][j]
-//              U[f][j], since H = X W1 where it is not 0, and dW1 = w2 U after the update of w2.
+//   backward   U^T = B^T diag(g) X with B = 1 where Z > 0, which TF32 has exactly; each warp over its rows. With it
+//              dw2[j] is the sum over f of W1[f][j] U[f][j], since H = X W1 where it is not 0, and dW1 = w2 U after the
+//              update of w2.
 //   update     A lane holds of U^T just the elements that it holds of W1^T, so each warp adds up the parts of all
 //              warps, in one order, and updates what it has: they stay the same in all, at one barrier a step.
 //   data       The next batch but one is on its way to shared memory (cp.async) while this one trains; what a product
@@ -53,6 +54,7 @@ constexpr int SLICE = 8 * J, ROWS = SLICE * WARPS, OWN = ROWS / CLUSTER; // OWN:
 constexpr int REGISTERS = 176;                                           // of a thread: its rows, its part of W1 and of U
 constexpr int TOGETHER = smaller(J, power_of_two(smaller((REGISTERS - 8 * M * K) / (4 * K), 8 / M)));  // of J, at once
 constexpr int STRIDE = FEATURES + 4;                                     // of a row of X: no bank conflicts
+constexpr unsigned ONE = 0x3f800000;                                     // 1.0f
 constexpr int SUMS = M * K <= 4 ? 2 : 1;                                 // of U: so that no sum waits for itself
 constexpr int COPIES = OWN < 32 ? 32 / OWN : 1;                          // lanes that have the same row's sum
 static_assert(sizeof WIDTH / sizeof *WIDTH == 2, "one hidden layer");
@@ -307,31 +309,22 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j) {
                 const float2 g = *reinterpret_cast<const float2*>(of_g + 8 * (group * TOGETHER + j));
-                const Split of_rows[] = {Split(g.x), Split(g.y)};
                 Parts<2> x[K];
-                Parts<4> masked[M];
+                unsigned on[M][4];
 #pragma unroll
-                for (int k = 0; k < K; ++k)
+                for (int k = 0; k < K; ++k) x[k].set(0, backward_rows[j][k][0] * g.x), x[k].set(1, backward_rows[j][k][1] * g.y);
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) x[k].set(i, backward_rows[j][k][i]);
+                for (int m = 0; m < M; ++m)
 #pragma unroll
-                for (int m = 0; m < M; ++m) {
-                    const unsigned bits = positive[m] >> (4 * TOGETHER * group % 32);
+                    for (int i = 0; i < 4; ++i)  // neuron p + 8 (i % 2), row 2 q + i / 2
+                        on[m][i] = positive[m] >> (4 * TOGETHER * group % 32) >> (4 * j + i % 2 * 2 + i / 2) & 1 ? ONE : 0;
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) {  // neuron p + 8 (i % 2), row 2 q + i / 2
-                        const bool on = bits >> (4 * j + i % 2 * 2 + i / 2) & 1;
-                        masked[m].big[i] = on ? of_rows[i / 2].big : 0;
-                        masked[m].small[i] = on ? of_rows[i / 2].small : 0;
-                    }
-                }
-#pragma unroll
-                for (int which = 0; which < 3; ++which)
+                for (int which = 0; which < 2; ++which)
 #pragma unroll
                     for (int m = 0; m < M; ++m)
 #pragma unroll
                         for (int k = 0; k < K; ++k)
-                            mma_m16n8k8_tf32(u[which == 2 ? 0 : SUMS - 1][m][k], which == 0 ? masked[m].small : masked[m].big,
-                                             which == 1 ? x[k].small : x[k].big);
+                            mma_m16n8k8_tf32(u[which == 1 ? 0 : SUMS - 1][m][k], on[m], which == 0 ? x[k].small : x[k].big);
             }
             if (group + 1 < J / TOGETHER) take_backward(backward_rows, s.X[buffer] + backward_from, group + 1);
         }

@@ -11,14 +11,12 @@
 //   forward    Each warp computes H1 of the 16 rows for an eighth of the columns: all that it needs of k for its part of
 //              H1 W2, and in the registers where the second product wants it, if that takes k in another order. So
 //              blocks do it eight times, and tell each other nothing. The warps' parts of H2 meet in shared memory.
-//   backward   Each warp has an eighth of the rows. U = H1^T (g where H2 > 0) need not know w; then dW2 = U diag(w), and
-//              a block has its 16 x COLS2 of W2. Of dZ1 it can make what its columns add, for all rows: each pair of
-//              neurons is summed up by another block of the cluster (st.async, with an mbarrier to wait at), which
-//              needs nothing else for their columns of W1.
+//   backward   Each warp has an eighth of the rows. With B = 1 where H2 > 0, U = (diag(g) H1)^T B need not know w; then
+//              dW2 = U diag(w), and a block has its 16 x COLS2 of W2. dZ1 = diag(g) B (W2 diag(w))^T where H1 > 0: a
+//              block makes what its columns add, for all rows, and each pair of neurons is summed up by another block of
+//              the cluster (st.async, with an mbarrier to wait at), which needs nothing else for their columns of W1.
 //   kept       What a block updates never leaves its registers; it is written for the others to read.
-//   3 x TF32   on tensor cores (tf32.cuh).
-//
-// Of the last product's left operand no element is in memory: it is g, w and a bit.
+//   3 x TF32   on tensor cores (tf32.cuh), or 2 x where an operand is B, which is exact.
 //
 // Layout: widths and the batch are padded with 0 to multiples of 16, and each batch of X and Y by itself. `weights` is
 // W1, W2, w. Launch: CLUSTERS clusters of 8 blocks of 256 threads, all at the same time, `shared_bytes` of dynamic
@@ -39,6 +37,7 @@ constexpr int COLS1 = N1 / WARPS, T1 = COLS1 / 8;       // columns of H1 of a wa
 constexpr int COLS2 = N2 / CLUSTER, T2 = COLS2 / 8;     // columns of W2 and H2 of a block
 constexpr int SLABS = FEATURES / 16;
 constexpr int STRIDE = COLS2 + 4;
+constexpr unsigned ONE = 0x3f800000;                    // 1.0f
 static_assert(sizeof WIDTH / sizeof *WIDTH == 3, "two hidden layers");
 static_assert(N1 % 64 == 0 && N2 % 64 == 0 && T1 <= 4 && T2 <= 4, "all warps and blocks have columns, and not too many");
 static_assert(FEATURES <= 32 && ROWS <= THREADS && PADDED <= 16 * CLUSTERS && N1 <= 16 * CLUSTERS, "this is for another kernel");
@@ -246,25 +245,22 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
 #pragma unroll
         for (int j = 0; j < J; ++j) {
             Parts<4> a;
-            Parts<2> b[T2];
-#pragma unroll
-            for (int of = 0; of < 4; ++of) a.set(of, h1[j][of / 2][of % 2]);
+            unsigned b[T2][2];
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const float g = s.g[warp * SLICE + 8 * j + q + 4 * i];
-                const Split split(g);
+#pragma unroll
+                for (int of = 0; of < 2; ++of) a.set(2 * i + of, h1[j][i][of] * g);
 #pragma unroll
                 for (int n = 0; n < T2; ++n) {
                     dw[n] += h2[j][i][n] * g;
-                    const bool on = h2[j][i][n] > 0.0f;
-                    b[n].big[i] = on ? split.big : 0, b[n].small[i] = on ? split.small : 0;
+                    b[n][i] = h2[j][i][n] > 0.0f ? ONE : 0;
                 }
             }
 #pragma unroll
-            for (int which = 0; which < 3; ++which)
+            for (int which = 0; which < 2; ++which)
 #pragma unroll
-                for (int n = 0; n < T2; ++n)
-                    mma_m16n8k8_tf32(u[n], which == 0 ? a.small : a.big, which == 1 ? b[n].small : b[n].big);
+                for (int n = 0; n < T2; ++n) mma_m16n8k8_tf32(u[n], which == 0 ? a.small : a.big, b[n]);
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -301,29 +297,27 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
 
         float d[J][4] = {};   // neurons 2 p (0 and 1) and 2 p + 1 (2 and 3), rows 2 q and 2 q + 1
         {
-            Parts<J> g;
             unsigned of_row[J];
 #pragma unroll
-            for (int j = 0; j < J; ++j) {
-                const int r = warp * SLICE + 8 * j + p;
-                g.set(j, s.g[r]);
-                of_row[j] = s.positive[r] >> q;
-            }
+            for (int j = 0; j < J; ++j) of_row[j] = s.positive[warp * SLICE + 8 * j + p] >> q;
 #pragma unroll
             for (int k = 0; k < T2; ++k) {
                 Parts<4> a;
 #pragma unroll
                 for (int of = 0; of < 4; ++of) a.set(of, s.V[p + of % 2 * 8][8 * k + of / 2 * 4 + q]);
 #pragma unroll
-                for (int which = 0; which < 3; ++which)
+                for (int which = 0; which < 2; ++which)
 #pragma unroll
                     for (int j = 0; j < J; ++j) {
-                        const unsigned value = which == 1 ? g.small[j] : g.big[j];
-                        const unsigned b[2] = {of_row[j] >> 8 * k & 1 ? value : 0, of_row[j] >> (8 * k + 4) & 1 ? value : 0};
+                        const unsigned b[2] = {of_row[j] >> 8 * k & 1 ? ONE : 0, of_row[j] >> (8 * k + 4) & 1 ? ONE : 0};
                         mma_m16n8k8_tf32(d[j], which == 0 ? a.small : a.big, b);
                     }
             }
         }
+#pragma unroll
+        for (int j = 0; j < J; ++j)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) d[j][i] *= s.g[warp * SLICE + 8 * j + 2 * q + i % 2];
 #pragma unroll
         for (int j = 0; j < J; ++j)
             send(in_block(shared_address(s.dH[rank][(warp * SLICE + 8 * j) / 2 + q]), p), d[j], in_block(dH_there, p));
