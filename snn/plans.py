@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 UNIT = 16
 """Widths and batches are padded to multiples of this: an instruction of the tensor cores takes 16 rows."""
@@ -76,6 +77,7 @@ class Plan:
 def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
     """The plans for a shape, for one network the best first, and, in words, why another is none."""
     yield from _of_clusters(shape, limits)
+    yield _of_three_layers(shape, limits)
     yield _of_the_grid(shape, limits)
 
 
@@ -143,6 +145,52 @@ def _warps(shape: Shape) -> int:
 def _power_of_two(n: int) -> int:
     """The next one."""
     return 1 << (n - 1).bit_length()
+
+
+def _of_three_layers(shape: Shape, limits: Limits) -> Plan | str:
+    clusters, cluster = _three_layers_share(shape.widths, shape.rows)
+    no = "no clusters together: "
+    if limits.capability < (9, 0):
+        return no + f"compute capability {limits.capability[0]}.{limits.capability[1]}, clusters need 9.0"
+    if shape.members > 1 or shape.clipped or not shape.sequential:
+        return no + "their kernel trains one network, neither clips nor updates simultaneously"
+    if not clusters:
+        return no + f"{'-'.join(map(str, shape.widths))} in batches of {shape.batch} is another shape"
+    blocks = clusters * cluster
+    if blocks > limits.multiprocessors:
+        return no + f"{blocks} blocks are more than {limits.multiprocessors} multiprocessors"
+    return Plan(
+        "kernels/persistent/three_layers.cu",
+        blocks,
+        256,
+        cluster,
+        clusters,
+        (*_common(shape), ("GRID", str(blocks)), ("CLUSTER", str(cluster)), ("CLUSTERS", str(clusters))),
+        f"{clusters} clusters of {cluster} blocks together",
+    )
+
+
+def _three_layers_share(widths: Sequence[int], rows: int) -> tuple[int, int]:
+    """Clusters of 16 rows each, and blocks of a cluster, of 8 neurons of layer 2 each; or (0, 0)."""
+    if len(widths) != 4 or widths[0] > 32 or max(widths[1], widths[3]) > 256:
+        return 0, 0
+    clusters = rows // UNIT
+    cluster, rest = divmod(widths[2], 8 * clusters)
+    if rest or clusters % 2 or clusters > 16 or cluster not in (2, 4, 8):
+        return 0, 0
+    fits = widths[1] % (16 * cluster) == widths[3] % (32 * cluster) == 0
+    return (clusters, cluster) if fits else (0, 0)
+
+
+def workspace_of_three_layers(widths: Sequence[int], batch: int) -> int:
+    """Floats behind the barrier's, for ``three_layers.cu``."""
+    rows = padded(batch)
+    clusters, cluster = _three_layers_share(widths, rows)
+    if not clusters:
+        return 0
+    weights = sum(k * n for k, n in pairwise(widths))
+    of_rows = sum(widths[1:]) + widths[3] // 32 + cluster + widths[2] + clusters * widths[1]
+    return weights + rows * of_rows
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:

@@ -83,6 +83,14 @@ def test_the_grid_trains_as_the_oracle(layers, batch, rows, order, clip, random)
     check("grid", SMALL, layers, batch, rows, order, clip, random)
 
 
+THREE_LAYERS = [((20, 24, 30, 50, 1), 20, 70), ((9, 60, 128, 120, 1), 64, 150)]
+
+
+@pytest.mark.parametrize("layers, batch, rows", THREE_LAYERS)
+def test_clusters_train_three_layers_as_the_oracle(layers, batch, rows, random):
+    check("three_layers", H200, layers, batch, rows, "sequential", None, random)
+
+
 def test_the_grid_trains_without_tensor_cores(random):
     check("grid", TURING, (33, 24, 40, 1), 40, 90, "sequential", 0.5, random, __CUDA_ARCH__=750)
 
@@ -132,11 +140,11 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
             assert not found[matrix.shape[0] :].any() and not found[:, matrix.shape[1] :].any()
 
 
-@pytest.mark.parametrize("kernel, layers", [("cluster", (20, 24, 1)), ("grid", (20, 24, 40, 1))])
+@pytest.mark.parametrize("kernel, layers", [("cluster", (20, 24, 1)), ("grid", (20, 24, 40, 1)), ("three_layers", (20, 24, 30, 50, 1))])
 def test_what_is_not_a_number_ends_as_such(kernel, layers, random):
     *_, buffers, numbers = made(layers, 32, 70, 2, "sequential", None, random)
     buffers[0][1, 3, 2] = np.nan
-    launched(plan_for(Shape.of(numbers), H200 if kernel == "cluster" else SMALL, kernel), buffers, numbers)
+    launched(plan_for(Shape.of(numbers), SMALL if kernel == "grid" else H200, kernel), buffers, numbers)
     assert np.isnan(buffers[3][: 70 % 32]).all()
 
 

@@ -40,6 +40,12 @@ __device__ void send(unsigned to, const float (&v)[2], unsigned mbarrier)
                  :: "r"(to), "f"(v[0]), "f"(v[1]), "r"(mbarrier) : "memory");
 }
 
+__device__ void send(unsigned to, const float (&v)[4], unsigned mbarrier)
+{
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
+                 :: "r"(to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(mbarrier) : "memory");
+}
+
 __device__ void mbarrier_init(unsigned mbarrier)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(mbarrier) : "memory");
@@ -63,6 +69,12 @@ __device__ void copy_async(unsigned to, const float* from)  // 16 bytes
 }
 
 __device__ void copies_done() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory"); }
+
+// Copies since the last end are a group; a wait is for all groups but so many.
+__device__ void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int BUT>
+__device__ void copies_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(BUT) : "memory"); }
 
 __device__ void publish(Word* to, Word value)
 {

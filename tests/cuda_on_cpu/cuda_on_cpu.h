@@ -124,6 +124,9 @@ unsigned shared_address(const void* pointer);
 unsigned cluster_rank();
 void copy_async(unsigned to, const float* from);  // 16 bytes, on their way until copies_done()
 void copies_done();
+void copies_end();  // of a group
+void copies_wait(int but);
+template <int BUT> void copies_wait() { copies_wait(BUT); }
 void send(unsigned to, const float* values, int count, unsigned mbarrier);
 void mbarrier_init(unsigned mbarrier);
 void mbarrier_expect(unsigned mbarrier, unsigned bytes);
@@ -161,6 +164,18 @@ inline float rsqrtf(float a) { return 1.0f / std::sqrt(a); }
 inline float __saturatef(float a) { return a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f; }
 
 inline unsigned __float_as_uint(float a) { return cuda_on_cpu::bits_as<unsigned>(a); }
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which)
+{
+    const uint64_t bytes = (uint64_t)high << 32 | low;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) result |= unsigned(bytes >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
+    return result;
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by)
+{
+    return ((uint64_t)high << 32 | low) << (by & 31) >> 32;
+}
+
 inline int __float_as_int(float a) { return cuda_on_cpu::bits_as<int>(a); }
 inline float __uint_as_float(unsigned a) { return cuda_on_cpu::bits_as<float>(a); }
 inline float __int_as_float(int a) { return cuda_on_cpu::bits_as<float>(a); }
