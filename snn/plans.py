@@ -172,11 +172,13 @@ def _of_three_layers(shape: Shape, limits: Limits) -> Plan | str:
 
 def _three_layers_share(widths: Sequence[int], rows: int) -> tuple[int, int]:
     """Clusters of 16 rows each, and blocks of a cluster, of 8 neurons of layer 2 each; or (0, 0)."""
-    if len(widths) != 4 or widths[0] > 32 or max(widths[1], widths[3]) > 256:
+    if len(widths) != 4 or widths[0] > 32:
         return 0, 0
     clusters = rows // UNIT
     cluster, rest = divmod(widths[2], 8 * clusters)
     if rest or clusters % 2 or clusters > 16 or cluster not in (2, 4, 8):
+        return 0, 0
+    if max(widths[1], widths[3]) > min(256, 64 * cluster):  # what a thread reads of them ahead of time
         return 0, 0
     fits = widths[1] % (16 * cluster) == widths[3] % (32 * cluster) == 0
     return (clusters, cluster) if fits else (0, 0)

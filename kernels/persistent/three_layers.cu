@@ -28,9 +28,30 @@
 // Launch: CLUSTERS clusters of CLUSTER blocks of 256 threads, all at the same time, `shared_bytes` of dynamic shared
 // memory. Needs sm_90.
 
+// Variants, to be measured.
+#ifndef MESSAGES  // dZ_2 goes to the cluster's blocks as messages, else by way of memory
+#define MESSAGES 1
+#endif
+#ifndef WIDE      // tiles of Z_3 that a warp sums up at once, 2 or 4
+#define WIDE 2
+#endif
+#ifndef DH_TILES  // tiles of dH_1 that a warp sums up at once, 2 or 4
+#define DH_TILES 2
+#endif
+#ifndef UNROLL    // sixteens of rows at once, in dW_2 and dW_3
+#define UNROLL 2
+#endif
+#ifndef ONE_FENCE // of a block, before a barrier of the cluster, else of each thread; without MESSAGES
+#define ONE_FENCE 0
+#endif
+
 #include "barrier.cuh"
 #include "cluster.cuh"
 #include "tf32.cuh"
+
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
+__device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int WIDTH[] = {WIDTHS};                                // features, hidden layers
@@ -40,11 +61,8 @@ constexpr int BLOCKS = CLUSTERS * CLUSTER;
 static_assert(sizeof WIDTH / sizeof *WIDTH == 4 && BLOCKS == GRID, "three hidden layers");
 static_assert(ROWS == 16 * CLUSTERS && N2 == 8 * BLOCKS, "16 rows a cluster, 8 neurons a block");
 static_assert(CLUSTERS % 2 == 0 && CLUSTERS <= 16 && CLUSTER % 2 == 0 && CLUSTER <= 8, "this shape is for another kernel");
-static_assert(F <= 32 && N1 <= 256 && N1 % (16 * CLUSTER) == 0 && N3 <= 256 && N3 % (32 * CLUSTER) == 0, "as is this");
-
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
-__device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
+static_assert(F <= 32 && N1 <= smaller(256, 64 * CLUSTER) && N3 <= smaller(256, 64 * CLUSTER), "as is this");
+static_assert(N1 % (16 * CLUSTER) == 0 && N3 % (32 * CLUSTER) == 0, "a block has as much as another");
 
 constexpr int PART = 128;                                        // floats of a fragment, 16 rows of 8 columns
 constexpr int K1 = F / 8;                                        // features by eight
@@ -52,9 +70,10 @@ constexpr int TILES1 = N1 / CLUSTER / 8;                         // of a block: 
 constexpr int OWN3 = N3 / CLUSTER, WORDS = N3 / 32;              // columns of H_3, whose w it makes; words of bits of a row
 constexpr int PER_WARP1 = up(N1 / 8, WARPS), DOWN = up(CLUSTERS, WARPS);   // tiles of H_1; sixteens of rows
 constexpr int PAIRS = up(N1 / 2, BLOCKS);                        // of columns of W_1
-constexpr int H3_LOADS = up(ROWS * OWN3 / 4, THREADS);
+constexpr int H3_LOADS = up(ROWS * OWN3 / 4, THREADS), AHEAD = smaller(H3_LOADS, 8);
 constexpr int PIECES = CLUSTERS % 4 ? 2 : 4;                     // in which a warp's strips of W_2 and W_3 come
 constexpr int STEPS2 = N1 / 8 / PIECES, STEPS3 = CLUSTERS / PIECES;
+constexpr int AT_ONCE = smaller(DH_TILES, TILES1);
 constexpr int SLOT = larger(STEPS2 * PART, STEPS3 * 2 * PART);
 
 // ---- memory of the device, in floats from `workspace` on
@@ -86,7 +105,7 @@ struct Shared {
     float Z3[CLUSTER][16 * OWN3];                                // from each block
     float w[2][N3], g[ROWS], dw[WARPS][OWN3];
     float dZ1[THREADS][2], dW1[WARPS][2][F];
-    alignas(8) unsigned long long Z3_there, w_there;
+    alignas(8) Word Z3_there, w_there, dZ_there[2];
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
@@ -126,25 +145,32 @@ __device__ Parts<2> right_of(float x, float y)
     return b;
 }
 
-// What is small is summed up apart where SUMS is 2: so that no sum waits for itself.
+// In several sums, of which none waits for itself.
 template <int M, int N, int SUMS>
 __device__ void multiply(float (&sum)[M][N][SUMS][4], const Parts<4> (&a)[M], const Parts<2> (&b)[N])
 {
 #pragma unroll
-    for (int which = 0; which < 3; ++which)
+    for (int which = 2; which >= 0; --which)
 #pragma unroll
         for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int n = 0; n < N; ++n)
-                mma_m16n8k8_tf32(sum[m][n][which == 2 ? 0 : SUMS - 1], which == 0 ? a[m].small : a[m].big,
-                                 which == 1 ? b[n].small : b[n].big);
+                mma_m16n8k8_tf32(sum[m][n][which % SUMS], which == 1 ? a[m].small : a[m].big, which == 2 ? b[n].small : b[n].big);
+}
+template <int SUMS>
+__device__ float total(const float (&sum)[SUMS][4], int i)
+{
+    float result = sum[SUMS - 1][i];
+#pragma unroll
+    for (int which = SUMS - 2; which >= 0; --which) result += sum[which][i];
+    return result;
 }
 
 // As an accumulator's floats go on as a left operand: H, from Z.
-__device__ float4 activated(const float (&z)[2][4])
+template <int SUMS>
+__device__ float4 activated(const float (&z)[SUMS][4])
 {
-    return make_float4(positive(z[0][0] + z[1][0]), positive(z[0][2] + z[1][2]), positive(z[0][1] + z[1][1]),
-                       positive(z[0][3] + z[1][3]));
+    return make_float4(positive(total(z, 0)), positive(total(z, 2)), positive(total(z, 1)), positive(total(z, 3)));
 }
 
 // Bits as floats, 2 or 0. Of each byte of a word, the bit that a turn by 6 - which to the left brings to place 6.
@@ -157,6 +183,25 @@ __device__ void wait_for_all_but(int groups)  // of copies; a constant, after un
     if (groups == 1) copies_wait<1>();
     if (groups == 2) copies_wait<2>();
     if (groups == 3) copies_wait<3>();
+}
+
+// To another block's `to`, for its `there` to count.
+template <int COUNT>
+__device__ void send_to(int block, const float* to, const float (&v)[COUNT], const Word& there)
+{
+    send(in_block(shared_address(to), block), v, in_block(shared_address(&there), block));
+}
+
+__device__ void fence_of_block()  // and a barrier of the cluster
+{
+#ifdef CUDA_ON_CPU
+    cluster_barrier();
+#else
+    __syncthreads();
+    if (threadIdx.x == 0) asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
 }
 
 __device__ void fetch(float* to, const float* from) { copy_async(shared_address(to), from); }
@@ -212,6 +257,7 @@ struct Training {
     {
         return workspace + AT_W3 + ((blockIdx.x * (N3 / 16) + 2 * warp + n) * 32 + t % 32) * 4;
     }
+    __device__ float* dZ_in_memory(int down) const { return workspace + AT_DZ + (cluster * CLUSTERS + down) * CLUSTER * PART; }
     __device__ float* W1_in_memory() const { return weights; }
     __device__ float* W2_in_memory() const { return weights + F * N1; }
     __device__ float* W3_in_memory() const { return weights + F * N1 + N1 * N2; }
@@ -249,7 +295,7 @@ struct Training {
             if (has2()) publish2(n);
             if (has3()) publish3(n);
         }
-        if (t == 0) mbarrier_init(shared_address(&s.Z3_there)), mbarrier_init(shared_address(&s.w_there));
+        if (t < 4) mbarrier_init(shared_address(t == 0 ? &s.Z3_there : t == 1 ? &s.w_there : &s.dZ_there[t - 2]));
         mbarriers_made();
         __syncthreads();
         cluster_barrier();
@@ -339,7 +385,7 @@ struct Training {
         __syncthreads();
 
         {  // H_2, this block's columns
-            float z[1][2][2][4] = {};
+            float z[1][2][3][4] = {};
 #pragma unroll 1
             for (int piece = 0; piece < PIECES; ++piece) {
                 if (warp < CLUSTERS / 2)
@@ -363,19 +409,21 @@ struct Training {
         }
         __syncthreads();
 
-        {  // what these add to Z_3
-            float z[1][4][2][4] = {};
-#pragma unroll
+#pragma unroll 1
+        for (int base = 0; base < 4; base += WIDE) {  // what these add to Z_3
+            float z[1][WIDE][2][4] = {};
+#pragma unroll 1
             for (int piece = 0; piece < PIECES; ++piece) {
-                if (piece > 0) wait_for_all_but(PIECES - 1 - piece);
+                if (base == 0) wait_for_all_but(PIECES - 1 - piece);
+                const float* const strip = s.strips[warp][piece ? piece - 1 : PIECES] + base / 2 * PART + t % 32 * 4;
                 if (has3())
 #pragma unroll
                     for (int k = 0; k < STEPS3; ++k) {
                         const Parts<4> a[] = {left_of(take4(&s.H2[piece * STEPS3 + k][lane.at]))};
-                        Parts<2> b[4];
+                        Parts<2> b[WIDE];
 #pragma unroll
-                        for (int n = 0; n < 4; n += 2) {
-                            const float4 v = take4(&s.strips[warp][piece ? piece - 1 : PIECES][(2 * k + n / 2) * PART + t % 32 * 4]);
+                        for (int n = 0; n < WIDE; n += 2) {
+                            const float4 v = take4(strip + (2 * k + n / 2) * PART);
                             b[n] = right_of(v.x, v.y), b[n + 1] = right_of(v.z, v.w);
                         }
                         multiply(z, a, b);
@@ -383,13 +431,11 @@ struct Training {
             }
             if (has3()) {
                 constexpr int OF_BLOCK = OWN3 / 32;
-                const unsigned there = in_block(shared_address(&s.Z3_there), warp / OF_BLOCK);
-                const unsigned to = in_block(shared_address(&s.Z3[rank][warp % OF_BLOCK * 512 + t % 32 * 4]), warp / OF_BLOCK);
+                float* const to = &s.Z3[rank][warp % OF_BLOCK * 512 + base * PART + t % 32 * 4];
 #pragma unroll
-                for (int n = 0; n < 4; ++n) {
-                    float v[4];
-                    for (int i = 0; i < 4; ++i) v[i] = z[0][n][0][i] + z[0][n][1][i];
-                    send(to + n * PART * sizeof(float), v, there);
+                for (int n = 0; n < WIDE; ++n) {
+                    const float v[] = {total(z[0][n], 0), total(z[0][n], 1), total(z[0][n], 2), total(z[0][n], 3)};
+                    send_to(warp / OF_BLOCK, to + n * PART, v, s.Z3_there);
                 }
             }
         }
@@ -434,20 +480,24 @@ struct Training {
         const int now = step % 2;
         barrier.wait();
         if (t == 0) mbarrier_expect(shared_address(&s.w_there), N3 * sizeof(float));
+        if (MESSAGES && t < DOWN) mbarrier_expect(shared_address(&s.dZ_there[t]), ROWS / DOWN * 8 * CLUSTER * sizeof(float));
         float y = 0.0f;
         if (t < ROWS)
 #pragma unroll
             for (int r = 0; r < CLUSTER; ++r) y += __ldcg(workspace + AT_Y + r * ROWS + t);
         fetch_all<ROWS * WORDS>(reinterpret_cast<float*>(s.back.bits), workspace + AT_BITS);
         copies_end();
-        float4 h2[DOWN], h3[H3_LOADS];
+        float4 h2[DOWN], h3[AHEAD];
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)
             if (warp * DOWN + i < CLUSTERS) h2[i] = read4(workspace + AT_H2 + (blockIdx.x * CLUSTERS + warp * DOWN + i) * PART + lane.at);
         constexpr int LINE = OWN3 / 4;  // threads that read a row of H_3
+        const auto row3 = [&](int i) { return t / LINE + i * (THREADS / LINE); };
+        const auto read3 = [&](int i) {
+            if (row3(i) < ROWS) h3[i % AHEAD] = read4(workspace + AT_H3 + rank * ROWS * OWN3 + (t + i * THREADS) * 4);
+        };
 #pragma unroll
-        for (int i = 0; i < H3_LOADS; ++i)
-            if (t / LINE + i * (THREADS / LINE) < ROWS) h3[i] = read4(workspace + AT_H3 + rank * ROWS * OWN3 + (t + i * THREADS) * 4);
+        for (int i = 0; i < AHEAD; ++i) read3(i);
         fetch_all<ROWS * TILES1 * 8>(&s.back.H1[0][0][0], workspace + AT_H1 + rank * CLUSTERS * TILES1 * PART);
         copies_end();
 
@@ -458,13 +508,15 @@ struct Training {
         }
         __syncthreads();
         float dw[4] = {};
+#pragma unroll 1
+        for (int base = 0; base < H3_LOADS; base += AHEAD)
 #pragma unroll
-        for (int i = 0; i < H3_LOADS; ++i) {
-            const int row = t / LINE + i * (THREADS / LINE);
-            if (row >= ROWS) continue;
-            const float g = s.g[row];
-            dw[0] += h3[i].x * g, dw[1] += h3[i].y * g, dw[2] += h3[i].z * g, dw[3] += h3[i].w * g;
-        }
+            for (int i = 0; i < AHEAD; ++i) {
+                if (row3(base + i) >= ROWS) continue;
+                const float g = s.g[row3(base + i)];
+                dw[0] += h3[i].x * g, dw[1] += h3[i].y * g, dw[2] += h3[i].z * g, dw[3] += h3[i].w * g;
+                read3(base + i + AHEAD);
+            }
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             for (int apart = LINE; apart < 32; apart *= 2) dw[i] += __shfl_xor_sync(0xffffffff, dw[i], apart);
@@ -490,17 +542,17 @@ struct Training {
         copies_wait<1>();
         __syncthreads();
 
-        for (int i = t; i < CLUSTER * OWN3; i += THREADS) {  // the new w, to every block
-            const int column = rank * OWN3 + i % OWN3, to = i / OWN3;
+        if (t < N3) {  // the new w, to every block
+            const int column = rank * OWN3 + t % OWN3;
             float sum = 0.0f;
 #pragma unroll
-            for (int from = 0; from < WARPS; ++from) sum += s.dw[from][i % OWN3];
-            const float fresh[1] = {s.w[now][column] - rate * sum};
-            send(in_block(shared_address(&s.w[1 - now][column]), to), fresh, in_block(shared_address(&s.w_there), to));
+            for (int from = 0; from < WARPS; ++from) sum += s.dw[from][t % OWN3];
+            const float fresh[] = {s.w[now][column] - rate * sum};
+            send_to(t / OWN3, &s.w[1 - now][column], fresh, s.w_there);
         }
         if (has3()) {  // U^T
             float u[2][2][4] = {};
-#pragma unroll 4
+#pragma unroll (2 * UNROLL)
             for (int down = 0; down < CLUSTERS; ++down)
 #pragma unroll
                 for (int k = 0; k < 2; ++k) {
@@ -528,62 +580,68 @@ struct Training {
                 publish3(n);
             }
         }
+        copies_wait<0>();
         __syncthreads();
 
-        {  // dZ_2 of the block's neurons
-            float z[DOWN][2][4] = {};
-#pragma unroll 1
-            for (int word = 0; word < WORDS; ++word) {
-                unsigned bytes[DOWN][2][2];  // rows p and p + 8, bits 2 q and 2 q + 1
 #pragma unroll
-                for (int i = 0; i < DOWN; ++i) {
-                    const int down = smaller(warp * DOWN + i, CLUSTERS - 1);
+        for (int i = 0; i < DOWN; ++i) {  // dZ_2 of the block's neurons
+            const int down = warp * DOWN + i;
+            if (down < CLUSTERS) {
+                float z[4][4] = {};
+#pragma unroll UNROLL
+                for (int word = 0; word < WORDS; ++word) {
                     const uint2 v = *reinterpret_cast<const uint2*>(&s.back.bits[down][word][2 * lane.p]);
+                    unsigned bytes[2][2];  // rows p and p + 8, bits 2 q and 2 q + 1
                     for (int bit = 0; bit < 2; ++bit)
-                        bytes[i][0][bit] = each_byte(v.x, 2 * lane.q + bit), bytes[i][1][bit] = each_byte(v.y, 2 * lane.q + bit);
-                }
+                        bytes[0][bit] = each_byte(v.x, 2 * lane.q + bit), bytes[1][bit] = each_byte(v.y, 2 * lane.q + bit);
 #pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    const float2 v = take2(&s.back.Ww[4 * word + k][right(lane.p, 2 * lane.q)]);
-                    const Parts<2> b = right_of(v.x, v.y);
-#pragma unroll
-                    for (int i = 0; i < DOWN; ++i) {
-                        const unsigned a[] = {of_byte(bytes[i][0][0], k), of_byte(bytes[i][1][0], k), of_byte(bytes[i][0][1], k),
-                                              of_byte(bytes[i][1][1], k)};
-                        mma_m16n8k8_tf32(z[i][1], a, b.small);
-                        mma_m16n8k8_tf32(z[i][0], a, b.big);
+                    for (int k = 0; k < 4; ++k) {
+                        const float2 v = take2(&s.back.Ww[4 * word + k][right(lane.p, 2 * lane.q)]);
+                        const Parts<2> b = right_of(v.x, v.y);
+                        const unsigned a[] = {of_byte(bytes[0][0], k), of_byte(bytes[1][0], k), of_byte(bytes[0][1], k),
+                                              of_byte(bytes[1][1], k)};
+                        mma_m16n8k8_tf32(z[k % 2 * 2 + 1], a, b.small);
+                        mma_m16n8k8_tf32(z[k % 2 * 2], a, b.big);
                     }
                 }
-            }
-#pragma unroll
-            for (int i = 0; i < DOWN; ++i) {
                 float dz[4];
+#pragma unroll
                 for (int j = 0; j < 4; ++j) {  // as a left operand: row p + 8 (j % 2), neuron 2 q + j / 2
                     const int from = j % 2 * 2 + j / 2;
-                    dz[j] = active >> (4 * i + j) & 1 ? half_g[i][j % 2] * (z[i][0][from] + z[i][1][from]) : 0.0f;
+                    dz[j] = active >> (4 * i + j) & 1 ? half_g[i][j % 2] * total(z, from) : 0.0f;
                 }
-                if (warp * DOWN + i < CLUSTERS)
-                    write4(workspace + AT_DZ + ((cluster * CLUSTERS + warp * DOWN + i) * CLUSTER + rank) * PART + lane.at,
-                           make_float4(dz[0], dz[1], dz[2], dz[3]));
+                if (MESSAGES)
+#pragma unroll
+                    for (int to = 0; to < CLUSTER; ++to) send_to(to, &s.back.dZ[down][rank][lane.at], dz, s.dZ_there[i]);
+                else
+                    write4(dZ_in_memory(down) + rank * PART + lane.at, make_float4(dz[0], dz[1], dz[2], dz[3]));
             }
         }
-        cluster_barrier();
-        constexpr int PIECE = ROWS * 8 * CLUSTER / PIECES;
+        if (!MESSAGES) {
+            if (ONE_FENCE) fence_of_block();
+            else cluster_barrier();
 #pragma unroll
-        for (int piece = 0; piece < PIECES; ++piece) {
-            fetch_all<PIECE>(&s.back.dZ[0][0][0] + piece * PIECE, workspace + AT_DZ + cluster * ROWS * 8 * CLUSTER + piece * PIECE);
-            copies_end();
+            for (int i = 0; i < DOWN; ++i) {
+#pragma unroll
+                for (int of = 0; of < CLUSTERS; of += DOWN)
+                    if (t < CLUSTER * 32) fetch(&s.back.dZ[of + i][0][4 * t], dZ_in_memory(of + i) + 4 * t);
+                copies_end();
+            }
         }
 
         {  // dW_2^T
-            float dw2[1][2][2][4] = {};
-#pragma unroll
-            for (int piece = 0; piece < PIECES; ++piece) {
-                wait_for_all_but(PIECES - 1 - piece);
-                __syncthreads();
+            float dw2[1][2][3][4] = {};
+#pragma unroll 1
+            for (int i = 0; i < DOWN; ++i) {
+                if (MESSAGES) {
+                    mbarrier_wait(shared_address(&s.dZ_there[i]), step % 2);
+                } else {
+                    wait_for_all_but(DOWN - 1 - i);
+                    __syncthreads();
+                }
                 if (has2())
-#pragma unroll 2
-                    for (int down = piece * STEPS3; down < (piece + 1) * STEPS3; ++down)
+#pragma unroll UNROLL
+                    for (int down = i; down < CLUSTERS; down += DOWN)
 #pragma unroll
                         for (int k = 0; k < 2; ++k) {
                             const float2 v[] = {take2(&s.back.dZ[down][2 * neurons2()][lane.down[k]]),
@@ -603,7 +661,7 @@ struct Training {
                 for (int n = 0; n < 2; ++n) {
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        W2[n][i] -= rate * (dw2[0][n][0][i] + dw2[0][n][1][i]);
+                        W2[n][i] -= rate * total(dw2[0][n], i);
                         s.back.W2[2 * neurons2() + i / 2][tile1(n)][right(2 * lane.q + i % 2, lane.p)] = W2[n][i];
                     }
                     publish2(n);
@@ -612,11 +670,10 @@ struct Training {
         __syncthreads();
 
         if (warp * DOWN < CLUSTERS) {  // what the cluster's neurons add to dH_1
-            constexpr int AT_ONCE = smaller(4, TILES1);
 #pragma unroll 1
             for (int tile = 0; tile < TILES1; tile += AT_ONCE) {
-                float dh[DOWN][AT_ONCE][1][4] = {};
-#pragma unroll
+                float dh[DOWN][AT_ONCE][AT_ONCE == 2 ? 2 : 1][4] = {};
+#pragma unroll 2
                 for (int k = 0; k < CLUSTER; ++k) {
                     Parts<4> a[DOWN];
                     Parts<2> b[AT_ONCE];
@@ -633,11 +690,10 @@ struct Training {
                 for (int i = 0; i < DOWN; ++i)
 #pragma unroll
                     for (int n = 0; n < AT_ONCE; ++n) {
-                        const float(&v)[4] = dh[i][n][0];
                         const int columns = (rank * TILES1 + tile + n) * 4 + lane.q, down = warp * DOWN + i;
                         if (down < CLUSTERS)
                             write4(workspace + AT_DH + (((cluster * (N1 / 2) + columns) * CLUSTERS + down) * 8 + lane.p) * 4,
-                                   make_float4(v[0], v[1], v[2], v[3]));
+                                   make_float4(total(dh[i][n], 0), total(dh[i][n], 1), total(dh[i][n], 2), total(dh[i][n], 3)));
                     }
             }
         }
@@ -663,20 +719,17 @@ struct Training {
                     for (int j = 0; j < 2; ++j) h[i][j] = __ldcg(from + 4 * (of ^ (of >> 2 & 2)) + 2 * j + t % 2);
             }
         barrier.wait();
-        float2 part[PAIRS][CLUSTERS];
-#pragma unroll
-        for (int i = 0; i < PAIRS; ++i)
-#pragma unroll
-            for (int c = 0; c < CLUSTERS; ++c)
-                if (t < ROWS && pair(i) < N1 / 2)
-                    part[i][c] = __ldcg(reinterpret_cast<const float2*>(workspace + AT_DH) + (c * (N1 / 2) + pair(i)) * ROWS + t);
-        fetch_strips();
 #pragma unroll
         for (int i = 0; i < PAIRS; ++i) {
-            float dz[2] = {};
+            float2 part[CLUSTERS] = {};
             if (t < ROWS && pair(i) < N1 / 2)
 #pragma unroll
-                for (int c = 0; c < CLUSTERS; ++c) dz[0] += part[i][c].x, dz[1] += part[i][c].y;
+                for (int c = 0; c < CLUSTERS; ++c)
+                    part[c] = __ldcg(reinterpret_cast<const float2*>(workspace + AT_DH) + (c * (N1 / 2) + pair(i)) * ROWS + t);
+            if (i == 0) fetch_strips();
+            float dz[2] = {};
+#pragma unroll
+            for (int c = 0; c < CLUSTERS; ++c) dz[0] += part[c].x, dz[1] += part[c].y;
             for (int j = 0; j < 2; ++j) s.dZ1[t][j] = h[i][j] > 0.0f ? dz[j] : 0.0f;
             __syncwarp();
             float sum[2] = {};
