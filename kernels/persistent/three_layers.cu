@@ -41,6 +41,9 @@
 #ifndef UNROLL    // sixteens of rows at once, in dW_2 and dW_3
 #define UNROLL 2
 #endif
+#ifndef EARLY_PIECES  // of W_2's four, on their way while W_1 is updated; others come behind W_1
+#define EARLY_PIECES 3
+#endif
 #ifndef ONE_FENCE // of a block, before a barrier of the cluster, else of each thread; without MESSAGES
 #define ONE_FENCE 0
 #endif
@@ -72,6 +75,7 @@ constexpr int PER_WARP1 = up(N1 / 8, WARPS), DOWN = up(CLUSTERS, WARPS);   // ti
 constexpr int PAIRS = up(N1 / 2, BLOCKS);                        // of columns of W_1
 constexpr int H3_LOADS = up(ROWS * OWN3 / 4, THREADS), AHEAD = smaller(H3_LOADS, 8);
 constexpr int PIECES = CLUSTERS % 4 ? 2 : 4;                     // in which a warp's strips of W_2 and W_3 come
+constexpr int EARLY = smaller(EARLY_PIECES, PIECES);
 constexpr int STEPS2 = N1 / 8 / PIECES, STEPS3 = CLUSTERS / PIECES;
 constexpr int AT_ONCE = smaller(DH_TILES, TILES1);
 constexpr int SLOT = larger(STEPS2 * PART, STEPS3 * 2 * PART);
@@ -301,7 +305,7 @@ struct Training {
         cluster_barrier();
         barrier.arrive();
         barrier.wait();
-        fetch_strips();
+        for (int piece = 0; piece < EARLY; ++piece) fetch2(piece);
         barrier.arrive();
     }
     __device__ void finish()
@@ -314,23 +318,26 @@ struct Training {
         barrier.reset();
     }
 
-    // What this warp will read of W_2, and of W_3 the first piece. Other pieces come where W_2 was.
-    __device__ void fetch_strips()
+    // What a lane will read of W_2 and W_3 in the forward phase, in pieces, each a group of copies. The first piece of
+    // W_3 has a place of its own, others come where W_2 was.
+    __device__ void fetch2(int piece)
     {
         if (warp < CLUSTERS / 2) {
-            const float* const from = workspace + AT_W2 + (rank * CLUSTERS / 2 + warp) * (N1 / 8) * PART + t % 32 * 4;
-#pragma unroll 8
-            for (int j = 0; j < N1 / 8; ++j) fetch(&s.strips[warp][j / STEPS2][j % STEPS2 * PART + t % 32 * 4], from + j * PART);
+            const float* const from = workspace + AT_W2 + ((rank * CLUSTERS / 2 + warp) * (N1 / 8) + piece * STEPS2) * PART + t % 32 * 4;
+#pragma unroll
+            for (int i = 0; i < STEPS2; ++i) fetch(&s.strips[warp][piece][i * PART + t % 32 * 4], from + i * PART);
         }
-        fetch_piece(0, PIECES);
+        copies_end();
     }
-    __device__ void fetch_piece(int piece, int slot)
+    __device__ int place_of3(int piece) const { return piece ? piece - 1 : PIECES; }
+    __device__ void fetch3(int piece)
     {
+        float* const to = s.strips[warp][place_of3(piece)] + t % 32 * 4;
         if (has3()) {
             const float* const from = workspace + AT_W3 + ((rank * CLUSTERS + piece * STEPS3) * (N3 / 16) + 2 * warp) * PART + t % 32 * 4;
 #pragma unroll
             for (int i = 0; i < 2 * STEPS3; ++i)
-                fetch(&s.strips[warp][slot][i * PART + t % 32 * 4], from + (i / 2 * (N3 / 16) + i % 2) * PART);
+                fetch(to + i * PART, from + (i / 2 * (N3 / 16) + i % 2) * PART);
         }
         copies_end();
     }
@@ -358,6 +365,8 @@ struct Training {
                 for (int k = 0; k < K1 / 2; ++k)
                     if (warp * PER_WARP1 + n < N1 / 8)
                         w1[n][k] = read4(workspace + AT_W1 + (((warp * PER_WARP1 + n) * (K1 / 2) + k) * 32 + t % 32) * 4);
+            for (int piece = EARLY; piece < PIECES; ++piece) fetch2(piece);
+            fetch3(0);
             if (warp * PER_WARP1 < N1 / 8) {
                 float z[1][PER_WARP1][2][4] = {};
 #pragma unroll
@@ -381,13 +390,13 @@ struct Training {
                 }
             }
         }
-        copies_wait<0>();
         __syncthreads();
 
         {  // H_2, this block's columns
             float z[1][2][3][4] = {};
 #pragma unroll 1
             for (int piece = 0; piece < PIECES; ++piece) {
+                copies_wait<PIECES>();  // behind this piece: others of W_2 and W_3
                 if (warp < CLUSTERS / 2)
 #pragma unroll
                     for (int k = 0; k < STEPS2; ++k) {
@@ -397,7 +406,7 @@ struct Training {
                         multiply(z, a, b);
                     }
                 __syncwarp();
-                if (piece + 1 < PIECES) fetch_piece(piece + 1, piece);
+                if (piece + 1 < PIECES) fetch3(piece + 1);
             }
             if (warp < CLUSTERS / 2)
 #pragma unroll
@@ -415,7 +424,7 @@ struct Training {
 #pragma unroll 1
             for (int piece = 0; piece < PIECES; ++piece) {
                 if (base == 0) wait_for_all_but(PIECES - 1 - piece);
-                const float* const strip = s.strips[warp][piece ? piece - 1 : PIECES] + base / 2 * PART + t % 32 * 4;
+                const float* const strip = s.strips[warp][place_of3(piece)] + base / 2 * PART + t % 32 * 4;
                 if (has3())
 #pragma unroll
                     for (int k = 0; k < STEPS3; ++k) {
@@ -507,21 +516,6 @@ struct Training {
             if (last && blockIdx.x == 0) E[t] = error;
         }
         __syncthreads();
-        float dw[4] = {};
-#pragma unroll 1
-        for (int base = 0; base < H3_LOADS; base += AHEAD)
-#pragma unroll
-            for (int i = 0; i < AHEAD; ++i) {
-                if (row3(base + i) >= ROWS) continue;
-                const float g = s.g[row3(base + i)];
-                dw[0] += h3[i].x * g, dw[1] += h3[i].y * g, dw[2] += h3[i].z * g, dw[3] += h3[i].w * g;
-                read3(base + i + AHEAD);
-            }
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            for (int apart = LINE; apart < 32; apart *= 2) dw[i] += __shfl_xor_sync(0xffffffff, dw[i], apart);
-            if (t % 32 < LINE) s.dw[warp][4 * (t % 32) + i] = dw[i];
-        }
         unsigned active = 0;            // H_2 > 0, four bits of each sixteen rows
         float half_g[DOWN][2] = {};     // of rows p and p + 8: bits count twice
 #pragma unroll
@@ -542,32 +536,53 @@ struct Training {
         copies_wait<1>();
         __syncthreads();
 
-        if (t < N3) {  // the new w, to every block
-            const int column = rank * OWN3 + t % OWN3;
-            float sum = 0.0f;
-#pragma unroll
-            for (int from = 0; from < WARPS; ++from) sum += s.dw[from][t % OWN3];
-            const float fresh[] = {s.w[now][column] - rate * sum};
-            send_to(t / OWN3, &s.w[1 - now][column], fresh, s.w_there);
-        }
-        if (has3()) {  // U^T
-            float u[2][2][4] = {};
+        float u[2][2][4] = {};  // U^T
+#pragma unroll 1
+        for (int half = 0; half < 2; ++half) {
+            if (has3())
 #pragma unroll (2 * UNROLL)
-            for (int down = 0; down < CLUSTERS; ++down)
+                for (int down = half * (CLUSTERS / 2); down < (half + 1) * (CLUSTERS / 2); ++down)
 #pragma unroll
-                for (int k = 0; k < 2; ++k) {
-                    const uint2 word = *reinterpret_cast<const uint2*>(&s.back.bits[down][warp][2 * (4 * k + lane.q)]);
-                    const unsigned bytes[] = {each_byte(word.x, lane.p), each_byte(word.y, lane.p)};
-                    const float2 big = take2(&s.back.Hg[0][down][lane.down[k]]), small = take2(&s.back.Hg[1][down][lane.down[k]]);
-                    const unsigned b[2][2] = {{__float_as_uint(big.x), __float_as_uint(big.y)},
-                                              {__float_as_uint(small.x), __float_as_uint(small.y)}};
+                    for (int k = 0; k < 2; ++k) {
+                        const uint2 word = *reinterpret_cast<const uint2*>(&s.back.bits[down][warp][2 * (4 * k + lane.q)]);
+                        const unsigned bytes[] = {each_byte(word.x, lane.p), each_byte(word.y, lane.p)};
+                        const float2 big = take2(&s.back.Hg[0][down][lane.down[k]]), small = take2(&s.back.Hg[1][down][lane.down[k]]);
+                        const unsigned b[2][2] = {{__float_as_uint(big.x), __float_as_uint(big.y)},
+                                                  {__float_as_uint(small.x), __float_as_uint(small.y)}};
 #pragma unroll
-                    for (int n = 0; n < 2; ++n) {
-                        const unsigned a[] = {of_byte(bytes[0], 2 * n), of_byte(bytes[0], 2 * n + 1), of_byte(bytes[1], 2 * n),
-                                              of_byte(bytes[1], 2 * n + 1)};
-                        for (int which = 0; which < 2; ++which) mma_m16n8k8_tf32(u[n][which], a, b[which]);
+                        for (int n = 0; n < 2; ++n) {
+                            const unsigned a[] = {of_byte(bytes[0], 2 * n), of_byte(bytes[0], 2 * n + 1), of_byte(bytes[1], 2 * n),
+                                                  of_byte(bytes[1], 2 * n + 1)};
+                            for (int which = 0; which < 2; ++which) mma_m16n8k8_tf32(u[n][which], a, b[which]);
+                        }
                     }
+            if (half == 1) break;
+            float dw[4] = {};
+#pragma unroll 1
+            for (int base = 0; base < H3_LOADS; base += AHEAD)
+#pragma unroll
+                for (int i = 0; i < AHEAD; ++i) {
+                    if (row3(base + i) >= ROWS) continue;
+                    const float g = s.g[row3(base + i)];
+                    dw[0] += h3[i].x * g, dw[1] += h3[i].y * g, dw[2] += h3[i].z * g, dw[3] += h3[i].w * g;
+                    read3(base + i + AHEAD);
                 }
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                for (int apart = LINE; apart < 32; apart *= 2) dw[i] += __shfl_xor_sync(0xffffffff, dw[i], apart);
+                if (t % 32 < LINE) s.dw[warp][4 * (t % 32) + i] = dw[i];
+            }
+            __syncthreads();
+            if (t < N3) {  // the new w, to every block
+                const int column = rank * OWN3 + t % OWN3;
+                float sum = 0.0f;
+#pragma unroll
+                for (int from = 0; from < WARPS; ++from) sum += s.dw[from][t % OWN3];
+                const float fresh[] = {s.w[now][column] - rate * sum};
+                send_to(t / OWN3, &s.w[1 - now][column], fresh, s.w_there);
+            }
+        }
+        if (has3()) {
             mbarrier_wait(shared_address(&s.w_there), step % 2);
 #pragma unroll
             for (int n = 0; n < 2; ++n) {
@@ -624,7 +639,7 @@ struct Training {
             for (int i = 0; i < DOWN; ++i) {
 #pragma unroll
                 for (int of = 0; of < CLUSTERS; of += DOWN)
-                    if (t < CLUSTER * 32) fetch(&s.back.dZ[of + i][0][4 * t], dZ_in_memory(of + i) + 4 * t);
+                    if (t < CLUSTER * 32) fetch(&s.back.dZ[of + i][0][0] + 4 * t, dZ_in_memory(of + i) + 4 * t);
                 copies_end();
             }
         }
@@ -726,7 +741,7 @@ struct Training {
 #pragma unroll
                 for (int c = 0; c < CLUSTERS; ++c)
                     part[c] = __ldcg(reinterpret_cast<const float2*>(workspace + AT_DH) + (c * (N1 / 2) + pair(i)) * ROWS + t);
-            if (i == 0) fetch_strips();
+            if (i == 0) for (int piece = 0; piece < EARLY; ++piece) fetch2(piece);
             float dz[2] = {};
 #pragma unroll
             for (int c = 0; c < CLUSTERS; ++c) dz[0] += part[c].x, dz[1] += part[c].y;
