@@ -39,7 +39,7 @@
 #define DH_TILES 2
 #endif
 #ifndef UNROLL    // sixteens of rows at once, in dW_2 and dW_3
-#define UNROLL 2
+#define UNROLL 4
 #endif
 #ifndef EARLY_PIECES  // of W_2's four, on their way while W_1 is updated; others come behind W_1
 #define EARLY_PIECES 3
@@ -208,16 +208,14 @@ __device__ void fence_of_block()  // and a barrier of the cluster
 #endif
 }
 
-__device__ void fetch(float* to, const float* from) { copy_async(shared_address(to), from); }
-
 template <int FLOATS>
-__device__ void fetch_all(float* to, const float* from)  // by the block
+__device__ void fetch(float* to, const float* from)  // by the block
 {
+    const unsigned place = shared_address(to) + 16 * threadIdx.x;
+    from += 4 * threadIdx.x;
 #pragma unroll
-    for (int i = 0; i < up(FLOATS / 4, THREADS); ++i) {
-        const int at = 4 * (threadIdx.x + i * THREADS);
-        if (FLOATS % (4 * THREADS) == 0 || at < FLOATS) fetch(to + at, from + at);
-    }
+    for (int i = 0; i < FLOATS / 4; i += THREADS)
+        if (i + THREADS <= FLOATS / 4 || i + threadIdx.x < FLOATS / 4) copy_async(place + 16 * i, from + 4 * i);
 }
 
 // ---- the training
@@ -230,12 +228,17 @@ struct Training {
     float rate;
     int cluster = blockIdx.x / CLUSTER, rank = blockIdx.x % CLUSTER, warp = threadIdx.x / 32, t = threadIdx.x;
     int batch = 0, count = 0, step = 0;   // count: rows of this batch
+    float scale = 0.0f;                   // of e to g
     bool last = false;
     float W1[PAIRS] = {}, W2[2][4] = {}, W3[2][4] = {};   // of this block's, what this thread updates
 
+    __device__ bool has_row() const { return ROWS == THREADS || t < ROWS; }
+    __device__ bool has_rows(int i) const { return DOWN * WARPS == CLUSTERS || warp * DOWN + i < CLUSTERS; }
+
     // Which elements these are: W1 of thread t, W2 and W3 as a lane's accumulators of their transposed gradients.
     __device__ int pair(int i) const { return blockIdx.x + i * BLOCKS; }
-    __device__ bool has1(int i) const { return t < 2 * F && pair(i) < N1 / 2; }
+    __device__ bool has_pair(int i) const { return PAIRS * BLOCKS == N1 / 2 || pair(i) < N1 / 2; }
+    __device__ bool has1(int i) const { return t < 2 * F && has_pair(i); }
     __device__ int place1(int i) const { return t % F * N1 + 2 * pair(i) + t / F; }
     __device__ int in_order1(int i) const
     {
@@ -243,7 +246,7 @@ struct Training {
         const int column = 2 * pair(i) + t / F, f = t % F, k = f % QUARTER / 2;
         return ((column / 8 * (K1 / 2) + k / 2) * 32 + column % 8 * 4 + f / QUARTER) * 4 + k % 2 * 2 + f % 2;
     }
-    __device__ bool has2() const { return warp < N1 / 32; }
+    __device__ bool has2() const { return N1 == 32 * WARPS || warp < N1 / 32; }
     __device__ int neurons2() const { return warp % (CLUSTER / 2); }     // which sixteen of the cluster's
     __device__ int tile1(int n) const { return warp / (CLUSTER / 2) * 2 + n; }
     __device__ int place2(int n, int i, Lane lane) const
@@ -254,7 +257,9 @@ struct Training {
     {
         return workspace + AT_W2 + (((cluster * CLUSTER / 2 + neurons2()) * (N1 / 8) + rank * TILES1 + tile1(n)) * 32 + t % 32) * 4;
     }
-    __device__ bool has3() const { return warp < WORDS; }
+    __device__ bool has3() const { return WORDS == WARPS || warp < WORDS; }
+    __device__ bool has_H2() const { return CLUSTERS == 2 * WARPS || warp < CLUSTERS / 2; }
+    __device__ bool has_H1(int tile) const { return PER_WARP1 * WARPS == N1 / 8 || tile < N1 / 8; }
     __device__ int column3(int n, int i, Lane lane) const { return 32 * warp + 16 * n + i / 2 * 8 + lane.p; }
     __device__ int place3(int n, int i, Lane lane) const { return (8 * blockIdx.x + 2 * lane.q + i % 2) * N3 + column3(n, i, lane); }
     __device__ float* in_order3(int n) const
@@ -305,7 +310,7 @@ struct Training {
         cluster_barrier();
         barrier.arrive();
         barrier.wait();
-        for (int piece = 0; piece < EARLY; ++piece) fetch2(piece);
+        fetch_pieces(0, EARLY);
         barrier.arrive();
     }
     __device__ void finish()
@@ -318,28 +323,28 @@ struct Training {
         barrier.reset();
     }
 
-    // What a lane will read of W_2 and W_3 in the forward phase, in pieces, each a group of copies. The first piece of
-    // W_3 has a place of its own, others come where W_2 was.
-    __device__ void fetch2(int piece)
+    // What a lane will read of W_2 and W_3 in the forward phase, in PIECES each; a piece is a group of copies. The first
+    // of W_3 has a place of its own, others come where W_2 was.
+    __device__ int place_of(int piece) const { return piece <= PIECES ? piece : piece - PIECES - 1; }
+    __device__ void fetch_piece(int piece)
     {
-        if (warp < CLUSTERS / 2) {
+        const unsigned to = shared_address(s.strips[warp][place_of(piece)]) + t % 32 * 16;
+        if (piece >= PIECES) {
+            const float* const from = workspace + AT_W3 + ((rank * CLUSTERS + (piece - PIECES) * STEPS3) * (N3 / 16) + 2 * warp) * PART + t % 32 * 4;
+            if (has3())
+#pragma unroll
+                for (int i = 0; i < 2 * STEPS3; ++i) copy_async(to + i * PART * 4, from + (i / 2 * (N3 / 16) + i % 2) * PART);
+        } else if (has_H2()) {
             const float* const from = workspace + AT_W2 + ((rank * CLUSTERS / 2 + warp) * (N1 / 8) + piece * STEPS2) * PART + t % 32 * 4;
 #pragma unroll
-            for (int i = 0; i < STEPS2; ++i) fetch(&s.strips[warp][piece][i * PART + t % 32 * 4], from + i * PART);
+            for (int i = 0; i < STEPS2; ++i) copy_async(to + i * PART * 4, from + i * PART);
         }
         copies_end();
     }
-    __device__ int place_of3(int piece) const { return piece ? piece - 1 : PIECES; }
-    __device__ void fetch3(int piece)
+    __device__ void fetch_pieces(int from, int to)  // a loop, since otherwise they overtake loads that are more urgent
     {
-        float* const to = s.strips[warp][place_of3(piece)] + t % 32 * 4;
-        if (has3()) {
-            const float* const from = workspace + AT_W3 + ((rank * CLUSTERS + piece * STEPS3) * (N3 / 16) + 2 * warp) * PART + t % 32 * 4;
-#pragma unroll
-            for (int i = 0; i < 2 * STEPS3; ++i)
-                fetch(to + i * PART, from + (i / 2 * (N3 / 16) + i % 2) * PART);
-        }
-        copies_end();
+#pragma unroll 1
+        for (int piece = from; piece < to; ++piece) fetch_piece(piece);
     }
 
     __device__ void forward()
@@ -363,11 +368,10 @@ struct Training {
             for (int n = 0; n < PER_WARP1; ++n)
 #pragma unroll
                 for (int k = 0; k < K1 / 2; ++k)
-                    if (warp * PER_WARP1 + n < N1 / 8)
+                    if (has_H1(warp * PER_WARP1 + n))
                         w1[n][k] = read4(workspace + AT_W1 + (((warp * PER_WARP1 + n) * (K1 / 2) + k) * 32 + t % 32) * 4);
-            for (int piece = EARLY; piece < PIECES; ++piece) fetch2(piece);
-            fetch3(0);
-            if (warp * PER_WARP1 < N1 / 8) {
+            fetch_pieces(EARLY, PIECES + 1);
+            if (has_H1(warp * PER_WARP1)) {
                 float z[1][PER_WARP1][2][4] = {};
 #pragma unroll
                 for (int k = 0; k < K1; ++k) {
@@ -397,7 +401,7 @@ struct Training {
 #pragma unroll 1
             for (int piece = 0; piece < PIECES; ++piece) {
                 copies_wait<PIECES>();  // behind this piece: others of W_2 and W_3
-                if (warp < CLUSTERS / 2)
+                if (has_H2())
 #pragma unroll
                     for (int k = 0; k < STEPS2; ++k) {
                         const Parts<4> a[] = {left_of(take4(&s.H1[piece * STEPS2 + k][lane.at]))};
@@ -406,9 +410,9 @@ struct Training {
                         multiply(z, a, b);
                     }
                 __syncwarp();
-                if (piece + 1 < PIECES) fetch3(piece + 1);
+                if (piece + 1 < PIECES) fetch_piece(PIECES + piece + 1);
             }
-            if (warp < CLUSTERS / 2)
+            if (has_H2())
 #pragma unroll
                 for (int n = 0; n < 2; ++n) {
                     const float4 h = activated(z[0][n]);
@@ -424,7 +428,7 @@ struct Training {
 #pragma unroll 1
             for (int piece = 0; piece < PIECES; ++piece) {
                 if (base == 0) wait_for_all_but(PIECES - 1 - piece);
-                const float* const strip = s.strips[warp][place_of3(piece)] + base / 2 * PART + t % 32 * 4;
+                const float* const strip = s.strips[warp][place_of(PIECES + piece)] + base / 2 * PART + t % 32 * 4;
                 if (has3())
 #pragma unroll
                     for (int k = 0; k < STEPS3; ++k) {
@@ -485,43 +489,43 @@ struct Training {
     __device__ void backward()
     {
         const Lane lane;
-        const float target = t < ROWS ? Y[(size_t)batch * ROWS + t] : 0.0f;
+        const float target = has_row() ? Y[(size_t)batch * ROWS + t] : 0.0f;
         const int now = step % 2;
         barrier.wait();
         if (t == 0) mbarrier_expect(shared_address(&s.w_there), N3 * sizeof(float));
         if (MESSAGES && t < DOWN) mbarrier_expect(shared_address(&s.dZ_there[t]), ROWS / DOWN * 8 * CLUSTER * sizeof(float));
         float y = 0.0f;
-        if (t < ROWS)
+        if (has_row())
 #pragma unroll
             for (int r = 0; r < CLUSTER; ++r) y += __ldcg(workspace + AT_Y + r * ROWS + t);
-        fetch_all<ROWS * WORDS>(reinterpret_cast<float*>(s.back.bits), workspace + AT_BITS);
+        fetch<ROWS * WORDS>(reinterpret_cast<float*>(s.back.bits), workspace + AT_BITS);
         copies_end();
         float4 h2[DOWN], h3[AHEAD];
 #pragma unroll
         for (int i = 0; i < DOWN; ++i)
-            if (warp * DOWN + i < CLUSTERS) h2[i] = read4(workspace + AT_H2 + (blockIdx.x * CLUSTERS + warp * DOWN + i) * PART + lane.at);
+            if (has_rows(i)) h2[i] = read4(workspace + AT_H2 + (blockIdx.x * CLUSTERS + warp * DOWN + i) * PART + lane.at);
         constexpr int LINE = OWN3 / 4;  // threads that read a row of H_3
         const auto row3 = [&](int i) { return t / LINE + i * (THREADS / LINE); };
+        const float* const H3 = workspace + AT_H3 + rank * ROWS * OWN3 + 4 * t;
         const auto read3 = [&](int i) {
-            if (row3(i) < ROWS) h3[i % AHEAD] = read4(workspace + AT_H3 + rank * ROWS * OWN3 + (t + i * THREADS) * 4);
+            if (H3_LOADS * THREADS * 4 == ROWS * OWN3 || row3(i) < ROWS) h3[i % AHEAD] = read4(H3 + i * THREADS * 4);
         };
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) read3(i);
-        fetch_all<ROWS * TILES1 * 8>(&s.back.H1[0][0][0], workspace + AT_H1 + rank * CLUSTERS * TILES1 * PART);
-        copies_end();
-
-        if (t < ROWS) {
+        if (has_row()) {
             const float error = t < count ? y - target : 0.0f;
-            s.g[t] = 2.0f / count * error;
+            s.g[t] = scale * error;
             if (last && blockIdx.x == 0) E[t] = error;
         }
         __syncthreads();
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) read3(i);
+        fetch<ROWS * TILES1 * 8>(&s.back.H1[0][0][0], workspace + AT_H1 + rank * CLUSTERS * TILES1 * PART);
+        copies_end();
         unsigned active = 0;            // H_2 > 0, four bits of each sixteen rows
         float half_g[DOWN][2] = {};     // of rows p and p + 8: bits count twice
 #pragma unroll
         for (int i = 0; i < DOWN; ++i) {
             const int down = warp * DOWN + i;
-            if (down >= CLUSTERS) continue;
+            if (!has_rows(i)) continue;
             for (int u = 0; u < 2; ++u) half_g[i][u] = 0.5f * s.g[16 * down + lane.p + 8 * u];
             float h[4] = {h2[i].x, h2[i].y, h2[i].z, h2[i].w}, big[4], small[4];
 #pragma unroll
@@ -562,10 +566,10 @@ struct Training {
             for (int base = 0; base < H3_LOADS; base += AHEAD)
 #pragma unroll
                 for (int i = 0; i < AHEAD; ++i) {
-                    if (row3(base + i) >= ROWS) continue;
+                    if (H3_LOADS * THREADS * 4 != ROWS * OWN3 && row3(base + i) >= ROWS) continue;
                     const float g = s.g[row3(base + i)];
                     dw[0] += h3[i].x * g, dw[1] += h3[i].y * g, dw[2] += h3[i].z * g, dw[3] += h3[i].w * g;
-                    read3(base + i + AHEAD);
+                    if (H3_LOADS > AHEAD) read3(base + i + AHEAD);
                 }
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
@@ -601,7 +605,7 @@ struct Training {
 #pragma unroll
         for (int i = 0; i < DOWN; ++i) {  // dZ_2 of the block's neurons
             const int down = warp * DOWN + i;
-            if (down < CLUSTERS) {
+            if (has_rows(i)) {
                 float z[4][4] = {};
 #pragma unroll UNROLL
                 for (int word = 0; word < WORDS; ++word) {
@@ -639,7 +643,7 @@ struct Training {
             for (int i = 0; i < DOWN; ++i) {
 #pragma unroll
                 for (int of = 0; of < CLUSTERS; of += DOWN)
-                    if (t < CLUSTER * 32) fetch(&s.back.dZ[of + i][0][0] + 4 * t, dZ_in_memory(of + i) + 4 * t);
+                    fetch<CLUSTER * PART>(s.back.dZ[of + i][0], dZ_in_memory(of + i));
                 copies_end();
             }
         }
@@ -684,7 +688,7 @@ struct Training {
         }
         __syncthreads();
 
-        if (warp * DOWN < CLUSTERS) {  // what the cluster's neurons add to dH_1
+        if (has_rows(0)) {  // what the cluster's neurons add to dH_1
 #pragma unroll 1
             for (int tile = 0; tile < TILES1; tile += AT_ONCE) {
                 float dh[DOWN][AT_ONCE][AT_ONCE == 2 ? 2 : 1][4] = {};
@@ -706,7 +710,7 @@ struct Training {
 #pragma unroll
                     for (int n = 0; n < AT_ONCE; ++n) {
                         const int columns = (rank * TILES1 + tile + n) * 4 + lane.q, down = warp * DOWN + i;
-                        if (down < CLUSTERS)
+                        if (has_rows(i))
                             write4(workspace + AT_DH + (((cluster * (N1 / 2) + columns) * CLUSTERS + down) * 8 + lane.p) * 4,
                                    make_float4(total(dh[i][n], 0), total(dh[i][n], 1), total(dh[i][n], 2), total(dh[i][n], 3)));
                     }
@@ -719,29 +723,30 @@ struct Training {
     __device__ void first_layer()
     {
         const int lane = t % 32;
+        const float* const of_warp = X + ((size_t)batch * ROWS + 32 * warp) * F + lane;
         float x[32], h[PAIRS][2] = {};
 #pragma unroll
         for (int i = 0; i < 32; ++i) {
-            const int row = 32 * warp + i / 16 * 16 + i % 16 / 2 + i % 2 * 8;
-            x[i] = lane < F && row < ROWS ? X[((size_t)batch * ROWS + row) * F + lane] : 0.0f;
+            const int down = i / 16 * 16 + i % 16 / 2 + i % 2 * 8;
+            x[i] = lane < F && 32 * warp + down < ROWS ? of_warp[down * F] : 0.0f;
         }
-        if (t < ROWS)
+        if (has_row())
 #pragma unroll
             for (int i = 0; i < PAIRS; ++i) {
                 const int tile = pair(i) / 4, of = 4 * (t % 16 / 2) + pair(i) % 4;
                 const float* const from = workspace + AT_H1 + ((tile / TILES1 * CLUSTERS + t / 16) * TILES1 + tile % TILES1) * PART;
-                if (pair(i) < N1 / 2)
+                if (has_pair(i))
                     for (int j = 0; j < 2; ++j) h[i][j] = __ldcg(from + 4 * (of ^ (of >> 2 & 2)) + 2 * j + t % 2);
             }
         barrier.wait();
 #pragma unroll
         for (int i = 0; i < PAIRS; ++i) {
             float2 part[CLUSTERS] = {};
-            if (t < ROWS && pair(i) < N1 / 2)
+            if (has_row() && has_pair(i))
 #pragma unroll
                 for (int c = 0; c < CLUSTERS; ++c)
-                    part[c] = __ldcg(reinterpret_cast<const float2*>(workspace + AT_DH) + (c * (N1 / 2) + pair(i)) * ROWS + t);
-            if (i == 0) for (int piece = 0; piece < EARLY; ++piece) fetch2(piece);
+                    part[c] = __ldcg(reinterpret_cast<const float2*>(workspace + AT_DH + (pair(i) * ROWS + t) * 2) + c * (N1 / 2) * ROWS);
+            if (i == 0) fetch_pieces(0, EARLY);
             float dz[2] = {};
 #pragma unroll
             for (int c = 0; c < CLUSTERS; ++c) dz[0] += part[c].x, dz[1] += part[c].y;
@@ -779,6 +784,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     for (; training.step < steps; ++training.step) {
         training.batch = training.step % batches;
         training.count = smaller(BATCH, rows - training.batch * BATCH);
+        training.scale = 2.0f / training.count;
         training.last = training.step == steps - 1;
         training.forward();
         training.backward();
