@@ -11,8 +11,8 @@
 //              columns, then from these what they add to all of Z_3. Blocks send each other these sums: each adds up a
 //              part of the columns, for H_3, y, and a bit for each element of H_3 above 0.
 //   backward   A block has 8 neurons of layer 2, with their rows of W_3. dW_3 = U diag(w), U = H_2^T (g where H_3 > 0),
-//              which is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T. A bit has
-//              no rest in TF32: two products instead of three. Each block makes w of some columns for its cluster.
+//              which is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T: one operand is
+//              exact in BF16, the other the sum of three such numbers, which takes half the time of TF32. Each block makes w of some columns for its cluster.
 //              A cluster's dZ_2 meets in memory; then a block updates W_2 in the cluster's columns, N1 / CLUSTER rows,
 //              and multiplies what it has of dZ_2 with what it has of W_2: the cluster's part of its columns of dH_1.
 //   layer 1    A block adds up all clusters' parts of two columns of dH_1, and updates these columns of W_1. On the
@@ -96,9 +96,9 @@ extern "C" __device__ const int workspace_floats = AT_DH + CLUSTERS * ROWS * N1;
 
 struct Backward {
     float H1[CLUSTERS][TILES1][PART], dZ[CLUSTERS][CLUSTER][PART];
-    float Hg[2][CLUSTERS][PART];                                 // H_2 diag(g) / 2 of the block's neurons: big, small
+    unsigned Hg[CLUSTERS][3][64], Ww[N3 / 16][3][64];            // H_2 diag(g) / 2 and W_3 diag(w) of the block's neurons
     unsigned bits[CLUSTERS][WORDS][16];
-    float Ww[N3 / 8][64], W2[CLUSTER][TILES1][64];               // W_3 diag(w); as right operands
+    float W2[CLUSTER][TILES1][64];
 };
 struct Shared {
     union alignas(16) {
@@ -153,11 +153,8 @@ __device__ Parts<2> right_of(float x, float y)
 template <int M, int N, int SUMS>
 __device__ void multiply(float (&sum)[M][N][SUMS][4], const Parts<4> (&a)[M], const Parts<2> (&b)[N])
 {
-#pragma unroll
     for (int which = 2; which >= 0; --which)
-#pragma unroll
         for (int m = 0; m < M; ++m)
-#pragma unroll
             for (int n = 0; n < N; ++n)
                 mma_m16n8k8_tf32(sum[m][n][which % SUMS], which == 1 ? a[m].small : a[m].big, which == 2 ? b[n].small : b[n].big);
 }
@@ -165,7 +162,6 @@ template <int SUMS>
 __device__ float total(const float (&sum)[SUMS][4], int i)
 {
     float result = sum[SUMS - 1][i];
-#pragma unroll
     for (int which = SUMS - 2; which >= 0; --which) result += sum[which][i];
     return result;
 }
@@ -177,9 +173,45 @@ __device__ float4 activated(const float (&z)[SUMS][4])
     return make_float4(positive(total(z, 0)), positive(total(z, 2)), positive(total(z, 1)), positive(total(z, 3)));
 }
 
-// Bits as floats, 2 or 0. Of each byte of a word, the bit that a turn by 6 - which to the left brings to place 6.
+// Bits, as numbers in BF16, 2 or 0. A float is the sum of three such, the 8 bits of each cut off from what is left.
+#ifndef CUDA_ON_CPU  // whose emulator has these
+__device__ void mma_m16n8k16_bf16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ unsigned prmt(unsigned a, unsigned b, unsigned which)
+{
+    unsigned result;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(which));
+    return result;
+}
+#endif
+
+// Of each byte of a word the bit `which`, at place 6.
 __device__ unsigned each_byte(unsigned word, int which) { return __funnelshift_l(word, word, 6 - which) & 0x40404040; }
-__device__ unsigned of_byte(unsigned bytes, int i) { return __byte_perm(bytes, 0, i << 12 | 0x444); }
+// Byte i of `low` and byte j of `high`, each above a byte of 0.
+__device__ unsigned both(unsigned low, int i, unsigned high, int j) { return prmt(low, high, (4 + j) << 12 | 0x808 | i << 4); }
+__device__ void write_parts(unsigned (&to)[3][64], int at, float low, float high)
+{
+    for (int i = 0; i < 3; ++i) {
+        to[i][at] = prmt(__float_as_uint(low), __float_as_uint(high), 0x7632);
+        low -= __uint_as_float(__float_as_uint(low) & 0xffff0000), high -= __uint_as_float(__float_as_uint(high) & 0xffff0000);
+    }
+}
+__device__ void multiply_bits(float (&sum)[3][4], const unsigned (&a)[4], const unsigned (&b)[3][2])
+{
+    for (int i = 2; i >= 0; --i) mma_m16n8k16_bf16(sum[i], a, b[i]);
+}
+__device__ void take_parts(unsigned (&b)[3][2], const unsigned (&from)[3][64], int at)
+{
+    for (int i = 0; i < 3; ++i) {
+        const uint2 v = *reinterpret_cast<const uint2*>(&from[i][at]);
+        b[i][0] = v.x, b[i][1] = v.y;
+    }
+}
 
 __device__ void wait_for_all_but(int groups)  // of copies; a constant, after unrolling
 {
@@ -213,7 +245,6 @@ __device__ void fetch(float* to, const float* from)  // by the block
 {
     const unsigned place = shared_address(to) + 16 * threadIdx.x;
     from += 4 * threadIdx.x;
-#pragma unroll
     for (int i = 0; i < FLOATS / 4; i += THREADS)
         if (i + THREADS <= FLOATS / 4 || i + threadIdx.x < FLOATS / 4) copy_async(place + 16 * i, from + 4 * i);
 }
@@ -275,12 +306,9 @@ struct Training {
     template <class Do> __device__ void for_weights(Do f)  // f(kept, its place)
     {
         const Lane lane;
-#pragma unroll
         for (int i = 0; i < PAIRS; ++i)
             if (has1(i)) f(W1[i], W1_in_memory() + place1(i));
-#pragma unroll
         for (int n = 0; n < 2; ++n)
-#pragma unroll
             for (int i = 0; i < 4; ++i) {
                 if (has2()) f(W2[n][i], W2_in_memory() + place2(n, i, lane));
                 if (has3()) f(W3[n][i], W3_in_memory() + place3(n, i, lane));
@@ -288,7 +316,6 @@ struct Training {
     }
     __device__ void publish1()
     {
-#pragma unroll
         for (int i = 0; i < PAIRS; ++i)
             if (has1(i)) workspace[AT_W1 + in_order1(i)] = W1[i];
     }
@@ -332,11 +359,9 @@ struct Training {
         if (piece >= PIECES) {
             const float* const from = workspace + AT_W3 + ((rank * CLUSTERS + (piece - PIECES) * STEPS3) * (N3 / 16) + 2 * warp) * PART + t % 32 * 4;
             if (has3())
-#pragma unroll
                 for (int i = 0; i < 2 * STEPS3; ++i) copy_async(to + i * PART * 4, from + (i / 2 * (N3 / 16) + i % 2) * PART);
         } else if (has_H2()) {
             const float* const from = workspace + AT_W2 + ((rank * CLUSTERS / 2 + warp) * (N1 / 8) + piece * STEPS2) * PART + t % 32 * 4;
-#pragma unroll
             for (int i = 0; i < STEPS2; ++i) copy_async(to + i * PART * 4, from + i * PART);
         }
         copies_end();
@@ -351,9 +376,7 @@ struct Training {
     {
         const Lane lane;
         float x[2][F / 4];
-#pragma unroll
         for (int half = 0; half < 2; ++half)
-#pragma unroll
             for (int i = 0; i < F / 4; i += 4) {
                 const float* const row = X + ((size_t)batch * ROWS + 16 * cluster + lane.p + 8 * half) * F;
                 const float4 v = take4(row + lane.q * (F / 4) + i);
@@ -364,27 +387,22 @@ struct Training {
 
         {  // H_1
             float4 w1[PER_WARP1][K1 / 2];
-#pragma unroll
             for (int n = 0; n < PER_WARP1; ++n)
-#pragma unroll
                 for (int k = 0; k < K1 / 2; ++k)
                     if (has_H1(warp * PER_WARP1 + n))
                         w1[n][k] = read4(workspace + AT_W1 + (((warp * PER_WARP1 + n) * (K1 / 2) + k) * 32 + t % 32) * 4);
             fetch_pieces(EARLY, PIECES + 1);
             if (has_H1(warp * PER_WARP1)) {
                 float z[1][PER_WARP1][2][4] = {};
-#pragma unroll
                 for (int k = 0; k < K1; ++k) {
                     const Parts<4> a[] = {left_of(make_float4(x[0][2 * k], x[1][2 * k], x[0][2 * k + 1], x[1][2 * k + 1]))};
                     Parts<2> b[PER_WARP1];
-#pragma unroll
                     for (int n = 0; n < PER_WARP1; ++n) {
                         const float4 v = w1[n][k / 2];
                         b[n] = k % 2 ? right_of(v.z, v.w) : right_of(v.x, v.y);
                     }
                     multiply(z, a, b);
                 }
-#pragma unroll
                 for (int n = 0; n < PER_WARP1; ++n) {
                     const int tile = warp * PER_WARP1 + n;
                     const float4 h = activated(z[0][n]);
@@ -413,7 +431,6 @@ struct Training {
                 if (piece + 1 < PIECES) fetch_piece(PIECES + piece + 1);
             }
             if (has_H2())
-#pragma unroll
                 for (int n = 0; n < 2; ++n) {
                     const float4 h = activated(z[0][n]);
                     write4(&s.H2[2 * warp + n][lane.at], h);
@@ -430,11 +447,9 @@ struct Training {
                 if (base == 0) wait_for_all_but(PIECES - 1 - piece);
                 const float* const strip = s.strips[warp][place_of(PIECES + piece)] + base / 2 * PART + t % 32 * 4;
                 if (has3())
-#pragma unroll
                     for (int k = 0; k < STEPS3; ++k) {
                         const Parts<4> a[] = {left_of(take4(&s.H2[piece * STEPS3 + k][lane.at]))};
                         Parts<2> b[WIDE];
-#pragma unroll
                         for (int n = 0; n < WIDE; n += 2) {
                             const float4 v = take4(strip + (2 * k + n / 2) * PART);
                             b[n] = right_of(v.x, v.y), b[n + 1] = right_of(v.z, v.w);
@@ -445,7 +460,6 @@ struct Training {
             if (has3()) {
                 constexpr int OF_BLOCK = OWN3 / 32;
                 float* const to = &s.Z3[rank][warp % OF_BLOCK * 512 + base * PART + t % 32 * 4];
-#pragma unroll
                 for (int n = 0; n < WIDE; ++n) {
                     const float v[] = {total(z[0][n], 0), total(z[0][n], 1), total(z[0][n], 2), total(z[0][n], 3)};
                     send_to(warp / OF_BLOCK, to + n * PART, v, s.Z3_there);
@@ -457,10 +471,8 @@ struct Training {
         // A half of a warp adds up half of the blocks' sums of rows `warp` and warp + 8; then it has one of these rows.
         const int half = t % 32 / 16, n = t % 16 / 4, row = 16 * cluster + warp + 8 * half;
         float y = 0.0f;
-#pragma unroll
         for (int word = 0; word < OWN3 / 32; ++word) {
             float4 z = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
             for (int from = 0; from < CLUSTER / 2; ++from) {
                 const float4 v = take4(&s.Z3[half * (CLUSTER / 2) + from][word * 512 + n * PART + (4 * warp + t % 4) * 4]);
                 z.x += v.x, z.y += v.y, z.z += v.z, z.w += v.w;
@@ -470,7 +482,6 @@ struct Training {
             h[1] += __shfl_xor_sync(0xffffffff, half ? z.y : z.w, 16);
             const int column = 32 * word + 8 * n + 2 * (t % 4);
             unsigned bits = 0;
-#pragma unroll
             for (int i = 0; i < 2; ++i) {
                 h[i] = positive(h[i]);
                 bits |= (unsigned)(h[i] > 0.0f) << (column + i) % 32;
@@ -496,19 +507,17 @@ struct Training {
         if (MESSAGES && t < DOWN) mbarrier_expect(shared_address(&s.dZ_there[t]), ROWS / DOWN * 8 * CLUSTER * sizeof(float));
         float y = 0.0f;
         if (has_row())
-#pragma unroll
             for (int r = 0; r < CLUSTER; ++r) y += __ldcg(workspace + AT_Y + r * ROWS + t);
         fetch<ROWS * WORDS>(reinterpret_cast<float*>(s.back.bits), workspace + AT_BITS);
         copies_end();
         float4 h2[DOWN], h3[AHEAD];
-#pragma unroll
         for (int i = 0; i < DOWN; ++i)
             if (has_rows(i)) h2[i] = read4(workspace + AT_H2 + (blockIdx.x * CLUSTERS + warp * DOWN + i) * PART + lane.at);
         constexpr int LINE = OWN3 / 4;  // threads that read a row of H_3
         const auto row3 = [&](int i) { return t / LINE + i * (THREADS / LINE); };
         const float* const H3 = workspace + AT_H3 + rank * ROWS * OWN3 + 4 * t;
-        const auto read3 = [&](int i) {
-            if (H3_LOADS * THREADS * 4 == ROWS * OWN3 || row3(i) < ROWS) h3[i % AHEAD] = read4(H3 + i * THREADS * 4);
+        const auto read3 = [&](int i, int to) {
+            if (H3_LOADS * THREADS * 4 == ROWS * OWN3 || row3(i) < ROWS) h3[to] = read4(H3 + i * THREADS * 4);
         };
         if (has_row()) {
             const float error = t < count ? y - target : 0.0f;
@@ -516,62 +525,56 @@ struct Training {
             if (last && blockIdx.x == 0) E[t] = error;
         }
         __syncthreads();
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) read3(i);
+        for (int i = 0; i < AHEAD; ++i) read3(i, i);
         fetch<ROWS * TILES1 * 8>(&s.back.H1[0][0][0], workspace + AT_H1 + rank * CLUSTERS * TILES1 * PART);
         copies_end();
+        const int slot = lane.p % 4 * 2 + lane.p / 4;  // lane q takes rows or columns q and q + 8, then q + 4 and q + 12
         unsigned active = 0;            // H_2 > 0, four bits of each sixteen rows
         float half_g[DOWN][2] = {};     // of rows p and p + 8: bits count twice
-#pragma unroll
         for (int i = 0; i < DOWN; ++i) {
             const int down = warp * DOWN + i;
             if (!has_rows(i)) continue;
             for (int u = 0; u < 2; ++u) half_g[i][u] = 0.5f * s.g[16 * down + lane.p + 8 * u];
-            float h[4] = {h2[i].x, h2[i].y, h2[i].z, h2[i].w}, big[4], small[4];
-#pragma unroll
+            float h[4] = {h2[i].x, h2[i].y, h2[i].z, h2[i].w};
             for (int j = 0; j < 4; ++j) {
                 active |= (unsigned)(h[j] > 0.0f) << 4 * i + j;
-                const Split split(h[j] * half_g[i][j % 2]);
-                big[j] = __uint_as_float(split.big), small[j] = __uint_as_float(split.small);
+                h[j] *= half_g[i][j % 2];
             }
-            write4(&s.back.Hg[0][down][lane.at], make_float4(big[0], big[1], big[2], big[3]));
-            write4(&s.back.Hg[1][down][lane.at], make_float4(small[0], small[1], small[2], small[3]));
+            for (int j = 0; j < 2; ++j) write_parts(s.back.Hg[down], right(2 * lane.q + j, slot), h[2 * j], h[2 * j + 1]);
         }
         copies_wait<1>();
         __syncthreads();
 
-        float u[2][2][4] = {};  // U^T
+        float u[2][3][4] = {};  // U^T
 #pragma unroll 1
         for (int half = 0; half < 2; ++half) {
             if (has3())
-#pragma unroll (2 * UNROLL)
-                for (int down = half * (CLUSTERS / 2); down < (half + 1) * (CLUSTERS / 2); ++down)
-#pragma unroll
-                    for (int k = 0; k < 2; ++k) {
-                        const uint2 word = *reinterpret_cast<const uint2*>(&s.back.bits[down][warp][2 * (4 * k + lane.q)]);
-                        const unsigned bytes[] = {each_byte(word.x, lane.p), each_byte(word.y, lane.p)};
-                        const float2 big = take2(&s.back.Hg[0][down][lane.down[k]]), small = take2(&s.back.Hg[1][down][lane.down[k]]);
-                        const unsigned b[2][2] = {{__float_as_uint(big.x), __float_as_uint(big.y)},
-                                                  {__float_as_uint(small.x), __float_as_uint(small.y)}};
-#pragma unroll
-                        for (int n = 0; n < 2; ++n) {
-                            const unsigned a[] = {of_byte(bytes[0], 2 * n), of_byte(bytes[0], 2 * n + 1), of_byte(bytes[1], 2 * n),
-                                                  of_byte(bytes[1], 2 * n + 1)};
-                            for (int which = 0; which < 2; ++which) mma_m16n8k8_tf32(u[n][which], a, b[which]);
-                        }
+#pragma unroll UNROLL
+                for (int down = half * (CLUSTERS / 2); down < (half + 1) * (CLUSTERS / 2); ++down) {
+                    const uint2 v[] = {*reinterpret_cast<const uint2*>(&s.back.bits[down][warp][2 * lane.q]),
+                                       *reinterpret_cast<const uint2*>(&s.back.bits[down][warp][2 * lane.q + 8])};
+                    const unsigned of[2][2] = {{each_byte(v[0].x, lane.p), each_byte(v[0].y, lane.p)},
+                                               {each_byte(v[1].x, lane.p), each_byte(v[1].y, lane.p)}};
+                    unsigned b[3][2];
+                    take_parts(b, s.back.Hg[down], right(lane.p, 2 * lane.q));
+                    for (int n = 0; n < 2; ++n) {
+                        unsigned a[4];
+                        for (int i = 0; i < 4; ++i) a[i] = both(of[i / 2][0], 2 * n + i % 2, of[i / 2][1], 2 * n + i % 2);
+                        multiply_bits(u[n], a, b);
                     }
+                }
             if (half == 1) break;
             float dw[4] = {};
 #pragma unroll 1
             for (int base = 0; base < H3_LOADS; base += AHEAD)
 #pragma unroll
+#pragma unroll
                 for (int i = 0; i < AHEAD; ++i) {
                     if (H3_LOADS * THREADS * 4 != ROWS * OWN3 && row3(base + i) >= ROWS) continue;
                     const float g = s.g[row3(base + i)];
                     dw[0] += h3[i].x * g, dw[1] += h3[i].y * g, dw[2] += h3[i].z * g, dw[3] += h3[i].w * g;
-                    if (H3_LOADS > AHEAD) read3(base + i + AHEAD);
+                    if (H3_LOADS > AHEAD) read3(base + i + AHEAD, i);
                 }
-#pragma unroll
             for (int i = 0; i < 4; ++i) {
                 for (int apart = LINE; apart < 32; apart *= 2) dw[i] += __shfl_xor_sync(0xffffffff, dw[i], apart);
                 if (t % 32 < LINE) s.dw[warp][4 * (t % 32) + i] = dw[i];
@@ -580,7 +583,6 @@ struct Training {
             if (t < N3) {  // the new w, to every block
                 const int column = rank * OWN3 + t % OWN3;
                 float sum = 0.0f;
-#pragma unroll
                 for (int from = 0; from < WARPS; ++from) sum += s.dw[from][t % OWN3];
                 const float fresh[] = {s.w[now][column] - rate * sum};
                 send_to(t / OWN3, &s.w[1 - now][column], fresh, s.w_there);
@@ -588,14 +590,14 @@ struct Training {
         }
         if (has3()) {
             mbarrier_wait(shared_address(&s.w_there), step % 2);
-#pragma unroll
             for (int n = 0; n < 2; ++n) {
-#pragma unroll
+                float ww[4];
                 for (int i = 0; i < 4; ++i) {
                     const float w = s.w[1 - now][column3(n, i, lane)];
-                    W3[n][i] -= rate * ((u[n][0][i] + u[n][1][i]) * w);
-                    s.back.Ww[4 * warp + 2 * n + i / 2][right(2 * lane.q + i % 2, lane.p)] = W3[n][i] * w;
+                    W3[n][i] -= rate * (total(u[n], i) * w);
+                    ww[i] = W3[n][i] * w;
                 }
+                for (int i = 0; i < 2; ++i) write_parts(s.back.Ww[2 * warp + n], right(2 * lane.q + i, slot), ww[i], ww[i + 2]);
                 publish3(n);
             }
         }
@@ -606,31 +608,25 @@ struct Training {
         for (int i = 0; i < DOWN; ++i) {  // dZ_2 of the block's neurons
             const int down = warp * DOWN + i;
             if (has_rows(i)) {
-                float z[4][4] = {};
+                float z[3][4] = {};
 #pragma unroll UNROLL
                 for (int word = 0; word < WORDS; ++word) {
                     const uint2 v = *reinterpret_cast<const uint2*>(&s.back.bits[down][word][2 * lane.p]);
-                    unsigned bytes[2][2];  // rows p and p + 8, bits 2 q and 2 q + 1
-                    for (int bit = 0; bit < 2; ++bit)
-                        bytes[0][bit] = each_byte(v.x, 2 * lane.q + bit), bytes[1][bit] = each_byte(v.y, 2 * lane.q + bit);
-#pragma unroll
-                    for (int k = 0; k < 4; ++k) {
-                        const float2 v = take2(&s.back.Ww[4 * word + k][right(lane.p, 2 * lane.q)]);
-                        const Parts<2> b = right_of(v.x, v.y);
-                        const unsigned a[] = {of_byte(bytes[0][0], k), of_byte(bytes[1][0], k), of_byte(bytes[0][1], k),
-                                              of_byte(bytes[1][1], k)};
-                        mma_m16n8k8_tf32(z[k % 2 * 2 + 1], a, b.small);
-                        mma_m16n8k8_tf32(z[k % 2 * 2], a, b.big);
+                    const unsigned of[] = {each_byte(v.x, lane.q), each_byte(v.y, lane.q), each_byte(v.x, lane.q + 4),
+                                           each_byte(v.y, lane.q + 4)};
+                    for (int k = 0; k < 2; ++k) {
+                        unsigned a[4], b[3][2];
+                        for (int j = 0; j < 4; ++j) a[j] = both(of[j], 2 * k, of[j], 2 * k + 1);
+                        take_parts(b, s.back.Ww[2 * word + k], right(lane.p, 2 * lane.q));
+                        multiply_bits(z, a, b);
                     }
                 }
                 float dz[4];
-#pragma unroll
                 for (int j = 0; j < 4; ++j) {  // as a left operand: row p + 8 (j % 2), neuron 2 q + j / 2
                     const int from = j % 2 * 2 + j / 2;
                     dz[j] = active >> (4 * i + j) & 1 ? half_g[i][j % 2] * total(z, from) : 0.0f;
                 }
                 if (MESSAGES)
-#pragma unroll
                     for (int to = 0; to < CLUSTER; ++to) send_to(to, &s.back.dZ[down][rank][lane.at], dz, s.dZ_there[i]);
                 else
                     write4(dZ_in_memory(down) + rank * PART + lane.at, make_float4(dz[0], dz[1], dz[2], dz[3]));
@@ -639,9 +635,7 @@ struct Training {
         if (!MESSAGES) {
             if (ONE_FENCE) fence_of_block();
             else cluster_barrier();
-#pragma unroll
             for (int i = 0; i < DOWN; ++i) {
-#pragma unroll
                 for (int of = 0; of < CLUSTERS; of += DOWN)
                     fetch<CLUSTER * PART>(s.back.dZ[of + i][0], dZ_in_memory(of + i));
                 copies_end();
@@ -661,13 +655,11 @@ struct Training {
                 if (has2())
 #pragma unroll UNROLL
                     for (int down = i; down < CLUSTERS; down += DOWN)
-#pragma unroll
                         for (int k = 0; k < 2; ++k) {
                             const float2 v[] = {take2(&s.back.dZ[down][2 * neurons2()][lane.down[k]]),
                                                 take2(&s.back.dZ[down][2 * neurons2() + 1][lane.down[k]])};
                             const Parts<4> a[] = {left_of(make_float4(v[0].x, v[1].x, v[0].y, v[1].y))};
                             Parts<2> b[2];
-#pragma unroll
                             for (int n = 0; n < 2; ++n) {
                                 const float2 h = take2(&s.back.H1[down][tile1(n)][lane.down[k]]);
                                 b[n] = right_of(h.x, h.y);
@@ -676,9 +668,7 @@ struct Training {
                         }
             }
             if (has2())
-#pragma unroll
                 for (int n = 0; n < 2; ++n) {
-#pragma unroll
                     for (int i = 0; i < 4; ++i) {
                         W2[n][i] -= rate * total(dw2[0][n], i);
                         s.back.W2[2 * neurons2() + i / 2][tile1(n)][right(2 * lane.q + i % 2, lane.p)] = W2[n][i];
@@ -696,18 +686,14 @@ struct Training {
                 for (int k = 0; k < CLUSTER; ++k) {
                     Parts<4> a[DOWN];
                     Parts<2> b[AT_ONCE];
-#pragma unroll
                     for (int i = 0; i < DOWN; ++i) a[i] = left_of(take4(&s.back.dZ[smaller(warp * DOWN + i, CLUSTERS - 1)][k][lane.at]));
-#pragma unroll
                     for (int n = 0; n < AT_ONCE; ++n) {
                         const float2 v = take2(&s.back.W2[k][tile + n][right(lane.p, 2 * lane.q)]);
                         b[n] = right_of(v.x, v.y);
                     }
                     multiply(dh, a, b);
                 }
-#pragma unroll
                 for (int i = 0; i < DOWN; ++i)
-#pragma unroll
                     for (int n = 0; n < AT_ONCE; ++n) {
                         const int columns = (rank * TILES1 + tile + n) * 4 + lane.q, down = warp * DOWN + i;
                         if (has_rows(i))
@@ -731,8 +717,8 @@ struct Training {
             x[i] = lane < F && 32 * warp + down < ROWS ? of_warp[down * F] : 0.0f;
         }
         if (has_row())
-#pragma unroll
-            for (int i = 0; i < PAIRS; ++i) {
+    #pragma unroll
+        for (int i = 0; i < PAIRS; ++i) {
                 const int tile = pair(i) / 4, of = 4 * (t % 16 / 2) + pair(i) % 4;
                 const float* const from = workspace + AT_H1 + ((tile / TILES1 * CLUSTERS + t / 16) * TILES1 + tile % TILES1) * PART;
                 if (has_pair(i))
@@ -743,12 +729,10 @@ struct Training {
         for (int i = 0; i < PAIRS; ++i) {
             float2 part[CLUSTERS] = {};
             if (has_row() && has_pair(i))
-#pragma unroll
                 for (int c = 0; c < CLUSTERS; ++c)
                     part[c] = __ldcg(reinterpret_cast<const float2*>(workspace + AT_DH + (pair(i) * ROWS + t) * 2) + c * (N1 / 2) * ROWS);
             if (i == 0) fetch_pieces(0, EARLY);
             float dz[2] = {};
-#pragma unroll
             for (int c = 0; c < CLUSTERS; ++c) dz[0] += part[c].x, dz[1] += part[c].y;
             for (int j = 0; j < 2; ++j) s.dZ1[t][j] = h[i][j] > 0.0f ? dz[j] : 0.0f;
             __syncwarp();
@@ -762,7 +746,6 @@ struct Training {
             __syncthreads();
             if (has1(i)) {
                 float total = 0.0f;
-#pragma unroll
                 for (int from = 0; from < WARPS; ++from) total += s.dW1[from][t / F][t % F];
                 W1[i] -= rate * total;
             }
