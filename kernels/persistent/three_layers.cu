@@ -266,6 +266,13 @@ struct Training {
     __device__ bool has_row() const { return ROWS == THREADS || t < ROWS; }
     __device__ bool has_rows(int i) const { return DOWN * WARPS == CLUSTERS || warp * DOWN + i < CLUSTERS; }
 
+    __device__ void stamp(int i)  // TIMES: the clock, in the last step, behind the workspace: [GRID][16]
+    {
+#ifdef TIMES
+        if (last && t == 0) reinterpret_cast<long long*>(workspace + workspace_floats)[blockIdx.x * 16 + i] = clock64();
+#endif
+    }
+
     // Which elements these are: W1 of thread t, W2 and W3 as a lane's accumulators of their transposed gradients.
     __device__ int pair(int i) const { return blockIdx.x + i * BLOCKS; }
     __device__ bool has_pair(int i) const { return PAIRS * BLOCKS == N1 / 2 || pair(i) < N1 / 2; }
@@ -382,7 +389,9 @@ struct Training {
                 const float4 v = take4(row + lane.q * (F / 4) + i);
                 x[half][i] = v.x, x[half][i + 1] = v.y, x[half][i + 2] = v.z, x[half][i + 3] = v.w;
             }
+        stamp(0);
         barrier.wait();
+        stamp(1);
         if (t == 0) mbarrier_expect(shared_address(&s.Z3_there), 16 * N3 * sizeof(float));
 
         {  // H_1
@@ -413,6 +422,7 @@ struct Training {
             }
         }
         __syncthreads();
+        stamp(2);
 
         {  // H_2, this block's columns
             float z[1][2][3][4] = {};
@@ -439,6 +449,7 @@ struct Training {
         }
         __syncthreads();
 
+        stamp(3);
 #pragma unroll 1
         for (int base = 0; base < 4; base += WIDE) {  // what these add to Z_3
             float z[1][WIDE][2][4] = {};
@@ -466,7 +477,9 @@ struct Training {
                 }
             }
         }
+        stamp(4);
         mbarrier_wait(shared_address(&s.Z3_there), step % 2);
+        stamp(5);
 
         // A half of a warp adds up half of the blocks' sums of rows `warp` and warp + 8; then it has one of these rows.
         const int half = t % 32 / 16, n = t % 16 / 4, row = 16 * cluster + warp + 8 * half;
@@ -502,7 +515,9 @@ struct Training {
         const Lane lane;
         const float target = has_row() ? Y[(size_t)batch * ROWS + t] : 0.0f;
         const int now = step % 2;
+        stamp(6);
         barrier.wait();
+        stamp(7);
         if (t == 0) mbarrier_expect(shared_address(&s.w_there), N3 * sizeof(float));
         if (MESSAGES && t < DOWN) mbarrier_expect(shared_address(&s.dZ_there[t]), ROWS / DOWN * 8 * CLUSTER * sizeof(float));
         float y = 0.0f;
@@ -545,6 +560,7 @@ struct Training {
         copies_wait<1>();
         __syncthreads();
 
+        stamp(8);
         float u[2][3][4] = {};  // U^T
 #pragma unroll 1
         for (int half = 0; half < 2; ++half) {
@@ -605,6 +621,7 @@ struct Training {
         __syncthreads();
 
 #pragma unroll
+        stamp(9);
         for (int i = 0; i < DOWN; ++i) {  // dZ_2 of the block's neurons
             const int down = warp * DOWN + i;
             if (has_rows(i)) {
@@ -642,6 +659,7 @@ struct Training {
             }
         }
 
+        stamp(10);
         {  // dW_2^T
             float dw2[1][2][3][4] = {};
 #pragma unroll 1
@@ -678,6 +696,7 @@ struct Training {
         }
         __syncthreads();
 
+        stamp(11);
         if (has_rows(0)) {  // what the cluster's neurons add to dH_1
 #pragma unroll 1
             for (int tile = 0; tile < TILES1; tile += AT_ONCE) {
@@ -724,7 +743,9 @@ struct Training {
                 if (has_pair(i))
                     for (int j = 0; j < 2; ++j) h[i][j] = __ldcg(from + 4 * (of ^ (of >> 2 & 2)) + 2 * j + t % 2);
             }
+        stamp(12);
         barrier.wait();
+        stamp(13);
 #pragma unroll
         for (int i = 0; i < PAIRS; ++i) {
             float2 part[CLUSTERS] = {};
@@ -751,6 +772,7 @@ struct Training {
             }
             if (i + 1 < PAIRS) __syncthreads();
         }
+        stamp(14);
         publish1();
         barrier.arrive();
     }
