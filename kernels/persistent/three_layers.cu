@@ -11,13 +11,12 @@
 //              columns, then from these what they add to all of Z_3. Blocks send each other these sums: each adds up a
 //              part of the columns, for H_3, y, and a bit for each element of H_3 above 0.
 //   backward   A block has 8 neurons of layer 2, with their rows of W_3. dW_3 = U diag(w), U = H_2^T (g where H_3 > 0),
-//              which is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T: one operand is
-//              exact in BF16, the other the sum of three such numbers, which takes half the time of TF32. Each block makes w of some columns for its cluster.
-//              A cluster's dZ_2 meets in memory; then a block updates W_2 in the cluster's columns, N1 / CLUSTER rows,
-//              and multiplies what it has of dZ_2 with what it has of W_2: the cluster's part of its columns of dH_1.
-//   layer 1    A block adds up all clusters' parts of two columns of dH_1, and updates these columns of W_1. On the
-//              way meanwhile: what it will read of W_2 and W_3 in the forward phase, which cp.async puts where the same
-//              lane will look for it.
+//              is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T. Bits are exact
+//              in BF16, the other factor is the sum of three such numbers: half of TF32's time. Each block makes the new
+//              w of some columns for its cluster. All blocks of a cluster get its dZ_2; each updates N1 / CLUSTER rows of
+//              W_2 in the cluster's columns, and multiplies the two: the cluster's part of these columns of dH_1.
+//   layer 1    A block adds up all clusters' parts of two columns of dH_1, and updates these columns of W_1. On their
+//              way meanwhile: what it will read of W_2 and W_3, which cp.async puts where the same lane will look for it.
 //
 // Fragments: an accumulator of mma.m16n8k8 has, in a lane with p = lane / 4 and q = lane % 4, columns 2 q and 2 q + 1 of
 // rows p and p + 8. If the next product takes k in the order 0, 2, 4, 6, 1, 3, 5, 7, the lane has what it must bring as
@@ -197,8 +196,9 @@ __device__ unsigned both(unsigned low, int i, unsigned high, int j) { return prm
 __device__ void write_parts(unsigned (&to)[3][64], int at, float low, float high)
 {
     for (int i = 0; i < 3; ++i) {
-        to[i][at] = prmt(__float_as_uint(low), __float_as_uint(high), 0x7632);
-        low -= __uint_as_float(__float_as_uint(low) & 0xffff0000), high -= __uint_as_float(__float_as_uint(high) & 0xffff0000);
+        const unsigned bits[] = {__float_as_uint(low), __float_as_uint(high)};
+        to[i][at] = prmt(bits[0], bits[1], 0x7632);
+        low -= __uint_as_float(bits[0] & 0xffff0000), high -= __uint_as_float(bits[1] & 0xffff0000);
     }
 }
 __device__ void multiply_bits(float (&sum)[3][4], const unsigned (&a)[4], const unsigned (&b)[3][2])
@@ -289,22 +289,30 @@ struct Training {
     __device__ int tile1(int n) const { return warp / (CLUSTER / 2) * 2 + n; }
     __device__ int place2(int n, int i, Lane lane) const
     {
-        return (8 * (rank * TILES1 + tile1(n)) + 2 * lane.q + i % 2) * N2 + 8 * CLUSTER * cluster + 16 * neurons2() + lane.p + i / 2 * 8;
+        const int row = 8 * (rank * TILES1 + tile1(n)) + 2 * lane.q + i % 2;
+        return row * N2 + 8 * CLUSTER * cluster + 16 * neurons2() + lane.p + i / 2 * 8;
     }
     __device__ float* in_order2(int n) const
     {
-        return workspace + AT_W2 + (((cluster * CLUSTER / 2 + neurons2()) * (N1 / 8) + rank * TILES1 + tile1(n)) * 32 + t % 32) * 4;
+        const int tile = rank * TILES1 + tile1(n);
+        return workspace + AT_W2 + ((cluster * CLUSTER / 2 + neurons2()) * (N1 / 8) + tile) * PART + t % 32 * 4;
     }
     __device__ bool has3() const { return WORDS == WARPS || warp < WORDS; }
     __device__ bool has_H2() const { return CLUSTERS == 2 * WARPS || warp < CLUSTERS / 2; }
     __device__ bool has_H1(int tile) const { return PER_WARP1 * WARPS == N1 / 8 || tile < N1 / 8; }
     __device__ int column3(int n, int i, Lane lane) const { return 32 * warp + 16 * n + i / 2 * 8 + lane.p; }
-    __device__ int place3(int n, int i, Lane lane) const { return (8 * blockIdx.x + 2 * lane.q + i % 2) * N3 + column3(n, i, lane); }
+    __device__ int place3(int n, int i, Lane lane) const
+    {
+        return (8 * blockIdx.x + 2 * lane.q + i % 2) * N3 + column3(n, i, lane);
+    }
     __device__ float* in_order3(int n) const
     {
-        return workspace + AT_W3 + ((blockIdx.x * (N3 / 16) + 2 * warp + n) * 32 + t % 32) * 4;
+        return workspace + AT_W3 + (blockIdx.x * (N3 / 16) + 2 * warp + n) * PART + t % 32 * 4;
     }
-    __device__ float* dZ_in_memory(int down) const { return workspace + AT_DZ + (cluster * CLUSTERS + down) * CLUSTER * PART; }
+    __device__ float* dZ_in_memory(int down) const
+    {
+        return workspace + AT_DZ + (cluster * CLUSTERS + down) * CLUSTER * PART;
+    }
     __device__ float* W1_in_memory() const { return weights; }
     __device__ float* W2_in_memory() const { return weights + F * N1; }
     __device__ float* W3_in_memory() const { return weights + F * N1 + N1 * N2; }
@@ -364,11 +372,13 @@ struct Training {
     {
         const unsigned to = shared_address(s.strips[warp][place_of(piece)]) + t % 32 * 16;
         if (piece >= PIECES) {
-            const float* const from = workspace + AT_W3 + ((rank * CLUSTERS + (piece - PIECES) * STEPS3) * (N3 / 16) + 2 * warp) * PART + t % 32 * 4;
+            const int tile = (rank * CLUSTERS + (piece - PIECES) * STEPS3) * (N3 / 16) + 2 * warp;
+            const float* const from = workspace + AT_W3 + tile * PART + t % 32 * 4;
             if (has3())
                 for (int i = 0; i < 2 * STEPS3; ++i) copy_async(to + i * PART * 4, from + (i / 2 * (N3 / 16) + i % 2) * PART);
         } else if (has_H2()) {
-            const float* const from = workspace + AT_W2 + ((rank * CLUSTERS / 2 + warp) * (N1 / 8) + piece * STEPS2) * PART + t % 32 * 4;
+            const int tile = (rank * CLUSTERS / 2 + warp) * (N1 / 8) + piece * STEPS2;
+            const float* const from = workspace + AT_W2 + tile * PART + t % 32 * 4;
             for (int i = 0; i < STEPS2; ++i) copy_async(to + i * PART * 4, from + i * PART);
         }
         copies_end();
@@ -502,8 +512,8 @@ struct Training {
             }
             *reinterpret_cast<float2*>(workspace + AT_H3 + (rank * ROWS + row) * OWN3 + column) = make_float2(h[0], h[1]);
             for (int apart = 1; apart < 16; apart *= 2) bits |= __shfl_xor_sync(0xffffffff, bits, apart);
-            if (t % 16 == 0)
-                reinterpret_cast<unsigned*>(workspace + AT_BITS)[((cluster * WORDS + rank * (OWN3 / 32) + word) * 8 + warp) * 2 + half] = bits;
+            const int of_row = (cluster * WORDS + rank * (OWN3 / 32) + word) * 16 + 2 * warp + half;
+            if (t % 16 == 0) reinterpret_cast<unsigned*>(workspace + AT_BITS)[of_row] = bits;
         }
         for (int apart = 1; apart < 16; apart *= 2) y += __shfl_xor_sync(0xffffffff, y, apart);
         if (t % 16 == 0) workspace[AT_Y + rank * ROWS + row] = y;
@@ -584,7 +594,6 @@ struct Training {
 #pragma unroll 1
             for (int base = 0; base < H3_LOADS; base += AHEAD)
 #pragma unroll
-#pragma unroll
                 for (int i = 0; i < AHEAD; ++i) {
                     if (H3_LOADS * THREADS * 4 != ROWS * OWN3 && row3(base + i) >= ROWS) continue;
                     const float g = s.g[row3(base + i)];
@@ -620,8 +629,8 @@ struct Training {
         copies_wait<0>();
         __syncthreads();
 
-#pragma unroll
         stamp(9);
+#pragma unroll
         for (int i = 0; i < DOWN; ++i) {  // dZ_2 of the block's neurons
             const int down = warp * DOWN + i;
             if (has_rows(i)) {
@@ -705,7 +714,10 @@ struct Training {
                 for (int k = 0; k < CLUSTER; ++k) {
                     Parts<4> a[DOWN];
                     Parts<2> b[AT_ONCE];
-                    for (int i = 0; i < DOWN; ++i) a[i] = left_of(take4(&s.back.dZ[smaller(warp * DOWN + i, CLUSTERS - 1)][k][lane.at]));
+                    for (int i = 0; i < DOWN; ++i) {
+                        const int down = smaller(warp * DOWN + i, CLUSTERS - 1);
+                        a[i] = left_of(take4(&s.back.dZ[down][k][lane.at]));
+                    }
                     for (int n = 0; n < AT_ONCE; ++n) {
                         const float2 v = take2(&s.back.W2[k][tile + n][right(lane.p, 2 * lane.q)]);
                         b[n] = right_of(v.x, v.y);
@@ -714,10 +726,11 @@ struct Training {
                 }
                 for (int i = 0; i < DOWN; ++i)
                     for (int n = 0; n < AT_ONCE; ++n) {
-                        const int columns = (rank * TILES1 + tile + n) * 4 + lane.q, down = warp * DOWN + i;
+                        const int columns = cluster * (N1 / 2) + (rank * TILES1 + tile + n) * 4 + lane.q;
+                        const auto& v = dh[i][n];
                         if (has_rows(i))
-                            write4(workspace + AT_DH + (((cluster * (N1 / 2) + columns) * CLUSTERS + down) * 8 + lane.p) * 4,
-                                   make_float4(total(dh[i][n], 0), total(dh[i][n], 1), total(dh[i][n], 2), total(dh[i][n], 3)));
+                            write4(workspace + AT_DH + ((columns * CLUSTERS + warp * DOWN + i) * 8 + lane.p) * 4,
+                                   make_float4(total(v, 0), total(v, 1), total(v, 2), total(v, 3)));
                     }
             }
         }
@@ -736,8 +749,8 @@ struct Training {
             x[i] = lane < F && 32 * warp + down < ROWS ? of_warp[down * F] : 0.0f;
         }
         if (has_row())
-    #pragma unroll
-        for (int i = 0; i < PAIRS; ++i) {
+#pragma unroll
+            for (int i = 0; i < PAIRS; ++i) {
                 const int tile = pair(i) / 4, of = 4 * (t % 16 / 2) + pair(i) % 4;
                 const float* const from = workspace + AT_H1 + ((tile / TILES1 * CLUSTERS + t / 16) * TILES1 + tile % TILES1) * PART;
                 if (has_pair(i))
@@ -748,10 +761,10 @@ struct Training {
         stamp(13);
 #pragma unroll
         for (int i = 0; i < PAIRS; ++i) {
+            const auto* const parts = reinterpret_cast<const float2*>(workspace + AT_DH + (pair(i) * ROWS + t) * 2);
             float2 part[CLUSTERS] = {};
             if (has_row() && has_pair(i))
-                for (int c = 0; c < CLUSTERS; ++c)
-                    part[c] = __ldcg(reinterpret_cast<const float2*>(workspace + AT_DH + (pair(i) * ROWS + t) * 2) + c * (N1 / 2) * ROWS);
+                for (int c = 0; c < CLUSTERS; ++c) part[c] = __ldcg(parts + c * (N1 / 2) * ROWS);
             if (i == 0) fetch_pieces(0, EARLY);
             float dz[2] = {};
             for (int c = 0; c < CLUSTERS; ++c) dz[0] += part[c].x, dz[1] += part[c].y;
