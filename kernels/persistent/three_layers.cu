@@ -653,7 +653,8 @@ struct Training {
                     dz[j] = active >> (4 * i + j) & 1 ? half_g[i][j % 2] * total(z, from) : 0.0f;
                 }
                 if (MESSAGES)
-                    for (int to = 0; to < CLUSTER; ++to) send_to(to, &s.back.dZ[down][rank][lane.at], dz, s.dZ_there[i]);
+                    for (int to = 0; to < CLUSTER; ++to)  // not all to one block at once
+                        send_to((to + rank + warp) % CLUSTER, &s.back.dZ[down][rank][lane.at], dz, s.dZ_there[i]);
                 else
                     write4(dZ_in_memory(down) + rank * PART + lane.at, make_float4(dz[0], dz[1], dz[2], dz[3]));
             }
