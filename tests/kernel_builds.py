@@ -89,7 +89,7 @@ _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
     ((32, 256, 1024, 256), 256, True, False, 1, ("sm_90", "sm_100")),
     ((32, 256, 512, 256), 250, True, False, 1, ("sm_90",)),
     ((16, 128, 256, 128), 256, True, False, 1, ("sm_90",)),
-    ((32, 256, 1024, 256), 256, False, False, 1, ("sm_75", "sm_90", "sm_120")),
+    ((48, 256, 1024, 256), 256, True, False, 1, ("sm_75", "sm_90", "sm_120")),
     ((32, 256, 1024, 256), 256, True, True, 1, ("sm_80", "sm_90")),
 ]
 

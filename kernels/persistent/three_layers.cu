@@ -481,6 +481,7 @@ struct Training {
             if (has3()) {
                 constexpr int OF_BLOCK = OWN3 / 32;
                 float* const to = &s.Z3[rank][warp % OF_BLOCK * 512 + base * PART + t % 32 * 4];
+#pragma unroll
                 for (int n = 0; n < WIDE; ++n) {
                     const float v[] = {total(z[0][n], 0), total(z[0][n], 1), total(z[0][n], 2), total(z[0][n], 3)};
                     send_to(warp / OF_BLOCK, to + n * PART, v, s.Z3_there);
@@ -725,7 +726,9 @@ struct Training {
                     }
                     multiply(dh, a, b);
                 }
+#pragma unroll
                 for (int i = 0; i < DOWN; ++i)
+#pragma unroll
                     for (int n = 0; n < AT_ONCE; ++n) {
                         const int columns = cluster * (N1 / 2) + (rank * TILES1 + tile + n) * 4 + lane.q;
                         const auto& v = dh[i][n];
