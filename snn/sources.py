@@ -12,7 +12,12 @@ from snn.choices import ROOT
 
 _KERNELS = {
     "snn/strategies/device_driven.py": ["kernels/elementwise.cu"],
-    "snn/strategies/one_launch.py": ["kernels/persistent/cluster.cu", "kernels/persistent/grid.cu"],
+    "snn/strategies/one_launch.py": [
+        "kernels/persistent/cluster.cu",
+        "kernels/persistent/grid.cu",
+        "kernels/persistent/two_layers.cu",
+        "kernels/persistent/three_layers.cu",
+    ],
 }
 """What strategies launch that depend on a module, beside the kernel of their choice."""
 

@@ -102,7 +102,6 @@ def test_what_no_cluster_trains_is_for_one_network():
     found = list(plans(Shape((32, 256, 256), 256, True, False, 10), H200))
     assert found == [
         "no cluster: 2 hidden layers are too much arithmetic for one",
-        "no clusters for two layers: their kernel neither clips nor trains several networks",
         "no grid: the whole device trains one network, not 10",
     ]
     assert plan_for(Shape((32, 256, 256), 256, True, False), H200, "grid").cluster == 0

@@ -48,16 +48,17 @@ def test_two_hidden_layers_are_as_many_clusters_as_they_need():
     assert (plan.cluster, plan.clusters, plan.blocks) == (8, 7, 56)
     plan, reasons = first(A100, 32, 256, 256, 1)
     assert plan.cluster == 0
-    assert "no clusters for two layers: they need compute capability 9.0" in reasons
+    assert "no clusters together: compute capability 8.0, clusters need 9.0" in reasons
 
 
 @pytest.mark.parametrize(
     ("reason", "layers", "options"),
     [
         ("2 hidden layers", (32, 256, 272, 1), {}),
-        ("neither clips nor trains several", (32, 256, 256, 1), {"clipped": True}),
-        ("not of 48 features, 256 and 256", (40, 256, 256, 1), {}),
-        ("not of 32 features, 512 and 256", (32, 512, 256, 1), {}),
+        ("does not clip", (32, 256, 256, 1), {"clipped": True}),
+        ("48-256-256 in batches of 256 is no shape", (40, 256, 256, 1), {}),
+        ("32-512-256 in batches of 256 is no shape", (32, 512, 256, 1), {}),
+        ("does not update simultaneously", (32, 256, 1024, 256, 1), {"sequential": False}),
         ("neither clips nor", (32, 256, 1), {"clipped": True}),
         ("neither clips nor", (32, 256, 1), {"sequential": False}),
         ("batches of 512 rows", (32, 256, 1), {"batch": 512}),

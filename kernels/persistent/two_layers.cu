@@ -22,7 +22,7 @@
 // W1, W2, w. Launch: CLUSTERS clusters of 8 blocks of 256 threads, all at the same time, `shared_bytes` of dynamic
 // shared memory. Needs sm_90.
 
-constexpr int CLUSTER = 8, WARPS = 8, THREADS = 32 * WARPS, GRID = CLUSTERS * CLUSTER;
+constexpr int WARPS = 8, THREADS = 32 * WARPS;
 
 #include "barrier.cuh"
 #include "cluster.cuh"
@@ -38,7 +38,7 @@ constexpr int COLS2 = N2 / CLUSTER, T2 = COLS2 / 8;     // columns of W2 and H2 
 constexpr int SLABS = FEATURES / 16;
 constexpr int STRIDE = COLS2 + 4;
 constexpr unsigned ONE = 0x3f800000;                    // 1.0f
-static_assert(sizeof WIDTH / sizeof *WIDTH == 3, "two hidden layers");
+static_assert(sizeof WIDTH / sizeof *WIDTH == 3 && CLUSTER == 8, "two hidden layers");
 static_assert(N1 % 64 == 0 && N2 % 64 == 0 && T1 <= 4 && T2 <= 4, "all warps and blocks have columns, and not too many");
 static_assert(FEATURES <= 32 && ROWS <= THREADS && PADDED <= 16 * CLUSTERS && N1 <= 16 * CLUSTERS, "this is for another kernel");
 
