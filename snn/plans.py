@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 UNIT = 16
 """Widths and batches are padded to multiples of this: an instruction of the tensor cores takes 16 rows."""
@@ -78,7 +77,8 @@ class Plan:
 def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
     """The plans for a shape, for one network the best first, and, in words, why another is none."""
     yield from _of_clusters(shape, limits)
-    yield from _of_deep_layers(shape, limits)
+    if len(shape.widths) == 3 and shape.members == 1:
+        yield _of_two_layers(shape, limits)
     yield _of_the_grid(shape, limits)
 
 
@@ -148,78 +148,31 @@ def _power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def _of_deep_layers(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
-    """Clusters that wait for each other a few times a step: a kernel for two hidden layers, one for three."""
-    hidden = shape.widths[1:]
-    if len(hidden) not in (2, 3) or shape.members > 1:
-        return
+def _of_two_layers(shape: Shape, limits: Limits) -> Plan | str:
+    features, *hidden = shape.widths
+    clusters, cluster = max(shape.rows, hidden[0]) // UNIT, 8
     no = "no clusters together: "
     if limits.capability < (9, 0):
-        yield f"{no}compute capability {limits.capability[0]}.{limits.capability[1]}, clusters need 9.0"
-        return
-    plan = _of_two_layers(shape) if len(hidden) == 2 else _of_three_layers(shape)
-    if shape.clipped or not (shape.sequential or len(hidden) == 2):
-        yield f"{no}their kernel does not {'clip' if shape.clipped else 'update simultaneously'}"
-    elif plan is None:
+        return f"{no}compute capability {limits.capability[0]}.{limits.capability[1]}, clusters need 9.0"
+    if shape.clipped:
+        return f"{no}their kernel does not clip"
+    uneven = any(n % 64 for n in hidden)
+    if uneven or features > _DEEP_FEATURES or max(*hidden, shape.rows) > _MOST_TOGETHER * UNIT:
         widths = "-".join(map(str, shape.widths))
-        yield f"{no}{widths} in batches of {shape.batch} is no shape for their kernel"
-    elif plan.blocks > limits.multiprocessors:
-        yield f"{no}{plan.blocks} blocks are more than {limits.multiprocessors} multiprocessors"
-    else:
-        yield plan
-
-
-def _of_two_layers(shape: Shape) -> Plan | None:
-    features, *hidden = shape.widths
-    most = _MOST_TOGETHER * UNIT  # rows and neurons of all clusters
-    if shape.rows > most or features > _DEEP_FEATURES or max(hidden) > most or any(n % 64 for n in hidden):
-        return None
-    clusters, cluster = max(shape.rows, hidden[0]) // UNIT, 8
-    return _of_deep("two_layers", shape, clusters, cluster, ("SEQUENTIAL", str(int(shape.sequential))))
-
-
-def _of_three_layers(shape: Shape) -> Plan | None:
-    clusters, cluster = _three_layers_share(shape.widths, shape.rows)
-    return _of_deep("three_layers", shape, clusters, cluster) if clusters else None
-
-
-def _of_deep(kernel: str, shape: Shape, clusters: int, cluster: int, *further: tuple[str, str]) -> Plan:
-    blocks = clusters * cluster
-    counts = ("GRID", str(blocks)), ("CLUSTER", str(cluster)), ("CLUSTERS", str(clusters))
+        return f"{no}{widths} in batches of {shape.batch} is no shape for their kernel"
     return Plan(
-        f"kernels/persistent/{kernel}.cu",
-        blocks,
+        "kernels/persistent/two_layers.cu",
+        clusters * cluster,
         256,
         cluster,
         clusters,
-        (*_common(shape), *counts, *further),
+        (
+            *_common(shape),
+            *(("GRID", str(clusters * cluster)), ("CLUSTER", str(cluster)), ("CLUSTERS", str(clusters))),
+            ("SEQUENTIAL", str(int(shape.sequential))),
+        ),
         f"{clusters} clusters of {cluster} blocks together",
     )
-
-
-def _three_layers_share(widths: Sequence[int], rows: int) -> tuple[int, int]:
-    """Clusters of 16 rows each, and blocks of a cluster, of 8 neurons of layer 2 each; or (0, 0)."""
-    if len(widths) != 4 or widths[0] > _DEEP_FEATURES:
-        return 0, 0
-    clusters = rows // UNIT
-    cluster, rest = divmod(widths[2], 8 * clusters)
-    if rest or clusters % 2 or clusters > _MOST_TOGETHER or cluster not in (2, 4, 8):
-        return 0, 0
-    if max(widths[1], widths[3]) > min(256, 64 * cluster):  # what a thread reads of them ahead of time
-        return 0, 0
-    fits = widths[1] % (16 * cluster) == widths[3] % (32 * cluster) == 0
-    return (clusters, cluster) if fits else (0, 0)
-
-
-def workspace_of_three_layers(widths: Sequence[int], batch: int) -> int:
-    """Floats behind the barrier's, for ``three_layers.cu``."""
-    rows = padded(batch)
-    clusters, cluster = _three_layers_share(widths, rows)
-    if not clusters:
-        return 0
-    weights = sum(k * n for k, n in pairwise(widths))
-    of_rows = sum(widths[1:]) + widths[3] // 32 + cluster + widths[2] + clusters * widths[1]
-    return weights + rows * of_rows
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:

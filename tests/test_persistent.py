@@ -58,7 +58,6 @@ def test_two_hidden_layers_are_as_many_clusters_as_they_need():
         ("does not clip", (32, 256, 256, 1), {"clipped": True}),
         ("48-256-256 in batches of 256 is no shape", (40, 256, 256, 1), {}),
         ("32-512-256 in batches of 256 is no shape", (32, 512, 256, 1), {}),
-        ("does not update simultaneously", (32, 256, 1024, 256, 1), {"sequential": False}),
         ("neither clips nor", (32, 256, 1), {"clipped": True}),
         ("neither clips nor", (32, 256, 1), {"sequential": False}),
         ("batches of 512 rows", (32, 256, 1), {"batch": 512}),

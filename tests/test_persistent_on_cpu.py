@@ -56,7 +56,7 @@ def made(layers, batch, rows, epochs, order, clip, random):
     sizes = OPS["train"].elements(*numbers)
     assert len(W) == sizes[2]
     E, S = np.full(sizes[3], np.nan, np.float32), np.full(sizes[4], np.nan, np.float32)
-    S[:288] = 0  # the barrier's
+    S[:4] = 0  # the barrier's
     buffers = [_in_batches(X, batch, widths[0]), _in_batches(Y, batch, 1), W, E, S]
     return X, Y, weights, buffers, numbers
 
@@ -91,24 +91,6 @@ def test_clusters_train_two_layers_as_the_oracle(layers, batch, rows, order, ran
 @pytest.mark.parametrize("layers, batch, rows", GRID)
 def test_the_grid_trains_as_the_oracle(layers, batch, rows, order, clip, random):
     check("grid", SMALL, layers, batch, rows, order, clip, random)
-
-
-THREE_LAYERS = [((20, 24, 30, 50, 1), 20, 70), ((9, 60, 128, 120, 1), 64, 150)]
-
-
-def test_three_layers_go_on_where_the_last_launch_ended(random):
-    *_, buffers, numbers = made(THREE_LAYERS[0][0], 20, 70, 2, "sequential", None, random)
-    plan = plan_for(Shape.of(numbers), H200, "three_layers")
-    once = [buffer.copy() for buffer in buffers]
-    launched(plan, once, numbers)
-    for _ in range(2):
-        launched(plan, buffers, (*numbers[:2], 1, *numbers[3:]))
-    assert np.array_equal(buffers[2], once[2])
-
-
-@pytest.mark.parametrize("layers, batch, rows", THREE_LAYERS)
-def test_clusters_train_three_layers_as_the_oracle(layers, batch, rows, random):
-    check("three_layers", H200, layers, batch, rows, "sequential", None, random)
 
 
 def test_the_grid_trains_without_tensor_cores(random):
@@ -161,13 +143,7 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
 
 
 @pytest.mark.parametrize(
-    "kernel, layers",
-    [
-        ("cluster", (20, 24, 1)),
-        ("two_layers", (20, 64, 64, 1)),
-        ("three_layers", (20, 24, 30, 50, 1)),
-        ("grid", (20, 24, 40, 1)),
-    ],
+    "kernel, layers", [("cluster", (20, 24, 1)), ("two_layers", (20, 64, 64, 1)), ("grid", (20, 24, 40, 1))]
 )
 def test_what_is_not_a_number_ends_as_such(kernel, layers, random):
     *_, buffers, numbers = made(layers, 32, 70, 2, "sequential", None, random)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from snn.plans import padded, workspace_of_three_layers
+from snn.plans import padded
 
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
@@ -19,7 +19,7 @@ PARTIAL_SUMS = 256
 MOST_BLOCKS = 1024
 """Of a launch whose blocks work together: more multiprocessors than any device has."""
 
-_BARRIER = 288  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent/barrier.cuh
+_BARRIER = 4  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent/barrier.cuh
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,6 @@ def _of_training(
     workspace = _BARRIER + 2 * spread * sum(widths[1:]) + spread * max(last // 8, 16) + last
     if max_norm:
         workspace += 2 * weights + 4 * MOST_BLOCKS * layers
-    workspace = max(workspace, _BARRIER + workspace_of_three_layers(widths, batch))
     if members > 1:
         workspace = members
     batches, of_each = math.ceil(rows / batch), (weights + last, lines)

@@ -147,9 +147,6 @@ unsigned shared_address(const void* pointer);
 unsigned cluster_rank();
 void copy_async(unsigned to, const float* from);  // 16 bytes, on their way until copies_done()
 void copies_done();
-void copies_end();  // of a group
-void copies_wait(int but);
-template <int BUT> void copies_wait() { copies_wait(BUT); }
 void send(unsigned to, const float* values, int count, unsigned mbarrier);
 void mbarrier_init(unsigned mbarrier);
 void mbarrier_expect(unsigned mbarrier, unsigned bytes);
@@ -187,11 +184,6 @@ inline float rsqrtf(float a) { return 1.0f / std::sqrt(a); }
 inline float __saturatef(float a) { return a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f; }
 
 inline unsigned __float_as_uint(float a) { return cuda_on_cpu::bits_as<unsigned>(a); }
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by)
-{
-    return ((uint64_t)high << 32 | low) << (by & 31) >> 32;
-}
-
 inline int __float_as_int(float a) { return cuda_on_cpu::bits_as<int>(a); }
 inline float __uint_as_float(unsigned a) { return cuda_on_cpu::bits_as<float>(a); }
 inline float __int_as_float(int a) { return cuda_on_cpu::bits_as<float>(a); }
@@ -256,18 +248,6 @@ inline float tf32_value(unsigned bits, int) { return bits_as<float>(bits & 0xfff
 inline float bf16_value(unsigned bits, int place) { return bits_as<float>(bits >> 16 * place << 16); }
 
 }  // namespace cuda_on_cpu
-
-// Of each of four digits of `which`, a byte of the two words, or, where it is 8 or more, that byte's sign eight times.
-inline unsigned prmt(unsigned a, unsigned b, unsigned which)
-{
-    const uint64_t bytes = (uint64_t)b << 32 | a;
-    unsigned result = 0;
-    for (int i = 0; i < 4; ++i) {
-        const unsigned digit = which >> 4 * i & 15, byte = bytes >> 8 * (digit & 7) & 0xff;
-        result |= (digit < 8 ? byte : byte >> 7 ? 0xffu : 0u) << 8 * i;
-    }
-    return result;
-}
 
 inline unsigned cvt_rna_tf32(float x)
 {
