@@ -13,7 +13,6 @@ _ALL_ELSE = 0.75  # of a step, in times of 16 neurons' arithmetic: what is waite
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # the last of a block; at most
 _CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # of a block, at most; above the second registers are scarce
 _CLUSTER_INPUTS = 2048  # of a warp's rows, at most: they are in registers before they are needed
-_MOST_TOGETHER, _DEEP_FEATURES = 16, 32  # clusters that wait for each other, of 16 rows each; features
 
 
 def padded(n: int) -> int:
@@ -77,8 +76,6 @@ class Plan:
 def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
     """The plans for a shape, for one network the best first, and, in words, why another is none."""
     yield from _of_clusters(shape, limits)
-    if len(shape.widths) == 3 and shape.members == 1:
-        yield _of_two_layers(shape, limits)
     yield _of_the_grid(shape, limits)
 
 
@@ -146,33 +143,6 @@ def _warps(shape: Shape) -> int:
 def _power_of_two(n: int) -> int:
     """The next one."""
     return 1 << (n - 1).bit_length()
-
-
-def _of_two_layers(shape: Shape, limits: Limits) -> Plan | str:
-    features, *hidden = shape.widths
-    clusters, cluster = max(shape.rows, hidden[0]) // UNIT, 8
-    no = "no clusters together: "
-    if limits.capability < (9, 0):
-        return f"{no}compute capability {limits.capability[0]}.{limits.capability[1]}, clusters need 9.0"
-    if shape.clipped:
-        return f"{no}their kernel does not clip"
-    uneven = any(n % 64 for n in hidden)
-    if uneven or features > _DEEP_FEATURES or max(*hidden, shape.rows) > _MOST_TOGETHER * UNIT:
-        widths = "-".join(map(str, shape.widths))
-        return f"{no}{widths} in batches of {shape.batch} is no shape for their kernel"
-    return Plan(
-        "kernels/persistent/two_layers.cu",
-        clusters * cluster,
-        256,
-        cluster,
-        clusters,
-        (
-            *_common(shape),
-            *(("GRID", str(clusters * cluster)), ("CLUSTER", str(cluster)), ("CLUSTERS", str(clusters))),
-            ("SEQUENTIAL", str(int(shape.sequential))),
-        ),
-        f"{clusters} clusters of {cluster} blocks together",
-    )
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:

@@ -14,7 +14,6 @@ _KERNELS = {
     "snn/strategies/device_driven.py": ["kernels/elementwise.cu"],
     "snn/strategies/one_launch.py": [
         "kernels/persistent/cluster.cu",
-        "kernels/persistent/two_layers.cu",
         "kernels/persistent/grid.cu",
     ],
 }

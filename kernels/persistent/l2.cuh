@@ -1,4 +1,4 @@
-// COUNT neighbouring floats, aligned as vectors are: from L2, since another multiprocessor may have written them, and to it.
+// COUNT neighbouring floats, aligned as vectors are: from L2, since another multiprocessor may have written them.
 
 // Not __ldcg: compilers put that off until the value is needed, even beyond a barrier.
 #ifdef CUDA_ON_CPU
@@ -43,21 +43,5 @@ __device__ void read(const float* from, float (&to)[COUNT])
     } else {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) to[i] = from_l2(from + i);
-    }
-}
-
-template <int COUNT>
-__device__ void write(float* to, const float (&from)[COUNT])
-{
-    if constexpr (COUNT % 4 == 0) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i += 4)
-            *reinterpret_cast<float4*>(to + i) = make_float4(from[i], from[i + 1], from[i + 2], from[i + 3]);
-    } else if constexpr (COUNT % 2 == 0) {
-#pragma unroll
-        for (int i = 0; i < COUNT; i += 2) *reinterpret_cast<float2*>(to + i) = make_float2(from[i], from[i + 1]);
-    } else {
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) to[i] = from[i];
     }
 }

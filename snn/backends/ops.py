@@ -19,8 +19,6 @@ PARTIAL_SUMS = 256
 MOST_BLOCKS = 1024
 """Of a launch whose blocks work together: more multiprocessors than any device has."""
 
-_BARRIER = 4  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent/barrier.cuh
-
 
 @dataclass(frozen=True)
 class Op:
@@ -58,8 +56,7 @@ def _of_training(
 ) -> tuple[int, ...]:
     layers, last, lines = len(widths) - 1, widths[-1], padded(batch)
     weights = sum(k * n for k, n in itertools.pairwise(widths))
-    spread = -(-batch // 64) * 64  # over the warps of a block
-    workspace = _BARRIER + 2 * spread * sum(widths[1:]) + spread * max(last // 8, 16) + last
+    workspace = 4 + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
     if max_norm:
         workspace += 2 * weights + 4 * MOST_BLOCKS * layers
     if members > 1:

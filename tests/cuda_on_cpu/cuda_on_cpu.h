@@ -114,29 +114,6 @@ CUDA_ON_CPU_SHUFFLE(__shfl_up_sync, Shuffle::up)
 CUDA_ON_CPU_SHUFFLE(__shfl_down_sync, Shuffle::down)
 CUDA_ON_CPU_SHUFFLE(__shfl_xor_sync, Shuffle::across)
 
-namespace cuda_on_cpu {
-
-struct Ballot {
-    bool mine;
-    unsigned all;
-};
-
-__attribute__((no_sanitize("thread"))) inline void count_votes(void* const (&lanes)[32])
-{
-    unsigned all = 0;
-    for (int lane = 0; lane < 32; ++lane) all |= unsigned(static_cast<Ballot*>(lanes[lane])->mine) << lane;
-    for (int lane = 0; lane < 32; ++lane) static_cast<Ballot*>(lanes[lane])->all = all;
-}
-
-}  // namespace cuda_on_cpu
-
-inline unsigned __ballot_sync(unsigned, bool mine, int line = __builtin_LINE())  // of a whole warp
-{
-    cuda_on_cpu::Ballot ballot{mine, 0};
-    cuda_on_cpu::warp_work(cuda_on_cpu::count_votes, &ballot, line);
-    return ballot.all;
-}
-
 // ---------------------------------------------------------------------------------------------
 // Clusters and asynchronous copies, for which a source has PTX of its own. An address in shared memory is an
 // offset, and above it the number of the block in its cluster plus 1, or 0 for the block that asks.
