@@ -14,4 +14,4 @@ def text(path: Path) -> str:
 def files(path: Path) -> list[Path]:
     """The source and the headers that it includes, at any depth."""
     included = _INCLUDE.findall(path.read_text(encoding="utf-8"))
-    return [path, *(file for name in included for file in files(path.parent / name))]
+    return [path, *(file for name in included for file in files((path.parent / name).resolve()))]

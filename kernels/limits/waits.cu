@@ -22,43 +22,13 @@ extern "C" __global__ void empty() {}
 #if __CUDA_ARCH__ >= 900
 constexpr int MOST_BLOCKS = 16;  // of a cluster
 
-__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-
-__device__ void all_of_the_cluster()
-{
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ unsigned in_block(unsigned address, unsigned rank)
-{
-    unsigned there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-    return there;
-}
-
-__device__ void expect(unsigned mbarrier, unsigned bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(mbarrier), "r"(bytes) : "memory");
-}
-
-__device__ void send(unsigned to, unsigned word, unsigned mbarrier)
-{
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];"
-                 :: "r"(to), "r"(word), "r"(mbarrier) : "memory");
-}
-
-__device__ void wait(unsigned mbarrier, unsigned parity)
-{
-    asm volatile("{\n.reg .pred done;\n"
-                 "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(mbarrier), "r"(parity) : "memory");
-}
+#include "../persistent/cluster.cuh"
 #endif
 
 extern "C" __global__ __launch_bounds__(32, 1) void cluster_barrier(int rounds)
 {
 #if __CUDA_ARCH__ >= 900
-    for (int round = 0; round < rounds; ++round) all_of_the_cluster();
+    for (int round = 0; round < rounds; ++round) cluster_barrier();
 #endif
 }
 
@@ -67,28 +37,29 @@ extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* o
 #if __CUDA_ARCH__ >= 900
     __shared__ unsigned words[2][MOST_BLOCKS];  // of even and odd rounds: one is read while the other is written
     __shared__ alignas(8) unsigned long long arrived[2];
-    unsigned rank, blocks;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    const unsigned rank = cluster_rank();
+    unsigned blocks;
     asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
     const unsigned lane = threadIdx.x, bytes = 4 * blocks;
     if (lane < 2) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(shared_address(&arrived[lane])) : "memory");
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        expect(shared_address(&arrived[lane]), bytes);
+        mbarrier_init(shared_address(&arrived[lane]));
+        mbarriers_made();
+        mbarrier_expect(shared_address(&arrived[lane]), bytes);
     }
-    all_of_the_cluster();
+    cluster_barrier();
     unsigned word = rank;
     for (int round = 0; round < rounds; ++round) {
         const unsigned half = round % 2, mbarrier = shared_address(&arrived[half]);
+        const float message[1] = {__uint_as_float(word)};
         if (lane < blocks)
-            send(in_block(shared_address(&words[half][rank]), lane), word, in_block(mbarrier, lane));
-        wait(mbarrier, round / 2 % 2);
+            send(in_block(shared_address(&words[half][rank]), lane), message, in_block(mbarrier, lane));
+        mbarrier_wait(mbarrier, round / 2 % 2);
         word += words[half][lane % blocks];
         __syncwarp();
-        if (lane == 0) expect(mbarrier, bytes);  // before the word of the next round, without which none sends here
+        if (lane == 0) mbarrier_expect(mbarrier, bytes);  // before the word of the next round, without which none sends here
         __syncwarp();
     }
-    all_of_the_cluster();  // whose shared memory is written to until all are through
+    cluster_barrier();  // whose shared memory is written to until all are through
     if (lane == 0) out[blockIdx.x] = word;
 #endif
 }

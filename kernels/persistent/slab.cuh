@@ -1,0 +1,156 @@
+// The product of a slab, 16 values of k, of A and B by a warp, and operands that are read, or made, on their way to it. A
+// lane holds of a slab SIZE neighbouring rows of A or columns of B, and four neighbouring k.
+
+#include "l2.cuh"
+
+template <int SIZE>
+struct Share {
+    float v[SIZE][4];
+};
+
+// A matrix in which k runs along the lines of memory (ALONG_K), or across them. READY: before the wait.
+template <bool ALONG_K, int SIZE_, bool READY>
+struct Matrix {
+    static constexpr int SIZE = SIZE_;
+    using Raw = Share<SIZE>;
+    const float* from;  // its first row or column
+    int line;           // floats of a line
+
+    __device__ void read_one(int k, Share<SIZE>& raw) const
+    {
+        if constexpr (ALONG_K) {
+#pragma unroll
+            for (int i = 0; i < SIZE; ++i) read(from + i * line + k, raw.v[i]);
+        } else {
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                float across[SIZE];
+                read(from + (k + s) * line, across);
+#pragma unroll
+                for (int i = 0; i < SIZE; ++i) raw.v[i][s] = across[i];
+            }
+        }
+    }
+    __device__ void read_early(int k, Raw& raw) const { if (READY) read_one(k, raw); }
+    __device__ void read_late(int k, Raw& raw) const { if (!READY) read_one(k, raw); }
+    __device__ Share<SIZE> value(const Raw& raw, int) { return raw; }
+};
+
+// g w^T where H_L > 0; k runs along its lines.
+template <int SIZE_, bool READY>
+struct LastError : Matrix<true, SIZE_, READY> {
+    using Raw = Share<SIZE_>;
+    const float *g, *w;  // g: from the first row on
+
+    __device__ Share<SIZE_> value(const Raw& raw, int k)
+    {
+        Share<SIZE_> result;
+#pragma unroll
+        for (int i = 0; i < SIZE_; ++i)
+#pragma unroll
+            for (int s = 0; s < 4; ++s) result.v[i][s] = raw.v[i][s] > 0.0f ? g[i] * w[k + s] : 0.0f;
+        return result;
+    }
+};
+
+// g where H_L > 0; k, the batch's rows, runs across its lines. On the way, dw = H_L^T g of the columns.
+template <int SIZE_, bool READY>
+struct MaskedError : Matrix<false, SIZE_, READY> {
+    using Raw = Share<SIZE_>;
+    const float* g;
+    float dw[SIZE_] = {};
+
+    __device__ Share<SIZE_> value(const Raw& raw, int k)
+    {
+        Share<SIZE_> result;
+#pragma unroll
+        for (int i = 0; i < SIZE_; ++i)
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                dw[i] += raw.v[i][s] * g[k + s];
+                result.v[i][s] = raw.v[i][s] > 0.0f ? g[k + s] : 0.0f;
+            }
+        return result;
+    }
+};
+
+// W - factor dW, or W - factor dW diag(w): what W is after an update that is still to be written.
+template <bool ALONG_K, int SIZE_, bool TIMES_W>
+struct Stepped {
+    static constexpr int SIZE = SIZE_;
+    struct Raw {
+        Share<SIZE> W, dW;
+    };
+    Matrix<ALONG_K, SIZE, true> W;
+    Matrix<ALONG_K, SIZE, false> dW;
+    const float &factor, *w;  // w: of the first row or column, or of k = 0
+
+    __device__ void read_early(int k, Raw& raw) const { W.read_early(k, raw.W); }
+    __device__ void read_late(int k, Raw& raw) const { dW.read_late(k, raw.dW); }
+    __device__ Share<SIZE> value(const Raw& raw, int k)
+    {
+        Share<SIZE> result;
+#pragma unroll
+        for (int i = 0; i < SIZE; ++i)
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                const float gradient = TIMES_W ? raw.dW.v[i][s] * w[ALONG_K ? k + s : i] : raw.dW.v[i][s];
+                result.v[i][s] = raw.W.v[i][s] - factor * gradient;
+            }
+        return result;
+    }
+};
+
+// ---- the product: sum[p][c] is of rows 2p and 2p + 1 of the lanes of A with column c of those of B
+
+#if __CUDA_ARCH__ >= 800
+#include "tf32.cuh"
+
+template <int A_ROWS, int B_COLS>
+__device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a, const Share<B_COLS>& b)
+{
+#pragma unroll
+    for (int s = 0; s < 4; s += 2) {
+        unsigned big[B_COLS][2], small[B_COLS][2];
+#pragma unroll
+        for (int c = 0; c < B_COLS; ++c)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const Split x(b.v[c][s + i]);
+                big[c][i] = x.big, small[c][i] = x.small;
+            }
+#pragma unroll
+        for (int p = 0; p < A_ROWS / 2; ++p) {
+            const Split x[] = {Split(a.v[2 * p][s]), Split(a.v[2 * p + 1][s]), Split(a.v[2 * p][s + 1]), Split(a.v[2 * p + 1][s + 1])};
+            const unsigned left[] = {x[0].big, x[1].big, x[2].big, x[3].big};
+            const unsigned rest[] = {x[0].small, x[1].small, x[2].small, x[3].small};
+#pragma unroll
+            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(sum[p][c], rest, big[c]);
+#pragma unroll
+            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(sum[p][c], left, small[c]);
+#pragma unroll
+            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(sum[p][c], left, big[c]);
+        }
+    }
+}
+#else  // no TF32: lanes ask each other for what they lack
+template <int A_ROWS, int B_COLS>
+__device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a, const Share<B_COLS>& b)
+{
+    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+#pragma unroll 1
+    for (int from = 0; from < 4; ++from)
+#pragma unroll
+        for (int s = 0; s < 4; ++s) {
+            float left[A_ROWS], right[2][B_COLS];
+            for (int i = 0; i < A_ROWS; ++i) left[i] = __shfl_sync(0xffffffff, a.v[i][s], 4 * g + from);
+            for (int which = 0; which < 2; ++which)
+                for (int c = 0; c < B_COLS; ++c)
+                    right[which][c] = __shfl_sync(0xffffffff, b.v[c][s], 4 * (2 * t + which) + from);
+            for (int i = 0; i < A_ROWS; ++i)
+                for (int c = 0; c < B_COLS; ++c)
+                    for (int which = 0; which < 2; ++which)
+                        sum[i / 2][c][i % 2 * 2 + which] += left[i] * right[which][c];
+        }
+}
+#endif
