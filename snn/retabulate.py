@@ -1,7 +1,7 @@
 """``python -m snn.retabulate ARCHIVE OUTPUT [GRID]``: tables and figures of published records, anywhere.
 
-ARCHIVE is a folder that ``scripts/publish`` wrote, its records.jsonl, or a folder of results. GRID says which
-tables there are; unless it is given, the sweeps that were published do, or else config/grid.yaml.
+ARCHIVE is a folder that ``scripts/publish`` wrote, its records.jsonl.gz, or a folder of results. GRID says
+which tables there are; unless it is given, the sweeps that were published do, or else config/grid.yaml.
 """
 
 import json

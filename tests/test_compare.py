@@ -1,7 +1,5 @@
 """Two results side by side: divided where they may be, and never where they may not."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +7,7 @@ from conftest import ROOT
 from records_of import QUIET, halves, record
 
 from snn import comparable, compare, grid
+from snn.archive import read_all, write
 from snn.choices import read_yaml
 from snn.devices import Device
 
@@ -22,14 +21,14 @@ TIMES = {"reference": 4.0, "streams": 5.0, "pinned": 3.0, "combined": 2.0, "prea
 def archive(folder, cells=CELLS, factor=None, noise=0.0003, **details):
     """Records of four runs in two rounds around known times, each strategy's multiplied by its factor."""
     random = np.random.default_rng(len(str(folder)))
-    lines = []
+    records = []
     for cell in cells:
         name = cell["strategy"]["name"]
         seconds = TIMES[name] * (factor or {}).get(name, 1.0) * (1 + noise * random.standard_normal(8))
         for number, some in enumerate(halves(list(seconds)), 1):
-            lines.append(json.dumps(record(cell, some, number=number, **details)))
+            records.append(record(cell, some, number=number, **details))
     folder.mkdir()
-    (folder / "records.jsonl").write_text("\n".join(lines) + "\n")
+    write(records, folder)
     return folder
 
 
@@ -163,8 +162,7 @@ def test_refuses(tmp_path, capsys, make, said):
 
 def _mixed(folder):
     first, second = archive(folder / "x"), archive(folder / "y", device_uuid="GPU-2")
-    with (first / "records.jsonl").open("a") as file:
-        file.write((second / "records.jsonl").read_text().splitlines()[0] + "\n")
+    write([*read_all(first).values(), next(iter(read_all(second).values()))], first)
     return first
 
 

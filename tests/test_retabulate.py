@@ -1,6 +1,6 @@
 """Tables from an archive of records, without the device that they were measured on."""
 
-import json
+import gzip
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 from records_of import limits_of, record
 
-from snn import catalogue, grid, records, retabulate
+from snn import archive, catalogue, grid, records, retabulate
 from snn.devices import Device
 
 HOST = Device("cpu", "AMD EPYC")
@@ -18,12 +18,12 @@ CELLS = list(grid.all_cells(SWEEPS))
 
 def archived(folder, cells, **provenance):
     folder.mkdir(exist_ok=True)
-    lines = [
-        json.dumps(record(cell, [float(i), i + 1.0], number=number, **provenance))
+    records = [
+        record(cell, [float(i), i + 1.0], number=number, **provenance)
         for i, cell in enumerate(cells, 1)
         for number in grid.rounds_of(cell)
     ]
-    (folder / "records.jsonl").write_text("\n".join(lines) + "\n")
+    archive.write(records, folder)
     return str(folder)
 
 
@@ -77,9 +77,9 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
 
 
 def test_published_records_can_be_tabulated(tmp_path):
-    for archive in (ROOT / "results/published").iterdir():
-        assert retabulate.main([str(archive), str(tmp_path / archive.name)]) == 0
-        published = {path.name: path.read_text() for path in archive.glob("tables/*.csv")}
+    for folder in (ROOT / "results/published").iterdir():
+        assert retabulate.main([str(folder), str(tmp_path / folder.name)]) == 0
+        published = {path.name: path.read_text() for path in folder.glob("tables/*.csv")}
         made = {path.name: path.read_text() for path in (tmp_path / archive.name).glob("tables/*.csv")}
         assert made == {
             name: text for name, text in published.items() if name not in ("gpu.csv", "datasets.csv")
@@ -97,18 +97,16 @@ def test_published_records_can_be_tabulated(tmp_path):
 )
 def test_what_is_no_archive_is_refused(tmp_path, capsys, text, said):
     if text is not None:
-        (tmp_path / "records.jsonl").write_text(text)
+        (tmp_path / archive.RECORDS).write_bytes(gzip.compress(text.encode()))
     assert retabulate.main([str(tmp_path), str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err
 
 
 def test_two_devices_in_one_archive_are_refused(tmp_path, capsys):
-    folder = archived(tmp_path / "a", CELLS[:8])
-    other = archived(tmp_path / "b", CELLS[8:], device_uuid="GPU-2")
-    both = (tmp_path / "a/records.jsonl").read_text() + (tmp_path / "b/records.jsonl").read_text()
-    (tmp_path / "a/records.jsonl").write_text(both)
-    assert other != folder
-    assert retabulate.main([folder, str(tmp_path / "out")]) == 2
+    folder = Path(archived(tmp_path / "a", CELLS[:8]))
+    other = Path(archived(tmp_path / "b", CELLS[8:], device_uuid="GPU-2"))
+    archive.write([*archive.read_all(folder).values(), *archive.read_all(other).values()], folder)
+    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
     assert "GPU-2" in capsys.readouterr().err
 
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from project import CELLS_OF_TINY, ON_HOST, ROUNDS, TINY, UNSUPPORTED
 
+from snn import archive
 from snn.catalogue import FIGURES
 
 
@@ -267,9 +268,9 @@ def test_results_are_published_compactly(project):
     publish = [sys.executable, "scripts/publish"]
     subprocess.run(publish, cwd=project.folder, check=True)
     (published,) = (project.folder / "results/published").iterdir()
-    lines = (published / "records.jsonl").read_text().splitlines()
-    assert len(lines) == ROUNDS * CELLS_OF_TINY
-    unsupported = [one for one in map(json.loads, lines) if one["status"] == "unsupported"]
+    records = archive.read_all(published).values()
+    assert len(records) == ROUNDS * CELLS_OF_TINY
+    unsupported = [one for one in records if one["status"] == "unsupported"]
     assert {one["cell"]["strategy"]["name"] for one in unsupported} == {UNSUPPORTED, "torch_graph"}
     for name in ("speedup", "recommendation", "cpu", "precision"):
         made = (project.folder / f"results/tables/{name}.csv").read_text()
