@@ -80,7 +80,7 @@ def test_published_records_can_be_tabulated(tmp_path):
     for folder in (ROOT / "results/published").iterdir():
         assert retabulate.main([str(folder), str(tmp_path / folder.name)]) == 0
         published = {path.name: path.read_text() for path in folder.glob("tables/*.csv")}
-        made = {path.name: path.read_text() for path in (tmp_path / archive.name).glob("tables/*.csv")}
+        made = {path.name: path.read_text() for path in (tmp_path / folder.name).glob("tables/*.csv")}
         assert made == {
             name: text for name, text in published.items() if name not in ("gpu.csv", "datasets.csv")
         }
