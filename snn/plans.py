@@ -13,6 +13,7 @@ _ALL_ELSE = 0.75  # of a step, in times of 16 neurons' arithmetic: what is waite
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # the last of a block; at most
 _CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # of a block, at most; above the second registers are scarce
 _CLUSTER_INPUTS = 2048  # of a warp's rows, at most: they are in registers before they are needed
+_MOST_GROUPS, _DEEP_FEATURES = 16, 32  # of two or three hidden layers: groups of 16 rows; features
 
 
 def padded(n: int) -> int:
@@ -76,6 +77,10 @@ class Plan:
 def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
     """The plans for a shape, for one network the best first, and, in words, why another is none."""
     yield from _of_clusters(shape, limits)
+    if len(shape.widths) == 3 and shape.members == 1:
+        yield _of_two_layers(shape, limits)
+    if len(shape.widths) == 4 and shape.members == 1:
+        yield _of_three_layers(shape, limits)
     yield _of_the_grid(shape, limits)
 
 
@@ -143,6 +148,86 @@ def _warps(shape: Shape) -> int:
 def _power_of_two(n: int) -> int:
     """The next one."""
     return 1 << (n - 1).bit_length()
+
+
+def _of_two_layers(shape: Shape, limits: Limits) -> Plan | str:
+    features, *hidden = shape.widths
+    groups = max(shape.rows, hidden[0]) // UNIT
+    no = "no groups of blocks: "
+    if limits.capability < (8, 0):
+        return f"{no}compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
+    uneven = any(n % 64 for n in hidden)
+    if uneven or features > _DEEP_FEATURES or max(*hidden, shape.rows) > _MOST_GROUPS * UNIT:
+        widths = "-".join(map(str, shape.widths))
+        return f"{no}{widths} in batches of {shape.batch} is no shape for their kernel"
+    return Plan(
+        "kernels/persistent/two_layers.cu",
+        8 * groups,
+        256,
+        0,
+        1,
+        (
+            *_common(shape),
+            *(("GRID", str(8 * groups)), ("GROUPS", str(groups)), ("CLIP", str(int(shape.clipped)))),
+            ("SEQUENTIAL", str(int(shape.sequential))),
+        ),
+        f"{groups} groups of 8 blocks together",
+    )
+
+
+def workspace_of_two_layers(widths: Sequence[int], batch: int) -> int:
+    """Floats behind the barrier's that ``two_layers.cu`` needs for two hidden layers."""
+    rows, (_, m, n) = padded(batch), widths
+    squares = 2 * 4 * 8 * max(rows, m) // UNIT
+    return 2 * 8 * rows + 2 * (m * n + n + rows * (m + 8) + 16 * n + 8 * m * rows + squares)
+
+
+def _of_three_layers(shape: Shape, limits: Limits) -> Plan | str:
+    no = "no groups of blocks: "
+    if limits.capability < (8, 0):
+        return f"{no}compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
+    if shape.clipped or not shape.sequential:
+        return f"{no}their kernel neither clips nor updates simultaneously"
+    groups, blocks = _shares_of_three_layers(shape.widths, shape.rows)
+    if not groups:
+        widths = "-".join(map(str, shape.widths))
+        return f"{no}{widths} in batches of {shape.batch} is no shape for their kernel"
+    if groups * blocks > limits.multiprocessors:
+        return f"{no}{groups * blocks} are more than {limits.multiprocessors} multiprocessors"
+    return Plan(
+        "kernels/persistent/three_layers.cu",
+        groups * blocks,
+        256,
+        0,
+        1,
+        (
+            *_common(shape),
+            *(("GRID", str(groups * blocks)), ("GROUPS", str(groups)), ("BLOCKS", str(blocks))),
+            ("SEQUENTIAL", "1"),
+        ),
+        f"{groups} groups of {blocks} blocks together",
+    )
+
+
+def _shares_of_three_layers(widths: Sequence[int], rows: int) -> tuple[int, int]:
+    """Groups of 16 rows each, and blocks of a group, of 8 neurons of layer 2 each; or (0, 0)."""
+    features, first, second, third = widths
+    groups = rows // UNIT
+    blocks, rest = divmod(second, 8 * groups)
+    if rest or groups % 2 or groups > _MOST_GROUPS or blocks not in (2, 4, 8) or features > _DEEP_FEATURES:
+        return 0, 0
+    too_wide = max(first, third) > min(16 * _MOST_GROUPS, 64 * blocks)
+    return (0, 0) if too_wide or first % (16 * blocks) or third % (32 * blocks) else (groups, blocks)
+
+
+def workspace_of_three_layers(widths: Sequence[int], batch: int) -> int:
+    """Floats behind the barrier's that ``three_layers.cu`` needs for a shape; 0 where it is none of its."""
+    rows, (_, m, n, p) = padded(batch), widths
+    groups, blocks = _shares_of_three_layers(widths, rows)
+    if not groups:
+        return 0
+    of_rows = m + 2 * n + 2 * blocks * p + blocks + groups * m
+    return rows * p // 16 + 2 * (n * (m + p) + groups * p + rows * of_rows)
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:

@@ -14,6 +14,8 @@ _KERNELS = {
     "snn/strategies/device_driven.py": ["kernels/elementwise.cu"],
     "snn/strategies/one_launch.py": [
         "kernels/persistent/cluster.cu",
+        "kernels/persistent/two_layers.cu",
+        "kernels/persistent/three_layers.cu",
         "kernels/persistent/grid.cu",
     ],
 }

@@ -85,8 +85,12 @@ _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
     ((64, 256), 128, True, False, 1, ("sm_90",)),
     ((16, 1024), 150, True, False, 10, ("sm_90",)),
     ((32, 256), 256, False, True, 1, _ALL[::2]),
-    ((32, 256, 256), 256, True, False, 1, _ALL[1::2]),
-    ((32, 256, 1024, 256), 256, True, False, 1, ("sm_75", "sm_90", "sm_120")),
+    ((32, 256, 256), 256, True, False, 1, ("sm_90", "sm_100", "sm_120")),
+    ((32, 256, 256), 256, True, True, 1, _ALL[1::2]),
+    ((32, 256, 1024, 256), 256, True, False, 1, ("sm_90", "sm_100")),
+    ((32, 256, 512, 256), 250, True, False, 1, ("sm_90",)),
+    ((16, 128, 256, 128), 256, True, False, 1, ("sm_90",)),
+    ((48, 256, 1024, 256), 256, True, False, 1, ("sm_75", "sm_90", "sm_120")),
     ((32, 256, 1024, 256), 256, True, True, 1, ("sm_80", "sm_90", "sm_100", "sm_120")),
 ]
 
@@ -97,7 +101,7 @@ def trainings() -> list[tuple[Training, str]]:
     for widths, batch, sequential, clipped, members, architectures in _TRAININGS:
         shape = Shape(widths, batch, sequential, clipped, members)
         plan = [one for one in plans(shape, Limits(132, 227 * 1024, (9, 0))) if isinstance(one, Plan)]
-        chosen = next((one for one in reversed(plan) if one.cluster), plan[-1])
+        chosen = next((one for one in reversed(plan) if one.cluster or "layers" in one.source), plan[-1])
         build = Training(SOURCES[0].parents[1] / chosen.source, dict(chosen.defines), architectures)
         found += [(build, architecture) for architecture in architectures]
     return found

@@ -41,10 +41,36 @@ def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
     assert reasons == "no cluster: compute capability 8.0, clusters need 9.0"
 
 
+def test_two_hidden_layers_are_as_many_groups_of_blocks_as_they_need():
+    plan, _ = first(H200, 32, 256, 256, 1)
+    assert (plan.source, plan.cluster, plan.blocks) == ("kernels/persistent/two_layers.cu", 0, 128)
+    plan, _ = first(H200, 10, 64, 256, 1, batch=100, sequential=False)
+    assert (plan.source, plan.blocks) == ("kernels/persistent/two_layers.cu", 56)
+    plan, reasons = first(T4, 32, 256, 256, 1)
+    assert "two_layers" not in (plan.source if plan else "")
+    assert "no groups of blocks: compute capability 7.5, TF32 needs 8.0" in reasons
+
+
+def test_three_hidden_layers_are_groups_of_16_rows_and_blocks_of_8_neurons():
+    plan, _ = first(H200, 32, 256, 1024, 256, 1)
+    assert (plan.source, plan.cluster, plan.blocks) == ("kernels/persistent/three_layers.cu", 0, 128)
+    assert plan.words == "16 groups of 8 blocks together"
+    plan, _ = first(H200, 10, 64, 128, 128, 1, batch=60)
+    assert (plan.source, plan.blocks) == ("kernels/persistent/three_layers.cu", 16)
+    plan, reasons = first(Limits(108, 166912, (8, 0)), 32, 256, 1024, 256, 1)
+    assert "three_layers" not in plan.source
+    assert "no groups of blocks: 128 are more than 108 multiprocessors" in reasons
+
+
 @pytest.mark.parametrize(
     ("reason", "layers", "options"),
     [
-        ("2 hidden layers", (32, 256, 256, 1), {}),
+        ("2 hidden layers", (32, 256, 272, 1), {}),
+        ("48-256-256 in batches of 256 is no shape", (40, 256, 256, 1), {}),
+        ("32-512-256 in batches of 256 is no shape", (32, 512, 256, 1), {}),
+        ("neither clips nor", (32, 256, 1024, 256, 1), {"clipped": True}),
+        ("32-256-1024-512 in batches of 256 is no shape", (32, 256, 1024, 512, 1), {}),
+        ("32-256-1024-256 in batches of 128 is no shape", (32, 256, 1024, 256, 1), {"batch": 128}),
         ("neither clips nor", (32, 256, 1), {"clipped": True}),
         ("neither clips nor", (32, 256, 1), {"sequential": False}),
         ("batches of 512 rows", (32, 256, 1), {"batch": 512}),
@@ -89,6 +115,8 @@ SHAPES = [
     (32, 256, 256, 1),
     (20, 120, 64, 1),
     (20, 48, 100, 33, 1),
+    (20, 120, 512, 250, 1),
+    (32, 256, 1024, 256, 1),
 ]
 
 
@@ -98,9 +126,10 @@ def trained(backend, layers, batch, rows, order, clip, epochs=10):
     Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
     network = Network(layers, "he_uniform", order, clip)
     weights = draw_weights(network, GlibcRandom(5))
+    rate = 0.01 if max(layers) < 1024 else 0.001  # with which the loss falls
     strategy = Persistent(backend)
     try:
-        strategy.setup(network, X, Y, batch, 0.01)
+        strategy.setup(network, X, Y, batch, rate)
         found = []
         for _ in range(2):
             strategy.load(weights)
@@ -110,7 +139,7 @@ def trained(backend, layers, batch, rows, order, clip, epochs=10):
     finally:
         strategy.close()
     expected = train(
-        weights, X, Y, epochs=epochs, batch_size=batch, rate=0.01, update_order=order, clip_norm=clip
+        weights, X, Y, epochs=epochs, batch_size=batch, rate=rate, update_order=order, clip_norm=clip
     )
     return found, expected, plan
 
@@ -132,7 +161,7 @@ def test_after_a_hundred_steps_the_weights_are_the_oracles(layers, batch, rows, 
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("layers", [(32, 256, 1), (32, 64, 64, 1)])
+@pytest.mark.parametrize("layers", [(32, 256, 1), (32, 64, 64, 1), (32, 256, 1024, 256, 1)])
 def test_what_is_not_a_number_ends_cleanly(layers, cuda_backend):
     X, Y = np.ones((600, 32), dtype=np.float32), np.ones((600, 1), dtype=np.float32)
     X[300, 3] = np.nan

@@ -68,12 +68,53 @@ CLUSTER = [
     ((32, 70, 1), 256, 300),
     ((40, 12, 1), 256, 300),
 ]
+TWO_LAYERS = [  # of two hidden layers that divide evenly, with more rows than neurons and the other way round
+    ((20, 60, 64, 1), 70, 100, "sequential"),
+    ((32, 64, 190, 1), 33, 70, "sequential"),
+    ((9, 128, 62, 1), 64, 150, "simultaneous"),
+]
+THREE_LAYERS = [  # of which the last has blocks without columns of the first layer to update
+    ((20, 24, 30, 50, 1), 20, 70),
+    ((9, 60, 128, 120, 1), 64, 150),
+    ((9, 30, 160, 60, 1), 150, 200),
+]
 GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
 
 
 @pytest.mark.parametrize("layers, batch, rows", CLUSTER)
 def test_a_cluster_trains_as_the_oracle(layers, batch, rows, random):
     check("cluster", H200, layers, batch, rows, "sequential", None, random)
+
+
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("layers, batch, rows, order", TWO_LAYERS)
+def test_groups_of_blocks_train_two_layers_as_the_oracle(layers, batch, rows, order, clip, random):
+    check("two_layers", H200, layers, batch, rows, order, clip, random)
+
+
+def test_two_layers_go_on_where_the_last_launch_ended(random):
+    *_, buffers, numbers = made((9, 64, 64, 1), 16, 64, 3, "sequential", None, random)
+    plan = plan_for(Shape.of(numbers), H200, "two_layers")
+    once = [buffer.copy() for buffer in buffers]
+    launched(plan, once, numbers)
+    for _ in range(3):
+        launched(plan, buffers, (*numbers[:2], 1, *numbers[3:]))
+    assert np.array_equal(buffers[2], once[2])
+
+
+@pytest.mark.parametrize("layers, batch, rows", THREE_LAYERS)
+def test_groups_of_blocks_train_three_layers_as_the_oracle(layers, batch, rows, random):
+    check("three_layers", H200, layers, batch, rows, "sequential", None, random)
+
+
+def test_three_layers_go_on_where_the_last_launch_ended(random):
+    *_, buffers, numbers = made(THREE_LAYERS[0][0], 20, 70, 3, "sequential", None, random)
+    plan = plan_for(Shape.of(numbers), H200, "three_layers")
+    once = [buffer.copy() for buffer in buffers]
+    launched(plan, once, numbers)
+    for _ in range(3):
+        launched(plan, buffers, (*numbers[:2], 1, *numbers[3:]))
+    assert np.array_equal(buffers[2], once[2])
 
 
 @pytest.mark.parametrize("clip", [None, 0.5])
@@ -132,11 +173,28 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
             assert not found[matrix.shape[0] :].any() and not found[:, matrix.shape[1] :].any()
 
 
-@pytest.mark.parametrize("kernel, layers", [("cluster", (20, 24, 1)), ("grid", (20, 24, 40, 1))])
+@pytest.mark.parametrize(
+    "kernel, layers",
+    [
+        ("cluster", (20, 24, 1)),
+        ("two_layers", (20, 64, 64, 1)),
+        ("three_layers", (20, 24, 30, 50, 1)),
+        ("grid", (20, 24, 40, 1)),
+    ],
+)
 def test_what_is_not_a_number_ends_as_such(kernel, layers, random):
     *_, buffers, numbers = made(layers, 32, 70, 2, "sequential", None, random)
     buffers[0][1, 3, 2] = np.nan
     launched(plan_for(Shape.of(numbers), SMALL if kernel == "grid" else H200, kernel), buffers, numbers)
+    assert np.isnan(buffers[3][: 70 % 32]).all()
+
+
+@pytest.mark.parametrize("bits", [0x7FC00000, 0xFFFFFFFF])
+def test_three_layers_end_with_any_bits_of_what_is_not_a_number(bits, random):
+    *_, buffers, numbers = made((20, 24, 30, 50, 1), 32, 70, 2, "sequential", None, random)
+    for buffer in buffers[:3]:
+        buffer.reshape(-1)[:3].view(np.uint32)[...] = bits
+    launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, numbers)
     assert np.isnan(buffers[3][: 70 % 32]).all()
 
 

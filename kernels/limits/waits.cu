@@ -23,6 +23,7 @@ extern "C" __global__ void empty() {}
 constexpr int MOST_BLOCKS = 16;  // of a cluster
 
 #include "../persistent/cluster.cuh"
+#include "../persistent/copies.cuh"
 #endif
 
 extern "C" __global__ __launch_bounds__(32, 1) void cluster_barrier(int rounds)

@@ -31,7 +31,9 @@
 // memory); the device must hold the CLUSTERS clusters of a network at the same time. Needs sm_90.
 
 #include "cluster.cuh"
+#include "copies.cuh"
 #include "tf32.cuh"
+#include "messages.cuh"
 
 constexpr int THREADS = 32 * WARPS;
 constexpr int WIDTH[] = {WIDTHS};                                        // features, hidden neurons: multiples of 16

@@ -1,14 +1,9 @@
 // Blocks of a cluster, in PTX: messages to each other's shared memory, for which an mbarrier counts the bytes that have
-// come; and words in global memory that say themselves when they are there. Copies to shared memory that go on while
-// their thread does. Needs sm_90.
-
-typedef unsigned long long Word;
+// come. Needs sm_90.
 
 #ifdef CUDA_ON_CPU  // whose emulator has these
 using namespace cuda_on_cpu;
 #else
-__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-
 __device__ unsigned cluster_rank()
 {
     unsigned rank;
@@ -55,26 +50,6 @@ __device__ void mbarrier_wait(unsigned mbarrier, unsigned parity)
     asm volatile("{\n.reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
                  "@!done bra again;\n}" :: "r"(mbarrier), "r"(parity) : "memory");
-}
-
-__device__ void copy_async(unsigned to, const float* from)  // 16 bytes
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from));
-}
-
-__device__ void copies_done() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory"); }
-
-__device__ void publish(Word* to, Word value)
-{
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(to), "l"(value) : "memory");
-}
-
-__device__ Word await(const Word* from, unsigned high)
-{
-    Word found;
-    do asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(found) : "l"(from) : "memory");
-    while (found >> 32 != high);
-    return found;
 }
 
 __device__ void mbarriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }

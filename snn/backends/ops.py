@@ -11,13 +11,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from snn.plans import padded
+from snn.plans import padded, workspace_of_three_layers, workspace_of_two_layers
 
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
 
 MOST_BLOCKS = 1024
 """Of a launch whose blocks work together: more multiprocessors than any device has."""
+
+_BARRIER = 4  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent/barrier.cuh
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,11 @@ def _of_training(
 ) -> tuple[int, ...]:
     layers, last, lines = len(widths) - 1, widths[-1], padded(batch)
     weights = sum(k * n for k, n in itertools.pairwise(widths))
-    workspace = 4 + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
+    workspace = _BARRIER + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
+    if layers == 2:
+        workspace = max(workspace, _BARRIER + workspace_of_two_layers(widths, batch))
+    if layers == 3:
+        workspace = max(workspace, _BARRIER + workspace_of_three_layers(widths, batch))
     if max_norm:
         workspace += 2 * weights + 4 * MOST_BLOCKS * layers
     if members > 1:

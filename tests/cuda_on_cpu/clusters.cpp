@@ -27,11 +27,26 @@ void copy_async(unsigned to, const float* from)
     worker->running->copies.push_back({place, from});
 }
 
-void copies_done()
+void copies_end()
 {
-    for (const Fiber::Copy& copy : worker->running->copies) std::memcpy(copy.to, copy.from, 16);
-    worker->running->copies.clear();
+    Fiber& fiber = *worker->running;
+    size_t earlier = 0;
+    for (size_t count : fiber.groups) earlier += count;
+    fiber.groups.push_back(fiber.copies.size() - earlier);
 }
+
+void copies_wait(int but)
+{
+    Fiber& fiber = *worker->running;
+    while ((int)fiber.groups.size() > but) {
+        const auto end = fiber.copies.begin() + fiber.groups.front();
+        for (auto copy = fiber.copies.begin(); copy != end; ++copy) std::memcpy(copy->to, copy->from, 16);
+        fiber.copies.erase(fiber.copies.begin(), end);
+        fiber.groups.erase(fiber.groups.begin());
+    }
+}
+
+void copies_done() { copies_end(), copies_wait(0); }
 
 struct MBarrier {
     int32_t bytes;  // still to come
@@ -73,14 +88,38 @@ void mbarrier_wait(unsigned mbarrier, unsigned parity)
 
 void publish(unsigned long long* to, unsigned long long value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 
+unsigned long long look(const unsigned long long* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
+
+void strong_read(const float* from, float* to, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        const uint32_t found = __atomic_load_n((const uint32_t*)from + i, __ATOMIC_ACQUIRE);
+        std::memcpy(to + i, &found, 4);
+    }
+}
+
+void strong_write(float* to, const float* from, int count)
+{
+    for (int i = 0; i < count; ++i) {
+        uint32_t value;
+        std::memcpy(&value, from + i, 4);
+        __atomic_store_n((uint32_t*)to + i, value, __ATOMIC_RELEASE);
+    }
+}
+
+void pause()
+{
+    worker->running->state = State::ready;
+    std::this_thread::yield();
+    suspend();
+}
+
 unsigned long long await(const unsigned long long* from, unsigned high)
 {
     for (;;) {
-        const unsigned long long found = __atomic_load_n(from, __ATOMIC_ACQUIRE);
+        const unsigned long long found = look(from);
         if (found >> 32 == high) return found;
-        worker->running->state = State::ready;
-        std::this_thread::yield();
-        suspend();
+        pause();
     }
 }
 

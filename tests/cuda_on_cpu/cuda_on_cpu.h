@@ -114,6 +114,34 @@ CUDA_ON_CPU_SHUFFLE(__shfl_up_sync, Shuffle::up)
 CUDA_ON_CPU_SHUFFLE(__shfl_down_sync, Shuffle::down)
 CUDA_ON_CPU_SHUFFLE(__shfl_xor_sync, Shuffle::across)
 
+namespace cuda_on_cpu {
+
+struct Ballot {
+    bool mine;
+    unsigned all;
+};
+
+__attribute__((no_sanitize("thread"))) inline void count_votes(void* const (&lanes)[32])
+{
+    unsigned all = 0;
+    for (int lane = 0; lane < 32; ++lane) all |= unsigned(static_cast<Ballot*>(lanes[lane])->mine) << lane;
+    for (int lane = 0; lane < 32; ++lane) static_cast<Ballot*>(lanes[lane])->all = all;
+}
+
+}  // namespace cuda_on_cpu
+
+inline unsigned __ballot_sync(unsigned, bool mine, int line = __builtin_LINE())  // of a whole warp
+{
+    cuda_on_cpu::Ballot ballot{mine, 0};
+    cuda_on_cpu::warp_work(cuda_on_cpu::count_votes, &ballot, line);
+    return ballot.all;
+}
+
+inline bool __all_sync(unsigned mask, bool mine, int line = __builtin_LINE())
+{
+    return __ballot_sync(mask, mine, line) == ~0u;
+}
+
 // ---------------------------------------------------------------------------------------------
 // Clusters and asynchronous copies, for which a source has PTX of its own. An address in shared memory is an
 // offset, and above it the number of the block in its cluster plus 1, or 0 for the block that asks.
@@ -124,12 +152,20 @@ unsigned shared_address(const void* pointer);
 unsigned cluster_rank();
 void copy_async(unsigned to, const float* from);  // 16 bytes, on their way until copies_done()
 void copies_done();
+void copies_end();  // of a group
+void copies_wait(int but);
+template <int BUT> void copies_wait() { copies_wait(BUT); }
 void send(unsigned to, const float* values, int count, unsigned mbarrier);
 void mbarrier_init(unsigned mbarrier);
 void mbarrier_expect(unsigned mbarrier, unsigned bytes);
 void mbarrier_wait(unsigned mbarrier, unsigned parity);
 void publish(unsigned long long* to, unsigned long long value);
 unsigned long long await(const unsigned long long* from, unsigned high);
+unsigned long long look(const unsigned long long* from);
+void strong_read(const float* from, float* to, int count);  // float by float, each as a whole
+void strong_write(float* to, const float* from, int count);
+void pause();  // others go first
+inline void fence() {}
 inline void mbarriers_made() {}
 inline void cluster_barrier(int line = __builtin_LINE()) { grid_barrier(line); }  // of all clusters, here
 inline unsigned in_block(unsigned address, unsigned rank) { return (address & 0xffffff) | (rank + 1) << 24; }
@@ -161,6 +197,11 @@ inline float rsqrtf(float a) { return 1.0f / std::sqrt(a); }
 inline float __saturatef(float a) { return a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f; }
 
 inline unsigned __float_as_uint(float a) { return cuda_on_cpu::bits_as<unsigned>(a); }
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by)
+{
+    return ((uint64_t)high << 32 | low) << (by & 31) >> 32;
+}
+
 inline int __float_as_int(float a) { return cuda_on_cpu::bits_as<int>(a); }
 inline float __uint_as_float(unsigned a) { return cuda_on_cpu::bits_as<float>(a); }
 inline float __int_as_float(int a) { return cuda_on_cpu::bits_as<float>(a); }
@@ -225,6 +266,18 @@ inline float tf32_value(unsigned bits, int) { return bits_as<float>(bits & 0xfff
 inline float bf16_value(unsigned bits, int place) { return bits_as<float>(bits >> 16 * place << 16); }
 
 }  // namespace cuda_on_cpu
+
+// Of each of four digits of `which`, a byte of the two words, or, where it is 8 or more, that byte's sign eight times.
+inline unsigned prmt(unsigned a, unsigned b, unsigned which)
+{
+    const uint64_t bytes = (uint64_t)b << 32 | a;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) {
+        const unsigned digit = which >> 4 * i & 15, byte = bytes >> 8 * (digit & 7) & 0xff;
+        result |= (digit < 8 ? byte : byte >> 7 ? 0xffu : 0u) << 8 * i;
+    }
+    return result;
+}
 
 inline unsigned cvt_rna_tf32(float x)
 {

@@ -1,0 +1,20 @@
+// Copies to shared memory that go on while their thread does, by its address there. Needs sm_80.
+
+#ifdef CUDA_ON_CPU  // whose emulator has these
+using namespace cuda_on_cpu;
+#else
+__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+__device__ void copy_async(unsigned to, const float* from)  // 16 bytes
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from));
+}
+
+__device__ void copies_done() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory"); }
+
+// Copies since the last end are a group; a wait is for all groups but so many.
+__device__ void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int BUT>
+__device__ void copies_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(BUT) : "memory"); }
+#endif

@@ -1,0 +1,690 @@
+// A whole training of a network with three hidden layers, all epochs, in one launch of GROUPS groups of BLOCKS blocks.
+//
+//   H_i = max(H_{i-1} W_i, 0), H_0 = X;  y = H_3 w;  e = y - Y;  g = 2/rows e                      forward
+//   w -= rate H_3^T g;  dZ_3 = g w^T where H_3 > 0                                               backward, where
+//   W_i -= rate H_{i-1}^T dZ_i;  dZ_{i-1} = dZ_i W_i^T where H_{i-1} > 0                           i = 3, 2, 1
+//
+// Blocks tell each other things by floats that say themselves that they have come (messages.cuh): no barrier, no fence.
+// Of a group, block r, all on tensor cores (tf32.cuh):
+//
+//   forward    Two groups together have 32 rows of the batch, for whose H_1 all blocks wait. Each computes an equal part of
+//              their H_2's columns, then from these what they add to all of Z_3: two products with weights that each
+//              lane reads for itself. Of these sums, each block adds up those of 16 rows and some columns, for H_3, y,
+//              and a bit for each element of H_3 above 0.
+//   backward   A block has 8 neurons of layer 2, with their rows of W_3. dW_3 = U diag(w), U = H_2^T (g where H_3 > 0),
+//              is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T: in BF16, in
+//              which bits are exact (bits.cuh), half of TF32's time. All blocks have w; each tells what 16 rows add to
+//              some of dw. All blocks of a group get its dZ_2; each updates N1 / BLOCKS rows of W_2 in the group's
+//              columns, and multiplies the two: the group's part of these columns of dH_1.
+//   layer 1    A block adds up all groups' parts of two of its columns of dH_1, updates these columns of W_1, and tells
+//              these columns of the next batch's H_1.
+//
+// Six times a step blocks wait for others: for H_1, Z_3, y, dw, dZ_2, dH_1; what else they read has been told long before.
+// Who may write again what was told two steps ago, or, of bits, one: who tells something in a step has heard H_1, for which
+// all groups' dH_1 was needed, and for that dZ_2 from all blocks of each group, after they had read the bits and every y,
+// for which all blocks had done with the weights, and with all of the step before that.
+//
+// Products follow each other in the registers' order (fragments.cuh): H_1, H_2 and dZ_2 are stored and told like that,
+// four floats a lane; W_2 and W_3 in the order in which lanes read them.
+// Layout: widths and the batch are padded with 0 to multiples of 16, and each batch of X and Y by itself. `weights` is
+// W_1, W_2, W_3, w. Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory, up to 218
+// KiB. Needs sm_80.
+
+#include "barrier.cuh"
+#include "bits.cuh"
+#include "copies.cuh"
+#include "fragments.cuh"
+#include "l2.cuh"
+#include "messages.cuh"
+
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+__device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
+
+constexpr int THREADS = 256, WARPS = THREADS / 32;
+constexpr int WIDTH[] = {WIDTHS};                                // features, hidden layers
+constexpr int F = WIDTH[0], N1 = WIDTH[1], N2 = WIDTH[2], N3 = WIDTH[3];
+constexpr int ROWS = (BATCH + 15) / 16 * 16;                     // of a batch, padded
+static_assert(sizeof WIDTH / sizeof *WIDTH == 4 && GROUPS * BLOCKS == GRID && SEQUENTIAL, "three hidden layers");
+static_assert(ROWS == 16 * GROUPS && N2 == 8 * GRID, "16 rows a group, 8 neurons a block");
+static_assert(GROUPS % 2 == 0 && GROUPS <= 16 && BLOCKS % 2 == 0 && BLOCKS <= 8, "this shape is for another kernel");
+static_assert(F <= 32 && N1 <= smaller(256, 64 * BLOCKS) && N3 <= smaller(256, 64 * BLOCKS), "as is this");
+static_assert(N1 % (16 * BLOCKS) == 0 && N3 % (32 * BLOCKS) == 0, "a block has as much as another");
+
+constexpr int PART = 128;                                        // floats of a fragment, 16 rows of 8 columns
+constexpr int TILES1 = N1 / BLOCKS / 8;                          // of a block: its columns of H_1, by eight
+constexpr int OWN3 = N3 / BLOCKS, WORDS = N3 / 32;               // its columns of H_3; words a row
+constexpr int DOWN = up(GROUPS, WARPS);                          // of a warp, sixteens of rows
+constexpr int PAIRS = up(4 * TILES1, GROUPS);                    // of columns of W_1
+constexpr int H1_LOADS = up(ROWS * TILES1 * 2, THREADS), OWN_H1_LOADS = up(8 * N1, THREADS);
+constexpr int BIT_LOADS = up(ROWS * WORDS / 2, THREADS), DZ_LOADS = up(ROWS * BLOCKS * 2, THREADS);
+constexpr int HALF = GROUPS / 2, COUPLE = 2 * BLOCKS;            // tiles of H_2's columns of a block; blocks of two groups
+
+// ---- memory of the device, in floats from `workspace` on
+
+typedef Messages<ROWS * N1> OfH1;                                // [BLOCKS][GROUPS][TILES1][PART]
+typedef Messages<ROWS * N2> OfH2;                                // [GRID][GROUPS][PART]
+typedef Messages<N1 * N2> OfW2;                                  // [N2 / 8][N1 / 16][lane][4]
+typedef Messages<N2 * N3> OfW3;                                  // [N2 / 8][N3 / 16][lane][4]
+typedef Messages<ROWS * N3 * COUPLE> OfZ3;                       // [GROUPS][to][from][16 * OWN3]
+typedef Messages<ROWS * BLOCKS> OfY;                             // [ROWS][BLOCKS]
+typedef Messages<GROUPS * N3> OfDW;                              // of dw, from the rows of each group
+typedef Messages<ROWS * N2> OfDZ;                                // [GROUPS][GROUPS][BLOCKS][PART]
+typedef Messages<GROUPS * ROWS * N1> OfDH;                       // [GROUPS][N1 / 2][GROUPS][8][4]
+constexpr int AT_BITS = BARRIER_FLOATS;                          // words, above 32 bits the step: [GROUPS][WORDS][8][2]
+constexpr int AT_W2 = AT_BITS + 2 * ROWS * WORDS, AT_W3 = AT_W2 + OfW2::FLOATS;
+constexpr int AT_H1 = AT_W3 + OfW3::FLOATS, AT_H2 = AT_H1 + OfH1::FLOATS, AT_Z3 = AT_H2 + OfH2::FLOATS;
+constexpr int AT_Y = AT_Z3 + OfZ3::FLOATS, AT_DW = AT_Y + OfY::FLOATS, AT_DZ = AT_DW + OfDW::FLOATS;
+constexpr int AT_DH = AT_DZ + OfDZ::FLOATS;
+extern "C" __device__ const int workspace_floats = AT_DH + OfDH::FLOATS;
+
+struct Shared {
+    union {
+        float H1[GROUPS][TILES1][PART];                          // of the block's columns, all rows
+        float dW2[4][BLOCKS / 2][TILES1][PART];                  // from a fourth of the rows
+    };
+    union {
+        struct {
+            float H1[2][N1 / 8][PART], H2[2][HALF][PART];        // of 32 rows; H2: of the block's columns
+        } of_rows;
+        float dZ[GROUPS][BLOCKS][PART];
+    };
+    unsigned Hg[GROUPS][3][64], Ww[N3 / 16][3][64];              // H_2 diag(g) / 2, W_3 diag(w) of its neurons
+    unsigned bits[GROUPS][WORDS][16];
+    float W2[BLOCKS][TILES1][64];
+    float X[2][ROWS][F + 4];                                     // of even and odd steps, in the threads' order
+    float H3[16][OWN3], w[N3], g[ROWS];
+    float dZ1[THREADS][2], dW1[WARPS][F][2], W1[WARPS][F][2];
+};
+extern "C" __device__ const int shared_bytes = sizeof(Shared);
+
+// ---- the training
+
+struct Training {
+    Shared& s;
+    Barrier barrier;                      // for the first step alone, and the end
+    const float *X, *Y;
+    float *weights, *E, *workspace;
+    float rate;
+    int group = blockIdx.x / BLOCKS, rank = blockIdx.x % BLOCKS, warp = threadIdx.x / 32, t = threadIdx.x;
+    int couple = blockIdx.x / COUPLE, member = blockIdx.x % COUPLE;
+    int batch = 0, next = 0, count = 0, step = 0;   // count: rows of this batch
+    float scale = 0.0f;                   // of e to g
+    bool last = false;
+    float W1[PAIRS][2] = {}, W2[2][4] = {}, W3[2][4] = {};   // of this block's, what this thread updates: W1 as all warps
+    float h[PAIRS][2] = {};               // H_1 of its columns, this thread's row
+    // What this lane has looked for, long before: of W_2, two tiles, half of k; of W_3; H_2 of the block's neurons; bits.
+    float w2[N1 / 16][4], w3[GROUPS][4], h2[DOWN][4];
+    Word bits[BIT_LOADS][2];
+    unsigned active = 0;                  // H_2 > 0, four bits of each sixteen rows
+    float half_g[DOWN][2] = {};           // of rows p and p + 8 of these: bits count twice
+    const OfH1 of_H1{workspace + AT_H1};
+    const OfH2 of_H2{workspace + AT_H2};
+    const OfW2 of_W2{workspace + AT_W2};
+    const OfW3 of_W3{workspace + AT_W3};
+    const OfZ3 of_Z3{workspace + AT_Z3};
+    const OfY of_y{workspace + AT_Y};
+    const OfDW of_dw{workspace + AT_DW};
+    const OfDZ of_dZ{workspace + AT_DZ};
+    const OfDH of_dH{workspace + AT_DH};
+
+    // Of so many vectors that the block's threads read one after the other.
+    __device__ bool has(int i, int vectors) const { return vectors % THREADS == 0 || t + i * THREADS < vectors; }
+    __device__ bool has_row() const { return ROWS == THREADS || t < ROWS; }
+    __device__ bool has_rows(int i) const { return DOWN * WARPS == GROUPS || warp * DOWN + i < GROUPS; }
+
+    __device__ bool has_bits(int i) const { return has(i, ROWS * WORDS / 2); }
+
+    // Which elements these are: W1 of lane f, W2 and W3 as a lane's accumulators of their transposed gradients.
+    __device__ int pair(int i) const { return rank * TILES1 * 4 + group + i * GROUPS; }
+    __device__ bool has_pair(int i) const { return PAIRS * GROUPS == TILES1 * 4 || group + i * GROUPS < TILES1 * 4; }
+    __device__ bool has1(int i) const { return t % 32 < F && has_pair(i); }
+    __device__ int place1(int i) const { return t % 32 * N1 + 2 * pair(i); }
+    __device__ bool has2() const { return N1 == 32 * WARPS || warp < N1 / 32; }
+    __device__ int neurons2() const { return warp % (BLOCKS / 2); }      // which sixteen of the group's
+    __device__ int tile1(int n) const { return warp / (BLOCKS / 2) * 2 + n; }
+    __device__ int place2(int n, int i, Lane lane) const
+    {
+        const int row = 8 * (rank * TILES1 + tile1(n)) + 2 * lane.q + i % 2;
+        return row * N2 + 8 * BLOCKS * group + 16 * neurons2() + lane.p + i / 2 * 8;
+    }
+    __device__ void put2(int step) const
+    {
+        const int tile = group * BLOCKS + 2 * neurons2(), pair = (rank * TILES1 + tile1(0)) / 2;
+        for (int i = 0; i < 2; ++i) {
+            const float v[] = {W2[0][2 * i], W2[0][2 * i + 1], W2[1][2 * i], W2[1][2 * i + 1]};
+            if (has2()) of_W2.put(step, ((tile + i) * (N1 / 16) + pair) * PART + t % 32 * 4, v);
+        }
+    }
+    __device__ bool has3() const { return WORDS == WARPS || warp < WORDS; }
+    __device__ bool has_H2() const { return HALF == WARPS || warp < HALF; }
+    __device__ int column3(int n, int i, Lane lane) const { return 32 * warp + 16 * n + i / 2 * 8 + lane.p; }
+    __device__ int place3(int n, int i, Lane lane) const
+    {
+        return (8 * blockIdx.x + 2 * lane.q + i % 2) * N3 + column3(n, i, lane);
+    }
+    __device__ void put3(int step) const
+    {
+        for (int n = 0; n < 2; ++n)
+            if (has3()) of_W3.put(step, (blockIdx.x * (N3 / 16) + 2 * warp + n) * PART + t % 32 * 4, W3[n]);
+    }
+    __device__ Word* word_of_bits(int i) const { return reinterpret_cast<Word*>(workspace + AT_BITS) + i; }
+    __device__ float* w_in_memory() const { return weights + F * N1 + N1 * N2 + N2 * N3; }
+
+    template <class Do> __device__ void for_weights(bool with_W1, Do f)  // f(kept, its place)
+    {
+        const Lane lane;
+        float *const of_W2 = weights + F * N1, *const of_W3 = of_W2 + N1 * N2;
+        for (int i = 0; i < PAIRS; ++i)
+            for (int n = 0; n < 2; ++n)
+                if (with_W1 && has1(i)) f(W1[i][n], weights + place1(i) + n);
+        for (int n = 0; n < 2; ++n)
+            for (int i = 0; i < 4; ++i) {
+                if (has2()) f(W2[n][i], of_W2 + place2(n, i, lane));
+                if (has3()) f(W3[n][i], of_W3 + place3(n, i, lane));
+            }
+    }
+
+    __device__ void start()
+    {
+        for_weights(true, [](float& kept, const float* from) { kept = *from; });
+        if (t < N3) s.w[t] = w_in_memory()[t];
+        fetch_X(0, 0);
+        for (int i = AT_BITS + (int)blockIdx.x * THREADS + t; i < workspace_floats; i += GRID * THREADS) workspace[i] = 0.0f;
+        copies_done();
+        barrier.arrive();
+        barrier.wait();
+        put2(0), put3(0);
+        float x[F];
+        take_row(0, x);
+        for (int i = 0; i < PAIRS; ++i) tell_H1(0, i, x);
+        look_for_W2(0);
+    }
+    __device__ void finish()
+    {
+        for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
+        if (blockIdx.x == 0 && t < N3) w_in_memory()[t] = s.w[t];
+        barrier.arrive();
+        barrier.wait();
+        barrier.reset();
+    }
+
+    __device__ auto W2_at(int step) const
+    {
+        const float* const from = of_W2.of(step) + ((member * HALF + warp / 2 * 2) * (N1 / 16) + warp % 2 * (N1 / 32)) * PART + t % 32 * 4;
+        return [=](int i) { return from + (i / (N1 / 32) * (N1 / 16) + i % (N1 / 32)) * PART; };
+    }
+    __device__ auto W3_at(int step) const
+    {
+        const float* const from = of_W3.of(step) + (member * HALF * (N3 / 16) + 2 * warp) * PART + t % 32 * 4;
+        return [=](int i) { return from + (i / 2 * (N3 / 16) + i % 2) * PART; };
+    }
+    __device__ bool has_W2(int i) const { return HALF == WARPS || warp / 2 * 2 + i / (N1 / 32) < HALF; }
+    __device__ void look_for_W2(int step)
+    {
+        look_for(w2, turn_of(step), [&](int i) { return has_W2(i); }, W2_at(step));
+    }
+
+    __device__ void fetch_X(int step, int batch)
+    {
+        const float* const from = X + (size_t)batch * ROWS * F;
+        for (int i = t; i < ROWS * F / 4; i += THREADS) {
+            const int row = i / (F / 4), at = row / 16 * 16 + row % 8 * 2 + row / 8 % 2;
+            copy_async(shared_address(&s.X[step % 2][at][4 * (i % (F / 4))]), from + 4 * i);
+        }
+    }
+    __device__ void take_row(int step, float (&x)[F]) const
+    {
+#pragma unroll
+        for (int f = 0; f < F; f += 4) {
+            const float4 v = take4(&s.X[step % 2][t % ROWS][f]);
+            x[f] = v.x, x[f + 1] = v.y, x[f + 2] = v.z, x[f + 3] = v.w;
+        }
+    }
+
+    // H_1 of a batch, of two columns; t and t ^ 1 have rows p and p + 8 of sixteen, whose first column t brings if it is even.
+    __device__ void tell_H1(int step, int i, const float (&x)[F])
+    {
+        if (t % 32 < F) *reinterpret_cast<float2*>(s.W1[warp][t % 32]) = make_float2(W1[i][0], W1[i][1]);
+        __syncwarp();
+        float z[2] = {};
+#pragma unroll
+        for (int f = 0; f < F; f += 2) {
+            const float4 of_W1 = take4(s.W1[warp][f]);
+            z[0] += x[f] * of_W1.x, z[1] += x[f] * of_W1.y;
+            z[0] += x[f + 1] * of_W1.z, z[1] += x[f + 1] * of_W1.w;
+        }
+        for (int n = 0; n < 2; ++n) h[i][n] = positive(z[n]);
+        const float other = __shfl_xor_sync(0xffffffff, t % 2 ? h[i][0] : h[i][1], 1);
+        const float v[] = {t % 2 ? other : h[i][0], t % 2 ? h[i][1] : other};
+        const int own = group + i * GROUPS, of = 4 * (t % 16 / 2) + own % 4;
+        const int to = ((rank * GROUPS + t / 16) * TILES1 + own / 4) * PART + 4 * (of ^ (of >> 2 & 2)) + t % 2 * 2;
+        if (has_row() && has_pair(i)) of_H1.put(step, to, v);
+        __syncwarp();
+    }
+
+    __device__ void tell_H2()
+    {
+        const Lane lane;
+        const unsigned turn = turn_of(step);
+        {
+            float h1[OWN_H1_LOADS][4];
+            const auto has_h1 = [&](int i) { return has(i, 8 * N1); };
+            const auto h1_at = [&](int i) {
+                const int v = t + i * THREADS, tile = v / 32 % (N1 / 8), sixteen = 2 * couple + v / (4 * N1);
+                return of_H1.of(step) + ((tile / TILES1 * GROUPS + sixteen) * TILES1 + tile % TILES1) * PART + v % 32 * 4;
+            };
+            let_come();
+            look_for(h1, turn, has_h1, h1_at);
+            await(h1, turn, h1_at);
+#pragma unroll
+            for (int i = 0; i < OWN_H1_LOADS; ++i)
+                if (has_h1(i)) write4(&s.of_rows.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
+        }
+        __syncthreads();
+
+        const auto w3_at = W3_at(step);
+        look_for(w3, turn, [&](int) { return has3() && !has_W2(0); }, w3_at);
+        fetch_X(step + 1, next);
+        await(w2, turn, W2_at(step));
+        float z[2][2][1][4] = {};   // of two tiles for half of k; another warp has the other half
+        if (has_W2(0)) {
+#pragma unroll
+            for (int k = 0; k < N1 / 16; ++k) {
+#pragma unroll
+                for (int i = k * GROUPS / (N1 / 16); i < (k + 1) * GROUPS / (N1 / 16); ++i)
+                    if (has3()) look(w3_at(i), w3[i]);
+                const int tile = warp % 2 * (N1 / 16) + k;
+                const Parts<4> a[] = {left_of(take4(&s.of_rows.H1[0][tile][lane.at])), left_of(take4(&s.of_rows.H1[1][tile][lane.at]))};
+                Parts<2> b[2];
+                for (int n = 0; n < 2; ++n)
+                    b[n] = right_of(w2[n * (N1 / 32) + k / 2][k % 2 * 2], w2[n * (N1 / 32) + k / 2][k % 2 * 2 + 1]);
+                multiply(z, a, b);
+            }
+            for (int m = 0; m < 2; ++m) {
+                float other[4];
+                for (int i = 0; i < 4; ++i) other[i] = warp % 2 ? z[m][0][0][i] : z[m][1][0][i];
+                if ((warp ^ 1) < HALF) write4(&s.of_rows.H2[m][warp ^ 1][lane.at], other);
+            }
+        }
+        __syncthreads();
+        if (has_H2())
+            for (int m = 0; m < 2; ++m) {
+                const float4 other = take4(&s.of_rows.H2[m][warp][lane.at]);
+                float sum[1][4] = {{other.x, other.y, other.z, other.w}}, h[4];
+                for (int i = 0; i < 4; ++i) sum[0][i] += warp % 2 ? z[m][1][0][i] : z[m][0][0][i];
+                activate(sum, h);
+                write4(&s.of_rows.H2[m][warp][lane.at], h);
+                of_H2.put(step, ((member * HALF + warp) * GROUPS + 2 * couple + m) * PART + lane.at, h);
+            }
+        __syncthreads();
+    }
+
+    // What the block's columns of H_2 add to Z_3. Meanwhile, what the backward phase reads of H_1.
+    __device__ void tell_Z3()
+    {
+        const Lane lane;
+        const unsigned turn = turn_of(step);
+        await(w3, turn, W3_at(step));
+        if (has3()) {
+            float z[2][4][1][4] = {};
+#pragma unroll
+            for (int k = 0; k < HALF; ++k) {
+                const Parts<4> a[] = {left_of(take4(&s.of_rows.H2[0][k][lane.at])), left_of(take4(&s.of_rows.H2[1][k][lane.at]))};
+                Parts<2> b[4];
+                for (int n = 0; n < 4; ++n) b[n] = right_of(w3[2 * k + n / 2][n % 2 * 2], w3[2 * k + n / 2][n % 2 * 2 + 1]);
+                multiply(z, a, b);
+            }
+            constexpr int OF_BLOCK = OWN3 / 32;
+            for (int m = 0; m < 2; ++m) {
+                const int to = (((2 * couple + m) * BLOCKS + warp / OF_BLOCK) * COUPLE + member) * 16 * OWN3 + warp % OF_BLOCK * 512;
+#pragma unroll
+                for (int n = 0; n < 4; ++n) of_Z3.put(step, to + n * PART + t % 32 * 4, z[m][n][0]);
+            }
+        }
+        float h1[H1_LOADS][4];
+        const auto has_h1 = [&](int i) { return has(i, ROWS * TILES1 * 2); };
+        const float* const H1 = of_H1.of(step) + rank * GROUPS * TILES1 * PART + 4 * t;
+        const auto h1_at = [&](int i) { return H1 + 4 * i * THREADS; };
+        look_for(h1, turn, has_h1, h1_at);
+        await(h1, turn, h1_at);
+#pragma unroll
+        for (int i = 0; i < H1_LOADS; ++i)
+            if (has_h1(i)) write4(&s.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
+    }
+
+    // Of 16 rows, what the block's columns of H_3 add to y.
+    __device__ void tell_y()
+    {
+        const unsigned turn = turn_of(step);
+        // A half of a warp adds up half of the blocks' sums of rows `warp` and warp + 8; then it has one of these rows.
+        const int half = t % 32 / 16, n = t % 16 / 4, row = 16 * group + warp + 8 * half;
+        const float* const Z3 = of_Z3.of(step) + ((group * BLOCKS + rank) * COUPLE + half * BLOCKS) * 16 * OWN3 + n * PART +
+                                (4 * warp + t % 4) * 4;
+        float z3[OWN3 / 32 * BLOCKS][4], y = 0.0f;
+        const auto z3_at = [&](int i) { return Z3 + i % BLOCKS * 16 * OWN3 + i / BLOCKS * 512; };
+        look_for(z3, turn, [](int) { return true; }, z3_at);
+        await(z3, turn, z3_at);
+#pragma unroll
+        for (int word = 0; word < OWN3 / 32; ++word) {
+            float z[4] = {};
+#pragma unroll
+            for (int from = 0; from < BLOCKS; ++from)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) z[i] += z3[word * BLOCKS + from][i];
+            float h[2] = {half ? z[2] : z[0], half ? z[3] : z[1]};
+            h[0] += __shfl_xor_sync(0xffffffff, half ? z[0] : z[2], 16);
+            h[1] += __shfl_xor_sync(0xffffffff, half ? z[1] : z[3], 16);
+            const int column = 32 * word + 8 * n + 2 * (t % 4);
+            unsigned bits = 0;
+            for (int i = 0; i < 2; ++i) {
+                h[i] = positive(h[i]);
+                bits |= (unsigned)(h[i] > 0.0f) << (column + i) % 32;
+                y += h[i] * s.w[rank * OWN3 + column + i];
+            }
+            *reinterpret_cast<float2*>(&s.H3[row % 16][column]) = make_float2(h[0], h[1]);
+            for (int apart = 1; apart < 16; apart *= 2) bits |= __shfl_xor_sync(0xffffffff, bits, apart);
+            const int of_row = (group * WORDS + rank * (OWN3 / 32) + word) * 16 + 2 * warp + half;
+            if (t % 16 == 0) publish(word_of_bits(of_row), (Word)(step + 1) << 32 | bits);
+        }
+        for (int apart = 1; apart < 16; apart *= 2) y += __shfl_xor_sync(0xffffffff, y, apart);
+        const float one[1] = {y};
+        if (t % 16 == 0) of_y.put(step, row * BLOCKS + rank, one);
+        __syncthreads();  // all of H_3
+    }
+
+    __device__ void hear_errors()
+    {
+        const Lane lane;
+        const float target = has_row() ? from_l2(Y + (size_t)batch * ROWS + t) : 0.0f;
+        const auto has_y = [&](int) { return has_row(); };
+        const auto y_at = [&](int) { return of_y.of(step) + t * BLOCKS; };
+        const float* const H2 = of_H2.of(step) + (blockIdx.x * GROUPS + warp * DOWN) * PART + lane.at;
+        const auto h2_at = [&](int i) { return H2 + i * PART; };
+        const unsigned turn = turn_of(step);
+        const Word now = step + 1;
+        float y[1][BLOCKS];
+        look_for(h2, turn, [&](int i) { return has_rows(i); }, h2_at);
+        let_come();
+        look_for(y, turn, has_y, y_at);
+#pragma unroll
+        for (int i = 0; i < BIT_LOADS; ++i)
+            if (has_bits(i)) look(word_of_bits(2 * (t + i * THREADS)), bits[i]);
+            else bits[i][0] = bits[i][1] = now << 32;
+        await(y, turn, y_at);
+        await(h2, turn, h2_at);
+        float sum = 0.0f;
+        for (int r = 0; r < BLOCKS; ++r) sum += y[0][r];
+        const float error = t < count ? sum - target : 0.0f, g = scale * error;
+        if (has_row()) s.g[t] = g;
+        if (last && blockIdx.x == 0 && has_row()) E[t] = error;
+        if (warp == group / 2)  // which has the group's rows: what they add to dw
+            for (int word = 0; word < OWN3 / 32; ++word) {
+                float one[1] = {};
+#pragma unroll
+                for (int i = 0; i < 16; ++i)
+                    one[0] += s.H3[i][32 * word + t % 32] * __shfl_sync(0xffffffff, g, group % 2 * 16 + i);
+                of_dw.put(step, group * N3 + rank * OWN3 + 32 * word + t % 32, one);
+            }
+        __syncthreads();
+    }
+
+    // W_3, and dZ_2 of the block's neurons.
+    __device__ void third_layer()
+    {
+        const Lane lane;
+        const unsigned turn = turn_of(step);
+        const Word now = step + 1;
+        const int slot = lane.p % 4 * 2 + lane.p / 4;  // lane q takes those of q and q + 8, then q + 4 and q + 12
+        active = 0;
+        for (int i = 0; i < DOWN; ++i) {
+            const int down = warp * DOWN + i;
+            if (!has_rows(i)) continue;
+            for (int u = 0; u < 2; ++u) half_g[i][u] = 0.5f * s.g[16 * down + lane.p + 8 * u];
+            float h[4];
+            for (int j = 0; j < 4; ++j) {
+                active |= (unsigned)(h2[i][j] > 0.0f) << 4 * i + j;
+                h[j] = h2[i][j] * half_g[i][j % 2];
+            }
+            for (int j = 0; j < 2; ++j)
+                write_parts(s.Hg[down], right(2 * lane.q + j, slot), h[2 * j], h[2 * j + 1]);
+        }
+        for (;;) {
+            bool come = true;
+#pragma unroll
+            for (int i = 0; i < BIT_LOADS; ++i) come &= bits[i][0] >> 32 == now && bits[i][1] >> 32 == now;
+            if (all_have(come)) break;
+#pragma unroll
+            for (int i = 0; i < BIT_LOADS; ++i)
+                if (has_bits(i)) look(word_of_bits(2 * (t + i * THREADS)), bits[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < BIT_LOADS; ++i)
+            if (has_bits(i)) reinterpret_cast<uint2*>(s.bits)[t + i * THREADS] = make_uint2(bits[i][0], bits[i][1]);
+        __syncthreads();
+
+        float dw[GROUPS][1], u[2][3][4] = {};   // u: U^T
+        const auto dw_at = [&](int from) { return of_dw.of(step) + from * N3 + t; };
+        look_for(dw, turn, [&](int) { return t < N3; }, dw_at);
+        if (has3()) {
+#pragma unroll
+            for (int down = 0; down < GROUPS; ++down) {
+                const uint2 v[] = {*reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q]),
+                                   *reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q + 8])};
+                const unsigned of[2][2] = {{each_byte(v[0].x, lane.p), each_byte(v[0].y, lane.p)},
+                                           {each_byte(v[1].x, lane.p), each_byte(v[1].y, lane.p)}};
+                unsigned b[3][2];
+                take_parts(b, s.Hg[down], right(lane.p, 2 * lane.q));
+                for (int n = 0; n < 2; ++n) {
+                    unsigned a[4];
+                    for (int i = 0; i < 4; ++i) a[i] = both(of[i / 2][0], 2 * n + i % 2, of[i / 2][1], 2 * n + i % 2);
+                    multiply_bits(u[n], a, b);
+                }
+            }
+        }
+        await(dw, turn, dw_at);
+        float sum_dw = 0.0f;
+        for (int from = 0; from < GROUPS; ++from) sum_dw += dw[from][0];
+        if (t < N3) s.w[t] -= rate * sum_dw;
+        __syncthreads();
+        if (has3()) {
+            float w[4];
+            for (int i = 0; i < 4; ++i) w[i] = s.w[column3(i / 2, i % 2 * 2, lane)];
+            for (int n = 0; n < 2; ++n) {
+                float ww[4];
+                for (int i = 0; i < 4; ++i) {
+                    W3[n][i] -= rate * (total(u[n], i) * w[2 * n + i / 2]);
+                    ww[i] = W3[n][i] * w[2 * n + i / 2];
+                }
+                for (int i = 0; i < 2; ++i)
+                    write_parts(s.Ww[2 * warp + n], right(2 * lane.q + i, slot), ww[i], ww[i + 2]);
+            }
+            put3(step + 1);
+        }
+        __syncthreads();
+
+        float z[DOWN][3][4] = {};
+#pragma unroll
+        for (int word = 0; word < WORDS; ++word) {
+            unsigned of[DOWN][4];
+            for (int i = 0; i < DOWN; ++i) {
+                const int down = smaller(warp * DOWN + i, GROUPS - 1);
+                const uint2 v = *reinterpret_cast<const uint2*>(&s.bits[down][word][2 * lane.p]);
+                of[i][0] = each_byte(v.x, lane.q), of[i][1] = each_byte(v.y, lane.q);
+                of[i][2] = each_byte(v.x, lane.q + 4), of[i][3] = each_byte(v.y, lane.q + 4);
+            }
+            for (int k = 0; k < 2; ++k) {
+                unsigned b[3][2];
+                take_parts(b, s.Ww[2 * word + k], right(lane.p, 2 * lane.q));
+                for (int i = 0; i < DOWN; ++i) {
+                    unsigned a[4];
+                    for (int j = 0; j < 4; ++j) a[j] = both(of[i][j], 2 * k, of[i][j], 2 * k + 1);
+                    multiply_bits(z[i], a, b);
+                }
+            }
+        }
+        for (int i = 0; i < DOWN; ++i) {
+            float dz[4];
+            for (int j = 0; j < 4; ++j) {  // as a left operand: row p + 8 (j % 2), neuron 2 q + j / 2
+                const int from = j % 2 * 2 + j / 2;
+                dz[j] = active >> (4 * i + j) & 1 ? half_g[i][j % 2] * total(z[i], from) : 0.0f;
+            }
+            if (has_rows(i)) of_dZ.put(step, ((group * GROUPS + warp * DOWN + i) * BLOCKS + rank) * PART + lane.at, dz);
+        }
+    }
+
+    // W_2, and dH_1 of the block's columns, of its group's neurons.
+    __device__ void second_layer()
+    {
+        const Lane lane;
+        const unsigned turn = turn_of(step);
+        {
+            constexpr int VECTORS = ROWS * BLOCKS * 2;
+            float dz[DZ_LOADS][4];
+            const float* const of_group = of_dZ.of(step) + 4 * (group * VECTORS + t);
+            const auto dz_at = [&](int i) { return of_group + 4 * i * THREADS; };
+            let_come();
+            look_for(dz, turn, [&](int i) { return has(i, VECTORS); }, dz_at);
+            await(dz, turn, dz_at);
+#pragma unroll
+            for (int i = 0; i < DZ_LOADS; ++i)
+                if (has(i, VECTORS)) write4(&s.dZ[0][0][0] + 4 * (t + i * THREADS), dz[i]);
+        }
+        __syncthreads();
+
+        {  // dW_2^T: a warp has half of the neurons and a fourth of the rows
+            constexpr int M = up(BLOCKS, 4);
+            const int half = warp % 2, fourth = warp / 2;
+            float dw2[M][TILES1][1][4] = {};
+            if (half * M < BLOCKS / 2) {
+#pragma unroll
+                for (int i = 0; i < HALF; ++i) {
+                    const int down = (fourth * HALF + i) / 2, k = (fourth * HALF + i) % 2;
+                    Parts<4> a[M];
+                    Parts<2> b[TILES1];
+                    for (int m = 0; m < M; ++m) {
+                        const float2 v[] = {take2(&s.dZ[down][2 * (half * M + m)][lane.down[k]]),
+                                            take2(&s.dZ[down][2 * (half * M + m) + 1][lane.down[k]])};
+                        a[m] = left_of(make_float4(v[0].x, v[1].x, v[0].y, v[1].y));
+                    }
+                    for (int n = 0; n < TILES1; ++n) {
+                        const float2 h = take2(&s.H1[down][n][lane.down[k]]);
+                        b[n] = right_of(h.x, h.y);
+                    }
+                    multiply(dw2, a, b);
+                }
+            }
+            __syncthreads();
+            if (half * M < BLOCKS / 2)
+                for (int m = 0; m < M; ++m)
+                    for (int n = 0; n < TILES1; ++n) write4(&s.dW2[fourth][half * M + m][n][t % 32 * 4], dw2[m][n][0]);
+        }
+        __syncthreads();
+        if (has2()) {
+            float dw2[2][4] = {};
+            for (int n = 0; n < 2; ++n)
+                for (int from = 0; from < 4; ++from) {
+                    const float4 v = take4(&s.dW2[from][neurons2()][tile1(n)][t % 32 * 4]);
+                    dw2[n][0] += v.x, dw2[n][1] += v.y, dw2[n][2] += v.z, dw2[n][3] += v.w;
+                }
+            for (int n = 0; n < 2; ++n)
+                for (int i = 0; i < 4; ++i) {
+                    W2[n][i] -= rate * dw2[n][i];
+                    s.W2[2 * neurons2() + i / 2][tile1(n)][right(2 * lane.q + i % 2, lane.p)] = W2[n][i];
+                }
+            put2(step + 1);
+        }
+        copies_done();
+        __syncthreads();
+
+        if (has_rows(0)) {  // what the group's neurons add to dH_1
+            float dh[DOWN][TILES1][1][4] = {};
+#pragma unroll
+            for (int k = 0; k < BLOCKS; ++k) {
+                Parts<4> a[DOWN];
+                Parts<2> b[TILES1];
+                for (int i = 0; i < DOWN; ++i) {
+                    const int down = smaller(warp * DOWN + i, GROUPS - 1);
+                    a[i] = left_of(take4(&s.dZ[down][k][lane.at]));
+                }
+                for (int n = 0; n < TILES1; ++n) {
+                    const float2 v = take2(&s.W2[k][n][right(lane.p, 2 * lane.q)]);
+                    b[n] = right_of(v.x, v.y);
+                }
+                multiply(dh, a, b);
+            }
+#pragma unroll
+            for (int i = 0; i < DOWN; ++i)
+#pragma unroll
+                for (int n = 0; n < TILES1; ++n) {
+                    const int columns = group * (N1 / 2) + (rank * TILES1 + n) * 4 + lane.q;
+                    if (has_rows(i)) of_dH.put(step, ((columns * GROUPS + warp * DOWN + i) * 8 + lane.p) * 4, dh[i][n][0]);
+                }
+        }
+    }
+
+    // W_1, and H_1 of the next batch. Of a batch, thread t has row 16 (t / 16) + t % 16 / 2 + 8 (t % 2).
+    __device__ void first_layer()
+    {
+        const int lane = t % 32;
+        const unsigned turn = turn_of(step);
+        look_for_W2(step + 1);
+        float x[F];
+#pragma unroll
+        for (int i = 0; i < PAIRS; ++i) {
+            const float* const parts = of_dH.of(step) + (pair(i) * ROWS + t) * 2;
+            const auto part_at = [&](int from) { return parts + from * N1 * ROWS; };
+            float part[GROUPS][2], dz[2] = {};
+            let_come();
+            look_for(part, turn, [&](int) { return has_row() && has_pair(i); }, part_at);
+            float column[32];
+#pragma unroll
+            for (int r = 0; r < 32; ++r) column[r] = column_of_X(32 * warp + r);
+            await(part, turn, part_at);
+            for (int from = 0; from < GROUPS; ++from)
+                for (int j = 0; j < 2; ++j) dz[j] += part[from][j];
+            for (int j = 0; j < 2; ++j) s.dZ1[t][j] = h[i][j] > 0.0f ? dz[j] : 0.0f;
+            __syncwarp();
+            float sum[2] = {};
+#pragma unroll
+            for (int r = 0; r < 32; r += 2) {
+                const float4 d = take4(s.dZ1[32 * warp + r]);
+                sum[0] += column[r] * d.x + column[r + 1] * d.z, sum[1] += column[r] * d.y + column[r + 1] * d.w;
+            }
+            if (lane < F) *reinterpret_cast<float2*>(s.dW1[warp][lane]) = make_float2(sum[0], sum[1]);
+            if (i == 0) take_row(step + 1, x);
+            __syncthreads();
+            for (int from = 0; from < WARPS; ++from) {
+                const float2 v = take2(s.dW1[from][smaller(lane, F - 1)]);
+                W1[i][0] -= rate * v.x, W1[i][1] -= rate * v.y;
+            }
+            if (!last) tell_H1(step + 1, i, x);
+            if (i + 1 < PAIRS) __syncthreads();
+        }
+    }
+    __device__ float column_of_X(int row) const { return row < ROWS && t % 32 < F ? s.X[step % 2][row][t % 32] : 0.0f; }
+};
+
+extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
+    const float* X, const float* Y, float* weights, float* E, float* workspace, int rows, int epochs, float rate, float)
+{
+    extern __shared__ __align__(16) float dynamic[];
+    Shared& shared = *reinterpret_cast<Shared*>(dynamic);
+    Training training{shared, Barrier{reinterpret_cast<unsigned*>(workspace)}, X, Y, weights, E, workspace, rate};
+    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    training.start();
+    for (; training.step < steps; ++training.step) {
+        training.batch = training.step % batches;
+        training.next = (training.step + 1) % batches;
+        training.count = smaller(BATCH, rows - training.batch * BATCH);
+        training.scale = 2.0f / training.count;
+        training.last = training.step == steps - 1;
+        training.tell_H2();
+        training.tell_Z3();
+        training.tell_y();
+        training.hear_errors();
+        training.third_layer();
+        training.second_layer();
+        training.first_layer();
+    }
+    training.finish();
+}
