@@ -88,8 +88,8 @@ _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
     ((32, 256, 256), 256, True, False, 1, ("sm_90", "sm_100", "sm_120")),
     ((32, 256, 256), 256, True, True, 1, _ALL[1::2]),
     ((32, 256, 1024, 256), 256, True, False, 1, ("sm_90", "sm_100")),
-    ((32, 256, 512, 256), 250, True, False, 1, ("sm_90",)),
-    ((16, 128, 256, 128), 256, True, False, 1, ("sm_90",)),
+    ((16, 128, 1024, 256), 250, True, False, 1, ("sm_90",)),
+    ((32, 256, 512, 256), 128, True, False, 1, ("sm_90",)),
     ((48, 256, 1024, 256), 256, True, False, 1, ("sm_75", "sm_90", "sm_120")),
     ((32, 256, 1024, 256), 256, True, True, 1, ("sm_80", "sm_90", "sm_100", "sm_120")),
 ]

@@ -55,11 +55,11 @@ def test_three_hidden_layers_are_groups_of_16_rows_and_blocks_of_8_neurons():
     plan, _ = first(H200, 32, 256, 1024, 256, 1)
     assert (plan.source, plan.cluster, plan.blocks) == ("kernels/persistent/three_layers.cu", 0, 128)
     assert plan.words == "16 groups of 8 blocks together"
-    plan, _ = first(H200, 10, 64, 128, 128, 1, batch=60)
-    assert (plan.source, plan.blocks) == ("kernels/persistent/three_layers.cu", 16)
+    plan, _ = first(H200, 10, 128, 256, 250, 1, batch=60)
+    assert (plan.source, plan.blocks) == ("kernels/persistent/three_layers.cu", 32)
     plan, reasons = first(Limits(108, 166912, (8, 0)), 32, 256, 1024, 256, 1)
     assert "three_layers" not in plan.source
-    assert "no groups of blocks: 128 are more than 108 multiprocessors" in reasons
+    assert "no groups of blocks: 128 blocks are more than 108 multiprocessors" in reasons
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ SHAPES = [
     (32, 256, 256, 1),
     (20, 120, 64, 1),
     (20, 48, 100, 33, 1),
-    (20, 120, 512, 250, 1),
+    (20, 120, 1024, 250, 1),
     (32, 256, 1024, 256, 1),
 ]
 

@@ -70,13 +70,13 @@ CLUSTER = [
 ]
 TWO_LAYERS = [  # of two hidden layers that divide evenly, with more rows than neurons and the other way round
     ((20, 60, 64, 1), 70, 100, "sequential"),
-    ((32, 64, 190, 1), 33, 70, "sequential"),
-    ((9, 128, 62, 1), 64, 150, "simultaneous"),
+    ((32, 64, 190, 1), 33, 50, "sequential"),
+    ((9, 128, 62, 1), 64, 100, "simultaneous"),
 ]
-THREE_LAYERS = [  # of which the last has blocks without columns of the first layer to update
-    ((20, 24, 30, 50, 1), 20, 70),
-    ((9, 60, 128, 120, 1), 64, 150),
-    ((9, 30, 160, 60, 1), 150, 200),
+THREE_LAYERS = [  # of which some have blocks without columns of the first layer to update, some more than two
+    ((20, 120, 120, 250, 1), 20, 50),
+    ((9, 250, 256, 256, 1), 64, 150),
+    ((9, 120, 640, 250, 1), 150, 200),
 ]
 GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
 
@@ -108,7 +108,7 @@ def test_groups_of_blocks_train_three_layers_as_the_oracle(layers, batch, rows, 
 
 
 def test_three_layers_go_on_where_the_last_launch_ended(random):
-    *_, buffers, numbers = made(THREE_LAYERS[0][0], 20, 70, 3, "sequential", None, random)
+    *_, buffers, numbers = made(THREE_LAYERS[0][0], 20, 50, 3, "sequential", None, random)
     plan = plan_for(Shape.of(numbers), H200, "three_layers")
     once = [buffer.copy() for buffer in buffers]
     launched(plan, once, numbers)
@@ -178,7 +178,7 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
     [
         ("cluster", (20, 24, 1)),
         ("two_layers", (20, 64, 64, 1)),
-        ("three_layers", (20, 24, 30, 50, 1)),
+        ("three_layers", (20, 120, 120, 250, 1)),
         ("grid", (20, 24, 40, 1)),
     ],
 )
@@ -191,7 +191,7 @@ def test_what_is_not_a_number_ends_as_such(kernel, layers, random):
 
 @pytest.mark.parametrize("bits", [0x7FC00000, 0xFFFFFFFF])
 def test_three_layers_end_with_any_bits_of_what_is_not_a_number(bits, random):
-    *_, buffers, numbers = made((20, 24, 30, 50, 1), 32, 70, 2, "sequential", None, random)
+    *_, buffers, numbers = made((20, 120, 120, 250, 1), 32, 70, 2, "sequential", None, random)
     for buffer in buffers[:3]:
         buffer.reshape(-1)[:3].view(np.uint32)[...] = bits
     launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, numbers)

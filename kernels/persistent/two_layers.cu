@@ -235,9 +235,7 @@ struct Training {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 for (int apart = 16; apart > 0; apart /= 2) value[i] += __shfl_xor_sync(0xffffffffu, value[i], apart);
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                if (lane == i) s.sums[of][warp][i] = value[i];
+            if (lane == 0) write4(s.sums[of][warp], value);
             __syncthreads();
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
