@@ -1,6 +1,6 @@
-"""A short training by every strategy and with every kernel, for compute-sanitizer to watch.
+"""For compute-sanitizer to watch: short trainings by every strategy, with every kernel; the device's limits.
 
-    compute-sanitizer --tool memcheck python scripts/sanitize.py [--without STRATEGY ...]
+    compute-sanitizer --tool memcheck python scripts/sanitize.py [--without STRATEGY|limits ...]
 
 Sizes are multiples of nothing, the last batch is a small one, and tiles do not fill.
 """
@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from snn import backends, choices, measure  # noqa: E402
+from snn import backends, choices, devices, measure, measure_limits  # noqa: E402
 from snn.explain import explain  # noqa: E402
 from snn.network import Network  # noqa: E402
 from snn.placement import own_runtime  # noqa: E402
@@ -22,7 +22,7 @@ from snn.protocol import Round  # noqa: E402
 
 options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
 EVERY = choices.names("strategy")
-options.add_argument("--without", nargs="+", default=[], choices=EVERY, metavar="STRATEGY")
+options.add_argument("--without", nargs="+", default=[], choices=[*EVERY, "limits"], metavar="STRATEGY")
 left_out = options.parse_args().without
 
 random = np.random.default_rng(7)
@@ -60,3 +60,8 @@ for kernel, precision, strategy, clip_norm, hidden in CELLS:
         assert found.status == "ok"
         if strategy == "combined":
             explain(job, backend)
+
+if "limits" not in left_out:
+    for limit in measure_limits.measure(devices.find("cuda")).limits:
+        print("limits", limit.what, limit.blocks, limit.reason or "ok", flush=True)
+        assert limit.reason or all(sample > 0 for sample in limit.samples)
