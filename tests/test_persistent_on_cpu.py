@@ -92,24 +92,18 @@ def test_groups_of_blocks_train_two_layers_as_the_oracle(layers, batch, rows, or
     check("two_layers", H200, layers, batch, rows, order, clip, random)
 
 
-def test_two_layers_go_on_where_the_last_launch_ended(random):
-    *_, buffers, numbers = made((9, 64, 64, 1), 16, 64, 3, "sequential", None, random)
-    plan = plan_for(Shape.of(numbers), H200, "two_layers")
-    once = [buffer.copy() for buffer in buffers]
-    launched(plan, once, numbers)
-    for _ in range(3):
-        launched(plan, buffers, (*numbers[:2], 1, *numbers[3:]))
-    assert np.array_equal(buffers[2], once[2])
-
-
 @pytest.mark.parametrize("layers, batch, rows", THREE_LAYERS)
 def test_groups_of_blocks_train_three_layers_as_the_oracle(layers, batch, rows, random):
     check("three_layers", H200, layers, batch, rows, "sequential", None, random)
 
 
-def test_three_layers_go_on_where_the_last_launch_ended(random):
-    *_, buffers, numbers = made(THREE_LAYERS[0][0], 20, 50, 3, "sequential", None, random)
-    plan = plan_for(Shape.of(numbers), H200, "three_layers")
+@pytest.mark.parametrize(
+    "kernel, layers, batch, rows",
+    [("two_layers", (9, 64, 64, 1), 16, 64), ("three_layers", (20, 120, 120, 250, 1), 20, 50)],
+)
+def test_groups_of_blocks_go_on_where_the_last_launch_ended(kernel, layers, batch, rows, random):
+    *_, buffers, numbers = made(layers, batch, rows, 3, "sequential", None, random)
+    plan = plan_for(Shape.of(numbers), H200, kernel)
     once = [buffer.copy() for buffer in buffers]
     launched(plan, once, numbers)
     for _ in range(3):
