@@ -34,7 +34,14 @@ CELLS = [("naive", "fp32", strategy, 3.0, HIDDEN) for strategy in OURS]
 for kernel in choices.names("kernel"):
     for precision in choices.load("kernel", kernel)["precisions"]:
         CELLS += [(kernel, precision, "resident", clip_norm, HIDDEN) for clip_norm in (None, 3.0)]
-for hidden in ((45,), (300,), (60, 120), (45, 129), (60, 160, 60), (70, 130, 33)):  # so many kernels
+for hidden in (
+    (45,),
+    (300,),
+    (60, 120),
+    (45, 129),
+    (60, 160, 60),
+    (70, 130, 33),
+):  # by every kernel of theirs
     CELLS += [("tiled_fused", "fp32", "persistent", clip_norm, hidden) for clip_norm in (None, 3.0)]
 CELLS += [("tiled_fused", "fp32", "ensemble", None, hidden) for hidden in ((45,), (300,))]
 

@@ -77,10 +77,8 @@ class Plan:
 def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
     """The plans for a shape, for one network the best first, and, in words, why another is none."""
     yield from _of_clusters(shape, limits)
-    if len(shape.widths) == 3 and shape.members == 1:
-        yield _of_two_layers(shape, limits)
-    if len(shape.widths) == 4 and shape.members == 1:
-        yield _of_three_layers(shape, limits)
+    if len(shape.widths) in (3, 4) and shape.members == 1:
+        yield _of_groups(shape, limits)
     yield _of_the_grid(shape, limits)
 
 
@@ -150,18 +148,13 @@ def _power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def _of_two_layers(shape: Shape, limits: Limits) -> Plan | str:
-    features, *hidden = shape.widths
-    groups = max(shape.rows, hidden[0]) // UNIT
-    no = "no groups of blocks: "
-    if limits.capability < (8, 0):
-        return f"{no}compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
-    uneven = any(n % 64 for n in hidden)
-    if uneven or features > _DEEP_FEATURES or max(*hidden, shape.rows) > _MOST_GROUPS * UNIT:
-        widths = "-".join(map(str, shape.widths))
-        return f"{no}{widths} in batches of {shape.batch} is no shape for their kernel"
+def _of_groups(shape: Shape, limits: Limits) -> Plan | str:
+    reason = _why_no_groups(shape, limits)
+    if reason:
+        return f"no groups of blocks: {reason}"
+    groups = _groups(shape.widths, shape.rows)
     return Plan(
-        "kernels/persistent/two_layers.cu",
+        f"kernels/persistent/{'two' if len(shape.widths) == 3 else 'three'}_layers.cu",
         8 * groups,
         256,
         0,
@@ -175,62 +168,43 @@ def _of_two_layers(shape: Shape, limits: Limits) -> Plan | str:
     )
 
 
-def workspace_of_two_layers(widths: Sequence[int], batch: int) -> int:
-    """Floats behind the barrier's that ``two_layers.cu`` needs for two hidden layers."""
-    rows, (_, m, n) = padded(batch), widths
-    squares = 2 * 4 * 8 * max(rows, m) // UNIT
-    return 2 * 8 * rows + 2 * (m * n + n + rows * (m + 8) + 16 * n + 8 * m * rows + squares)
-
-
-def _of_three_layers(shape: Shape, limits: Limits) -> Plan | str:
-    no = "no groups of blocks: "
+def _why_no_groups(shape: Shape, limits: Limits) -> str:
     if limits.capability < (8, 0):
-        return f"{no}compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
-    if shape.clipped or not shape.sequential:
-        return f"{no}their kernel neither clips nor updates simultaneously"
-    groups, blocks = _shares_of_three_layers(shape.widths, shape.rows)
-    if not groups:
-        widths = "-".join(map(str, shape.widths))
-        return f"{no}{widths} in batches of {shape.batch} is no shape for their kernel"
-    if groups * blocks > limits.multiprocessors:
-        return f"{no}{groups * blocks} blocks are more than {limits.multiprocessors} multiprocessors"
-    return Plan(
-        "kernels/persistent/three_layers.cu",
-        groups * blocks,
-        256,
-        0,
-        1,
-        (
-            *_common(shape),
-            *(("GRID", str(groups * blocks)), ("GROUPS", str(groups)), ("BLOCKS", str(blocks))),
-            ("SEQUENTIAL", "1"),
-        ),
-        f"{groups} groups of {blocks} blocks together",
-    )
+        return f"compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
+    if len(shape.widths) == 4 and (shape.clipped or not shape.sequential):
+        return "the kernel for three hidden layers neither clips nor updates simultaneously"
+    if not _groups(shape.widths, shape.rows):
+        return f"{'-'.join(map(str, shape.widths))} in batches of {shape.batch} is no shape for their kernel"
+    return ""
 
 
-def _shares_of_three_layers(widths: Sequence[int], rows: int) -> tuple[int, int]:
-    """Groups of 16 rows each, and blocks of a group, of 8 neurons of layer 2 each; or (0, 0).
+def _groups(widths: Sequence[int], rows: int) -> int:
+    """Groups of 8 blocks that train two or three hidden layers; 0 for shapes that are not for them.
 
-    Groups of 4 or 2 blocks are slower than the grid: 40.0 us for 26.5, 256-512-256, NVIDIA H200.
+    Three layers by groups of 4 blocks are slower than by the grid: 40.0 us for 26.5, 256-512-256, NVIDIA H200.
     """
-    features, first, second, third = widths
-    groups = rows // UNIT
-    blocks, rest = divmod(second, 8 * groups)
-    if rest or groups % 2 or groups > _MOST_GROUPS or blocks != 8 or features > _DEEP_FEATURES:
-        return 0, 0
-    too_wide = max(first, third) > min(16 * _MOST_GROUPS, 64 * blocks)
-    return (0, 0) if too_wide or first % (16 * blocks) or third % (32 * blocks) else (groups, blocks)
+    features, first, *others = widths
+    if len(others) == 1:
+        groups = max(rows, first) // UNIT
+        fits = first % 64 == others[0] % 64 == 0 and others[0] <= UNIT * _MOST_GROUPS
+    else:
+        groups = rows // UNIT
+        fits = first in (128, 256) and others == [64 * groups, 256] and groups % 2 == 0
+    return groups if fits and groups <= _MOST_GROUPS and features <= _DEEP_FEATURES else 0
 
 
-def workspace_of_three_layers(widths: Sequence[int], batch: int) -> int:
-    """Floats behind the barrier's that ``three_layers.cu`` needs for a shape; 0 where it is none of its."""
-    rows, (_, m, n, p) = padded(batch), widths
-    groups, blocks = _shares_of_three_layers(widths, rows)
+def workspace_of_groups(widths: Sequence[int], batch: int) -> int:
+    """Floats behind the barrier's that groups of blocks need for two or three hidden layers; 0 where none train."""
+    rows = padded(batch)
+    groups = _groups(widths, rows) if len(widths) in (3, 4) else 0
     if not groups:
         return 0
-    of_rows = m + 2 * n + 2 * blocks * p + blocks + groups * m
-    return rows * p // 16 + 2 * (n * (m + p) + groups * p + rows * of_rows)
+    _, m, n, *last = widths
+    if not last:
+        squares = 2 * 4 * 8 * groups
+        return 2 * 8 * rows + 2 * (m * n + n + rows * (m + 8) + 16 * n + 8 * m * rows + squares)
+    (p,) = last
+    return rows * p // 16 + 2 * (n * (m + p) + groups * p + rows * (m + 2 * n + 16 * p + 8 + groups * m))
 
 
 def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:

@@ -11,10 +11,4 @@ __device__ void copy_async(unsigned to, const float* from)  // 16 bytes
 }
 
 __device__ void copies_done() { asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;" ::: "memory"); }
-
-// Copies since the last end are a group; a wait is for all groups but so many.
-__device__ void copies_end() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-template <int BUT>
-__device__ void copies_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(BUT) : "memory"); }
 #endif

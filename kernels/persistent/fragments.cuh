@@ -24,6 +24,28 @@ __device__ int right(int n, int k) { return 8 * n + k ^ n / 4 * 8; }
 __device__ float4 take4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 __device__ float2 take2(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
+template <int COUNT>
+__device__ void take(const float* from, float (&to)[COUNT])
+{
+#pragma unroll
+    for (int i = 0; i < COUNT; i += 4) {
+        const float4 v = take4(from + i);
+        to[i] = v.x, to[i + 1] = v.y, to[i + 2] = v.z, to[i + 3] = v.w;
+    }
+}
+
+// z += x W, of one row and two columns.
+template <int COUNT>
+__device__ void multiply_row(float (&z)[2], const float (&x)[COUNT], const float (&W)[COUNT][2])
+{
+#pragma unroll
+    for (int k = 0; k < COUNT; k += 2) {
+        const float4 v = take4(W[k]);
+        z[0] += x[k] * v.x, z[1] += x[k] * v.y;
+        z[0] += x[k + 1] * v.z, z[1] += x[k + 1] * v.w;
+    }
+}
+
 __device__ void write4(float* to, const float (&v)[4])
 {
     *reinterpret_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);

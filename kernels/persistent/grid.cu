@@ -25,6 +25,7 @@
 // Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory.
 
 #include "barrier.cuh"
+#include "clipping.cuh"
 #include "slab.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
@@ -319,10 +320,10 @@ struct Training {
                 float sum[4] = {};
                 if (at.thread < Descend<I>::TILES) read(norms<I>() + 4 * at.thread, sum);
                 sum_up(sum);
-                if (I == L) factor_of_w = rate * clipped(sum[3]);
+                if (I == L) factor_of_w = rate * clipped(sum[3], max_norm);
                 // Of U diag(w - f dw), with f the factor of w, the square of the norm is a polynomial in f.
                 const float f = factor_of_w;
-                factor = rate * clipped(TIMES_W<I> ? sum[0] - 2.0f * f * sum[1] + f * f * sum[2] : sum[0]);
+                factor = rate * clipped(TIMES_W<I> ? sum[0] - 2.0f * f * sum[1] + f * f * sum[2] : sum[0], max_norm);
             }
             if (I == L)
                 for (int j = at.thread; j < LAST; j += THREADS) shared.w[j] -= factor_of_w * __ldcg(dw() + j);
@@ -336,12 +337,6 @@ struct Training {
             });
         }
     }
-    __device__ float clipped(float square) const  // what to multiply a gradient with, from its norm's square
-    {
-        const float norm = sqrtf(square < 0.0f ? 0.0f : square);
-        return norm > max_norm ? max_norm / (norm + 1e-6f) : 1.0f;
-    }
-
     // e and g of the batch, from the parts of y
     __device__ void errors()
     {

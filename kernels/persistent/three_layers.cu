@@ -1,4 +1,4 @@
-// A whole training of a network with three hidden layers, all epochs, in one launch of GROUPS groups of BLOCKS blocks.
+// A whole training of a network with three hidden layers, all epochs, in one launch of GROUPS groups of 8 blocks.
 //
 //   H_i = max(H_{i-1} W_i, 0), H_0 = X;  y = H_3 w;  e = y - Y;  g = 2/rows e                      forward
 //   w -= rate H_3^T g;  dZ_3 = g w^T where H_3 > 0                                               backward, where
@@ -14,7 +14,7 @@
 //   backward   A block has 8 neurons of layer 2, with their rows of W_3. dW_3 = U diag(w), U = H_2^T (g where H_3 > 0),
 //              is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T: in BF16, in
 //              which bits are exact (bits.cuh), half of TF32's time. All blocks have w; each tells what 16 rows add to
-//              some of dw. All blocks of a group get its dZ_2; each updates N1 / BLOCKS rows of W_2 in the group's
+//              some of dw. All blocks of a group get its dZ_2; each updates N1 / 8 rows of W_2 in the group's
 //              columns, and multiplies the two: the group's part of these columns of dH_1.
 //   layer 1    A block adds up all groups' parts of two of its columns of dH_1, updates these columns of W_1, and tells
 //              these columns of the next batch's H_1.
@@ -40,23 +40,21 @@
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 __device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
 
-constexpr int THREADS = 256, WARPS = THREADS / 32;
+constexpr int THREADS = 256, WARPS = THREADS / 32, BLOCKS = 8;    // BLOCKS: of a group
 constexpr int WIDTH[] = {WIDTHS};                                // features, hidden layers
 constexpr int F = WIDTH[0], N1 = WIDTH[1], N2 = WIDTH[2], N3 = WIDTH[3];
 constexpr int ROWS = (BATCH + 15) / 16 * 16;                     // of a batch, padded
 static_assert(sizeof WIDTH / sizeof *WIDTH == 4 && GROUPS * BLOCKS == GRID && SEQUENTIAL, "three hidden layers");
-static_assert(ROWS == 16 * GROUPS && N2 == 8 * GRID, "16 rows a group, 8 neurons a block");
-static_assert(GROUPS % 2 == 0 && GROUPS <= 16 && BLOCKS % 2 == 0 && BLOCKS <= 8, "this shape is for another kernel");
-static_assert(F <= 32 && N1 <= smaller(256, 64 * BLOCKS) && N3 <= smaller(256, 64 * BLOCKS), "as is this");
-static_assert(N1 % (16 * BLOCKS) == 0 && N3 % (32 * BLOCKS) == 0, "a block has as much as another");
+static_assert(ROWS == 16 * GROUPS && N2 == 8 * GRID && GROUPS % 2 == 0 && GROUPS <= 16, "16 rows a group, 8 neurons a block");
+static_assert(F <= 32 && (N1 == 128 || N1 == 256) && N3 == 256, "this shape is for another kernel");
 
 constexpr int PART = 128;                                        // floats of a fragment, 16 rows of 8 columns
-constexpr int TILES1 = N1 / BLOCKS / 8;                          // of a block: its columns of H_1, by eight
-constexpr int OWN3 = N3 / BLOCKS, WORDS = N3 / 32;               // its columns of H_3; words a row
+constexpr int TILES1 = N1 / 64;                                  // of a block: its columns of H_1, by eight
+constexpr int OWN3 = 32, WORDS = N3 / OWN3;                      // its columns of H_3; words a row
 constexpr int DOWN = up(GROUPS, WARPS);                          // of a warp, sixteens of rows
 constexpr int PAIRS = up(4 * TILES1, GROUPS);                    // of columns of W_1
-constexpr int H1_LOADS = up(ROWS * TILES1 * 2, THREADS), OWN_H1_LOADS = up(8 * N1, THREADS);
-constexpr int BIT_LOADS = up(ROWS * WORDS / 2, THREADS), DZ_LOADS = up(ROWS * BLOCKS * 2, THREADS);
+constexpr int H1_LOADS = up(ROWS * TILES1 * 2, THREADS), OWN_H1_LOADS = N1 / 32;
+constexpr int BIT_LOADS = up(ROWS * WORDS / 2, THREADS), DZ_LOADS = GROUPS;
 constexpr int HALF = GROUPS / 2, COUPLE = 2 * BLOCKS;            // tiles of H_2's columns of a block; blocks of two groups
 
 // ---- memory of the device, in floats from `workspace` on
@@ -155,7 +153,6 @@ struct Training {
             if (has2()) of_W2.put(step, ((tile + i) * (N1 / 16) + pair) * PART + t % 32 * 4, v);
         }
     }
-    __device__ bool has3() const { return WORDS == WARPS || warp < WORDS; }
     __device__ bool has_H2() const { return HALF == WARPS || warp < HALF; }
     __device__ int column3(int n, int i, Lane lane) const { return 32 * warp + 16 * n + i / 2 * 8 + lane.p; }
     __device__ int place3(int n, int i, Lane lane) const
@@ -165,7 +162,7 @@ struct Training {
     __device__ void put3(int step) const
     {
         for (int n = 0; n < 2; ++n)
-            if (has3()) of_W3.put(step, (blockIdx.x * (N3 / 16) + 2 * warp + n) * PART + t % 32 * 4, W3[n]);
+            of_W3.put(step, (blockIdx.x * (N3 / 16) + 2 * warp + n) * PART + t % 32 * 4, W3[n]);
     }
     __device__ Word* word_of_bits(int i) const { return reinterpret_cast<Word*>(workspace + AT_BITS) + i; }
     __device__ float* w_in_memory() const { return weights + F * N1 + N1 * N2 + N2 * N3; }
@@ -180,7 +177,7 @@ struct Training {
         for (int n = 0; n < 2; ++n)
             for (int i = 0; i < 4; ++i) {
                 if (has2()) f(W2[n][i], of_W2 + place2(n, i, lane));
-                if (has3()) f(W3[n][i], of_W3 + place3(n, i, lane));
+                f(W3[n][i], of_W3 + place3(n, i, lane));
             }
     }
 
@@ -232,14 +229,7 @@ struct Training {
             copy_async(shared_address(&s.X[step % 2][at][4 * (i % (F / 4))]), from + 4 * i);
         }
     }
-    __device__ void take_row(int step, float (&x)[F]) const
-    {
-#pragma unroll
-        for (int f = 0; f < F; f += 4) {
-            const float4 v = take4(&s.X[step % 2][t % ROWS][f]);
-            x[f] = v.x, x[f + 1] = v.y, x[f + 2] = v.z, x[f + 3] = v.w;
-        }
-    }
+    __device__ void take_row(int step, float (&x)[F]) const { take(s.X[step % 2][t % ROWS], x); }
 
     // H_1 of a batch, of two columns; t and t ^ 1 have rows p and p + 8 of sixteen, whose first column t brings if it is even.
     __device__ void tell_H1(int step, int i, const float (&x)[F])
@@ -247,12 +237,7 @@ struct Training {
         if (t % 32 < F) *reinterpret_cast<float2*>(s.W1[warp][t % 32]) = make_float2(W1[i][0], W1[i][1]);
         __syncwarp();
         float z[2] = {};
-#pragma unroll
-        for (int f = 0; f < F; f += 2) {
-            const float4 of_W1 = take4(s.W1[warp][f]);
-            z[0] += x[f] * of_W1.x, z[1] += x[f] * of_W1.y;
-            z[0] += x[f + 1] * of_W1.z, z[1] += x[f + 1] * of_W1.w;
-        }
+        multiply_row(z, x, s.W1[warp]);
         for (int n = 0; n < 2; ++n) h[i][n] = positive(z[n]);
         const float other = __shfl_xor_sync(0xffffffff, t % 2 ? h[i][0] : h[i][1], 1);
         const float v[] = {t % 2 ? other : h[i][0], t % 2 ? h[i][1] : other};
@@ -268,22 +253,20 @@ struct Training {
         const unsigned turn = turn_of(step);
         {
             float h1[OWN_H1_LOADS][4];
-            const auto has_h1 = [&](int i) { return has(i, 8 * N1); };
             const auto h1_at = [&](int i) {
                 const int v = t + i * THREADS, tile = v / 32 % (N1 / 8), sixteen = 2 * couple + v / (4 * N1);
                 return of_H1.of(step) + ((tile / TILES1 * GROUPS + sixteen) * TILES1 + tile % TILES1) * PART + v % 32 * 4;
             };
             let_come();
-            look_for(h1, turn, has_h1, h1_at);
+            look_for(h1, turn, [](int) { return true; }, h1_at);
             await(h1, turn, h1_at);
 #pragma unroll
-            for (int i = 0; i < OWN_H1_LOADS; ++i)
-                if (has_h1(i)) write4(&s.of_rows.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
+            for (int i = 0; i < OWN_H1_LOADS; ++i) write4(&s.of_rows.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
         }
         __syncthreads();
 
         const auto w3_at = W3_at(step);
-        look_for(w3, turn, [&](int) { return has3() && !has_W2(0); }, w3_at);
+        look_for(w3, turn, [&](int) { return !has_W2(0); }, w3_at);
         fetch_X(step + 1, next);
         await(w2, turn, W2_at(step));
         float z[2][2][1][4] = {};   // of two tiles for half of k; another warp has the other half
@@ -292,7 +275,7 @@ struct Training {
             for (int k = 0; k < N1 / 16; ++k) {
 #pragma unroll
                 for (int i = k * GROUPS / (N1 / 16); i < (k + 1) * GROUPS / (N1 / 16); ++i)
-                    if (has3()) look(w3_at(i), w3[i]);
+                    look(w3_at(i), w3[i]);
                 const int tile = warp % 2 * (N1 / 16) + k;
                 const Parts<4> a[] = {left_of(take4(&s.of_rows.H1[0][tile][lane.at])), left_of(take4(&s.of_rows.H1[1][tile][lane.at]))};
                 Parts<2> b[2];
@@ -325,21 +308,18 @@ struct Training {
         const Lane lane;
         const unsigned turn = turn_of(step);
         await(w3, turn, W3_at(step));
-        if (has3()) {
-            float z[2][4][1][4] = {};
+        float z[2][4][1][4] = {};
 #pragma unroll
-            for (int k = 0; k < HALF; ++k) {
-                const Parts<4> a[] = {left_of(take4(&s.of_rows.H2[0][k][lane.at])), left_of(take4(&s.of_rows.H2[1][k][lane.at]))};
-                Parts<2> b[4];
-                for (int n = 0; n < 4; ++n) b[n] = right_of(w3[2 * k + n / 2][n % 2 * 2], w3[2 * k + n / 2][n % 2 * 2 + 1]);
-                multiply(z, a, b);
-            }
-            constexpr int OF_BLOCK = OWN3 / 32;
-            for (int m = 0; m < 2; ++m) {
-                const int to = (((2 * couple + m) * BLOCKS + warp / OF_BLOCK) * COUPLE + member) * 16 * OWN3 + warp % OF_BLOCK * 512;
+        for (int k = 0; k < HALF; ++k) {
+            const Parts<4> a[] = {left_of(take4(&s.of_rows.H2[0][k][lane.at])), left_of(take4(&s.of_rows.H2[1][k][lane.at]))};
+            Parts<2> b[4];
+            for (int n = 0; n < 4; ++n) b[n] = right_of(w3[2 * k + n / 2][n % 2 * 2], w3[2 * k + n / 2][n % 2 * 2 + 1]);
+            multiply(z, a, b);
+        }
+        for (int m = 0; m < 2; ++m) {
+            const int to = (((2 * couple + m) * BLOCKS + warp) * COUPLE + member) * 16 * OWN3;
 #pragma unroll
-                for (int n = 0; n < 4; ++n) of_Z3.put(step, to + n * PART + t % 32 * 4, z[m][n][0]);
-            }
+            for (int n = 0; n < 4; ++n) of_Z3.put(step, to + n * PART + t % 32 * 4, z[m][n][0]);
         }
         float h1[H1_LOADS][4];
         const auto has_h1 = [&](int i) { return has(i, ROWS * TILES1 * 2); };
@@ -360,32 +340,29 @@ struct Training {
         const int half = t % 32 / 16, n = t % 16 / 4, row = 16 * group + warp + 8 * half;
         const float* const Z3 = of_Z3.of(step) + ((group * BLOCKS + rank) * COUPLE + half * BLOCKS) * 16 * OWN3 + n * PART +
                                 (4 * warp + t % 4) * 4;
-        float z3[OWN3 / 32 * BLOCKS][4], y = 0.0f;
-        const auto z3_at = [&](int i) { return Z3 + i % BLOCKS * 16 * OWN3 + i / BLOCKS * 512; };
+        float z3[BLOCKS][4], y = 0.0f;
+        const auto z3_at = [&](int i) { return Z3 + i * 16 * OWN3; };
         look_for(z3, turn, [](int) { return true; }, z3_at);
         await(z3, turn, z3_at);
+        float z[4] = {};
 #pragma unroll
-        for (int word = 0; word < OWN3 / 32; ++word) {
-            float z[4] = {};
+        for (int from = 0; from < BLOCKS; ++from)
 #pragma unroll
-            for (int from = 0; from < BLOCKS; ++from)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) z[i] += z3[word * BLOCKS + from][i];
-            float h[2] = {half ? z[2] : z[0], half ? z[3] : z[1]};
-            h[0] += __shfl_xor_sync(0xffffffff, half ? z[0] : z[2], 16);
-            h[1] += __shfl_xor_sync(0xffffffff, half ? z[1] : z[3], 16);
-            const int column = 32 * word + 8 * n + 2 * (t % 4);
-            unsigned bits = 0;
-            for (int i = 0; i < 2; ++i) {
-                h[i] = positive(h[i]);
-                bits |= (unsigned)(h[i] > 0.0f) << (column + i) % 32;
-                y += h[i] * s.w[rank * OWN3 + column + i];
-            }
-            *reinterpret_cast<float2*>(&s.H3[row % 16][column]) = make_float2(h[0], h[1]);
-            for (int apart = 1; apart < 16; apart *= 2) bits |= __shfl_xor_sync(0xffffffff, bits, apart);
-            const int of_row = (group * WORDS + rank * (OWN3 / 32) + word) * 16 + 2 * warp + half;
-            if (t % 16 == 0) publish(word_of_bits(of_row), (Word)(step + 1) << 32 | bits);
+            for (int i = 0; i < 4; ++i) z[i] += z3[from][i];
+        float h[2] = {half ? z[2] : z[0], half ? z[3] : z[1]};
+        h[0] += __shfl_xor_sync(0xffffffff, half ? z[0] : z[2], 16);
+        h[1] += __shfl_xor_sync(0xffffffff, half ? z[1] : z[3], 16);
+        const int column = 8 * n + 2 * (t % 4);
+        unsigned bits = 0;
+        for (int i = 0; i < 2; ++i) {
+            h[i] = positive(h[i]);
+            bits |= (unsigned)(h[i] > 0.0f) << (column + i) % 32;
+            y += h[i] * s.w[rank * OWN3 + column + i];
         }
+        *reinterpret_cast<float2*>(&s.H3[row % 16][column]) = make_float2(h[0], h[1]);
+        for (int apart = 1; apart < 16; apart *= 2) bits |= __shfl_xor_sync(0xffffffff, bits, apart);
+        const int of_row = (group * WORDS + rank) * 16 + 2 * warp + half;
+        if (t % 16 == 0) publish(word_of_bits(of_row), (Word)(step + 1) << 32 | bits);
         for (int apart = 1; apart < 16; apart *= 2) y += __shfl_xor_sync(0xffffffff, y, apart);
         const float one[1] = {y};
         if (t % 16 == 0) of_y.put(step, row * BLOCKS + rank, one);
@@ -417,14 +394,12 @@ struct Training {
         const float error = t < count ? sum - target : 0.0f, g = scale * error;
         if (has_row()) s.g[t] = g;
         if (last && blockIdx.x == 0 && has_row()) E[t] = error;
-        if (warp == group / 2)  // which has the group's rows: what they add to dw
-            for (int word = 0; word < OWN3 / 32; ++word) {
-                float one[1] = {};
+        if (warp == group / 2) {  // which has the group's rows: what they add to dw
+            float one[1] = {};
 #pragma unroll
-                for (int i = 0; i < 16; ++i)
-                    one[0] += s.H3[i][32 * word + t % 32] * __shfl_sync(0xffffffff, g, group % 2 * 16 + i);
-                of_dw.put(step, group * N3 + rank * OWN3 + 32 * word + t % 32, one);
-            }
+            for (int i = 0; i < 16; ++i) one[0] += s.H3[i][t % 32] * __shfl_sync(0xffffffff, g, group % 2 * 16 + i);
+            of_dw.put(step, group * N3 + rank * OWN3 + t % 32, one);
+        }
         __syncthreads();
     }
 
@@ -465,20 +440,18 @@ struct Training {
         float dw[GROUPS][1], u[2][3][4] = {};   // u: U^T
         const auto dw_at = [&](int from) { return of_dw.of(step) + from * N3 + t; };
         look_for(dw, turn, [&](int) { return t < N3; }, dw_at);
-        if (has3()) {
 #pragma unroll
-            for (int down = 0; down < GROUPS; ++down) {
-                const uint2 v[] = {*reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q]),
-                                   *reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q + 8])};
-                const unsigned of[2][2] = {{each_byte(v[0].x, lane.p), each_byte(v[0].y, lane.p)},
-                                           {each_byte(v[1].x, lane.p), each_byte(v[1].y, lane.p)}};
-                unsigned b[3][2];
-                take_parts(b, s.Hg[down], right(lane.p, 2 * lane.q));
-                for (int n = 0; n < 2; ++n) {
-                    unsigned a[4];
-                    for (int i = 0; i < 4; ++i) a[i] = both(of[i / 2][0], 2 * n + i % 2, of[i / 2][1], 2 * n + i % 2);
-                    multiply_bits(u[n], a, b);
-                }
+        for (int down = 0; down < GROUPS; ++down) {
+            const uint2 v[] = {*reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q]),
+                               *reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q + 8])};
+            const unsigned of[2][2] = {{each_byte(v[0].x, lane.p), each_byte(v[0].y, lane.p)},
+                                       {each_byte(v[1].x, lane.p), each_byte(v[1].y, lane.p)}};
+            unsigned b[3][2];
+            take_parts(b, s.Hg[down], right(lane.p, 2 * lane.q));
+            for (int n = 0; n < 2; ++n) {
+                unsigned a[4];
+                for (int i = 0; i < 4; ++i) a[i] = both(of[i / 2][0], 2 * n + i % 2, of[i / 2][1], 2 * n + i % 2);
+                multiply_bits(u[n], a, b);
             }
         }
         await(dw, turn, dw_at);
@@ -486,20 +459,17 @@ struct Training {
         for (int from = 0; from < GROUPS; ++from) sum_dw += dw[from][0];
         if (t < N3) s.w[t] -= rate * sum_dw;
         __syncthreads();
-        if (has3()) {
-            float w[4];
-            for (int i = 0; i < 4; ++i) w[i] = s.w[column3(i / 2, i % 2 * 2, lane)];
-            for (int n = 0; n < 2; ++n) {
-                float ww[4];
-                for (int i = 0; i < 4; ++i) {
-                    W3[n][i] -= rate * (total(u[n], i) * w[2 * n + i / 2]);
-                    ww[i] = W3[n][i] * w[2 * n + i / 2];
-                }
-                for (int i = 0; i < 2; ++i)
-                    write_parts(s.Ww[2 * warp + n], right(2 * lane.q + i, slot), ww[i], ww[i + 2]);
+        float w[4];
+        for (int i = 0; i < 4; ++i) w[i] = s.w[column3(i / 2, i % 2 * 2, lane)];
+        for (int n = 0; n < 2; ++n) {
+            float ww[4];
+            for (int i = 0; i < 4; ++i) {
+                W3[n][i] -= rate * (total(u[n], i) * w[2 * n + i / 2]);
+                ww[i] = W3[n][i] * w[2 * n + i / 2];
             }
-            put3(step + 1);
+            for (int i = 0; i < 2; ++i) write_parts(s.Ww[2 * warp + n], right(2 * lane.q + i, slot), ww[i], ww[i + 2]);
         }
+        put3(step + 1);
         __syncthreads();
 
         float z[DOWN][3][4] = {};
@@ -538,45 +508,39 @@ struct Training {
         const Lane lane;
         const unsigned turn = turn_of(step);
         {
-            constexpr int VECTORS = ROWS * BLOCKS * 2;
             float dz[DZ_LOADS][4];
-            const float* const of_group = of_dZ.of(step) + 4 * (group * VECTORS + t);
+            const float* const of_group = of_dZ.of(step) + 4 * (group * ROWS * BLOCKS * 2 + t);
             const auto dz_at = [&](int i) { return of_group + 4 * i * THREADS; };
             let_come();
-            look_for(dz, turn, [&](int i) { return has(i, VECTORS); }, dz_at);
+            look_for(dz, turn, [](int) { return true; }, dz_at);
             await(dz, turn, dz_at);
 #pragma unroll
-            for (int i = 0; i < DZ_LOADS; ++i)
-                if (has(i, VECTORS)) write4(&s.dZ[0][0][0] + 4 * (t + i * THREADS), dz[i]);
+            for (int i = 0; i < DZ_LOADS; ++i) write4(&s.dZ[0][0][0] + 4 * (t + i * THREADS), dz[i]);
         }
         __syncthreads();
 
         {  // dW_2^T: a warp has half of the neurons and a fourth of the rows
-            constexpr int M = up(BLOCKS, 4);
             const int half = warp % 2, fourth = warp / 2;
-            float dw2[M][TILES1][1][4] = {};
-            if (half * M < BLOCKS / 2) {
+            float dw2[2][TILES1][1][4] = {};
 #pragma unroll
-                for (int i = 0; i < HALF; ++i) {
-                    const int down = (fourth * HALF + i) / 2, k = (fourth * HALF + i) % 2;
-                    Parts<4> a[M];
-                    Parts<2> b[TILES1];
-                    for (int m = 0; m < M; ++m) {
-                        const float2 v[] = {take2(&s.dZ[down][2 * (half * M + m)][lane.down[k]]),
-                                            take2(&s.dZ[down][2 * (half * M + m) + 1][lane.down[k]])};
-                        a[m] = left_of(make_float4(v[0].x, v[1].x, v[0].y, v[1].y));
-                    }
-                    for (int n = 0; n < TILES1; ++n) {
-                        const float2 h = take2(&s.H1[down][n][lane.down[k]]);
-                        b[n] = right_of(h.x, h.y);
-                    }
-                    multiply(dw2, a, b);
+            for (int i = 0; i < HALF; ++i) {
+                const int down = (fourth * HALF + i) / 2, k = (fourth * HALF + i) % 2;
+                Parts<4> a[2];
+                Parts<2> b[TILES1];
+                for (int m = 0; m < 2; ++m) {
+                    const float2 v[] = {take2(&s.dZ[down][4 * half + 2 * m][lane.down[k]]),
+                                        take2(&s.dZ[down][4 * half + 2 * m + 1][lane.down[k]])};
+                    a[m] = left_of(make_float4(v[0].x, v[1].x, v[0].y, v[1].y));
                 }
+                for (int n = 0; n < TILES1; ++n) {
+                    const float2 h = take2(&s.H1[down][n][lane.down[k]]);
+                    b[n] = right_of(h.x, h.y);
+                }
+                multiply(dw2, a, b);
             }
             __syncthreads();
-            if (half * M < BLOCKS / 2)
-                for (int m = 0; m < M; ++m)
-                    for (int n = 0; n < TILES1; ++n) write4(&s.dW2[fourth][half * M + m][n][t % 32 * 4], dw2[m][n][0]);
+            for (int m = 0; m < 2; ++m)
+                for (int n = 0; n < TILES1; ++n) write4(&s.dW2[fourth][2 * half + m][n][t % 32 * 4], dw2[m][n][0]);
         }
         __syncthreads();
         if (has2()) {

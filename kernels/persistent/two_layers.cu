@@ -29,6 +29,7 @@ constexpr int BLOCKS = 8, WARPS = 8, THREADS = 32 * WARPS;   // BLOCKS: of a gro
 static_assert(GRID == BLOCKS * GROUPS, "all groups");
 
 #include "barrier.cuh"
+#include "clipping.cuh"
 #include "copies.cuh"
 #include "fragments.cuh"
 #include "messages.cuh"
@@ -77,12 +78,6 @@ struct Shared {
     float sums[2][WARPS][4];
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
-
-__device__ float clipped(float square, float max_norm)  // what to multiply a gradient with, from its norm's square
-{
-    const float norm = sqrtf(square < 0.0f ? 0.0f : square);
-    return norm > max_norm ? max_norm / (norm + 1e-6f) : 1.0f;
-}
 
 // ---- the training
 
@@ -189,14 +184,7 @@ struct Training {
         for (int i = t; i < PADDED * FEATURES / 4; i += THREADS)
             copy_async(shared_address(&s.X[step % 2][i / (FEATURES / 4)][4 * (i % (FEATURES / 4))]), from + 4 * i);
     }
-    __device__ void take_row(int step)
-    {
-#pragma unroll
-        for (int f = 0; f < FEATURES; f += 4) {
-            const float4 v = take4(&s.X[step % 2][t % ROWS][f]);
-            next_x[f] = v.x, next_x[f + 1] = v.y, next_x[f + 2] = v.z, next_x[f + 3] = v.w;
-        }
-    }
+    __device__ void take_row(int step) { take(s.X[step % 2][t % ROWS], next_x); }
 
     // Of the block's neurons. A thread has a row, and needs itself where it is above 0.
     __device__ void tell_H1(int step)
@@ -205,12 +193,7 @@ struct Training {
         __syncwarp();
         if (!has_row) return;
         h[0] = h[1] = 0.0f;
-#pragma unroll
-        for (int f = 0; f < FEATURES; f += 2) {
-            const float4 of_W1 = take4(s.W1[warp][f]);
-            h[0] += next_x[f] * of_W1.x, h[1] += next_x[f] * of_W1.y;
-            h[0] += next_x[f + 1] * of_W1.z, h[1] += next_x[f + 1] * of_W1.w;
-        }
+        multiply_row(h, next_x, s.W1[warp]);
         for (int n = 0; n < 2; ++n) h[n] = positive(h[n]);
         of_H1.put(step, ((neuron / 2 + rank) * PADDED + t) * 2, h);
     }

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from snn.plans import padded, workspace_of_three_layers, workspace_of_two_layers
+from snn.plans import padded, workspace_of_groups
 
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
@@ -59,10 +59,7 @@ def _of_training(
     layers, last, lines = len(widths) - 1, widths[-1], padded(batch)
     weights = sum(k * n for k, n in itertools.pairwise(widths))
     workspace = _BARRIER + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
-    if layers == 2:
-        workspace = max(workspace, _BARRIER + workspace_of_two_layers(widths, batch))
-    if layers == 3:
-        workspace = max(workspace, _BARRIER + workspace_of_three_layers(widths, batch))
+    workspace = max(workspace, _BARRIER + workspace_of_groups(widths, batch))
     if max_norm:
         workspace += 2 * weights + 4 * MOST_BLOCKS * layers
     if members > 1:

@@ -27,26 +27,11 @@ void copy_async(unsigned to, const float* from)
     worker->running->copies.push_back({place, from});
 }
 
-void copies_end()
+void copies_done()
 {
-    Fiber& fiber = *worker->running;
-    size_t earlier = 0;
-    for (size_t count : fiber.groups) earlier += count;
-    fiber.groups.push_back(fiber.copies.size() - earlier);
+    for (const Fiber::Copy& copy : worker->running->copies) std::memcpy(copy.to, copy.from, 16);
+    worker->running->copies.clear();
 }
-
-void copies_wait(int but)
-{
-    Fiber& fiber = *worker->running;
-    while ((int)fiber.groups.size() > but) {
-        const auto end = fiber.copies.begin() + fiber.groups.front();
-        for (auto copy = fiber.copies.begin(); copy != end; ++copy) std::memcpy(copy->to, copy->from, 16);
-        fiber.copies.erase(fiber.copies.begin(), end);
-        fiber.groups.erase(fiber.groups.begin());
-    }
-}
-
-void copies_done() { copies_end(), copies_wait(0); }
 
 struct MBarrier {
     int32_t bytes;  // still to come
@@ -112,15 +97,6 @@ void pause()
     worker->running->state = State::ready;
     std::this_thread::yield();
     suspend();
-}
-
-unsigned long long await(const unsigned long long* from, unsigned high)
-{
-    for (;;) {
-        const unsigned long long found = look(from);
-        if (found >> 32 == high) return found;
-        pause();
-    }
 }
 
 }  // namespace cuda_on_cpu

@@ -152,20 +152,15 @@ unsigned shared_address(const void* pointer);
 unsigned cluster_rank();
 void copy_async(unsigned to, const float* from);  // 16 bytes, on their way until copies_done()
 void copies_done();
-void copies_end();  // of a group
-void copies_wait(int but);
-template <int BUT> void copies_wait() { copies_wait(BUT); }
 void send(unsigned to, const float* values, int count, unsigned mbarrier);
 void mbarrier_init(unsigned mbarrier);
 void mbarrier_expect(unsigned mbarrier, unsigned bytes);
 void mbarrier_wait(unsigned mbarrier, unsigned parity);
 void publish(unsigned long long* to, unsigned long long value);
-unsigned long long await(const unsigned long long* from, unsigned high);
 unsigned long long look(const unsigned long long* from);
 void strong_read(const float* from, float* to, int count);  // float by float, each as a whole
 void strong_write(float* to, const float* from, int count);
 void pause();  // others go first
-inline void fence() {}
 inline void mbarriers_made() {}
 inline void cluster_barrier(int line = __builtin_LINE()) { grid_barrier(line); }  // of all clusters, here
 inline unsigned in_block(unsigned address, unsigned rank) { return (address & 0xffffff) | (rank + 1) << 24; }

@@ -65,7 +65,6 @@ struct Fiber {
         const float* from;
     };
     std::vector<Copy> copies;  // asynchronous ones, on their way
-    std::vector<size_t> groups;  // of them, how many each has
     void (*work)(void* const (&lanes)[32]);
     void* brought;  // to the work of its warp
 };
