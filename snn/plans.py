@@ -181,7 +181,8 @@ def _why_no_groups(shape: Shape, limits: Limits) -> str:
 def _groups(widths: Sequence[int], rows: int) -> int:
     """Groups of 8 blocks that train two or three hidden layers; 0 for shapes that are not for them.
 
-    Three layers by groups of 4 blocks are slower than by the grid: 40.0 us for 26.5, 256-512-256, NVIDIA H200.
+    By groups of 4 blocks three layers take longer than by the grid: 40.0 us, not 26.5
+    (256-512-256, NVIDIA H200).
     """
     features, first, *others = widths
     if len(others) == 1:
@@ -194,7 +195,7 @@ def _groups(widths: Sequence[int], rows: int) -> int:
 
 
 def workspace_of_groups(widths: Sequence[int], batch: int) -> int:
-    """Floats behind the barrier's that groups of blocks need for two or three hidden layers; 0 where none train."""
+    """Floats behind the barrier's that groups of blocks need; 0 for shapes that are not for them."""
     rows = padded(batch)
     groups = _groups(widths, rows) if len(widths) in (3, 4) else 0
     if not groups:
