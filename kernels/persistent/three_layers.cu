@@ -46,7 +46,7 @@ constexpr int F = WIDTH[0], N1 = WIDTH[1], N2 = WIDTH[2], N3 = WIDTH[3];
 constexpr int ROWS = (BATCH + 15) / 16 * 16;                     // of a batch, padded
 static_assert(sizeof WIDTH / sizeof *WIDTH == 4 && GROUPS * BLOCKS == GRID && SEQUENTIAL, "three hidden layers");
 static_assert(ROWS == 16 * GROUPS && N2 == 8 * GRID && GROUPS % 2 == 0 && GROUPS <= 16, "16 rows a group, 8 neurons a block");
-static_assert(F <= 32 && (N1 == 128 || N1 == 256) && N3 == 256, "this shape is for another kernel");
+static_assert(F <= 32 && (N1 == 128 || N1 == 256) && N3 == THREADS, "this shape is for another kernel");
 
 constexpr int PART = 128;                                        // floats of a fragment, 16 rows of 8 columns
 constexpr int TILES1 = N1 / 64;                                  // of a block: its columns of H_1, by eight
@@ -184,7 +184,7 @@ struct Training {
     __device__ void start()
     {
         for_weights(true, [](float& kept, const float* from) { kept = *from; });
-        if (t < N3) s.w[t] = w_in_memory()[t];
+        s.w[t] = w_in_memory()[t];
         fetch_X(0, 0);
         for (int i = AT_BITS + (int)blockIdx.x * THREADS + t; i < workspace_floats; i += GRID * THREADS) workspace[i] = 0.0f;
         copies_done();
@@ -199,7 +199,7 @@ struct Training {
     __device__ void finish()
     {
         for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
-        if (blockIdx.x == 0 && t < N3) w_in_memory()[t] = s.w[t];
+        if (blockIdx.x == 0) w_in_memory()[t] = s.w[t];
         barrier.arrive();
         barrier.wait();
         barrier.reset();
@@ -439,7 +439,7 @@ struct Training {
 
         float dw[GROUPS][1], u[2][3][4] = {};   // u: U^T
         const auto dw_at = [&](int from) { return of_dw.of(step) + from * N3 + t; };
-        look_for(dw, turn, [&](int) { return t < N3; }, dw_at);
+        look_for(dw, turn, [](int) { return true; }, dw_at);
 #pragma unroll
         for (int down = 0; down < GROUPS; ++down) {
             const uint2 v[] = {*reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q]),
@@ -457,7 +457,7 @@ struct Training {
         await(dw, turn, dw_at);
         float sum_dw = 0.0f;
         for (int from = 0; from < GROUPS; ++from) sum_dw += dw[from][0];
-        if (t < N3) s.w[t] -= rate * sum_dw;
+        s.w[t] -= rate * sum_dw;
         __syncthreads();
         float w[4];
         for (int i = 0; i < 4; ++i) w[i] = s.w[column3(i / 2, i % 2 * 2, lane)];
