@@ -14,7 +14,8 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from snn import backends, choices, devices, measure, measure_limits  # noqa: E402
+from snn import backends, choices, measure  # noqa: E402
+from snn.backends import limits_cuda  # noqa: E402
 from snn.explain import explain  # noqa: E402
 from snn.network import Network  # noqa: E402
 from snn.placement import own_runtime  # noqa: E402
@@ -69,6 +70,9 @@ for kernel, precision, strategy, clip_norm, hidden in CELLS:
             explain(job, backend)
 
 if "limits" not in left_out:
-    for limit in measure_limits.measure(devices.find("cuda")).limits:
+    brief = limits_cuda.Effort(
+        least_seconds=0, warm_up_seconds=0, repeats=1, launches=10, most_copied_bytes=1 << 20
+    )
+    for limit in limits_cuda.measure(ROOT, brief).limits:
         print("limits", limit.what, limit.blocks, limit.reason or "ok", flush=True)
         assert limit.reason or all(sample > 0 for sample in limit.samples)

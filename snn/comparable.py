@@ -15,8 +15,8 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
 
     Times of two devices, of two drivers, or of moments at which the probe's costs differed are not divided,
     nor is there anything to divide where a side has no run. Of cells with two kernels, or one of two shapes,
-    only what a copy costs is compared: the probe launches the cell's own kernel, and beside the memory that a
-    library holds an allocation is cheap.
+    or with a runtime of their own, only what a copy costs is compared: the probe launches the cell's own
+    kernel, and what an allocation costs depends on the memory that a library holds beside it.
     """
     for one in (a, b):
         if not one["runs"]:
@@ -24,7 +24,7 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     for key, what in (("device", "devices"), ("device_uuid", "devices"), ("driver", "drivers")):
         if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
             return f"two {what}: {a[key]} and {b[key]}"
-    alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL)
+    alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL) and not (a.get("runtime") or b.get("runtime"))
     before, after = (
         {key: cost for key, cost in one["probe"].items() if key == "copy_us" or alike} for one in (a, b)
     )

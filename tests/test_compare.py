@@ -115,6 +115,8 @@ def test_two_kernels_are_compared_by_what_a_copy_costs():
     assert "malloc cost -96%" in comparable.reason(a, b | {"kernel": "naive"}, THRESHOLDS)
     shape = b | {"kernel": "naive", "kernel.block": "2-2"}
     assert not comparable.reason(a | {"kernel.block": "16-16"}, shape, THRESHOLDS)
+    torch = b | {"kernel": "naive", "runtime": "torch 2.11.0"}
+    assert not comparable.reason(torch, torch | {"probe": a["probe"]}, THRESHOLDS)
     assert "copy cost +233%" in comparable.reason(a, b | {"probe": {"copy_us": 30.0}}, THRESHOLDS)
 
 

@@ -42,11 +42,12 @@ extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* o
     unsigned blocks;
     asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
     const unsigned lane = threadIdx.x, bytes = 4 * blocks;
-    if (lane < 2) {
-        mbarrier_init(shared_address(&arrived[lane]));
-        mbarriers_made();
-        mbarrier_expect(shared_address(&arrived[lane]), bytes);
-    }
+    if (lane == 0)
+        for (int half = 0; half < 2; ++half) mbarrier_init(shared_address(&arrived[half]));
+    mbarriers_made();
+    __syncwarp();
+    if (lane == 0)
+        for (int half = 0; half < 2; ++half) mbarrier_expect(shared_address(&arrived[half]), bytes);
     cluster_barrier();
     unsigned word = rank;
     for (int round = 0; round < rounds; ++round) {

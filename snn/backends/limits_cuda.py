@@ -4,6 +4,7 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,7 @@ from snn.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
 _THREADS = 512  # of a block that keeps a multiprocessor busy
 _CHAINS = 8  # of kernels/limits/rates.cu
-_LEAST_SECONDS = 3e-3  # of a launch, beside which its own cost is nothing
-_WARM_UP_SECONDS = 0.1  # until clocks are those of a device at work
-_REPEATS = 7
-_LAUNCHES, _NODES = 1000, 1000
 _CLUSTERS = (2, 4, 8, 16)
-_MOST_COPIED_BYTES = 1 << 30
 _L2_SHARE = 0.25  # of L2 that is read: it is there to stay
 
 # what, kernel, operations of a thread in a round, the least compute capability
@@ -36,7 +32,18 @@ Launch = Callable[[int], None]
 """Does so many rounds in one launch on the default stream."""
 
 
-def measure(root: Path) -> Measured:
+@dataclass(frozen=True)
+class Effort:
+    """What a measurement takes to be one; with less, the kernels only run."""
+
+    least_seconds: float = 3e-3  # of a launch, beside which its own cost is nothing
+    warm_up_seconds: float = 0.1  # until clocks are those of a device at work
+    repeats: int = 7
+    launches: int = 1000  # in turn, or nodes of a graph
+    most_copied_bytes: int = 1 << 30
+
+
+def measure(root: Path, effort: Effort = Effort()) -> Measured:
     """All limits of the current device, in a few seconds; what it allocates it frees."""
     runtime.free(0)  # so that there is a context
     device = cupy.cuda.Device()
@@ -45,12 +52,12 @@ def measure(root: Path) -> Measured:
     l2_bytes = device.attributes["L2CacheSize"]
     rates, waits = (_module(root / f"kernels/limits/{name}.cu") for name in ("rates", "waits"))
     limits = [
-        *_products(rates, multiprocessors, capability),
-        *_memory(rates, multiprocessors, l2_bytes),
-        _launch(waits),
-        _graph_node(waits),
-        *_clusters(waits, capability),
-        *_grids(waits, multiprocessors),
+        *_products(effort, rates, multiprocessors, capability),
+        *_memory(effort, rates, multiprocessors, l2_bytes),
+        _launch(effort, waits),
+        _graph_node(effort, waits),
+        *_clusters(effort, waits, capability),
+        *_grids(effort, waits, multiprocessors),
     ]
     return Measured(tuple(limits), multiprocessors, l2_bytes)
 
@@ -58,7 +65,9 @@ def measure(root: Path) -> Measured:
 # ---- rates
 
 
-def _products(module: cupy.RawModule, multiprocessors: int, capability: tuple[int, int]) -> Iterator[Limit]:
+def _products(
+    effort: Effort, module: cupy.RawModule, multiprocessors: int, capability: tuple[int, int]
+) -> Iterator[Limit]:
     """Operations a second of one multiprocessor by itself, and of all: these may have lower clocks."""
     with _memory_of(4 * _THREADS * multiprocessors) as out:
         for what, name, operations, needed in _PRODUCTS:
@@ -74,15 +83,17 @@ def _products(module: cupy.RawModule, multiprocessors: int, capability: tuple[in
                 def launch(rounds: int, function=function, blocks=blocks, more=more) -> None:
                     function((blocks,), (_THREADS,), (_pointer(out), np.int32(rounds), *more))
 
-                _warm_up(launch)
+                _warm_up(effort, launch)
                 done = operations * _THREADS * blocks
-                yield Limit(what, blocks, FLOPS, how, tuple(done / s for s in _seconds_a_round(launch)))
+                yield Limit(
+                    what, blocks, FLOPS, how, tuple(done / s for s in _seconds_a_round(effort, launch))
+                )
 
 
-def _memory(module: cupy.RawModule, multiprocessors: int, l2_bytes: int) -> Iterator[Limit]:
+def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_bytes: int) -> Iterator[Limit]:
     """Bytes a second of reading, and of copying, in which each byte is read and written."""
     free, _ = runtime.memGetInfo()
-    far = min(_MOST_COPIED_BYTES, free // 4)
+    far = min(effort.most_copied_bytes, free // 4)
     reads, copies = (module.get_function(name) for name in ("read_memory", "copy_memory"))
     shape = (multiprocessors,), (_THREADS,)
     with (
@@ -90,7 +101,7 @@ def _memory(module: cupy.RawModule, multiprocessors: int, l2_bytes: int) -> Iter
         _memory_of(far) as target,
         _memory_of(4 * _THREADS * multiprocessors) as sums,
     ):
-        for level, held in (("dram", far), ("l2", int(_L2_SHARE * l2_bytes))):
+        for level, held in (("dram", far), ("l2", min(far, int(_L2_SHARE * l2_bytes)))):
             quads = {"read": held // 16, "copy": (held if level == "dram" else held // 2) // 16}
 
             def read(rounds: int, count: int = quads["read"]) -> None:
@@ -105,33 +116,39 @@ def _memory(module: cupy.RawModule, multiprocessors: int, l2_bytes: int) -> Iter
                 moved = 16 * quads[what] * passes
                 how = f"{moved} bytes{' read and written' if passes == 2 else ' read'}, again and again"
                 yield Limit(
-                    f"{level}_{what}", None, BYTES, how, tuple(moved / s for s in _seconds_a_round(launch))
+                    f"{level}_{what}",
+                    None,
+                    BYTES,
+                    how,
+                    tuple(moved / s for s in _seconds_a_round(effort, launch)),
                 )
 
 
 # ---- waits
 
 
-def _launch(module: cupy.RawModule) -> Limit:
+def _launch(effort: Effort, module: cupy.RawModule) -> Limit:
     """Seconds from one launch to the next, of many one after the other."""
     pointer = module.get_function("empty").kernel.ptr
     samples = []
-    for _ in range(_REPEATS + 1):
+    for _ in range(effort.repeats + 1):
         started = time.perf_counter()
-        for _ in range(_LAUNCHES):
+        for _ in range(effort.launches):
             driver.launchKernel(pointer, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0)
         runtime.deviceSynchronize()
-        samples.append((time.perf_counter() - started) / _LAUNCHES)
-    return Limit("launch", 1, SECONDS, f"{_LAUNCHES} empty kernels, launched in turn", tuple(samples[1:]))
+        samples.append((time.perf_counter() - started) / effort.launches)
+    return Limit(
+        "launch", 1, SECONDS, f"{effort.launches} empty kernels, launched in turn", tuple(samples[1:])
+    )
 
 
-def _graph_node(module: cupy.RawModule) -> Limit:
+def _graph_node(effort: Effort, module: cupy.RawModule) -> Limit:
     """Seconds of an empty kernel in a graph of many that follow one another."""
     pointer = module.get_function("empty").kernel.ptr
     stream = runtime.streamCreate()
     try:
         runtime.streamBeginCapture(stream, runtime.streamCaptureModeThreadLocal)
-        for _ in range(_NODES):
+        for _ in range(effort.launches):
             driver.launchKernel(pointer, 1, 1, 1, 32, 1, 1, 0, stream, 0, 0)
         captured = runtime.streamEndCapture(stream)
         graph = runtime.graphInstantiate(captured)
@@ -142,15 +159,15 @@ def _graph_node(module: cupy.RawModule) -> Limit:
                 for _ in range(rounds):
                     runtime.graphLaunch(graph, stream)
 
-            samples = tuple(s / _NODES for s in _seconds_a_round(launch, stream))
+            samples = tuple(s / effort.launches for s in _seconds_a_round(effort, launch, stream))
         finally:
             runtime.graphExecDestroy(graph)
     finally:
         runtime.streamDestroy(stream)
-    return Limit("graph_node", 1, SECONDS, f"a graph of {_NODES} empty kernels in a row", samples)
+    return Limit("graph_node", 1, SECONDS, f"a graph of {effort.launches} empty kernels in a row", samples)
 
 
-def _clusters(module: cupy.RawModule, capability: tuple[int, int]) -> Iterator[Limit]:
+def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int]) -> Iterator[Limit]:
     """Seconds of a barrier, and of an exchange of a word, between the blocks of a cluster."""
     said = {
         "cluster_barrier": "blocks of one warp arrive and wait",
@@ -172,10 +189,10 @@ def _clusters(module: cupy.RawModule, capability: tuple[int, int]) -> Iterator[L
                 def launch(rounds: int, together: Together = together, given: list[Any] = given) -> None:
                     together([*given, ctypes.c_int(rounds)])
 
-                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(launch)))
+                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(effort, launch)))
 
 
-def _grids(module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
+def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
     """Seconds of a barrier of a block a multiprocessor, and of an exchange of a word between so many."""
     said = {
         "grid_barrier": "blocks of one warp add to a counter in memory and wait for it",
@@ -194,7 +211,7 @@ def _grids(module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
                 def clear() -> None:
                     runtime.memset(words, 0, 4 * multiprocessors)
 
-                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(launch, before=clear)))
+                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(effort, launch, before=clear)))
 
 
 def _too_old(capability: tuple[int, int], needed: tuple[int, int]) -> str:
@@ -205,14 +222,14 @@ def _too_old(capability: tuple[int, int], needed: tuple[int, int]) -> str:
 
 
 def _seconds_a_round(
-    launch: Launch, stream: int = 0, before: Callable[[], None] = lambda: None
+    effort: Effort, launch: Launch, stream: int = 0, before: Callable[[], None] = lambda: None
 ) -> list[float]:
     """Of each of several launches, with as many rounds as last long enough; ``before`` is not timed."""
     rounds = 16
     seconds = _seconds(launch, rounds, stream, before)  # of a first launch, which may be slow: not kept
-    while (seconds := _seconds(launch, rounds, stream, before)) < _LEAST_SECONDS:
-        rounds *= min(16, max(2, round(_LEAST_SECONDS / max(seconds, 1e-6))))
-    return [_seconds(launch, rounds, stream, before) / rounds for _ in range(_REPEATS)]
+    while (seconds := _seconds(launch, rounds, stream, before)) < effort.least_seconds:
+        rounds *= min(16, max(2, round(effort.least_seconds / max(seconds, 1e-6))))
+    return [_seconds(launch, rounds, stream, before) / rounds for _ in range(effort.repeats)]
 
 
 def _seconds(launch: Launch, rounds: int, stream: int, before: Callable[[], None]) -> float:
@@ -225,8 +242,8 @@ def _seconds(launch: Launch, rounds: int, stream: int, before: Callable[[], None
     return cupy.cuda.get_elapsed_time(first, last) / 1000
 
 
-def _warm_up(launch: Launch) -> None:
-    until = time.perf_counter() + _WARM_UP_SECONDS
+def _warm_up(effort: Effort, launch: Launch) -> None:
+    until = time.perf_counter() + effort.warm_up_seconds
     while time.perf_counter() < until:
         launch(1000)
         runtime.deviceSynchronize()
