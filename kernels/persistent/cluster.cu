@@ -155,9 +155,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
                 for (int f = 0; f < 2; ++f)
                     w1[m][k][2 * f + n] = column < HIDDEN ? W1[(size_t)feature(k, f) * HIDDEN + column] : 0.0f;
         }
-    if (t == 0)
-        for (int half = 0; half < 2; ++half)
-            mbarrier_init(shared_address(&s.parts_there[half])), mbarrier_init(shared_address(&s.g_there[half]));
+    if (t == 0) mbarrier_init(shared_address(&s.parts_there[0])), mbarrier_init(shared_address(&s.g_there[0]));
+    if (t == 32) mbarrier_init(shared_address(&s.parts_there[1])), mbarrier_init(shared_address(&s.g_there[1]));
     mbarriers_made();
     for (int i = t + PADDED * STRIDE; i < ROWS * STRIDE; i += THREADS) s.X[0][i] = s.X[1][i] = s.X[2][i] = 0.0f;
     __syncthreads();
