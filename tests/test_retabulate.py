@@ -1,6 +1,7 @@
 """Tables from an archive of records, without the device that they were measured on."""
 
 import gzip
+import runpy
 from pathlib import Path
 
 import pandas as pd
@@ -84,6 +85,18 @@ def test_published_records_can_be_tabulated(tmp_path):
         assert made == {
             name: text for name, text in published.items() if name not in ("gpu.csv", "datasets.csv")
         }
+
+
+def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
+    describe = runpy.run_path(str(ROOT / "scripts/publish"))["describe"]
+    versions = {"cupy": "14.2.0", "numpy": "2.5.2", "python": "3.12.3", "torch": "2.11.0", "jax": None}
+    git = {"commit": "beef", "dirty": True}
+    one = record(CELLS[0], [1.0], git=git, versions=versions, host={"cpu": "AMD EPYC", "cpus": 2})
+    lines = describe([one]).splitlines()
+    assert "| commit | beef, with changes that are not in it |" in lines
+    assert "| PyTorch | 2.11.0 |" in lines and not any("JAX" in line for line in lines)
+    one["provenance"]["git"]["dirty"] = False
+    assert "| commit | beef |" in describe([one])
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* o
     if (lane == 0)
         for (int half = 0; half < 2; ++half) mbarrier_init(shared_address(&arrived[half]));
     mbarriers_made();
-    __syncwarp();
+    __syncwarp();  // for racecheck, which takes the lane that makes one for another
     if (lane == 0)
         for (int half = 0; half < 2; ++half) mbarrier_expect(shared_address(&arrived[half]), bytes);
     cluster_barrier();
