@@ -7,6 +7,7 @@ Sizes are multiples of nothing, the last batch is a small one, and tiles do not 
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,40 +16,35 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 
 from snn import backends, choices, measure  # noqa: E402
-from snn.backends import limits_cuda  # noqa: E402
 from snn.explain import explain  # noqa: E402
 from snn.network import Network  # noqa: E402
 from snn.placement import own_runtime  # noqa: E402
 from snn.protocol import Round  # noqa: E402
 
-options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-EVERY = choices.names("strategy")
-options.add_argument("--without", nargs="+", default=[], choices=[*EVERY, "limits"], metavar="STRATEGY")
-left_out = options.parse_args().without
-
-random = np.random.default_rng(7)
-X, Y = (random.uniform(-1, 1, (333, n)).astype(np.float32) for n in (31, 1))
-
-OURS = [name for name in EVERY if not own_runtime(choices.load("strategy", name))]
+OURS = [name for name in choices.names("strategy") if not own_runtime(choices.load("strategy", name))]
 HIDDEN = (45, 129)
-CELLS = [("naive", "fp32", strategy, 3.0, HIDDEN) for strategy in OURS]
-for kernel in choices.names("kernel"):
-    for precision in choices.load("kernel", kernel)["precisions"]:
-        CELLS += [(kernel, precision, "resident", clip_norm, HIDDEN) for clip_norm in (None, 3.0)]
-for hidden in (
-    (45,),
-    (300,),
-    (60, 120),
-    (45, 129),
-    (60, 160, 60),
-    (70, 130, 33),
-):  # by every kernel of theirs
-    CELLS += [("tiled_fused", "fp32", "persistent", clip_norm, hidden) for clip_norm in (None, 3.0)]
-CELLS += [("tiled_fused", "fp32", "ensemble", None, hidden) for hidden in ((45,), (300,))]
+BATCH = 150
+# Of whole trainings in one launch: every kernel of kernels/persistent has a shape of its own.
+WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 
-for kernel, precision, strategy, clip_norm, hidden in CELLS:
-    if strategy in left_out:
-        continue
+
+def cells() -> Iterator[tuple[str, str, str, float | None, tuple[int, ...]]]:
+    """Kernel, precision, strategy, clipping and hidden layers of each training."""
+    yield from (("naive", "fp32", strategy, 3.0, HIDDEN) for strategy in OURS)
+    for kernel in choices.names("kernel"):
+        for precision in choices.load("kernel", kernel)["precisions"]:
+            yield from ((kernel, precision, "resident", clip_norm, HIDDEN) for clip_norm in (None, 3.0))
+    for hidden in WHOLE:
+        yield from (("tiled_fused", "fp32", "persistent", clip_norm, hidden) for clip_norm in (None, 3.0))
+    yield from (("tiled_fused", "fp32", "ensemble", None, hidden) for hidden in ((45,), (300,)))
+
+
+def train(
+    kernel: str, precision: str, strategy: str, clip_norm: float | None, hidden: tuple[int, ...]
+) -> None:
+    """One of the cells, two epochs; AssertionError if it does not end well."""
+    random = np.random.default_rng(7)
+    X, Y = (random.uniform(-1, 1, (333, n)).astype(np.float32) for n in (31, 1))
     backend = backends.make("cuda", choices.load("kernel", kernel), ROOT, precision)
     job = measure.Job(
         strategy=choices.load("strategy", strategy),
@@ -57,22 +53,38 @@ for kernel, precision, strategy, clip_norm, hidden in CELLS:
         Y=Y,
         seed=1,
         epochs=2,
-        batch_size=150,
+        batch_size=BATCH,
         learning_rate=0.002,
         round=Round(runs=1),
     )
     found = measure.measure(job, backend)
     said = found.reason or found.runs[0].final_mse
-    print(kernel, precision, strategy, clip_norm, hidden, found.status, said, flush=True)
+    print(kernel, precision, strategy, clip_norm, hidden, found.status, said, found.plan or "", flush=True)
     if found.status != "unsupported":
         assert found.status == "ok"
         if strategy == "combined":
             explain(job, backend)
 
-if "limits" not in left_out:
+
+def limits() -> None:
+    """Each limit's kernel, as briefly as it can be."""
+    from snn.backends import limits_cuda
+
     brief = limits_cuda.Effort(
         least_seconds=0, warm_up_seconds=0, repeats=1, launches=10, most_copied_bytes=1 << 20
     )
     for limit in limits_cuda.measure(ROOT, brief).limits:
         print("limits", limit.what, limit.blocks, limit.reason or "ok", flush=True)
         assert limit.reason or all(sample > 0 for sample in limit.samples)
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    known = [*choices.names("strategy"), "limits"]
+    options.add_argument("--without", nargs="+", default=[], choices=known, metavar="STRATEGY")
+    left_out = options.parse_args().without
+    for cell in cells():
+        if cell[2] not in left_out:
+            train(*cell)
+    if "limits" not in left_out:
+        limits()

@@ -1,7 +1,10 @@
 """``persistent``: which plan a shape gets, and on a GPU that every plan trains as a float64 oracle does."""
 
+import runpy
+
 import numpy as np
 import pytest
+from conftest import ROOT
 from oracle import train
 
 from snn.glibc_random import GlibcRandom
@@ -60,6 +63,17 @@ def test_three_hidden_layers_are_groups_of_16_rows_and_blocks_of_8_neurons():
     plan, reasons = first(H200, 32, 256, 512, 256, 1)
     assert "three_layers" not in plan.source
     assert "no groups of blocks: 32-256-512-256 in batches of 256 is no shape for their kernel" in reasons
+
+
+def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
+    script = runpy.run_path(str(ROOT / "scripts/sanitize.py"))
+    planned = [
+        first(H200, 31, *hidden, 1, batch=script["BATCH"], clipped=clipped)[0]
+        for hidden in script["WHOLE"]
+        for clipped in (False, True)
+    ]
+    kernels = {str(path.relative_to(ROOT)) for path in ROOT.glob("kernels/persistent/*.cu")}
+    assert {plan.source for plan in planned} == kernels
 
 
 @pytest.mark.parametrize(
