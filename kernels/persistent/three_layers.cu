@@ -30,21 +30,20 @@
 // W_1, W_2, W_3, w. Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory, up to 218
 // KiB. Needs sm_80.
 
-#include "barrier.cuh"
 #include "bits.cuh"
 #include "copies.cuh"
 #include "fragments.cuh"
+#include "groups.cuh"
 #include "l2.cuh"
 #include "messages.cuh"
 
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 __device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
 
-constexpr int THREADS = 256, WARPS = THREADS / 32, BLOCKS = 8;    // BLOCKS: of a group
 constexpr int WIDTH[] = {WIDTHS};                                // features, hidden layers
 constexpr int F = WIDTH[0], N1 = WIDTH[1], N2 = WIDTH[2], N3 = WIDTH[3];
 constexpr int ROWS = (BATCH + 15) / 16 * 16;                     // of a batch, padded
-static_assert(sizeof WIDTH / sizeof *WIDTH == 4 && GROUPS * BLOCKS == GRID && SEQUENTIAL, "three hidden layers");
+static_assert(sizeof WIDTH / sizeof *WIDTH == 4 && SEQUENTIAL, "three hidden layers");
 static_assert(ROWS == 16 * GROUPS && N2 == 8 * GRID && GROUPS % 2 == 0 && GROUPS <= 16, "16 rows a group, 8 neurons a block");
 static_assert(F <= 32 && (N1 == 128 || N1 == 256) && N3 == THREADS, "this shape is for another kernel");
 
@@ -97,17 +96,10 @@ extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
 // ---- the training
 
-struct Training {
+struct Training : Groups {
     Shared& s;
-    Barrier barrier;                      // for the first step alone, and the end
-    const float *X, *Y;
-    float *weights, *E, *workspace;
-    float rate;
-    int group = blockIdx.x / BLOCKS, rank = blockIdx.x % BLOCKS, warp = threadIdx.x / 32, t = threadIdx.x;
-    int couple = blockIdx.x / COUPLE, member = blockIdx.x % COUPLE;
-    int batch = 0, next = 0, count = 0, step = 0;   // count: rows of this batch
+    int warp = threadIdx.x / 32, couple = blockIdx.x / COUPLE, member = blockIdx.x % COUPLE;
     float scale = 0.0f;                   // of e to g
-    bool last = false;
     float W1[PAIRS][2] = {}, W2[2][4] = {}, W3[2][4] = {};   // of this block's, what this thread updates: W1 as all warps
     float h[PAIRS][2] = {};               // H_1 of its columns, this thread's row
     // What this lane has looked for, long before: of W_2, two tiles, half of k; of W_3; H_2 of the block's neurons; bits.
@@ -186,10 +178,9 @@ struct Training {
         for_weights(true, [](float& kept, const float* from) { kept = *from; });
         s.w[t] = w_in_memory()[t];
         fetch_X(0, 0);
-        for (int i = AT_BITS + (int)blockIdx.x * THREADS + t; i < workspace_floats; i += GRID * THREADS) workspace[i] = 0.0f;
+        forget(AT_BITS, workspace_floats);
         copies_done();
-        barrier.arrive();
-        barrier.wait();
+        all_meet();
         put2(0), put3(0);
         float x[F];
         take_row(0, x);
@@ -200,8 +191,7 @@ struct Training {
     {
         for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
         if (blockIdx.x == 0) w_in_memory()[t] = s.w[t];
-        barrier.arrive();
-        barrier.wait();
+        all_meet();
         barrier.reset();
     }
 
@@ -633,15 +623,12 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
-    Training training{shared, Barrier{reinterpret_cast<unsigned*>(workspace)}, X, Y, weights, E, workspace, rate};
+    Training training{{Barrier{reinterpret_cast<unsigned*>(workspace)}, X, Y, weights, E, workspace, rate}, shared};
     const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
     training.start();
     for (; training.step < steps; ++training.step) {
-        training.batch = training.step % batches;
-        training.next = (training.step + 1) % batches;
-        training.count = smaller(BATCH, rows - training.batch * BATCH);
+        training.turn_to_step(steps, batches, rows);
         training.scale = 2.0f / training.count;
-        training.last = training.step == steps - 1;
         training.tell_H2();
         training.tell_Z3();
         training.tell_y();

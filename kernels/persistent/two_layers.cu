@@ -25,13 +25,10 @@
 // W1, W2, w. Launch: cooperative, GRID = 8 GROUPS blocks of 256 threads, `shared_bytes` of dynamic shared memory. Needs
 // sm_80.
 
-constexpr int BLOCKS = 8, WARPS = 8, THREADS = 32 * WARPS;   // BLOCKS: of a group
-static_assert(GRID == BLOCKS * GROUPS, "all groups");
-
-#include "barrier.cuh"
 #include "clipping.cuh"
 #include "copies.cuh"
 #include "fragments.cuh"
+#include "groups.cuh"
 #include "messages.cuh"
 
 constexpr int WIDTH[] = {WIDTHS};
@@ -81,16 +78,10 @@ extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
 // ---- the training
 
-struct Training {
+struct Training : Groups {
     Shared& s;
-    Barrier barrier;                      // for the first step alone, and the end
-    const float *X, *Y;
-    float *weights, *E, *workspace;
-    float rate, max_norm;
-    int rank = blockIdx.x % BLOCKS, group = blockIdx.x / BLOCKS;
-    int t = threadIdx.x, lane = t % 32, warp = t / 32, p = lane / 4, q = lane % 4;
-    int batch = 0, next = 0, count = 0, step = 0;   // count: rows of this batch
-    bool last = false;
+    float max_norm;
+    int lane = t % 32, warp = t / 32, p = lane / 4, q = lane % 4;
     int row = 16 * group, neuron = row, col = rank * COLS2;
     bool has_rows = row < PADDED, has_neurons = neuron < N1, has_row = has_neurons && t < PADDED;
 
@@ -135,10 +126,9 @@ struct Training {
         for (int i = t; i < (ROWS - PADDED) * STRIDE_X; i += THREADS)
             for (auto& of_X : s.X) of_X[PADDED + i / STRIDE_X][i % STRIDE_X] = 0.0f;
         fetch_X(0, 0);
-        for (int i = AT_WORDS + (int)blockIdx.x * THREADS + t; i < workspace_floats; i += GRID * THREADS) workspace[i] = 0.0f;
+        forget(AT_WORDS, workspace_floats);
         copies_done();
-        barrier.arrive();
-        barrier.wait();
+        all_meet();
         tell_weights(0, s.w[0]);
         take_row(0);
         tell_H1(0);
@@ -148,8 +138,7 @@ struct Training {
     {
         for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
         if (has_w) weights[FEATURES * N1 + N1 * N2 + col + t] = old_w()[t];
-        barrier.arrive();
-        barrier.wait();
+        all_meet();
         barrier.reset();
     }
 
@@ -481,14 +470,11 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& s = *reinterpret_cast<Shared*>(dynamic);
-    Training training{s, Barrier{reinterpret_cast<unsigned*>(workspace)}, X, Y, weights, E, workspace, rate, max_norm};
+    Training training{{Barrier{reinterpret_cast<unsigned*>(workspace)}, X, Y, weights, E, workspace, rate}, s, max_norm};
     const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
     training.start();
     for (; training.step < steps; ++training.step) {
-        training.batch = training.step % batches;
-        training.next = (training.step + 1) % batches;
-        training.count = min(BATCH, rows - training.batch * BATCH);
-        training.last = training.step == steps - 1;
+        training.turn_to_step(steps, batches, rows);
         training.tell_y();
         training.hear_errors();
         if (training.has_neurons) training.second_layer();

@@ -1,0 +1,36 @@
+// What kernels have in common that train by GROUPS groups of 8 blocks: GRID blocks, all of which run at the same time and
+// hear by messages (messages.cuh) what they need of each other.
+
+#include "barrier.cuh"
+
+constexpr int BLOCKS = 8, WARPS = 8, THREADS = 32 * WARPS;   // BLOCKS: of a group
+static_assert(GRID == BLOCKS * GROUPS, "all groups");
+
+struct Groups {
+    Barrier barrier;                      // for the first step alone, and the end
+    const float *X, *Y;
+    float *weights, *E, *workspace;
+    float rate;
+    int group = blockIdx.x / BLOCKS, rank = blockIdx.x % BLOCKS, t = threadIdx.x;
+    int batch = 0, next = 0, count = 0, step = 0;   // count: rows of this batch
+    bool last = false;
+
+    __device__ void all_meet()
+    {
+        barrier.arrive();
+        barrier.wait();
+    }
+
+    // What stands in the workspace of an earlier launch.
+    __device__ void forget(int from, int to) const
+    {
+        for (int i = from + (int)blockIdx.x * THREADS + t; i < to; i += GRID * THREADS) workspace[i] = 0.0f;
+    }
+
+    __device__ void turn_to_step(int steps, int batches, int rows)
+    {
+        batch = step % batches, next = (step + 1) % batches;
+        count = min(BATCH, rows - batch * BATCH);
+        last = step == steps - 1;
+    }
+};
