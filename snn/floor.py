@@ -8,12 +8,15 @@ from snn.errors import MeasurementError
 from snn.limits import Measured
 
 _PRODUCTS = {
-    "fp32": {"fp32": 1, "tf32": 3},
+    "fp32": {"fp32": 1, "tf32": 3, "bf16": 6},
     "tf32": {"fp32": 1, "tf32": 1},
     "bf16": {"fp32": 1, "tf32": 1, "bf16": 1},
 }
 """The units that can do products in a precision, and how many of theirs one takes: fp32's accuracy can be had
-from three in TF32, big big + big small + small big, where x = big + small."""
+from three in TF32, big big + big small + small big, where x = big + small; or from six of three parts in BF16."""
+
+_OF_BITS = _PRODUCTS | {"fp32": {"fp32": 1, "tf32": 2, "bf16": 3}}
+"""The same where one operand is 0 or 1, which is exact: as many as the other one has parts."""
 
 _NEAR, _FAR = ("cluster_barrier", "cluster_exchange"), ("grid_barrier", "grid_exchange")
 
@@ -50,6 +53,14 @@ class Step:
         return 2 * self.batch * (3 * sum(self._elements) - self._elements[0] + self.hidden[-1])
 
     @property
+    def flop_of_bits(self) -> float:
+        """Those of ``flop`` that can be had from B = 1 where Z_L > 0, else 0: behind the last hidden layer.
+
+            dW_L = (diag(g) H_{L-1})^T B diag(w),   dH_{L-1} = diag(g) B (W_L diag(w))^T
+        """
+        return 2 * self.batch * self._elements[-1] * min(len(self.hidden), 2)
+
+    @property
     def smallest_product(self) -> float:
         """Operations of the smallest product of a hidden weight."""
         return 2 * self.batch * min(self._elements)
@@ -79,52 +90,56 @@ class Floor:
     """Seconds that a step takes at least, by what: the longest of the three decides."""
 
     arithmetic: float
-    memory: float
     exchanges: float
+    memory: float
 
     @property
     def seconds(self) -> float:
         return max(self.arithmetic, self.memory, self.exchanges)
 
-    @property
-    def by(self) -> str:
-        """What decides: ``arithmetic``, ``memory`` or ``exchanges``."""
-        return max(vars(self), key=lambda part: vars(self)[part])
-
 
 def floor(step: Step, measured: Measured) -> Floor | None:
     """The floor of a step; None where limits of the device are missing, as they are on a CPU.
 
-        T >= max(memory, min over ways of max(flop / rate, exchanges))
+        T >= max(memory, min over ways of max(sum over kinds of products of flop / rate, exchanges))
 
     The three may overlap, so the longest counts and not their sum. The ways: one multiprocessor, which waits
     for nobody; the largest cluster of blocks there is, whose every wait is as short as the shortest of any
-    cluster; the whole device, of whose waits one at least is through memory. ``rate`` is that of so many
-    multiprocessors, and no more than that of all together. A wait is saved where each block computes for
-    itself what it would wait for: so none counts more than the smallest product of the step takes on one
-    multiprocessor. Data come from L2, and what it cannot hold of them from DRAM.
+    cluster; the whole device, of whose waits one at least is through memory. The kinds: products of bits and
+    all others. ``rate`` is that of the fastest unit of so many multiprocessors, and no more than that of all
+    together. A wait is saved where each block computes for itself what it would wait for: so none counts more
+    than the smallest product of the step takes on one multiprocessor. Data come from L2, and what it cannot
+    hold of them from DRAM.
 
     Not in it, so that it stays a floor: launches (a whole training may be one), element-wise work, updates,
-    clipping. It is one of dense products, by the instructions that were measured: others (wgmma), or leaving
-    out the rows for which ReLU is 0, may pass it.
+    clipping. It is one of dense products, by the instructions that were measured, one unit at a time: others
+    (wgmma), FP32 units beside tensor cores, or leaving out the rows for which ReLU is 0, may pass it.
     """
     limits = {(one.what, one.blocks): one.value for one in measured.limits if one.value}
     everywhere = measured.multiprocessors
-    alone, together = (_rate(step.precision, blocks, limits) for blocks in (1, everywhere))
+    kinds = ((step.flop - step.flop_of_bits, _PRODUCTS), (step.flop_of_bits, _OF_BITS))
+    rates = [[_rate(of[step.precision], blocks, limits) for blocks in (1, everywhere)] for _, of in kinds]
     clusters = [value for (what, _), value in limits.items() if what in _NEAR]
     grids = [value for (what, _), value in limits.items() if what in _FAR]
-    if not (everywhere and alone and together and grids):
+    if not (everywhere and grids and all(map(all, rates))):
         return None
-    saved = step.smallest_product / alone
+
+    def arithmetic(blocks: int) -> float:
+        return sum(
+            flop / min(blocks * alone, together)
+            for (flop, _), (alone, together) in zip(kinds, rates, strict=True)
+        )
+
+    saved = step.smallest_product / max(alone for alone, _ in rates)
     far = min([*grids, saved])
     near = min([*clusters, far])
     ways = [(1, 0.0), (everywhere, far + (step.exchanges - 1) * near)]
     if clusters:
         largest = max(blocks for what, blocks in limits if what in _NEAR and blocks)
         ways.append((largest, step.exchanges * near))
-    times = [(step.flop / min(blocks * alone, together), waits) for blocks, waits in ways]
-    arithmetic, exchanges = min(times, key=max)
-    return Floor(arithmetic, _memory(step, limits, measured.l2_bytes or 0), exchanges)
+    times = [(arithmetic(blocks), waits) for blocks, waits in ways]
+    needed, waited = min(times, key=max)
+    return Floor(needed, waited, _memory(step, limits, measured.l2_bytes or 0))
 
 
 def check(name: str, seconds: float, least: float | None) -> None:
@@ -136,11 +151,12 @@ def check(name: str, seconds: float, least: float | None) -> None:
         )
 
 
-def _rate(precision: str, blocks: int | None, limits: dict[tuple[str, int | None], float]) -> float | None:
-    """FLOP/s of so many multiprocessors by the unit that is fastest at it."""
-    products = _PRODUCTS[precision]
+def _rate(
+    products: dict[str, int], blocks: int | None, limits: dict[tuple[str, int | None], float]
+) -> float:
+    """FLOP/s of so many multiprocessors by the unit that is fastest at such products; 0 if none is known."""
     rates = [limits[unit, blocks] / n for unit, n in products.items() if (unit, blocks) in limits]
-    return max(rates, default=None)
+    return max(rates, default=0.0)
 
 
 def _memory(step: Step, limits: dict[tuple[str, int | None], float], l2_bytes: int) -> float:
