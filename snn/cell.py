@@ -67,7 +67,7 @@ def _measured(
     explanation = None
     seen = not strategies.class_of(job.strategy).own_runtime
     if seen and measurement.status == "out_of_memory":
-        measurement.reason = f"{measurement.reason}; {advice(job, backend.memory()[0])}"
+        measurement.reason = f"{measurement.reason}; {advice(job, backend.memory()[0], backend)}"
     elif seen and measurement.status != "unsupported":
         explanation = _explanation(job, backend)
     probes = {"before": before, "after": _costs(backend)}

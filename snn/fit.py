@@ -4,14 +4,26 @@ from dataclasses import replace
 
 import numpy as np
 
+from snn.backends.base import Backend
 from snn.backends.cpu import CpuBackend, HostBuffer
 from snn.counting import CountingBackend
 from snn.measure import Job, start
 from snn.memory import size
+from snn.plans import Shape
 
 
 class SizedBackend(CpuBackend):
-    """Device memory that is only counted: copies and products do nothing, host matrices are zero."""
+    """Device memory that is only counted: copies and products do nothing, host matrices are zero.
+
+    Strategies go the way that they go on the ``real`` backend.
+    """
+
+    def __init__(self, real: Backend) -> None:
+        super().__init__(real.fused, real.pretransposed)
+        self.precision, self._real = real.precision, real
+
+    def training_plan(self, shape: Shape) -> str:
+        return self._real.training_plan(shape)
 
     def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
         return HostBuffer(np.empty(0, dtype=np.float32))
@@ -78,15 +90,27 @@ class SizedBackend(CpuBackend):
     ) -> None:
         """Nothing is held, so nothing is computed."""
 
+    def graph_begin(self, stream: int) -> None:
+        """Nothing is computed, so nothing is captured."""
 
-def peak(job: Job, batch_size: int) -> int:
+    def graph_end(self, stream: int) -> object:
+        return object()
+
+    def graph_launch(self, graph: object, stream: int) -> None:
+        """Nothing is captured, so nothing is computed."""
+
+    def graph_destroy(self, graph: object) -> None:
+        """Nothing is kept."""
+
+
+def peak(job: Job, batch_size: int, backend: Backend) -> int:
     """Bytes of device memory that the strategy holds at most at this batch size: set up, or in one step."""
     smaller = replace(job, batch_size=batch_size)
-    whole = CountingBackend(SizedBackend())
+    whole = CountingBackend(SizedBackend(backend))
     strategy = start(smaller, whole)
     held = whole.device.live_bytes  # some hold all data from here on
     strategy.close()
-    one_batch = CountingBackend(SizedBackend())
+    one_batch = CountingBackend(SizedBackend(backend))
     strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), one_batch)
     try:
         held_of_one_batch = one_batch.device.live_bytes
@@ -97,13 +121,13 @@ def peak(job: Job, batch_size: int) -> int:
         strategy.close()
 
 
-def advice(job: Job, free: int) -> str:
+def advice(job: Job, free: int, backend: Backend) -> str:
     """The largest batch size, of those got by halving the job's, whose peak is within the free bytes."""
     batch_size, needed = job.batch_size, 0
     while batch_size > 1:
         batch_size //= 2
-        needed = peak(job, batch_size)
+        needed = peak(job, batch_size, backend)
         if needed <= free:
             return f"training.batch_size={batch_size} would fit: {size(needed)} of {size(free)} free"
-    needed = needed or peak(job, 1)
+    needed = needed or peak(job, 1, backend)
     return f"no batch size would fit: one row a batch needs {size(needed)}, {size(free)} are free"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import STRATEGIES
 from every_source import EverySource
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_measure import JOB
 
@@ -14,7 +14,7 @@ from snn import backends, cell, choices, measure, memory, strategies
 from snn.backends.cpu import CpuBackend
 from snn.config import composed
 from snn.counting import CountingBackend
-from snn.errors import LeakError, OutOfMemory, out_of_memory
+from snn.errors import LeakError, OutOfMemory, Unsupported, out_of_memory
 from snn.fit import advice, peak
 from snn.memory import CHUNK, layout
 from snn.network import Network
@@ -166,16 +166,37 @@ def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():
     assert "asked by snn/strategies/per_call.py:" in found.reason
     assert backend.memory() == (1200, 10_000)  # nothing is kept
     # Half the batch: two rows of X, W1, two rows of H.
-    assert advice(job, 1300) == "training.batch_size=2 would fit: 1.203 KiB of 1.27 KiB free"
-    assert advice(job, 900).startswith("no batch size would fit: one row a batch needs ")
+    assert advice(job, 1300, backend) == "training.batch_size=2 would fit: 1.203 KiB of 1.27 KiB free"
+    assert advice(job, 900, backend).startswith("no batch size would fit: one row a batch needs ")
+
+
+class Captures(EverySource):
+    """Has whatever a strategy may ask for, but for whole trainings where there is no ``plan``."""
+
+    graph_begin = graph_launch = graph_destroy = lambda self, *arguments: None
+
+    def graph_end(self, stream):
+        return object()
+
+    def __init__(self, plan=True, **kernel):
+        super().__init__(**kernel)
+        self._plan = plan
+
+    def training_plan(self, shape):
+        if not self._plan:
+            raise Unsupported("no cluster")
+        return super().training_plan(shape)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @settings(max_examples=10, deadline=None)
-@given(batch=st.integers(1, 10))
-def test_the_peak_that_is_foretold_is_the_one_that_comes(name, batch):
+@given(batch=st.integers(1, 10), plan=st.booleans(), fused=st.booleans(), pretransposed=st.booleans())
+def test_the_peak_that_is_foretold_is_the_one_that_comes(name, batch, plan, fused, pretransposed):
     job = replace(JOB, strategy=choices.load("strategy", name), batch_size=batch)
-    assert peak(job, batch) == measure.count(job, EverySource())[0]["peak_device_bytes"]
+    backend = Captures(plan, fused=fused, pretransposed=pretransposed)
+    assume(plan or name != "ensemble")  # which no graph replaces
+    assert peak(job, batch, backend) == measure.count(job, backend)[0]["peak_device_bytes"]
+    assert "would fit" in advice(job, 10**9 if batch > 1 else 1, backend)
 
 
 def test_a_cell_that_runs_out_of_memory_leaves_a_record(monkeypatch):

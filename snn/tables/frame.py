@@ -116,7 +116,7 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
     cell, where = first["cell"], first["provenance"]
     row = {f"{section}.{key}": _plain(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("kernel.work", "1-1")  # before there was a choice
-    members = max(len(first.get("members", [])), 1)
+    members = max(len(_members_of(records)), 1)
     seconds = [[run["seconds"] / members for run in record["runs"]] for record in records]
     times = [one for some in seconds for one in some]
     errors = [run["final_mse"] for record in records for run in record["runs"]]
@@ -179,8 +179,13 @@ def _members(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each network of a launch with its mean final loss over all runs; None where one is not finite."""
     runs = [run["member_mse"] for record in records for run in record["runs"] if "member_mse" in run]
     losses = [None if None in one else fmean(one) for one in zip(*runs, strict=True)]
-    members = records[0].get("members", [])[: len(losses)]
+    members = _members_of(records)[: len(losses)]
     return [{**one, "final_mse": loss} for one, loss in zip(members, losses, strict=True)]
+
+
+def _members_of(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What each network of a launch is; a round that found no room for them does not say."""
+    return next((record["members"] for record in records if record.get("members")), [])
 
 
 def _explanation(records: Sequence[Mapping[str, Any]], members: int) -> dict[str, float]:
