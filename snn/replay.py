@@ -39,6 +39,8 @@ class Replay:
             self._buffers[number] = (
                 backend.malloc(nbytes) if pool is None else backend.pool_malloc(self._pools[pool], nbytes)
             )
+            # A whole training waits for counters in its workspace, which are 0 at first.
+            backend.copy_in(self._buffers[number], np.zeros(nbytes // 4, dtype=np.float32))
         for number, (nbytes, page_locked) in traced.standing.host.items():
             pool, shape = self._pool_of.get(number), (nbytes // 4,)
             self._arrays[number] = (

@@ -26,6 +26,25 @@ WIDE = replace(JOB, network=NETWORK, X=RANDOM.random((40, 4), dtype=np.float32),
 WIDE = replace(WIDE, Y=RANDOM.random((40, 1), dtype=np.float32))
 
 
+class Poisoned(CpuBackend):
+    """Device memory is not a number until it is written; a whole training wants a workspace of 0."""
+
+    def malloc(self, nbytes, kind=None):
+        buffer = super().malloc(nbytes, kind)
+        buffer.words.fill(np.nan)
+        return buffer
+
+    def launch(self, op, buffers, numbers, stream=None):
+        if op == "train":
+            assert not buffers[-1].words.any()
+        super().launch(op, buffers, numbers, stream)
+
+
+def test_a_training_in_one_launch_is_priced_with_a_workspace_of_0():
+    found = explain(replace(WIDE, strategy=choices.load("strategy", "persistent")), Poisoned())
+    assert any(signature.call == "train" for signature in found.prices)
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
     job = replace(WIDE, strategy=choices.load("strategy", name))
