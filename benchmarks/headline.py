@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steps import BATCH, ROOT, data, step_seconds  # first: it says where snn is
+from steps import BATCH, ROOT, Timed, data, time_of_step  # first: it says where snn is
 
 from snn import backends, choices, devices
 from snn.errors import SnnError
@@ -34,6 +34,7 @@ from snn.tables import limit
 STRATEGIES = ("torch_eager", "torch_graph", "torch_compile", "jax_scan", "graph", "persistent")
 OURS = "persistent"
 NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
+Turn = dict[str, Timed | str]
 _EPOCHS = 100  # of a whole training, which some do in one call
 
 
@@ -45,8 +46,8 @@ def networks() -> list[Network]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--seconds", type=float, default=0.5, help="of one measurement, at least")
-    options.add_argument("--rounds", type=int, default=2, help="turns of each strategy")
+    options.add_argument("--seconds", type=_above_0(float), default=0.5, help="of one measurement, at least")
+    options.add_argument("--rounds", type=_above_0(int), default=2, help="turns of each strategy")
     options.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES)
     options.add_argument("--only", choices=STRATEGIES, help="times of one, as JSON: what a turn is")
     given = options.parse_args()
@@ -65,14 +66,13 @@ def headline(seconds: float, rounds: int, names: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         limits, training = Path(folder) / "limits.json", Path(folder) / "training.json"
         _python("-m", "snn.measure_limits", "cuda", str(limits))
-        times, reasons = _in_turns(seconds, rounds, names)
+        times, remarks = in_turns(rounds, names, lambda name: _turn_of_its_own(name, seconds))
         cell = ("dataset=large", f"strategy={OURS}", "kernel=tiled_fused", "protocol=brief")
         _python("-m", "snn", *cell, f"output={training}")
         measured, record = Measured.of(limit.read(limits)), read(training)
     print(f"{device.name}, driver {device.driver}\n")
     print(table(times, measured))
-    for name, reason in reasons.items():
-        print(f"\n{name} is left out: {reason}")
+    print("".join(f"\n{remark}" for remark in remarks))
     whole = record["summary"]
     if whole["runs"]:
         print(
@@ -96,7 +96,7 @@ def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
     rows = [heads, ("---",) * len(heads)]
     for network in networks():
         name, hidden = _name(network), network.layers[1:-1]
-        found = times[name]
+        found = times.get(name, {})
         peers = {one: t for one, t in found.items() if own_runtime(choices.load("strategy", one))}
         peer = min(peers, key=lambda one: peers[one], default="")
         step = Step(network.layers[0], hidden, _ROWS, BATCH, network.update_order == "sequential")
@@ -123,45 +123,82 @@ def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
 _ROWS = choices.load("dataset", "large")["rows"]
 
 
-def turn(name: str, seconds: float) -> dict[str, float | str]:
-    """Seconds of a step by network, or in words why there is none."""
+def turn(name: str, seconds: float) -> Turn:
+    """By network the seconds of a step and the plan, if any; or in words why there is none."""
     X, Y = data()
     kernel = "naive" if own_runtime(choices.load("strategy", name)) else "tiled_fused"
     backend = backends.make("cuda", choices.load("kernel", kernel))
-    found: dict[str, float | str] = {}
+    found: Turn = {}
     for network in networks():
         try:
-            found[_name(network)] = step_seconds(name, backend, network, X, Y, seconds, _EPOCHS)
+            found[_name(network)] = time_of_step(name, backend, network, X, Y, seconds, _EPOCHS)
         except SnnError as error:
             found[_name(network)] = str(error)
     return found
 
 
-def _in_turns(
-    seconds: float, rounds: int, names: Sequence[str]
-) -> tuple[dict[str, dict[str, float]], dict[str, str]]:
-    """The median seconds by network and strategy, and by strategy why there are none for a network."""
+def _turn_of_its_own(name: str, seconds: float) -> Turn:
+    """The same in a process of its own."""
+    try:
+        printed = _python(__file__, "--only", name, "--seconds", str(seconds))
+    except SnnError as error:
+        return {_name(network): str(error) for network in networks()}
+    return {
+        network: one if isinstance(one, str) else Timed(*one)
+        for network, one in json.loads(printed.splitlines()[-1]).items()
+    }
+
+
+def in_turns(
+    rounds: int, names: Sequence[str], take: Callable[[str], Turn]
+) -> tuple[dict[str, dict[str, float]], list[str]]:
+    """The median seconds by network and strategy; and in words how ours trained, and what is left out.
+
+    A strategy is left out of a network's row where it had no time in any one round.
+    """
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    reasons: dict[str, str] = {}
+    plans: dict[str, str] = {}
+    reasons: dict[str, dict[str, str]] = defaultdict(dict)
+    everywhere = [_name(network) for network in networks()]
     for _ in range(rounds):
         for name in names:
-            if name in reasons:
+            if len(reasons[name]) == len(everywhere):
                 continue
-            try:
-                printed = _python(__file__, "--only", name, "--seconds", str(seconds))
-            except SnnError as error:
-                reasons[name] = str(error)
-                continue
-            for network, value in json.loads(printed.splitlines()[-1]).items():
-                if isinstance(value, str):
-                    reasons[name] = value
+            for network, one in take(name).items():
+                if isinstance(one, str):
+                    reasons[name].setdefault(network, one)
                 else:
-                    found[network][name].append(value)
+                    found[network][name].append(one.seconds)
+                    if name == OURS and one.plan:
+                        plans[network] = one.plan
     times = {
-        network: {name: statistics.median(values) for name, values in by_name.items()}
+        network: {
+            name: statistics.median(values)
+            for name, values in by_name.items()
+            if network not in reasons[name]
+        }
         for network, by_name in found.items()
     }
-    return times, reasons
+    remarks = [f"{network} by {OURS}: {plan}" for network, plan in plans.items()]
+    for name, why in reasons.items():
+        for reason in dict.fromkeys(why.values()):
+            of = [network for network in everywhere if why.get(network) == reason]
+            where = "" if of == everywhere else f" of {', '.join(of)}"
+            remarks.append(f"{name} is left out{where}: {reason}")
+    return times, remarks
+
+
+def _above_0(kind: type[int] | type[float]) -> Callable[[str], float]:
+    """What makes a number of an option's text; ValueError where it is none, or not above 0."""
+
+    def number(text: str) -> float:
+        value = kind(text)
+        if not value > 0:
+            raise ValueError
+        return value
+
+    number.__name__ = "number above 0"  # as argparse names it: invalid ... value
+    return number
 
 
 def _name(network: Network) -> str:

@@ -10,7 +10,7 @@ arithmetic that the network cannot do without. Kernels in turn, in one process.
 
 import argparse
 
-from steps import BATCH, data, step_seconds  # first: it says where snn is
+from steps import BATCH, data, time_of_step  # first: it says where snn is
 
 from snn import backends, choices
 from snn.errors import SnnError
@@ -28,9 +28,9 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=0.3)
     given = options.parse_args()
     X, Y = data()
-    print(
-        "| network | strategy | kernel | us a step | TFLOP/s |\n| --- | --- | --- | --- | --- |", flush=True
-    )
+    heads = ("network", "strategy", "kernel", "us a step", "TFLOP/s", "plan")
+    for cells in (heads, ("---",) * len(heads)):
+        print(f"| {' | '.join(cells)} |", flush=True)
     able = [
         one for one in choices.names("kernel") if given.precision in choices.load("kernel", one)["precisions"]
     ]
@@ -38,19 +38,19 @@ def main() -> None:
         try:
             backend = backends.make("cuda", choices.load("kernel", kernel), precision=given.precision)
         except SnnError as error:
-            print(f"| | | {kernel} | {error} | |")
+            print(f"| | | {kernel} | {error} | | |")
             continue
         for hidden in NETWORKS:
             network = Network((X.shape[1], *hidden, 1), init="he_uniform")
             for name in given.strategies:
                 row = f"| {X.shape[1]}-{label(hidden)}-1 | {name} | {kernel}"
                 try:
-                    seconds = step_seconds(name, backend, network, X, Y, given.seconds)
+                    seconds, plan = time_of_step(name, backend, network, X, Y, given.seconds)
                 except SnnError as error:
-                    print(f"{row} | {error} | |", flush=True)
+                    print(f"{row} | {error} | | |", flush=True)
                     continue
                 rate = Step(X.shape[1], hidden, len(X), BATCH).flop / seconds / 1e12
-                print(f"{row} | {1e6 * seconds:.2f} | {rate:.2f} |", flush=True)
+                print(f"{row} | {1e6 * seconds:.2f} | {rate:.2f} | {plan or ''} |", flush=True)
 
 
 if __name__ == "__main__":

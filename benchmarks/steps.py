@@ -5,6 +5,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
@@ -22,12 +23,19 @@ from snn.network import Network, draw_weights  # noqa: E402
 BATCH = 256
 
 
+class Timed(NamedTuple):
+    """Seconds of a step, and how the strategy trained where it chose."""
+
+    seconds: float
+    plan: str | None
+
+
 def data() -> tuple[np.ndarray, np.ndarray]:
     """X and Y of the large data set."""
     return datasets.split(datasets.make(choices.load("dataset", "large")), BATCH, "large")
 
 
-def step_seconds(
+def time_of_step(
     strategy_name: str,
     backend: Backend,
     network: Network,
@@ -35,8 +43,8 @@ def step_seconds(
     Y: np.ndarray,
     seconds: float,
     at_once: int = 20,
-) -> float:
-    """Seconds of a step: the median over epochs, waited for one by one, for so many seconds at least.
+) -> Timed:
+    """The time of a step: the median over epochs, waited for one by one, for so many seconds at least.
 
     A strategy that trains many epochs in one call is asked for ``at_once``.
     """
@@ -55,6 +63,6 @@ def step_seconds(
             times.append((time.perf_counter() - started) / epochs)
         if not np.isfinite(strategy.loss()):
             raise SnnError("the loss is not finite")
-        return statistics.median(times[len(times) // 5 :]) / (len(X) / BATCH)
+        return Timed(statistics.median(times[len(times) // 5 :]) / (len(X) / BATCH), strategy.plan)
     finally:
         strategy.close()

@@ -13,7 +13,8 @@ _PRODUCTS = {
     "bf16": {"fp32": 1, "tf32": 1, "bf16": 1},
 }
 """The units that can do products in a precision, and how many of theirs one takes: fp32's accuracy can be had
-from three in TF32, big big + big small + small big, where x = big + small; or from six of three parts in BF16."""
+from three in TF32, big big + big small + small big, where x = big + small; or from six in BF16, of three
+parts."""
 
 _OF_BITS = _PRODUCTS | {"fp32": {"fp32": 1, "tf32": 2, "bf16": 3}}
 """The same where one operand is 0 or 1, which is exact: as many as the other one has parts."""
@@ -56,7 +57,7 @@ class Step:
     def flop_of_bits(self) -> float:
         """Those of ``flop`` that can be had from B = 1 where Z_L > 0, else 0: behind the last hidden layer.
 
-            dW_L = (diag(g) H_{L-1})^T B diag(w),   dH_{L-1} = diag(g) B (W_L diag(w))^T
+        dW_L = (diag(g) H_{L-1})^T B diag(w),   dH_{L-1} = diag(g) B (W_L diag(w))^T
         """
         return 2 * self.batch * self._elements[-1] * min(len(self.hidden), 2)
 
@@ -151,9 +152,7 @@ def check(name: str, seconds: float, least: float | None) -> None:
         )
 
 
-def _rate(
-    products: dict[str, int], blocks: int | None, limits: dict[tuple[str, int | None], float]
-) -> float:
+def _rate(products: dict[str, int], blocks: int | None, limits: dict[tuple[str, int | None], float]) -> float:
     """FLOP/s of so many multiprocessors by the unit that is fastest at such products; 0 if none is known."""
     rates = [limits[unit, blocks] / n for unit, n in products.items() if (unit, blocks) in limits]
     return max(rates, default=0.0)

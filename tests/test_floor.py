@@ -52,8 +52,8 @@ def test_arithmetic_is_that_of_the_products_that_cannot_be_left_out():
 
 
 def test_it_counts_no_more_arithmetic_than_the_kernels_do():
-    """cluster.cu: three products in TF32 forward, two backward, one operand of which is bits. three_layers.cu:
-    three in BF16 where there are bits, three in TF32 for the rest."""
+    """cluster.cu: three products in TF32 forward, two backward, one operand of which is bits.
+    three_layers.cu: three in BF16 where there are bits, three in TF32 for the rest."""
     ours = {"fp32", "tf32", "bf16"}
     limits = tuple(one for one in H200.limits if one.what in ours and one.blocks == 1)
     one_multiprocessor = Measured((*limits, limit("grid_barrier", 1, 1.0)), 1, 50 << 20)

@@ -41,6 +41,42 @@ def test_a_time_below_its_floor_is_refused():
         rows({name: {} for name in NAMES} | {"32-1024-1": {"graph": 5e-7}})
 
 
+def test_a_network_without_times_is_an_empty_row():
+    assert rows({})["32-1024-1"][:5] == [""] * 5
+
+
+def test_who_fails_in_one_round_is_left_out_of_that_network_alone():
+    """One peer is not there, another fails at one network in the second of three rounds."""
+    asked = []
+
+    def take(name):
+        asked.append(name)
+        if name == "jax_scan":
+            return dict.fromkeys(NAMES, "JAX is not installed")
+        found = {network: headline.Timed(1e-6 * len(asked), "a plan") for network in NAMES}
+        if name == "torch_graph" and asked.count(name) == 2:
+            found["32-256-1"] = "no memory"
+        return found
+
+    times, remarks = headline.in_turns(3, ["jax_scan", "torch_graph", "persistent"], take)
+    assert asked == ["jax_scan", *["torch_graph", "persistent"] * 3]
+    assert set(times["32-256-1"]) == {"persistent"}
+    assert times["32-128-1"] == {"torch_graph": pytest.approx(4e-6), "persistent": pytest.approx(5e-6)}
+    assert [one for one in remarks if "left out" in one] == [
+        "jax_scan is left out: JAX is not installed",
+        "torch_graph is left out of 32-256-1: no memory",
+    ]
+    assert [one for one in remarks if "plan" in one] == [f"{name} by persistent: a plan" for name in NAMES]
+
+
+@pytest.mark.parametrize("option", ["--rounds=0", "--seconds=-1", "--rounds=1.5"])
+def test_options_that_measure_nothing_are_refused(option, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["headline.py", option])
+    with pytest.raises(SystemExit):
+        headline.main()
+    assert "invalid number above 0 value" in capsys.readouterr().err
+
+
 def test_without_a_gpu_it_says_so(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["headline.py"])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
