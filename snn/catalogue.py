@@ -7,6 +7,7 @@ from typing import Any
 
 from snn.errors import ConfigError
 from snn.network import label
+from snn.placement import side_by_side
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ TABLES = {
 """Tables with a form of their own (``snn.tables.NAME``), and the cells that each is of.
 
 Any sweep that is not called as one of them has a tidy table of its own name as well."""
+
+_OF_MEMBERS = ("correctness", "learning_rates")
+"""Those that tell of each network of a launch; the others' times are of one network alone."""
 
 FIGURES = {
     "speedup_vs_neurons": "neurons",
@@ -86,9 +90,17 @@ def check_name(sweep: str) -> None:
 
 def check_sweep(sweep: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Raise ConfigError where a table of this sweep cannot be made from its cells."""
+    several = next((cell["strategy"]["name"] for cell in cells if side_by_side(cell["strategy"])), None)
     for table, source in TABLES.items():
-        if source.sweep == sweep and source.room:
+        if source.sweep != sweep:
+            continue
+        if source.room:
             _check_room(table, source.room, cells)
+        if several and table not in _OF_MEMBERS:
+            raise ConfigError(
+                f"strategy: a run of {several} trains several networks, and times in {table}.csv are of one: "
+                "give the sweep a name of its own"
+            )
 
 
 def _check_room(table: str, room: str, cells: Sequence[Mapping[str, Any]]) -> None:

@@ -12,6 +12,8 @@ from snn.network import INITIALISERS, UPDATE_ORDERS
 _OR_WORD = {"strategy.tile_rows": "auto"}
 """Keys of a whole number that may also be a word."""
 
+_ONE_OF = {"strategy.mode": ("default", "max-autotune-no-cudagraphs")}
+"""Keys of some words only: of PyTorch's modes those that capture no graph of their own."""
 
 _LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
     "strategy.seeds": (lambda one: _is_count(one), "whole numbers, each at least 1, as [1, 2, 3]"),
@@ -24,7 +26,7 @@ _LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
         "numbers above 0, as [1.0e-4, 1.0e-3] (not 1e-3: YAML reads that as text)",
     ),
 }
-"""Keys of lists: what each of their values must be."""
+"""Keys of lists: what each of their values must be, where that is known."""
 
 
 def check_cell(cell: Mapping[str, Any]) -> None:
@@ -108,15 +110,17 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
             raise _error(where, value, "true or false")
         elif kind is list:
             _check_list(where, value)
+        elif where in _ONE_OF:
+            _one_of(where, value, _ONE_OF[where])
         elif kind is str and defaults[key] != "???" and not isinstance(value, str):
             raise _error(where, value, "text")
 
 
 def _check_list(key: str, value: object) -> None:
-    is_right, right = _LISTS[key]
+    is_right, right = _LISTS.get(key, (lambda one: True, ""))
     if not isinstance(value, list) or not all(map(is_right, value)):
-        raise _error(key, value, f"a list of {right}; or [] for the cell's own")
-    if len(set(value)) < len(value):
+        raise _error(key, value, f"a list of {right}; or [] for the cell's own" if right else "a list")
+    if any(one in value[:i] for i, one in enumerate(value)):
         raise _error(key, value, "a list that holds each value once")
 
 

@@ -62,6 +62,18 @@ def load(group: str, name: str) -> dict[str, Any]:
 
 
 @cache
+def list_valued() -> frozenset[str]:
+    """Keys, as ``network.hidden``, whose one value is a list: in the file of a choice that has them."""
+    return frozenset(
+        f"{group}.{key}"
+        for group in GROUPS
+        for name in names(group)
+        for key, value in _read(group, name).items()
+        if isinstance(value, list)
+    )
+
+
+@cache
 def _base() -> Mapping[str, Any]:
     return read_yaml(CONFIG / "config.yaml")
 

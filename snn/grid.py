@@ -14,7 +14,7 @@ from snn.checks import check_cell, settle
 from snn.datasets.csv_table import digest as file_digest
 from snn.devices import Device, find
 from snn.errors import ConfigError, SnnError
-from snn.grid_schema import LIST_VALUED, validate
+from snn.grid_schema import validate
 from snn.network import label
 from snn.placement import on_host
 
@@ -149,7 +149,7 @@ def _expand(name: str, products: Sequence[Mapping[str, Any]], devices: tuple[Dev
 
 def _axis(key: str, value: Any) -> list[Any]:
     """The values of an axis; a network's widths are a list themselves, so an axis of them is one of lists."""
-    if key in LIST_VALUED:
+    if key in choices.list_valued():
         return value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
     if value == []:
         raise ConfigError(f"{key} is []: it must be a value, or a list of one or more")

@@ -7,12 +7,6 @@ from typing import Any
 from snn import choices
 from snn.errors import ConfigError
 
-LIST_VALUED = (
-    *("network.hidden", "kernel.block", "kernel.work"),
-    *("strategy.seeds", "strategy.initialisers", "strategy.learning_rates"),
-)
-"""Keys whose one value is a list."""
-
 
 def validate(grid: Any) -> None:
     """Raise ConfigError, naming place, value and what would be right, where a grid is not one.
@@ -46,7 +40,7 @@ def _branch(error: Any) -> Any:
     """Of what may be one value or a list, the error of the form that the user chose."""
     while error.validator == "anyOf" and error.context:
         is_list = isinstance(error.instance, list)
-        if is_list and error.path and error.path[-1] in LIST_VALUED:
+        if is_list and error.path and error.path[-1] in choices.list_valued():
             is_list = bool(error.instance) and isinstance(error.instance[0], list)
         error = max((one for one in error.context if one.schema_path[0] == int(is_list)), key=_outermost)
     return error

@@ -31,11 +31,6 @@ class Network:
     def shapes(self) -> list[tuple[int, int]]:
         return list(itertools.pairwise(self.layers))
 
-    @property
-    def products_per_batch(self) -> int:
-        """Matrix products in a step of n weights: n forward, n gradients, n - 1 propagated errors."""
-        return 3 * len(self.shapes) - 1
-
 
 def label(hidden: Sequence[int]) -> str:
     """The name of a network in tables and paths: its hidden widths, ``256-1024-256``."""

@@ -1,4 +1,4 @@
-"""Where a strategy runs, and by whom: what its choice says of itself, of records from before, too."""
+"""Where a strategy runs, by whom, how many at once: as its choice says, of records from before, too."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +20,11 @@ def own_runtime(choice: Mapping[str, Any]) -> str | None:
     A strategy that no longer exists had none.
     """
     return _said(choice, "own_runtime")
+
+
+def side_by_side(choice: Mapping[str, Any]) -> bool:
+    """Whether a run of this choice trains several networks in one launch."""
+    return bool(_said(choice, "side_by_side"))
 
 
 def _said(choice: Mapping[str, Any], attribute: str) -> Any:

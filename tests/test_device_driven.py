@@ -13,6 +13,7 @@ from test_training import networks, trained
 
 from snn import choices, strategies
 from snn.counting import CountingBackend
+from snn.errors import Unsupported
 from snn.glibc_random import GlibcRandom
 from snn.network import Network, draw_weights
 from snn.strategies.device_driven import DeviceDriven
@@ -39,6 +40,27 @@ def test_agrees_with_the_oracle(name, fused, pretransposed, network, rows, batch
     for W, oracle in zip(found, expected, strict=True):
         assert np.linalg.norm(W - oracle) <= 1e-3 * (np.linalg.norm(oracle) + 1e-3)
     assert loss == pytest.approx(expected_loss, rel=1e-3, abs=1e-5)
+
+
+class WithoutPlan(DeferredBackend):
+    def training_plan(self, shape):
+        raise Unsupported("no cluster, no grid")
+
+
+def test_what_no_launch_can_train_as_a_whole_a_graph_trains():
+    network, random = Network((7, 20, 1), init="he_uniform"), np.random.default_rng(5)
+    X, Y = (random.normal(size=(90, n)).astype(np.float32) for n in (7, 1))
+    weights = draw_weights(network, GlibcRandom(3))
+    found, expected = (
+        trained(name, WithoutPlan(), network, X, Y, 3, 40, 0.01, weights) for name in ("persistent", "graph")
+    )
+    assert found[1] == expected[1]
+    assert all(map(np.array_equal, found[0], expected[0]))
+    strategy = strategies.make(choices.load("strategy", "persistent"), CountingBackend(WithoutPlan()))
+    strategy.setup(network, X, Y, 40, 0.01)
+    assert strategy.plan == "graph: no cluster, no grid"
+    strategy.close()
+    strategy.backend.check_nothing_held()
 
 
 @pytest.mark.parametrize("eager", [None, 1, 2, 3])

@@ -186,6 +186,7 @@ def test_record_paths_can_be_read(tmp_path):
         ({"strategy": "ensemble", "strategy.learning_rates": ["1e-3"]}, "rates is ['1e-3']: it must be"),
         ({"strategy": "ensemble", "strategy.seeds": [[1, 2], [0]]}, "strategy.seeds is [0]: it must be"),
         ({"strategy": "streams", "strategy.tile_rows": []}, "strategy.tile_rows is []: it must be a value"),
+        ({"strategy": "torch_compile", "strategy.mode": "max-autotune"}, "strategy.mode is 'max-autotune': "),
         ({"dataset": "csv"}, "sweeps.x: dataset.path is missing"),
         (None, "sweeps.x"),
     ],
@@ -220,6 +221,10 @@ def test_refuses_a_missing_csv(tmp_path):
         (
             lambda g: g["sweeps"]["dataset_size"].update({"training.epochs": [1, 2]}),
             "2 cells are reference with small, correctness.csv has room for one",
+        ),
+        (
+            lambda g: g["sweeps"]["cpu"]["union"].append({"strategy": "ensemble"}),
+            "strategy: a run of ensemble trains several networks, and times in cpu.csv are of one",
         ),
         (lambda g: g.update(on_gpu={}), "'on_gpu' is not a key here"),
     ],

@@ -1,17 +1,9 @@
 """Shapes, products and initial weights."""
 
 import numpy as np
-import pytest
 
 from snn.glibc_random import GlibcRandom
 from snn.network import Network, draw_weights, label
-
-
-@pytest.mark.parametrize(
-    ("hidden", "products"), [((256,), 5), ((256, 256), 8), ((256, 1024, 256), 11), ((4, 4, 4, 4), 14)]
-)
-def test_products_per_batch_are_the_papers(hidden, products):
-    assert Network((32, *hidden, 1)).products_per_batch == products
 
 
 def test_label():

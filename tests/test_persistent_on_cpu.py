@@ -67,6 +67,7 @@ CLUSTER = [
     ((7, 100, 1), 100, 1001),
     ((32, 70, 1), 256, 300),
     ((40, 12, 1), 256, 300),
+    ((1, 1, 1), 1, 3),
 ]
 TWO_LAYERS = [  # of two hidden layers that divide evenly, with more rows than neurons and the other way round
     ((20, 60, 64, 1), 70, 100, "sequential"),
@@ -78,7 +79,7 @@ THREE_LAYERS = [  # of which some have blocks without columns of the first layer
     ((9, 250, 256, 256, 1), 64, 150),
     ((9, 120, 640, 250, 1), 150, 200),
 ]
-GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
+GRID = [((3, 1, 1, 1), 1, 5), ((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
 
 
 @pytest.mark.parametrize("layers, batch, rows", CLUSTER)
@@ -158,8 +159,8 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
     for W, E in ((buffers[2], buffers[3]), (by_numpy[2], by_numpy[3])):
         np.testing.assert_allclose(np.mean(np.square(E[:last])), loss, rtol=5e-6)
         at = 0
-        for matrix in expected:
-            k, n = padded(matrix.shape[0]), padded(matrix.shape[1]) if matrix.shape[1] > 1 else 1
+        for i, matrix in enumerate(expected):
+            k, n = padded(matrix.shape[0]), padded(matrix.shape[1]) if i < len(expected) - 1 else 1
             found = W[at : at + k * n].reshape(k, n)
             at += k * n
             distance = np.linalg.norm(found[: matrix.shape[0], : matrix.shape[1]] - matrix)

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import QUIET, write_all
+from records_of import QUIET, record, write_all
 
 from snn import grid
 from snn.attribution import TimingBackend
@@ -141,6 +141,18 @@ def test_any_sweep(tmp_path):
     figure = sweep_figure.draw(table, found.axes, "batches")
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["64", "128"]
     assert len(figure.axes[0].containers) >= 2
+
+
+def test_how_a_strategy_trained_that_chooses_is_told_beside_its_time(tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump({"sweeps": {"mine": {"strategy": ["reference", "persistent"]}}}))
+    reference, persistent = grid.read(path, Device("cuda", "Tesla T4"))["mine"].cells
+    records = {"a": record(reference, [2.0]), "b": record(persistent, [1.0])}
+    assert "plan" not in sweep.build(frame.tabulate(records, THRESHOLDS), ["strategy"], THRESHOLDS)
+    records["b"] |= {"plan": "graph: no cluster"}
+    table = sweep.build(frame.tabulate(records, THRESHOLDS), ["strategy"], THRESHOLDS)
+    assert table["plan"].tolist() == ["", "graph: no cluster"]
+    assert table["mean_s"].tolist() == [2.0, 1.0]
 
 
 def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):

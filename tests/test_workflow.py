@@ -237,18 +237,24 @@ def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
 
 
 def test_a_new_strategy_is_one_module_and_one_choice(project):
+    """One with a list for a key of its own, besides."""
     (project.folder / "snn/strategies/twice.py").write_text(
-        '"""The reference, waiting twice."""\n\n'
+        '"""The reference, waiting more often."""\n\n'
         "from snn.strategies.reference import Reference\n\n\n"
         "class Twice(Reference):\n"
+        "    def __init__(self, backend, waits):\n"
+        "        super().__init__(backend)\n"
+        "        self._waits = waits\n\n"
         "    def matmul(self, A, B):\n"
-        "        self.backend.synchronize()\n"
+        "        for _ in self._waits:\n"
+        "            self.backend.synchronize()\n"
         "        return super().matmul(A, B)\n"
     )
     (project.folder / "config/strategy/twice.yaml").write_text(
-        "_target_: snn.strategies.twice.Twice\nname: twice\n"
+        "_target_: snn.strategies.twice.Twice\nname: twice\nwaits: []\n"
     )
-    project.write_grid(TINY | {"sweeps": {"mine": {"strategy": ["reference", "twice"]}}})
+    both = [{"strategy": "reference"}, {"strategy": "twice", "strategy.waits": [1]}]
+    project.write_grid(TINY | {"sweeps": {"mine": {"union": both}}})
     assert project.jobs("results/figures/mine.svg") == {"train": ROUNDS, "build_sweep": 1, "plot_sweep": 1}
     table = project.table("mine").set_index("strategy")
     assert table.loc["twice", "synchronizations"] == 2 * table.loc["reference", "synchronizations"]

@@ -1,5 +1,5 @@
-// A whole training, all epochs, in one launch of one block a multiprocessor; for networks with one to three
-// hidden layers, of which one block's or one cluster's arithmetic would be too little.
+// A whole training, all epochs, in one launch of one block a multiprocessor; for networks of any depth for which one
+// block's or one cluster's arithmetic would be too little.
 //
 //   H_i = max(H_{i-1} W_i, 0), H_0 = X;  y = H_L w;  e = y - Y;  g = 2/rows e                      forward
 //   w -= rate H_L^T g;  dZ_L = g w^T where H_L > 0                                               backward, where

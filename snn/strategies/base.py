@@ -27,6 +27,9 @@ class Strategy(ABC):
     """The package that allocates, copies and launches in place of the backend: of a peer. What it does is
     not seen from here, so a record of it has times and losses, but no ledger, memory or explanation."""
 
+    side_by_side: bool = False
+    """Whether a run trains several networks in one launch."""
+
     by_epoch: bool = False
     """Whether the host asks for a whole epoch at a time, or for more."""
 

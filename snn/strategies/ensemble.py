@@ -36,6 +36,8 @@ class Ensemble(OneLaunch):
     NumPy trains one after the other.
     """
 
+    side_by_side = True
+
     def __init__(
         self,
         backend: Backend,

@@ -140,6 +140,7 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
         "final_mse": fmean(errors) if errors and None not in errors else None,
         "status": _joined((record["status"] for record in records), "ok"),
         "reason": _joined(record["reason"] for record in records),
+        "plan": _joined(record.get("plan") for record in records),
         "machine": word,
         "machine_why": why,
         "device": where["device"],

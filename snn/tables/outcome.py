@@ -1,11 +1,13 @@
-"""How a row's measurement ended, and why there is no time where there is none."""
+"""How a row's measurement ended, by which plan, and why there is no time where there is none."""
 
 import pandas as pd
 
 
 def outcome(frame: pd.DataFrame) -> pd.DataFrame:
-    """``status`` of each row of ``snn.tables.frame``; and ``reason``, where any row has no time."""
+    """``status`` of each row of ``snn.tables.frame``; ``plan``, how a strategy trained that chooses, where
+    any row has one; and ``reason``, where any has no time."""
+    found = frame[["status"]]
+    if (frame["plan"] != "").any():
+        found = found.join(frame["plan"])
     untimed = frame["mean_s"].isna()
-    if not untimed.any():
-        return frame[["status"]]
-    return frame[["status"]].assign(reason=frame["reason"].where(untimed, ""))
+    return found.assign(reason=frame["reason"].where(untimed, "")) if untimed.any() else found
