@@ -79,7 +79,7 @@ THREE_LAYERS = [  # of which some have blocks without columns of the first layer
     ((9, 250, 256, 256, 1), 64, 150),
     ((9, 120, 640, 250, 1), 150, 200),
 ]
-GRID = [((3, 1, 1, 1), 1, 5), ((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
+GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
 
 
 @pytest.mark.parametrize("layers, batch, rows", CLUSTER)
@@ -117,6 +117,10 @@ def test_groups_of_blocks_go_on_where_the_last_launch_ended(kernel, layers, batc
 @pytest.mark.parametrize("layers, batch, rows", GRID)
 def test_the_grid_trains_as_the_oracle(layers, batch, rows, order, clip, random):
     check("grid", SMALL, layers, batch, rows, order, clip, random)
+
+
+def test_the_grid_trains_the_smallest_network_there_is(random):
+    check("grid", SMALL, (1, 1, 1, 1), 1, 5, "sequential", None, random)
 
 
 def test_the_grid_trains_without_tensor_cores(random):
