@@ -67,7 +67,7 @@ def _measured(
     explanation = None
     seen = not strategies.class_of(job.strategy).own_runtime
     if seen and measurement.status == "out_of_memory":
-        measurement.reason = f"{measurement.reason}; {advice(job, backend.memory()[0], backend)}"
+        measurement.reason = "; ".join(filter(None, (measurement.reason, _advice(job, backend))))
     elif seen and measurement.status != "unsupported":
         explanation = _explanation(job, backend)
     probes = {"before": before, "after": _costs(backend)}
@@ -80,6 +80,14 @@ def _costs(backend: Backend) -> dict[str, float]:
         return probe(backend)
     except OutOfMemory:
         return {}
+
+
+def _advice(job: Job, backend: Backend) -> str:
+    """Which batch would fit; nothing where the device is too full to say how it would be trained."""
+    try:
+        return advice(job, backend.memory()[0], backend)
+    except (OutOfMemory, Unsupported):
+        return ""
 
 
 def _explanation(job: Job, backend: Backend) -> Explanation | None:

@@ -216,6 +216,22 @@ def test_a_device_too_full_for_the_probe_leaves_a_record(monkeypatch):
     assert "no batch size would fit" in found["reason"]
 
 
+def test_a_device_too_full_to_load_a_kernel_leaves_a_record(monkeypatch):
+    class Full(Addressed):
+        asked = 0
+
+        def training_plan(self, shape):
+            self.asked += 1
+            if self.asked > 1:
+                raise OutOfMemory("no room for the kernel")
+            return "one cluster"
+
+    monkeypatch.setattr(backends, "make", lambda *arguments: Full(1000, 2**30))
+    found = cell.run(composed(["device=cpu", "dataset=small", "strategy=persistent", "protocol=brief"]))
+    assert found["status"] == "out_of_memory"
+    assert "would fit" not in found["reason"]
+
+
 def test_a_full_device_is_warned_of():
     job, _ = full(0)
     # 1,664 bytes at the peak leave 236 of 1,900: of 20,000 much was in use before.
