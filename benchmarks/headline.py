@@ -46,11 +46,13 @@ def networks() -> list[Network]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--seconds", type=_above_0(float), default=0.5, help="of one measurement, at least")
-    options.add_argument("--rounds", type=_above_0(int), default=2, help="turns of each strategy")
+    options.add_argument("--seconds", type=float, default=0.5, help="of one measurement, at least")
+    options.add_argument("--rounds", type=int, default=2, help="turns of each strategy")
     options.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES)
     options.add_argument("--only", choices=STRATEGIES, help="times of one, as JSON: what a turn is")
     given = options.parse_args()
+    if not (given.seconds > 0 and given.rounds > 0):
+        options.error("--seconds and --rounds must be above 0")
     try:
         if given.only:
             print(json.dumps(turn(given.only, given.seconds)))
@@ -96,7 +98,7 @@ def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
     rows = [heads, ("---",) * len(heads)]
     for network in networks():
         name, hidden = _name(network), network.layers[1:-1]
-        found = times.get(name, {})
+        found = times[name]
         peers = {one: t for one, t in found.items() if own_runtime(choices.load("strategy", one))}
         peer = min(peers, key=lambda one: peers[one], default="")
         step = Step(network.layers[0], hidden, _ROWS, BATCH, network.update_order == "sequential")
@@ -156,10 +158,10 @@ def in_turns(
 
     A strategy is left out of a network's row where it had no time in any one round.
     """
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    everywhere = [_name(network) for network in networks()]
+    found: dict[str, dict[str, list[float]]] = {network: defaultdict(list) for network in everywhere}
     plans: dict[str, str] = {}
     reasons: dict[str, dict[str, str]] = defaultdict(dict)
-    everywhere = [_name(network) for network in networks()]
     for _ in range(rounds):
         for name in names:
             if len(reasons[name]) == len(everywhere):
@@ -186,19 +188,6 @@ def in_turns(
             where = "" if of == everywhere else f" of {', '.join(of)}"
             remarks.append(f"{name} is left out{where}: {reason}")
     return times, remarks
-
-
-def _above_0(kind: type[int] | type[float]) -> Callable[[str], float]:
-    """What makes a number of an option's text; ValueError where it is none, or not above 0."""
-
-    def number(text: str) -> float:
-        value = kind(text)
-        if not value > 0:
-            raise ValueError
-        return value
-
-    number.__name__ = "number above 0"  # as argparse names it: invalid ... value
-    return number
 
 
 def _name(network: Network) -> str:

@@ -1,4 +1,4 @@
-"""What a training step cannot be faster than on a device, whoever writes it: from measured limits."""
+"""What a training step takes at least on a device, by its measured limits, whoever writes it."""
 
 import itertools
 from dataclasses import dataclass

@@ -235,13 +235,13 @@ def test_rates_that_could_not_be_trained_are_a_row_with_the_reason(cells):
 def test_a_round_without_room_for_the_members_leaves_those_of_the_others(cells, full_first):
     full = {"status": "out_of_memory", "reason": "full", "runs": [], "members": [], "ledger": {}}
     found = recorded(cells)
-    several = found.pop("ensemble")
+    several = found.pop("ensemble") | {"ledger": {"mallocs": 1}}
     rounds = [several | full, several] if full_first else [several, several | full]
     found |= {f"round {i}": one for i, one in enumerate(rounds)}
     row = frame.tabulate(found, THRESHOLDS).set_index("strategy").loc["ensemble"]
     assert (row["members"], row["launch_s"], row["mean_s"]) == (4, 2.0, 0.5)
     assert [one["final_mse"] for one in row["member_mse"]] == [1.0, 3.0, 5.0, None]
-    assert row["status"] == "out_of_memory"
+    assert (row["status"], row["ledger.mallocs"]) == ("out_of_memory", 1)
 
 
 def test_an_ensemble_is_not_what_trains_one_network_fastest(cells):

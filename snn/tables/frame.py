@@ -111,12 +111,12 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
     which takes ``launch_s``, and ``member_mse`` holds each of them with its ``final_mse``, over all runs.
     """
     records = list(rounds.values())
-    first = records[0]
+    first = next((one for one in records if one["runs"]), records[0])  # what had no room says less
     _check_same_work(rounds)
     cell, where = first["cell"], first["provenance"]
     row = {f"{section}.{key}": _plain(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("kernel.work", "1-1")  # before there was a choice
-    members = max(len(_members_of(records)), 1)
+    members = max(len(first.get("members", [])), 1)
     seconds = [[run["seconds"] / members for run in record["runs"]] for record in records]
     times = [one for some in seconds for one in some]
     errors = [run["final_mse"] for record in records for run in record["runs"]]
@@ -134,7 +134,7 @@ def pool(rounds: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> dic
         "runs": len(times),
         "members": members,
         "launch_s": members * fmean(times) if times else None,
-        "member_mse": _members(records),
+        "member_mse": _members(first.get("members", []), records),
         "rounds": seconds,
         "stopped": _joined(record["stopped"] for record in records),
         "final_mse": fmean(errors) if errors and None not in errors else None,
@@ -176,17 +176,13 @@ def _check_same_work(rounds: Mapping[str, Mapping[str, Any]]) -> None:
         raise RecordError(f"{', '.join(ledgers)}: rounds of one cell whose ledgers differ")
 
 
-def _members(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _members(
+    members: Sequence[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Each network of a launch with its mean final loss over all runs; None where one is not finite."""
     runs = [run["member_mse"] for record in records for run in record["runs"] if "member_mse" in run]
     losses = [None if None in one else fmean(one) for one in zip(*runs, strict=True)]
-    members = _members_of(records)[: len(losses)]
-    return [{**one, "final_mse": loss} for one, loss in zip(members, losses, strict=True)]
-
-
-def _members_of(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What each network of a launch is; a round that found no room for them does not say."""
-    return next((record["members"] for record in records if record.get("members")), [])
+    return [{**one, "final_mse": loss} for one, loss in zip(members[: len(losses)], losses, strict=True)]
 
 
 def _explanation(records: Sequence[Mapping[str, Any]], members: int) -> dict[str, float]:
@@ -204,7 +200,7 @@ def _explanation(records: Sequence[Mapping[str, Any]], members: int) -> dict[str
 
 
 def _memory(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What the tables show of the memory of the first round; the others did the same."""
+    """What the tables show of the memory of one round; the others did the same."""
     memory = record["memory"]
     if not memory:
         return {}

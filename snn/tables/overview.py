@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.placement import own_runtime
+from snn.placement import own_runtime, side_by_side
 from snn.tables import frame
 from snn.tables.page import is_empty
 from snn.tables.points import settings, varied
@@ -57,7 +57,8 @@ def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) 
 
 def _stands_apart(record: Mapping[str, Any]) -> bool:
     """Whether it is of a peer, or of several networks in one launch."""
-    return own_runtime(record["cell"]["strategy"]) is not None or len(record.get("members", [])) > 1
+    choice = record["cell"]["strategy"]
+    return own_runtime(choice) is not None or side_by_side(choice)
 
 
 def _text(values: Any) -> str:

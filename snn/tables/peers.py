@@ -24,7 +24,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     ``step_us`` is the mean time of a run over its steps, in microseconds, with its 95% interval; it is empty
     for a data set whose rows the cell does not state. ``over_best_peer`` is the time of ``best_peer``, the
     peer with the shortest mean, over the row's, with its interval and word; of that peer itself it is 1.
-    ``floor_us`` is what a step cannot be faster than on this device (``snn.floor``), ``fraction_of_limit``
+    ``floor_us`` is what a step takes at least on this device (``snn.floor``), ``fraction_of_limit``
     how much of ``step_us`` that is; a time below its floor is refused (MeasurementError).
     ``runtime`` names a peer's package and version; such a row has no ``kernel``, as it uses none of these.
     """
