@@ -22,14 +22,16 @@ from pathlib import Path
 
 from steps import BATCH, ROOT, Timed, data, time_of_step  # first: it says where snn is
 
-from snn import backends, choices, devices
+from snn import backends
+from snn.analysis import floors
+from snn.analysis.roofline import Step, check, floor
+from snn.config import groups
 from snn.errors import SnnError
-from snn.floor import Step, check, floor
-from snn.limits import Measured
-from snn.network import Network, label
-from snn.placement import own_runtime
-from snn.records import read
-from snn.tables import limit
+from snn.hardware import devices
+from snn.hardware.limits import Measured
+from snn.models.network import Network, label
+from snn.records.store import read
+from snn.strategies.common.traits import own_runtime
 
 STRATEGIES = ("torch_eager", "torch_graph", "torch_compile", "jax_scan", "graph", "persistent")
 OURS = "persistent"
@@ -40,7 +42,7 @@ _EPOCHS = 100  # of a whole training, which some do in one call
 
 def networks() -> list[Network]:
     """In the paper's order of updates, not clipped."""
-    features = choices.load("dataset", "large")["features"]
+    features = groups.load("dataset", "large")["features"]
     return [Network((features, *hidden, 1), init="he_uniform") for hidden in NETWORKS]
 
 
@@ -71,7 +73,7 @@ def headline(seconds: float, rounds: int, names: Sequence[str]) -> None:
         times, remarks = in_turns(rounds, names, lambda name: _turn_of_its_own(name, seconds))
         cell = ("dataset=large", f"strategy={OURS}", "kernel=tiled_fused", "protocol=brief")
         _python("-m", "snn", *cell, f"output={training}")
-        measured, record = Measured.of(limit.read(limits)), read(training)
+        measured, record = Measured.of(floors.read(limits)), read(training)
     print(f"{device.name}, driver {device.driver}\n")
     print(table(times, measured))
     print("".join(f"\n{remark}" for remark in remarks))
@@ -99,7 +101,7 @@ def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
     for network in networks():
         name, hidden = _name(network), network.layers[1:-1]
         found = times[name]
-        peers = {one: t for one, t in found.items() if own_runtime(choices.load("strategy", one))}
+        peers = {one: t for one, t in found.items() if own_runtime(groups.load("strategy", one))}
         peer = min(peers, key=lambda one: peers[one], default="")
         step = Step(network.layers[0], hidden, _ROWS, BATCH, network.update_order == "sequential")
         bound = floor(step, measured)
@@ -122,14 +124,14 @@ def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-_ROWS = choices.load("dataset", "large")["rows"]
+_ROWS = groups.load("dataset", "large")["rows"]
 
 
 def turn(name: str, seconds: float) -> Turn:
     """By network the seconds of a step and the plan, if any; or in words why there is none."""
     X, Y = data()
-    kernel = "naive" if own_runtime(choices.load("strategy", name)) else "tiled_fused"
-    backend = backends.make("cuda", choices.load("kernel", kernel))
+    kernel = "naive" if own_runtime(groups.load("strategy", name)) else "tiled_fused"
+    backend = backends.make("cuda", groups.load("kernel", kernel))
     found: Turn = {}
     for network in networks():
         try:

@@ -13,7 +13,6 @@ import os
 import random
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -22,28 +21,34 @@ os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from snn import backends, cell, datasets, devices, measure  # noqa: E402
+from snn import backends, datasets  # noqa: E402
+from snn.analysis.bootstrap import ratio_interval  # noqa: E402
 from snn.backends.base import Backend  # noqa: E402
-from snn.config import composed  # noqa: E402
-from snn.machine import Watch, gpu_state  # noqa: E402
-from snn.probe import probe  # noqa: E402
-from snn.protocol import Round  # noqa: E402
-from snn.statistics import ratio_interval  # noqa: E402
+from snn.config.compose import composed  # noqa: E402
+from snn.hardware import devices  # noqa: E402
+from snn.hardware.monitor import Watch, gpu_state  # noqa: E402
+from snn.measurement import cell  # noqa: E402
+from snn.measurement.probe import probe  # noqa: E402
+from snn.measurement.protocol import Round  # noqa: E402
+from snn.measurement.runs import Measurement, _time_runs, measure  # noqa: E402
+from snn.strategies.common.job import Job  # noqa: E402
+
+RULES = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
 
 
-def with_everything(job: measure.Job, backend: Backend, device: devices.Device) -> list[float]:
+def with_everything(job: Job, backend: Backend, device: devices.Device) -> list[float]:
     """Seconds of the runs of a round as a cell makes it."""
     probe(backend)
     watch = Watch(device)
     watch.readings.append(gpu_state(device))
-    found = measure.measure(job, backend, lambda runs: watch.readings.append(gpu_state(device)))
+    found = measure(job, RULES, backend, lambda runs: watch.readings.append(gpu_state(device)))
     return [run.seconds for run in found.runs]
 
 
-def bare(job: measure.Job, backend: Backend, device: devices.Device) -> list[float]:
+def bare(job: Job, backend: Backend, device: devices.Device) -> list[float]:
     """Seconds of the runs of a round of which nothing else is asked."""
-    found = measure.Measurement()
-    measure._time_runs(job, backend, found, lambda runs: None)
+    found = Measurement()
+    _time_runs(job, RULES, backend, found, lambda runs: None)
     return [run.seconds for run in found.runs]
 
 
@@ -60,8 +65,7 @@ def main() -> None:
         [f"device={device.backend}", f"strategy={given.strategy}", f"training.epochs={given.epochs}"]
     )
     backend = backends.make(device.backend, config["kernel"], ROOT)
-    job = cell._job(config, 1, datasets.make(config["dataset"]))
-    job = replace(job, round=Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1))
+    job = cell.job_of(config, datasets.make(config["dataset"]))
     seconds: dict[str, list[list[float]]] = {"on": [], "off": []}
     kinds = {"on": with_everything, "off": bare}
     end = time.monotonic() + given.seconds

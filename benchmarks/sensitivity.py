@@ -20,12 +20,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from snn import backends, choices, datasets, devices, measure  # noqa: E402
+from snn import backends, datasets  # noqa: E402
+from snn.analysis.bootstrap import compare, ratio_interval  # noqa: E402
 from snn.backends.base import Backend  # noqa: E402
-from snn.measure import Job  # noqa: E402
-from snn.network import Network  # noqa: E402
-from snn.protocol import Round  # noqa: E402
-from snn.statistics import compare, ratio_interval  # noqa: E402
+from snn.config import groups  # noqa: E402
+from snn.hardware import devices  # noqa: E402
+from snn.measurement.protocol import Round  # noqa: E402
+from snn.measurement.runs import Measurement, _time_runs  # noqa: E402
+from snn.models.network import Network  # noqa: E402
+from snn.strategies.common.job import Job  # noqa: E402
 from snn.strategies.reference import Reference  # noqa: E402
 
 SLOWER = 1.05
@@ -43,10 +46,10 @@ class Slowed(Reference):
             pass
 
 
-def timed(job: Job, backend: Backend) -> list[float]:
+def timed(job: Job, rules: Round, backend: Backend) -> list[float]:
     """Seconds of a round's runs, without the counting pass, so that rounds lie close together."""
-    found = measure.Measurement()
-    measure._time_runs(job, backend, found, lambda runs: None)
+    found = Measurement()
+    _time_runs(job, rules, backend, found, lambda runs: None)
     return [run.seconds for run in found.runs]
 
 
@@ -58,13 +61,14 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=1, help="of a round")
     options.add_argument("--epochs", type=int, default=20, help="of a run, on the small data set")
     given = options.parse_args()
-    margin = choices.read_yaml(choices.CONFIG / "verdicts.yaml")["same"]
+    margin = groups.read_yaml(groups.CONFIG / "verdicts.yaml")["same"]
     device = devices.find(given.device)
-    backend = backends.make(device.backend, choices.load("kernel", "naive"), ROOT)
-    table = datasets.make(choices.load("dataset", "small"))
+    backend = backends.make(device.backend, groups.load("kernel", "naive"), ROOT)
+    table = datasets.make(groups.load("dataset", "small"))
     X, Y = datasets.split(table, 256, "small")
+    rules = Round(runs=given.runs, warmup_seconds=0.005, max_warmup_seconds=0.02)
     reference = Job(
-        strategy=choices.load("strategy", "reference"),
+        strategy=groups.load("strategy", "reference"),
         network=Network((32, 256, 1)),
         X=X,
         Y=Y,
@@ -72,7 +76,6 @@ def main() -> None:
         epochs=given.epochs,
         batch_size=256,
         learning_rate=0.002,
-        round=Round(runs=given.runs, warmup_seconds=0.005, max_warmup_seconds=0.02),
     )
     slowed = replace(reference, strategy={"_target_": f"{__name__}.Slowed", "name": "slowed"})
     jobs = {"reference": reference, "again": reference, "slowed": slowed}
@@ -81,7 +84,7 @@ def main() -> None:
         rounds: dict[str, list[list[float]]] = {name: [] for name in jobs}
         for _ in range(given.rounds):
             for name in random.sample(list(jobs), len(jobs)):  # none always follows the same other
-                rounds[name].append(timed(jobs[name], backend))
+                rounds[name].append(timed(jobs[name], rules, backend))
         for name, expected in (("again", "same"), ("slowed", "slower")):
             low, high = ratio_interval(rounds["reference"], rounds[name])
             word = compare(low, high, margin)

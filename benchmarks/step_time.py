@@ -12,10 +12,11 @@ import argparse
 
 from steps import BATCH, data, time_of_step  # first: it says where snn is
 
-from snn import backends, choices
+from snn import backends
+from snn.analysis.roofline import Step
+from snn.config import groups
 from snn.errors import SnnError
-from snn.floor import Step
-from snn.network import Network, label
+from snn.models.network import Network, label
 
 NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
 
@@ -24,7 +25,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--kernels", nargs="+", help="all that have the precision, unless named")
     options.add_argument("--strategies", nargs="+", default=["resident", "graph", "persistent"])
-    options.add_argument("--precision", default="fp32", choices=choices.names("precision"))
+    options.add_argument("--precision", default="fp32", choices=groups.names("precision"))
     options.add_argument("--seconds", type=float, default=0.3)
     given = options.parse_args()
     X, Y = data()
@@ -32,11 +33,11 @@ def main() -> None:
     for cells in (heads, ("---",) * len(heads)):
         print(f"| {' | '.join(cells)} |", flush=True)
     able = [
-        one for one in choices.names("kernel") if given.precision in choices.load("kernel", one)["precisions"]
+        one for one in groups.names("kernel") if given.precision in groups.load("kernel", one)["precisions"]
     ]
     for kernel in given.kernels or able:
         try:
-            backend = backends.make("cuda", choices.load("kernel", kernel), precision=given.precision)
+            backend = backends.make("cuda", groups.load("kernel", kernel), precision=given.precision)
         except SnnError as error:
             print(f"| | | {kernel} | {error} | | |")
             continue

@@ -14,11 +14,13 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from snn import choices, datasets, strategies  # noqa: E402
+from snn import datasets  # noqa: E402
 from snn.backends.base import Backend  # noqa: E402
+from snn.config import groups  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
-from snn.glibc_random import GlibcRandom  # noqa: E402
-from snn.network import Network, draw_weights  # noqa: E402
+from snn.models.glibc_random import GlibcRandom  # noqa: E402
+from snn.models.network import Network, draw_weights  # noqa: E402
+from snn.strategies.common import factory  # noqa: E402
 
 BATCH = 256
 
@@ -32,7 +34,7 @@ class Timed(NamedTuple):
 
 def data() -> tuple[np.ndarray, np.ndarray]:
     """X and Y of the large data set."""
-    return datasets.split(datasets.make(choices.load("dataset", "large")), BATCH, "large")
+    return datasets.split(datasets.make(groups.load("dataset", "large")), BATCH, "large")
 
 
 def time_of_step(
@@ -48,7 +50,7 @@ def time_of_step(
 
     A strategy that trains many epochs in one call is asked for ``at_once``.
     """
-    strategy = strategies.make(choices.load("strategy", strategy_name), backend)
+    strategy = factory.make(groups.load("strategy", strategy_name), backend)
     try:
         strategy.setup(network, X, Y, BATCH, 1e-4)
         strategy.load(draw_weights(network, GlibcRandom(1)))

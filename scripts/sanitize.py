@@ -15,13 +15,16 @@ sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
 
-from snn import backends, choices, measure  # noqa: E402
-from snn.explain import explain  # noqa: E402
-from snn.network import Network  # noqa: E402
-from snn.placement import own_runtime  # noqa: E402
-from snn.protocol import Round  # noqa: E402
+from snn import backends  # noqa: E402
+from snn.config import groups  # noqa: E402
+from snn.measurement import runs  # noqa: E402
+from snn.measurement.protocol import Round  # noqa: E402
+from snn.models.network import Network  # noqa: E402
+from snn.profiling.profile import explain  # noqa: E402
+from snn.strategies.common.job import Job  # noqa: E402
+from snn.strategies.common.traits import own_runtime  # noqa: E402
 
-OURS = [name for name in choices.names("strategy") if not own_runtime(choices.load("strategy", name))]
+OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load("strategy", name))]
 HIDDEN = (45, 129)
 BATCH = 150
 # Of whole trainings in one launch: every kernel of kernels/persistent has a shape of its own.
@@ -31,8 +34,8 @@ WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 def cells() -> Iterator[tuple[str, str, str, float | None, tuple[int, ...]]]:
     """Kernel, precision, strategy, clipping and hidden layers of each training."""
     yield from (("naive", "fp32", strategy, 3.0, HIDDEN) for strategy in OURS)
-    for kernel in choices.names("kernel"):
-        for precision in choices.load("kernel", kernel)["precisions"]:
+    for kernel in groups.names("kernel"):
+        for precision in groups.load("kernel", kernel)["precisions"]:
             yield from ((kernel, precision, "resident", clip_norm, HIDDEN) for clip_norm in (None, 3.0))
     for hidden in WHOLE:
         yield from (("tiled_fused", "fp32", "persistent", clip_norm, hidden) for clip_norm in (None, 3.0))
@@ -45,9 +48,9 @@ def train(
     """One of the cells, two epochs; AssertionError if it does not end well."""
     random = np.random.default_rng(7)
     X, Y = (random.uniform(-1, 1, (333, n)).astype(np.float32) for n in (31, 1))
-    backend = backends.make("cuda", choices.load("kernel", kernel), ROOT, precision)
-    job = measure.Job(
-        strategy=choices.load("strategy", strategy),
+    backend = backends.make("cuda", groups.load("kernel", kernel), ROOT, precision)
+    job = Job(
+        strategy=groups.load("strategy", strategy),
         network=Network((31, *hidden, 1), init="he_uniform", clip_norm=clip_norm),
         X=X,
         Y=Y,
@@ -55,9 +58,8 @@ def train(
         epochs=2,
         batch_size=BATCH,
         learning_rate=0.002,
-        round=Round(runs=1),
     )
-    found = measure.measure(job, backend)
+    found = runs.measure(job, Round(runs=1), backend)
     said = found.reason or found.runs[0].final_mse
     print(kernel, precision, strategy, clip_norm, hidden, found.status, said, found.plan or "", flush=True)
     if found.status != "unsupported":
@@ -68,7 +70,7 @@ def train(
 
 def limits() -> None:
     """Each limit's kernel, as briefly as it can be."""
-    from snn.backends import limits_cuda
+    from snn.backends.cuda import limits as limits_cuda
 
     brief = limits_cuda.Effort(
         least_seconds=0, warm_up_seconds=0, repeats=1, launches=10, most_copied_bytes=1 << 20
@@ -80,7 +82,7 @@ def limits() -> None:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    known = [*choices.names("strategy"), "limits"]
+    known = [*groups.names("strategy"), "limits"]
     options.add_argument("--without", nargs="+", default=[], choices=known, metavar="STRATEGY")
     left_out = options.parse_args().without
     for cell in cells():

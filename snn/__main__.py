@@ -15,9 +15,9 @@ for _name, _value in (
 ):
     os.environ.setdefault(_name, _value)
 
-from snn import choices  # noqa: E402
+from snn.config import groups  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
-from snn.lock import end_with_parent  # noqa: E402
+from snn.hardware.locks import end_with_parent  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:
@@ -37,15 +37,17 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    from snn import cell, config, records
+    from snn.config import compose
+    from snn.measurement import cell
+    from snn.records import store
 
-    settings = config.composed(arguments)
+    settings = compose.composed(arguments)
     record = cell.run(settings)
     if settings["output"] is None:
         json.dump(record, sys.stdout, indent=1)
         print()
     else:
-        records.write(Path(settings["output"]), record)
+        store.write(Path(settings["output"]), record)
     if record["status"] != "ok":
         print(f"snn: {record['status']}: {record['reason']}", file=sys.stderr)
     return 0
@@ -56,7 +58,7 @@ def _help() -> str:
         "python -m snn [KEY=VALUE ...]   train and measure one cell",
         "",
         "choices:",
-        *(f"  {group}={'|'.join(choices.names(group))}" for group in choices.GROUPS),
+        *(f"  {group}={'|'.join(groups.names(group))}" for group in groups.GROUPS),
         "",
         "keys (and the keys of the files in config/): network.hidden=[256] network.init=uniform01",
         "  training.epochs=100 training.batch_size=256 training.learning_rate=0.002 protocol.runs=10",

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from snn.archive import read_all
-from snn.choices import CONFIG, read_yaml
+from snn.analysis import frame
+from snn.analysis.machine_state import Thresholds
+from snn.config.groups import CONFIG, read_yaml
 from snn.errors import RecordError, SnnError
 from snn.figures import comparison as figure
 from snn.figures.style import save
-from snn.tables import comparison, frame
-from snn.tables.output import write
-from snn.verdict import Thresholds
+from snn.records.archive import read_all
+from snn.report.write import write
+from snn.tables import comparison
 
 
 def main(arguments: list[str]) -> int:

@@ -11,13 +11,15 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 
-from snn import provenance, records, sources
-from snn.choices import ROOT
-from snn.devices import Device, find
+from snn.config.groups import ROOT
 from snn.errors import SnnError
-from snn.limits import VERSION, Measured
-from snn.lock import device_lock, end_with_parent
-from snn.machine import gpu_state
+from snn.grid import fingerprint
+from snn.hardware.devices import Device, find
+from snn.hardware.limits import VERSION, Measured
+from snn.hardware.locks import device_lock, end_with_parent
+from snn.hardware.monitor import gpu_state
+from snn.measurement import provenance
+from snn.records import store
 
 
 def main(arguments: list[str]) -> int:
@@ -28,7 +30,7 @@ def main(arguments: list[str]) -> int:
     end_with_parent()
     backend, output = arguments
     try:
-        records.write(Path(output), record(find(backend)))
+        store.write(Path(output), record(find(backend)))
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
@@ -43,8 +45,8 @@ def record(device: Device) -> dict[str, Any]:
         measured = measure(device)
         after = gpu_state(device)
         elapsed = time.perf_counter() - clock
-    files = tuple(sources.of_limits(device.backend))
-    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": sources.digest(files)}
+    files = tuple(fingerprint.of_limits(device.backend))
+    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": fingerprint.digest(files)}
     return {
         "limits_version": VERSION,
         **measured.plain(),
@@ -56,10 +58,10 @@ def record(device: Device) -> dict[str, Any]:
 def measure(device: Device) -> Measured:
     """The limits of the device, measured now."""
     if device.backend == "cpu":
-        from snn.backends import limits_cpu
+        from snn.backends.cpu import limits as limits_cpu
 
         return limits_cpu.measure()
-    from snn.backends import limits_cuda
+    from snn.backends.cuda import limits as limits_cuda
 
     return limits_cuda.measure(ROOT)
 

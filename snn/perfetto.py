@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from snn import records
 from snn.errors import SnnError
-from snn.network import label
+from snn.models.network import label
+from snn.records import store
 
 _HOST = 1000  # thread numbers of streams are their own
 
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         return 2
     *paths, output = arguments
     try:
-        write(Path(output), (records.read(Path(path)) for path in paths))
+        write(Path(output), (store.read(Path(path)) for path in paths))
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from snn import config, datasets
+from snn import datasets
+from snn.config import compose
 from snn.errors import ConfigError, SnnError
 
 
 def main(arguments: list[str]) -> int:
     """Write the table of the composed data set; 0, or 2 on a user's error."""
     try:
-        settings = config.composed(arguments)
+        settings = compose.composed(arguments)
         if settings["output"] is None:
             raise ConfigError("output is missing: the file to write, as output=small.npy")
         table = datasets.make(settings["dataset"])

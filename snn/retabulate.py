@@ -13,16 +13,18 @@ from typing import Any
 
 import pandas as pd
 
-from snn import catalogue, grid
-from snn.archive import read_all
-from snn.choices import CONFIG, read_yaml
-from snn.devices import Device
+from snn.analysis import floors, frame
+from snn.analysis.machine_state import Thresholds
+from snn.config.groups import CONFIG, read_yaml
 from snn.errors import SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
-from snn.tables import answer, device_limits, frame, limit, overview, recommendation, sweep
-from snn.tables.output import write
-from snn.verdict import Thresholds
+from snn.grid import catalogue
+from snn.grid import sweeps as grid
+from snn.hardware.devices import Device
+from snn.records.archive import read_all
+from snn.report.write import write
+from snn.tables import device_limits, overview, overview_text, recommendation, sweep
 
 
 def main(arguments: list[str]) -> int:
@@ -68,7 +70,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
             continue
         rows = frame.tabulate(found, verdicts)
         if limits:
-            rows = limit.with_floors(rows, limits)
+            rows = floors.with_floors(rows, limits)
         if name in catalogue.TABLES:
             module = import_module(f"snn.tables.{name}")
             paper = CONFIG / f"paper/{name}.yaml"
@@ -85,7 +87,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
 
 def _limits(archive: Path, devices: set[str]) -> dict[str, Any] | None:
     """The limits of the archive's device, before those of its host, if any were measured."""
-    found = map(limit.read, sorted([*archive.glob("limits.json"), *archive.glob("limits/*.json")]))
+    found = map(floors.read, sorted([*archive.glob("limits.json"), *archive.glob("limits/*.json")]))
     of_devices = [one for one in found if one["provenance"]["device"] in devices]
     return max(of_devices, key=lambda one: one["provenance"]["backend"] == "cuda", default=None)
 
@@ -99,7 +101,7 @@ def _answer(cells: Iterable[grid.Cell], known: Mapping[Any, Any], output: Path, 
     points = overview.points_of(found, verdicts)
     table = overview.build(points, verdicts)
     _write(recommendation.build(points, table), output, "recommendation", recommendation.TITLE)
-    _write(answer.with_sentences(table), output, "overview", overview.TITLE)
+    _write(overview_text.with_sentences(table), output, "overview", overview.TITLE)
 
 
 def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None) -> dict[str, grid.Sweep]:

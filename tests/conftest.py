@@ -19,12 +19,14 @@ sys.path.insert(0, str(ROOT))
 
 from every_source import EverySource  # noqa: E402
 
-from snn import backends, choices, devices  # noqa: E402
+from snn import backends  # noqa: E402
+from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
-from snn.placement import own_runtime  # noqa: E402
+from snn.hardware import devices  # noqa: E402
+from snn.strategies.common.traits import own_runtime  # noqa: E402
 
-PEERS = [name for name in choices.names("strategy") if own_runtime(choices.load("strategy", name))]
-STRATEGIES = [name for name in choices.names("strategy") if name not in PEERS]
+PEERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
+STRATEGIES = [name for name in groups.names("strategy") if name not in PEERS]
 
 
 def _why_no_gpu() -> str | None:
@@ -93,7 +95,7 @@ def backend(request):
     """A backend of each sort that this machine has, with the paper's kernel; the CPU's has pools as well."""
     if request.param == "cpu":
         return EverySource()
-    return backends.make(request.param, choices.load("kernel", "naive"), ROOT)
+    return backends.make(request.param, groups.load("kernel", "naive"), ROOT)
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def random():
 
 @pytest.fixture(scope="session")
 def cuda_backend():
-    return backends.make("cuda", choices.load("kernel", "naive"), ROOT)
+    return backends.make("cuda", groups.load("kernel", "naive"), ROOT)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from snn.backends.cpu import CpuBackend
+from snn.backends.cpu.backend import CpuBackend
 
 
 class DeferredBackend(CpuBackend):

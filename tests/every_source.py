@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from snn.backends.cpu import CpuBackend, HostBuffer
+from snn.backends.cpu.backend import CpuBackend, HostBuffer
 
 
 class Pool:

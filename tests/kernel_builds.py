@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from snn.plans import Limits, Plan, Shape, plans
+from snn.backends.persistent_plans import Limits, Plan, Shape, plans
 
 SOURCES = sorted((Path(__file__).resolve().parent.parent / "kernels").glob("*.cu"))
 

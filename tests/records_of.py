@@ -1,12 +1,14 @@
 """Records as the engine writes them, with times of our choosing, for the tests of tables."""
 
-from snn import grid, records, sources
-from snn.attribution import Attribution, TimingBackend
-from snn.explain import Explanation
-from snn.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
-from snn.measure import Measurement, Run, WarmUp
-from snn.memory import Space
-from snn.trace import Event, Signature, Trace
+from snn.grid import fingerprint, sweeps
+from snn.hardware.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
+from snn.measurement.record import build
+from snn.measurement.runs import Measurement, Run, WarmUp
+from snn.profiling.events import Event, Signature, Trace
+from snn.profiling.memory import Space
+from snn.profiling.profile import Explanation
+from snn.profiling.time_breakdown import Attribution, TimingBackend
+from snn.records import store
 
 PROVENANCE = {
     "device": "NVIDIA H200",
@@ -47,7 +49,7 @@ def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, **pro
         setup_seconds=0.1,
         warmup=WarmUp(0.2, 10, True),
     )
-    return records.build(
+    return build(
         cell,
         number,
         measurement,
@@ -83,7 +85,7 @@ def explanation_of(seconds):
 
 
 def source_hash(cell):
-    return sources.digest(tuple(sources.of_cell(cell)))
+    return fingerprint.digest(tuple(fingerprint.of_cell(cell)))
 
 
 def halves(times):
@@ -97,8 +99,8 @@ def write_all(folder, cells, seconds, **provenance):
     expected = {}
     for cell, times in zip(cells, seconds, strict=True):
         for number, some in enumerate(halves(times), 1):
-            path = folder / grid.record_path(grid.name_of(cell), number)
-            records.write(path, record(cell, some, number=number, foretold=times[0], **provenance))
+            path = folder / sweeps.record_path(sweeps.name_of(cell), number)
+            store.write(path, record(cell, some, number=number, foretold=times[0], **provenance))
             wanted = {"cell": cell, "round": number, "source_hash": source_hash(cell)}
             expected[str(path)] = wanted
     return expected

@@ -8,16 +8,17 @@ import pytest
 from conftest import STRATEGIES
 from test_measure import JOB
 
-from snn import cell, choices, strategies
-from snn.attribution import TimingBackend, attribute
 from snn.backends.base import Backend
-from snn.backends.cpu import CpuBackend
-from snn.config import composed
-from snn.counting import CountingBackend
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
+from snn.config.compose import composed
 from snn.errors import OutOfMemory
-from snn.measure import count
-from snn.network import Network
-from snn.protocol import Round
+from snn.measurement import cell
+from snn.measurement.runs import count
+from snn.models.network import Network
+from snn.profiling.accounting import CountingBackend
+from snn.profiling.time_breakdown import TimingBackend, attribute
+from snn.strategies.common import factory
 
 
 def test_every_call_of_a_backend_is_in_a_part():
@@ -63,11 +64,10 @@ def test_the_time_is_where_it_was_spent(slowest, part):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_parts_add_up_and_everything_is_freed(name, backend):
-    warm = Round(runs=1, max_warmup_seconds=0.05)
-    job = replace(JOB, strategy=choices.load("strategy", name), network=NETWORK, epochs=3, round=warm)
+    job = replace(JOB, strategy=groups.load("strategy", name), network=NETWORK, epochs=3)
     counting = CountingBackend(backend)
     started = time.perf_counter()
-    found = attribute(job, counting)
+    found = attribute(job, counting, 0.05)
     elapsed = time.perf_counter() - started
     counting.check_nothing_held()
     assert all(seconds >= 0 for seconds in found.seconds.values())
@@ -75,7 +75,7 @@ def test_parts_add_up_and_everything_is_freed(name, backend):
     ledger, _ = count(job, backend)
     if ledger["streams_created"] > 5:  # in the loop
         assert found.seconds["streams"] > 0
-    if strategies.class_of(job.strategy).on_host:
+    if factory.class_of(job.strategy).on_host:
         assert {part for part, seconds in found.seconds.items() if seconds} <= {"host_arithmetic", "waiting"}
     else:
         assert found.seconds["launch"] > 0

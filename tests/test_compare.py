@@ -6,12 +6,14 @@ import pytest
 from conftest import ROOT
 from records_of import QUIET, halves, record
 
-from snn import comparable, compare, grid
-from snn.archive import read_all, write
-from snn.choices import read_yaml
-from snn.devices import Device
+from snn import compare
+from snn.analysis import comparability
+from snn.config.groups import read_yaml
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.records.archive import read_all, write
 
-SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
+SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
 CELLS = SWEEPS["dataset_size"].cells[:5]
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 CHEAP = {"malloc_us": 20.0}
@@ -111,13 +113,13 @@ def test_two_kernels_are_compared_by_what_a_copy_costs():
         row | {"kernel": name, "probe": {"malloc_us": 70.0, "copy_us": 9.0}} for name in ("naive", "cublas")
     )
     b["device_uuid"], b["probe"] = float("nan"), {"malloc_us": 3.0, "copy_us": 9.0}
-    assert not comparable.reason(a, b, THRESHOLDS)
-    assert "malloc cost -96%" in comparable.reason(a, b | {"kernel": "naive"}, THRESHOLDS)
+    assert not comparability.reason(a, b, THRESHOLDS)
+    assert "malloc cost -96%" in comparability.reason(a, b | {"kernel": "naive"}, THRESHOLDS)
     shape = b | {"kernel": "naive", "kernel.block": "2-2"}
-    assert not comparable.reason(a | {"kernel.block": "16-16"}, shape, THRESHOLDS)
+    assert not comparability.reason(a | {"kernel.block": "16-16"}, shape, THRESHOLDS)
     torch = b | {"kernel": "naive", "runtime": "torch 2.11.0"}
-    assert not comparable.reason(torch, torch | {"probe": a["probe"]}, THRESHOLDS)
-    assert "copy cost +233%" in comparable.reason(a, b | {"probe": {"copy_us": 30.0}}, THRESHOLDS)
+    assert not comparability.reason(torch, torch | {"probe": a["probe"]}, THRESHOLDS)
+    assert "copy cost +233%" in comparability.reason(a, b | {"probe": {"copy_us": 30.0}}, THRESHOLDS)
 
 
 def test_noise_is_unclear_and_not_a_difference(tmp_path):
@@ -135,14 +137,14 @@ def test_what_is_on_one_side_only_is_counted(tmp_path):
 
 
 def test_a_folder_of_results_is_as_good_as_an_archive(tmp_path):
-    from snn import records
+    from snn.records import store
 
     a = archive(tmp_path / "a")
     for cell in CELLS:
-        for path in grid.record_paths(cell)[:2]:
+        for path in sweeps.record_paths(cell)[:2]:
             number = int(path[-6])
             made = record(cell, [TIMES[cell["strategy"]["name"]]] * 3, number=number)
-            records.write(tmp_path / "b" / path, made)
+            store.write(tmp_path / "b" / path, made)
     table, _ = compared(tmp_path, a, tmp_path / "b/results")
     assert set(table["comparison"]) == {"same"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kernel_builds import LIMITS, SOURCES, Build, Training, builds, trainings
 
-from snn import kernel_source
+from snn.backends import kernel_source
 
 ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
 

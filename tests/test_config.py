@@ -8,12 +8,12 @@ import jsonschema
 import pytest
 from conftest import ROOT
 
-from snn import choices, config
+from snn.config import compose, groups
 from snn.errors import ConfigError
 
 
 def test_defaults_are_the_papers():
-    cell = config.composed([])
+    cell = compose.composed([])
     assert cell["network"] == {
         "hidden": [256],
         "init": "uniform01",
@@ -31,14 +31,14 @@ def test_defaults_are_the_papers():
     )
 
 
-@pytest.mark.parametrize("group", choices.GROUPS)
+@pytest.mark.parametrize("group", groups.GROUPS)
 def test_every_choice_is_named_as_its_file_and_composes(group):
-    for name in choices.names(group):
-        values = choices.load(group, name)
+    for name in groups.names(group):
+        values = groups.load(group, name)
         if group in ("dataset", "strategy", "kernel"):
             assert values["name"] == name
         extra = ["dataset.path=t.csv", "dataset.target=y"] if name == "csv" else []
-        assert config.composed([f"{group}={name}", *extra])
+        assert compose.composed([f"{group}={name}", *extra])
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
 )
 def test_refuses(overrides, said):
     with pytest.raises(ConfigError) as caught:
-        config.composed(overrides)
+        compose.composed(overrides)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -5,12 +5,13 @@ import yaml
 from conftest import ROOT
 from records_of import record
 
-from snn import grid
-from snn.choices import read_yaml
-from snn.convergence import convergence
-from snn.devices import Device
+from snn.analysis import frame
+from snn.analysis.equivalence import convergence
+from snn.config.groups import read_yaml
 from snn.figures import precision as figure
-from snn.tables import frame, precision
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.tables import precision
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 FP32 = {1: 0.80, 2: 0.77, 3: 0.79, 4: 0.70, 5: 0.77}
@@ -66,7 +67,7 @@ def table(tmp_path):
             }
         )
     )
-    cells = grid.read(tmp_path / "grid.yaml", Device("cuda", "NVIDIA H200"))["precision"].cells
+    cells = sweeps.read(tmp_path / "grid.yaml", Device("cuda", "NVIDIA H200"))["precision"].cells
     seconds = {"fp32": [4.0, 4.2], "tf32": [2.0, 2.1], "bf16": [1.0, 1.0]}
     factor = {"fp32": 1.0, "tf32": 1.001, "bf16": 1.2}
 

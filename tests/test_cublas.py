@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cupy")
 
-from snn import backends, choices
-from snn.backends import cublas, cuda, kernels, numpy_ops
+from snn import backends
+from snn.backends.cpu import ops
+from snn.backends.cuda import backend as cuda
+from snn.backends.cuda import cublas, kernels
+from snn.config import groups
 from snn.errors import Unsupported
 
 COMPUTE = {"fp32": 68, "tf32": 77, "bf16": 75}  # cublasComputeType_t: _32F, _32F_FAST_TF32, _32F_FAST_16BF
@@ -96,7 +99,7 @@ def backend(library, monkeypatch):
     monkeypatch.setattr(cuda, "Managed", lambda index: None)
     device = SimpleNamespace(attributes={"MultiProcessorCount": 132})
     monkeypatch.setattr(kernels.cupy.cuda, "Device", lambda: device)
-    return lambda name, precision: backends.make("cuda", choices.load("kernel", name), ROOT, precision)
+    return lambda name, precision: backends.make("cuda", groups.load("kernel", name), ROOT, precision)
 
 
 sizes = st.integers(1, 9)
@@ -112,7 +115,7 @@ def test_products_are_numpys_on_their_stream(library, op, precision, sizes):
     m, k, n = sizes
     A, B, C = (np.random.default_rng(m).integers(-4, 5, size).astype("f") for size in (m * k, k * n, m * n))
     expected = C.copy()
-    getattr(numpy_ops, op)(A, B, expected, m, k, n)
+    getattr(ops, op)(A, B, expected, m, k, n)
     product = cublas.Cublas(precision).make(op, sizes)
     product([one.ctypes.data for one in (A, B, C)], 1234)
     np.testing.assert_array_equal(C, expected)

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snn import choices, datasets
+from snn import datasets
+from snn.config import groups
 from snn.datasets import csv_table
 from snn.errors import ConfigError, DataError
 
 
 @pytest.mark.parametrize(("name", "rows"), [("small", 256), ("medium", 2560), ("large", 25600)])
 def test_the_papers_data(name, rows):
-    table = datasets.make(choices.load("dataset", name))
+    table = datasets.make(groups.load("dataset", name))
     random = np.random.RandomState(42)
     X = random.uniform(-1, 1, size=(rows, 32))
     Y = np.square(X).sum(1) + random.normal(0, 0.1, size=rows)
@@ -105,7 +106,7 @@ def test_refuses_a_file_that_changed(tmp_path):
 
 
 def test_too_few_rows_for_a_batch():
-    table = datasets.make(choices.load("dataset", "small"))
+    table = datasets.make(groups.load("dataset", "small"))
     with pytest.raises(DataError, match=r"256 rows.*batch_size is 257, at most 256"):
         datasets.split(table, 257, "small")
 
@@ -122,4 +123,4 @@ def test_prepared_files_are_checked(tmp_path):
 
 def test_unknown_parameter_of_a_data_set():
     with pytest.raises(ConfigError, match="dataset small"):
-        datasets.make(choices.load("dataset", "small") | {"colour": 1})
+        datasets.make(groups.load("dataset", "small") | {"colour": 1})

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from oracle import train
 from test_training import networks, trained
 
-from snn import choices, strategies
-from snn.counting import CountingBackend
+from snn.config import groups
 from snn.errors import Unsupported
-from snn.glibc_random import GlibcRandom
-from snn.network import Network, draw_weights
-from snn.strategies.device_driven import DeviceDriven
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
+from snn.profiling.accounting import CountingBackend
+from snn.strategies.common import factory
+from snn.strategies.common.device_driven import DeviceDriven
 
 KERNELS = [(fused, pretransposed) for fused in (False, True) for pretransposed in (False, True)]
-NAMES = [n for n in STRATEGIES if issubclass(strategies.class_of(choices.load("strategy", n)), DeviceDriven)]
+NAMES = [n for n in STRATEGIES if issubclass(factory.class_of(groups.load("strategy", n)), DeviceDriven)]
 
 
 @pytest.mark.parametrize(("fused", "pretransposed"), KERNELS)
@@ -56,7 +57,7 @@ def test_what_no_launch_can_train_as_a_whole_a_graph_trains():
     )
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
-    strategy = strategies.make(choices.load("strategy", "persistent"), CountingBackend(WithoutPlan()))
+    strategy = factory.make(groups.load("strategy", "persistent"), CountingBackend(WithoutPlan()))
     strategy.setup(network, X, Y, 40, 0.01)
     assert strategy.plan == "graph: no cluster, no grid"
     strategy.close()
@@ -84,7 +85,7 @@ def ledgers(name, fused, clip_norm, epochs, hidden=(6, 4)):
     """The ledger after setup, and after some epochs of 4 batches."""
     network = Network((5, *hidden, 1), clip_norm=clip_norm)
     counting = CountingBackend(DeferredBackend(fused))
-    strategy = strategies.make(choices.load("strategy", name), counting)
+    strategy = factory.make(groups.load("strategy", name), counting)
     X, Y = np.ones((11, 5), np.float32), np.zeros((11, 1), np.float32)
     try:
         strategy.setup(network, X, Y, 3, 1e-6)
@@ -127,7 +128,7 @@ def test_pipelined_holds_a_few_batches_whatever_the_data():
     peaks = []
     for rows in (64, 640):
         counting = CountingBackend(DeferredBackend())
-        strategy = strategies.make(choices.load("strategy", "pipelined"), counting)
+        strategy = factory.make(groups.load("strategy", "pipelined"), counting)
         try:
             X, Y = np.ones((rows, 5), np.float32), np.ones((rows, 1), np.float32)
             strategy.setup(network, X, Y, 8, 0.01)

@@ -3,8 +3,8 @@
 import pynvml
 import pytest
 
-from snn import devices
 from snn.errors import DeviceError
+from snn.hardware import devices
 
 
 class FakeNvml:

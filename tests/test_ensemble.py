@@ -10,25 +10,31 @@ from conftest import ROOT
 from records_of import QUIET, record, source_hash
 from test_measure import JOB
 
-from snn import cell, choices, config, datasets, grid, records, strategies
-from snn.backends.cpu import CpuBackend
-from snn.choices import read_yaml
-from snn.devices import Device
+from snn import datasets
+from snn.analysis import frame
+from snn.backends.cpu.backend import CpuBackend
+from snn.backends.persistent_plans import Shape
+from snn.config import compose, groups
+from snn.config.groups import read_yaml
 from snn.errors import Unsupported
-from snn.glibc_random import GlibcRandom
-from snn.measure import Measurement, Run, measure
-from snn.network import Network, draw_weights
-from snn.plans import Shape
-from snn.protocol import Round
-from snn.tables import correctness, frame, learning_rates, overview, sweep
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.measurement import cell
+from snn.measurement.protocol import Round
+from snn.measurement.record import build
+from snn.measurement.runs import Measurement, Run, measure
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
+from snn.strategies.common import factory
+from snn.tables import correctness, learning_rates, overview, sweep
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
-SMALL = datasets.split(datasets.make(choices.load("dataset", "small")), 256, "small")
+SMALL = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
 NETWORK = Network((32, 256, 1))
 
 
 def chosen(name, **options):
-    return choices.load("strategy", name) | options
+    return groups.load("strategy", name) | options
 
 
 @pytest.fixture
@@ -41,10 +47,13 @@ def side_by_side(backend):
     return backend
 
 
-def job_of(strategy, epochs=100, runs=1):
+ONCE = Round(runs=1)
+
+
+def job_of(strategy, epochs=100):
     X, Y = SMALL
     given = replace(JOB, X=X, Y=Y, batch_size=256, learning_rate=0.002, network=NETWORK, epochs=epochs)
-    return replace(given, strategy=strategy, round=Round(runs=runs))
+    return replace(given, strategy=strategy)
 
 
 def ended(strategy, network, data, batch, rate, weights, epochs):
@@ -59,8 +68,8 @@ def ended(strategy, network, data, batch, rate, weights, epochs):
 
 
 def test_the_ten_runs_of_a_protocol_in_one_launch(side_by_side):
-    alone = measure(job_of(chosen("persistent"), runs=10), side_by_side)
-    together = measure(job_of(chosen("ensemble"), runs=2), side_by_side)
+    alone = measure(job_of(chosen("persistent")), Round(runs=10), side_by_side)
+    together = measure(job_of(chosen("ensemble")), Round(runs=2), side_by_side)
     for run in together.runs:
         assert run.losses == pytest.approx([one.final_mse for one in alone.runs], rel=2e-6)
         assert run.final_mse == pytest.approx(41.192574, rel=1e-6)
@@ -76,7 +85,7 @@ def test_each_member_ends_as_a_training_alone(layers, batch, rows, side_by_side)
     X = random.uniform(-1, 1, (rows, layers[0])).astype(np.float32)
     data, network = (X, np.square(X).sum(axis=1, keepdims=True)), Network(layers)
     lists = {"seeds": [3, 1], "initialisers": ["he_uniform", "uniform01"], "learning_rates": [1e-3, 2e-5]}
-    together = strategies.make(chosen("ensemble", starts=2, **lists), side_by_side)
+    together = factory.make(chosen("ensemble", starts=2, **lists), side_by_side)
     starts = next(together.starts(network, 1))
     weights, losses = ended(together, network, data, batch, 0.1, starts, 5)
     members = together.members(1)
@@ -85,7 +94,7 @@ def test_each_member_ends_as_a_training_alone(layers, batch, rows, side_by_side)
         stream, drawn = GlibcRandom(member["seed"]), None
         for _ in range(member["start"]):
             drawn = draw_weights(replace(network, init=member["init"]), stream)
-        alone = strategies.make(chosen("persistent"), side_by_side)
+        alone = factory.make(chosen("persistent"), side_by_side)
         expected, (loss,) = ended(alone, network, data, batch, member["learning_rate"], drawn, 5)
         # Not with its bits: fewer blocks may train it than where it has the device for itself.
         assert losses[i] == pytest.approx(loss, rel=1e-5)
@@ -96,12 +105,12 @@ def test_each_member_ends_as_a_training_alone(layers, batch, rows, side_by_side)
 @pytest.mark.gpu
 def test_more_members_than_the_device_holds_follow_in_the_same_launch(cuda_backend):
     rates = [float(rate) for rate in np.geomspace(1e-5, 1e-3, 70)]
-    together = strategies.make(chosen("ensemble", starts=1, learning_rates=rates), cuda_backend)
+    together = factory.make(chosen("ensemble", starts=1, learning_rates=rates), cuda_backend)
     weights = draw_weights(NETWORK, GlibcRandom(1))
     _, losses = ended(together, NETWORK, SMALL, 256, 0.1, weights, 100)
     assert int(together.plan.split("at most ")[1].split()[0]) < len(rates)
     for i in (0, 33, 69):
-        alone = strategies.make(chosen("persistent"), cuda_backend)
+        alone = factory.make(chosen("persistent"), cuda_backend)
         found = ended(alone, NETWORK, SMALL, 256, rates[i], weights, 100)[1]
         assert found == pytest.approx([losses[i]], rel=1e-5)
 
@@ -109,7 +118,7 @@ def test_more_members_than_the_device_holds_follow_in_the_same_launch(cuda_backe
 @pytest.mark.gpu
 def test_what_has_no_cluster_is_unsupported_on_a_gpu(cuda_backend):
     deep = replace(job_of(chosen("ensemble")), network=Network((32, 64, 64, 1)))
-    found = measure(deep, cuda_backend)
+    found = measure(deep, ONCE, cuda_backend)
     assert found.status == "unsupported"
     assert "no grid: the whole device trains one network, not 10" in found.reason
 
@@ -120,28 +129,28 @@ class WithoutPlan(CpuBackend):
 
 
 def test_what_has_no_plan_is_an_outcome_with_its_reason():
-    found = measure(job_of(chosen("ensemble")), WithoutPlan())
+    found = measure(job_of(chosen("ensemble")), ONCE, WithoutPlan())
     assert (found.status, found.reason, found.runs) == ("unsupported", "no cluster for 10 networks", [])
 
 
 def test_one_member_has_the_rate_of_its_list():
     job = job_of(chosen("ensemble", starts=1, learning_rates=[0.01]), epochs=3)
     other = replace(job, strategy=chosen("persistent"), learning_rate=0.01)
-    one, alone = measure(job, CpuBackend()), measure(other, CpuBackend())
+    one, alone = measure(job, ONCE, CpuBackend()), measure(other, ONCE, CpuBackend())
     assert one.runs[0].losses == alone.runs[0].losses
     assert one.members == [{"seed": job.seed, "init": "uniform01", "learning_rate": 0.01, "start": 1}]
 
 
 def test_weights_of_one_network_are_every_members():
     weights = draw_weights(NETWORK, GlibcRandom(1))
-    strategy = strategies.make(chosen("ensemble", starts=3), CpuBackend())
+    strategy = factory.make(chosen("ensemble", starts=3), CpuBackend())
     found, losses = ended(strategy, NETWORK, SMALL, 256, 0.002, weights, 2)
     assert len(found) == 3 * 2
     assert len(set(losses)) == 1
 
 
 def test_a_run_after_another_trains_the_same_members():
-    strategy = strategies.make(chosen("ensemble", starts=2), CpuBackend())
+    strategy = factory.make(chosen("ensemble", starts=2), CpuBackend())
     try:
         strategy.setup(NETWORK, *SMALL, 256, 0.002)
         starts = strategy.starts(NETWORK, 5)
@@ -155,7 +164,7 @@ def test_a_record_says_what_was_timed_and_what_each_member_lost():
     arguments = ["device=cpu", "network.hidden=[8]", "training.epochs=30", "protocol.runs=3"]
     arguments += ["protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0"]
     arguments += ["strategy=ensemble", "strategy.starts=2", "strategy.learning_rates=[0.002,9.0]"]
-    found = json.loads(json.dumps(cell.run(config.composed(arguments))))
+    found = json.loads(json.dumps(cell.run(compose.composed(arguments))))
     jsonschema.validate(found, json.loads((ROOT / "workflow/schemas/record.schema.json").read_text()))
     assert found["plan"] == "NumPy, all epochs in one call, 4 networks one after the other"
     assert [(one["learning_rate"], one["start"]) for one in found["members"]] == [
@@ -184,7 +193,7 @@ def cells(tmp_path):
     text = {"defaults": {"protocol.rounds": 1}, "sweeps": {"mine": {"union": settings}}}
     path = tmp_path / "grid.yaml"
     path.write_text(json.dumps(text))
-    return grid.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
+    return sweeps.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
 
 
 def recorded(cells):
@@ -198,7 +207,7 @@ def recorded(cells):
     measurement = Measurement(members=members, runs=[Run(2.0, losses[-1], losses)] * 3, stopped="runs")
     reference, ensemble = cells
     where = record(reference, [1.0])["provenance"]
-    several = records.build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble))
+    several = build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble))
     return {"reference": record(reference, [1.0, 1.0, 1.0]), "ensemble": several}
 
 
@@ -252,12 +261,12 @@ def test_an_ensemble_is_not_what_trains_one_network_fastest(cells):
 def test_ten_members_are_held_against_the_papers_ten_runs(tmp_path):
     path = tmp_path / "grid.yaml"
     path.write_text(json.dumps({"sweeps": {"mine": {"strategy": ["reference", "ensemble"]}}}))
-    reference, ensemble = grid.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
+    reference, ensemble = sweeps.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
     losses = (41.192574,) * 10
     members = [{"seed": 1, "init": "uniform01", "learning_rate": 0.002, "start": i + 1} for i in range(10)]
     measurement = Measurement(members=members, runs=[Run(2.0, losses[0], losses)] * 4, stopped="runs")
     alone = record(reference, [1.0] * 10, 41.192574)
-    several = records.build(ensemble, 1, measurement, None, QUIET, alone["provenance"], source_hash(ensemble))
+    several = build(ensemble, 1, measurement, None, QUIET, alone["provenance"], source_hash(ensemble))
     found = frame.tabulate({"a": alone, "b": several}, THRESHOLDS)
     table = correctness.build(found, read_yaml(ROOT / "config/paper/correctness.yaml"), THRESHOLDS)
     assert table["agreement"].tolist() == ["agrees", "agrees"]

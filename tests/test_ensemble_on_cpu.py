@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_persistent_on_cpu import H200, launched, made, plan_for
 
-from snn.backends import numpy_ops
+from snn.backends.cpu import ops
 from snn.backends.ops import OPS
-from snn.plans import Plan, Shape, padded, plans
+from snn.backends.persistent_plans import Plan, Shape, padded, plans
 
 RATES = np.array([0.01, 0.002, 0.03], dtype=np.float32)
 
@@ -34,7 +34,7 @@ def by_kernel(buffers, numbers):
 
 
 def by_numpy(buffers, numbers):
-    numpy_ops.train(*(buffer.reshape(-1) for buffer in buffers), *numbers)
+    ops.train(*(buffer.reshape(-1) for buffer in buffers), *numbers)
 
 
 KERNEL = pytest.param(

@@ -10,16 +10,19 @@ from conftest import STRATEGIES
 from test_attribution import NETWORK, SlowBackend
 from test_measure import JOB
 
-from snn import choices, perfetto, records, strategies
-from snn.backends.cpu import CpuBackend
+from snn import perfetto
+from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
-from snn.counting import CountingBackend
-from snn.explain import explain
-from snn.measure import count
-from snn.prediction import predict
-from snn.prices import Price, price
-from snn.trace import COLUMNS, Event, Signature
-from snn.tracing import trace
+from snn.config import groups
+from snn.measurement.runs import count
+from snn.profiling.accounting import CountingBackend
+from snn.profiling.call_costs import Price, price
+from snn.profiling.events import COLUMNS, Event, Signature
+from snn.profiling.profile import explain
+from snn.profiling.schedule import predict
+from snn.profiling.tracer import trace
+from snn.records import store
+from snn.strategies.common import factory
 
 RANDOM = np.random.default_rng(9)
 WIDE = replace(JOB, network=NETWORK, X=RANDOM.random((40, 4), dtype=np.float32), batch_size=10, epochs=3)
@@ -41,18 +44,18 @@ class Poisoned(CpuBackend):
 
 
 def test_a_training_in_one_launch_is_priced_with_a_workspace_of_0():
-    found = explain(replace(WIDE, strategy=choices.load("strategy", "persistent")), Poisoned())
+    found = explain(replace(WIDE, strategy=groups.load("strategy", "persistent")), Poisoned())
     assert any(signature.call == "train" for signature in found.prices)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
-    job = replace(WIDE, strategy=choices.load("strategy", name))
-    on_host = strategies.class_of(job.strategy).on_host
+    job = replace(WIDE, strategy=groups.load("strategy", name))
+    on_host = factory.class_of(job.strategy).on_host
     counting = CountingBackend(backend)
     found = explain(job, counting)
     counting.check_nothing_held()
-    assert found.trace.steps == (4 if strategies.class_of(job.strategy).by_epoch else 2)
+    assert found.trace.steps == (4 if factory.class_of(job.strategy).by_epoch else 2)
     ledger, _ = count(job, backend)
     steps = 3 * 4
 
@@ -61,7 +64,7 @@ def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
 
     waits = "synchronize", "stream_synchronize", "event_synchronize"
     for names, total in (
-        (() if strategies.class_of(job.strategy).at_once else tuple(OPS), "launches"),
+        (() if factory.class_of(job.strategy).at_once else tuple(OPS), "launches"),
         (("copy_in",), "h2d_copies"),
         (("copy_out",), "d2h_copies"),
         (waits, "synchronizations"),
@@ -89,7 +92,7 @@ def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
 
 
 def test_the_bytes_of_a_trace_are_those_held():
-    found = trace(replace(WIDE, strategy=choices.load("strategy", "reference")), CpuBackend())
+    found = trace(replace(WIDE, strategy=groups.load("strategy", "reference")), CpuBackend())
     held = 0
     for event in found.events:
         if event.signature.call in ("malloc", "free"):
@@ -103,7 +106,7 @@ def test_the_bytes_of_a_trace_are_those_held():
 @pytest.mark.alone
 def test_prices_are_of_the_call_itself():
     backend = CountingBackend(SlowBackend("malloc"))
-    traced = trace(replace(WIDE, strategy=choices.load("strategy", "pinned")), backend)
+    traced = trace(replace(WIDE, strategy=groups.load("strategy", "pinned")), backend)
     found = price(backend, traced)
     backend.check_nothing_held()
     assert set(found) == {event.signature for event in traced.events}
@@ -158,7 +161,7 @@ def test_prediction_schedules_prices(calls, microseconds):
 @pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
 def test_calls_that_take_milliseconds_are_foretold(slowest):
     slow = SlowBackend(slowest)
-    job = replace(WIDE, epochs=1, strategy=choices.load("strategy", "reference"))
+    job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))
     found = explain(job, slow)
     calls = sum(s for part, s in found.attribution.seconds.items() if part != "host_arithmetic")
     assert calls / 1.6 < found.predicted_seconds < calls * 1.6  # sleeping is not exact
@@ -167,7 +170,7 @@ def test_calls_that_take_milliseconds_are_foretold(slowest):
 @pytest.mark.alone
 def test_explaining_is_quick():
     started = time.perf_counter()
-    explain(replace(WIDE, strategy=choices.load("strategy", "streams")), CpuBackend())
+    explain(replace(WIDE, strategy=groups.load("strategy", "streams")), CpuBackend())
     assert time.perf_counter() - started < 3
 
 
@@ -179,7 +182,7 @@ def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, 
     paths = []
     for i, one in enumerate(cells):
         paths.append(tmp_path / f"{i}.json")
-        records.write(paths[-1], record(one, [1.0]))
+        store.write(paths[-1], record(one, [1.0]))
     output = tmp_path / "out" / "trace.json"
     assert perfetto.main([*map(str, paths), str(output)]) == 0
     events = json.loads(output.read_text())["traceEvents"]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from snn.analysis.roofline import Step, check, floor
 from snn.errors import MeasurementError
-from snn.floor import Step, check, floor
-from snn.limits import BYTES, FLOPS, SECONDS, Limit, Measured
+from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
 
 def limit(what, blocks, value):

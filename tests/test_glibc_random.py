@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.glibc_random import RAND_MAX, GlibcRandom
+from snn.models.glibc_random import RAND_MAX, GlibcRandom
 
 
 def test_first_values_after_srand_1():

@@ -8,9 +8,10 @@ from conftest import ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snn import choices, config, grid
-from snn.devices import Device
+from snn.config import compose, groups
 from snn.errors import ConfigError, DataError
+from snn.grid import sweeps as grid
+from snn.hardware.devices import Device
 
 CPU = Device("cpu", "AMD EPYC")
 GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580")
@@ -42,7 +43,7 @@ def test_the_cpu_has_its_own_protocol():
 def test_every_choice_is_in_a_sweep():
     cells = list(grid.all_cells(grid.read(ROOT / "config/grid.yaml", GPU)))
     for group in ("strategy", "kernel", "precision"):
-        assert {cell[group]["name"] for cell in cells} == set(choices.names(group))
+        assert {cell[group]["name"] for cell in cells} == set(groups.names(group))
     ranked = {
         cell["strategy"]["name"] for cell in grid.read(ROOT / "config/grid.yaml", GPU)["strategies"].cells
     }
@@ -68,7 +69,7 @@ def test_hydra_composes_the_very_same_cell():
         if not seen.issuperset(overrides):  # each override once: composing takes its time
             overrides = grid.overrides(cell)
             seen.update(overrides)
-            composed = config.composed(overrides)
+            composed = compose.composed(overrides)
             assert {key: composed[key] for key in grid.SECTIONS} == cell
 
 
@@ -90,7 +91,7 @@ def test_any_cell_survives_the_command_line(tmp_path_factory, hidden, rate, clip
         "training.epochs": epochs,
     }
     (cell,) = sweeps_of(tmp_path_factory.mktemp("g"), {"x": settings_})["x"].cells
-    composed = config.composed(grid.overrides(cell))
+    composed = compose.composed(grid.overrides(cell))
     assert {key: composed[key] for key in grid.SECTIONS} == cell
 
 
@@ -107,16 +108,16 @@ def test_a_path_with_quotes_and_spaces_survives_the_command_line(tmp_path):
     path.write_text("x,y\n1,2\n")
     settings_ = {"dataset": "csv", "dataset.path": str(path), "dataset.target": "y"}
     (cell,) = sweeps_of(tmp_path, {"x": settings_})["x"].cells
-    assert config.composed(grid.overrides(cell))["dataset"]["path"] == str(path)
+    assert compose.composed(grid.overrides(cell))["dataset"]["path"] == str(path)
 
 
 def test_a_round_makes_a_run_or_more(tmp_path):
     (cell,) = sweeps_of(tmp_path, {"x": {"protocol.rounds": 3, "protocol.runs": 2}})["x"].cells
     assert cell["protocol"]["rounds"] == 2
     assert len(grid.record_paths(cell)) == 2
-    assert config.composed(["protocol.rounds=3", "protocol.runs=2", "round=2"])["round"] == 2
+    assert compose.composed(["protocol.rounds=3", "protocol.runs=2", "round=2"])["round"] == 2
     with pytest.raises(ConfigError, match=r"round is 3: it must be from 1 to protocol\.rounds, 2"):
-        config.composed(["protocol.rounds=3", "protocol.runs=2", "round=3"])
+        compose.composed(["protocol.rounds=3", "protocol.runs=2", "round=3"])
 
 
 def test_equal_cells_are_one_however_they_are_written(tmp_path):

@@ -7,7 +7,7 @@ from conftest import ROOT
 from records_of import limits_of
 
 from snn.errors import MeasurementError
-from snn.limits import Measured
+from snn.hardware.limits import Measured
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 

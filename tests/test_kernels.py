@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rounding import rounded
 
-from snn import backends, choices
-from snn.backends import numpy_ops
-from snn.backends.cpu import CpuBackend
+from snn import backends
+from snn.backends.cpu import ops as numpy_ops
+from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
+from snn.config import groups
 from snn.errors import Unsupported
 
 GUARD = 64  # floats behind an operand that a kernel must leave alone
@@ -27,8 +28,8 @@ ELEMENTWISE = tuple(op for op, kind in OPS.items() if not kind.is_product and op
 
 def kernels():
     """Every kernel with each of its precisions, on blocks and work of several shapes."""
-    for name in choices.names("kernel"):
-        kernel = choices.load("kernel", name)
+    for name in groups.names("kernel"):
+        kernel = groups.load("kernel", name)
         shapes = [{}]
         if kernel["work"] == [1, 1]:
             shapes += [{"block": block} for block in ([32, 8], [1, 1], [7, 3], [32, 32])]
@@ -52,7 +53,7 @@ def kernel(request):
     How cuBLAS rounds them is its own affair: its sums are compared with those of float32 inputs.
     """
     name, precision, shape = request.param
-    choice = choices.load("kernel", name)
+    choice = groups.load("kernel", name)
     try:
         backend = backends.make("cuda", choice | shape, ROOT, precision)
     except Unsupported as error:
@@ -205,7 +206,7 @@ def test_page_locked_memory_is_page_locked_and_reusable(cuda_backend):
 
 @pytest.mark.gpu
 def test_refused_page_locks_fall_back_to_pageable_memory_and_say_so(cuda_backend, monkeypatch):
-    from snn.backends import cuda
+    from snn.backends.cuda import backend as cuda
 
     class Refusing:
         def __getattr__(self, name):

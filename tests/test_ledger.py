@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from every_source import EverySource
 
-from snn.backends.cpu import CpuBackend
-from snn.counting import CountingBackend
+from snn.backends.cpu.backend import CpuBackend
 from snn.errors import LeakError
+from snn.profiling.accounting import CountingBackend
 
 ROW = np.zeros((1, 4), dtype=np.float32)
 

@@ -5,10 +5,13 @@ import json
 import pandas as pd
 import pytest
 
-from snn import devices, measure_limits, sources
+from snn import measure_limits
+from snn.analysis import floors
 from snn.errors import RecordError
-from snn.limits import SECONDS, Measured
-from snn.tables import device_limits, limit
+from snn.grid import fingerprint
+from snn.hardware import devices
+from snn.hardware.limits import SECONDS, Measured
+from snn.tables import device_limits
 
 ON_CPU = {"fp32", "dram_copy"}
 
@@ -26,7 +29,7 @@ def of_gpu():
 
 
 def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
-    record = limit.read(of_cpu, sources.digest(tuple(sources.of_limits("cpu"))))
+    record = floors.read(of_cpu, fingerprint.digest(tuple(fingerprint.of_limits("cpu"))))
     table = device_limits.build(record).set_index("limit")
     assert set(table.index[table["status"] == "ok"]) == ON_CPU
     assert (table.loc[list(ON_CPU), "value"] > 0.1).all()
@@ -39,19 +42,19 @@ def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
 
 def test_limits_of_other_sources_and_what_are_none_are_refused(of_cpu, tmp_path):
     with pytest.raises(RecordError, match="measured with other sources"):
-        limit.read(of_cpu, "0123")
+        floors.read(of_cpu, "0123")
     for text, said in (("{", "not a record"), ("[]", "version None"), ('{"limits_version": 9}', "version 9")):
         path = tmp_path / "some.json"
         path.write_text(text)
         with pytest.raises(RecordError, match=said):
-            limit.read(path)
+            floors.read(path)
 
 
 def test_kernels_decide_the_limits_of_a_gpu_only():
-    kernels = {"kernels/limits/rates.cu", "kernels/limits/waits.cu", "snn/backends/limits_cuda.py"}
-    assert kernels <= set(sources.of_limits("cuda"))
-    assert not kernels & set(sources.of_limits("cpu"))
-    assert "snn/floor.py" not in sources.of_limits("cuda")
+    kernels = {"kernels/limits/rates.cu", "kernels/limits/waits.cu", "snn/backends/cuda/limits.py"}
+    assert kernels <= set(fingerprint.of_limits("cuda"))
+    assert not kernels & set(fingerprint.of_limits("cpu"))
+    assert "snn/analysis/roofline.py" not in fingerprint.of_limits("cuda")
 
 
 def test_usage(capsys, tmp_path):

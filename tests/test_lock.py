@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from snn.devices import Device
-from snn.lock import END_WITH_PARENT, LockedError, device_lock, folder_lock
+from snn.hardware.devices import Device
+from snn.hardware.locks import END_WITH_PARENT, LockedError, device_lock, folder_lock
 
 HOLD = """
 import sys, time
-from snn.devices import Device
-from snn.lock import device_lock
+from snn.hardware.devices import Device
+from snn.hardware.locks import device_lock
 with device_lock(Device("cpu", "x", uuid=sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -57,7 +57,7 @@ def test_a_folder_has_one_workflow(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
 def test_a_cell_dies_with_its_workflow(tmp_path):
     child = (
-        "import os, time; from snn.lock import end_with_parent; end_with_parent();"
+        "import os, time; from snn.hardware.locks import end_with_parent; end_with_parent();"
         "print(os.getpid(), flush=True); time.sleep(60)"
     )
     parent = (

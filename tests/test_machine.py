@@ -11,14 +11,15 @@ import pytest
 from conftest import ROOT
 from records_of import QUIET
 
-from snn import cell, machine
-from snn.choices import read_yaml
-from snn.config import composed
-from snn.counting import CountingBackend
-from snn.devices import Device
-from snn.machine import CpuCounters, Watch
-from snn.probe import probe
-from snn.verdict import verdict
+from snn.analysis.machine_state import verdict
+from snn.config.compose import composed
+from snn.config.groups import read_yaml
+from snn.hardware import monitor
+from snn.hardware.devices import Device
+from snn.hardware.monitor import CpuCounters, Watch
+from snn.measurement import cell
+from snn.measurement.probe import probe
+from snn.profiling.accounting import CountingBackend
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 CPU = Device("cpu", "Abacus")
@@ -70,8 +71,8 @@ def test_a_record_without_readings_is_unknown():
 
 def test_cores_in_use():
     before, after = CpuCounters(10.0, 5.0, 1.0, 2.0), CpuCounters(14.0, 11.0, 2.0, 4.0)
-    assert machine.cores_in_use(before, after) == {"other_cores": 1.0, "stolen_cores": 0.25}
-    assert machine.cores_in_use(None, after) == {"other_cores": None, "stolen_cores": None}
+    assert monitor.cores_in_use(before, after) == {"other_cores": 1.0, "stolen_cores": 0.25}
+    assert monitor.cores_in_use(None, after) == {"other_cores": None, "stolen_cores": None}
 
 
 def _spin(seconds):
@@ -81,7 +82,7 @@ def _spin(seconds):
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(not machine._PROC_STAT.exists(), reason="the system has no /proc/stat")
+@pytest.mark.skipif(not monitor._PROC_STAT.exists(), reason="the system has no /proc/stat")
 def test_another_process_is_seen_and_our_own_work_is_not_taken_for_one():
     watch = Watch(CPU)
     _spin(0.6)
@@ -125,7 +126,7 @@ def test_the_state_of_a_gpu_and_what_it_does_not_tell(monkeypatch):
     }
     for name, answer in answers.items():
         monkeypatch.setattr(pynvml, name, answer)
-    assert machine.gpu_state(Device("cuda", "G", "GPU-1")) == {
+    assert monitor.gpu_state(Device("cuda", "G", "GPU-1")) == {
         "sm_mhz": 1980,
         "memory_mhz": 1980,
         "temperature_c": 40,
@@ -134,14 +135,14 @@ def test_the_state_of_a_gpu_and_what_it_does_not_tell(monkeypatch):
         "other_processes": 1,
         "throttled": ["hardware thermal slowdown"],
     }
-    assert machine.gpu_state(CPU) == {}
+    assert monitor.gpu_state(CPU) == {}
 
 
 @pytest.mark.gpu
 def test_the_state_of_this_gpu():
-    from snn import devices
+    from snn.hardware import devices
 
-    state = machine.gpu_state(devices.find("cuda"))
+    state = monitor.gpu_state(devices.find("cuda"))
     assert state["sm_mhz"] > 0
     assert state["memory_used_bytes"] > 0
     assert isinstance(state["throttled"], list)

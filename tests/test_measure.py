@@ -9,17 +9,18 @@ from every_source import EverySource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snn import choices, measure
-from snn.backends.cpu import CpuBackend
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
 from snn.errors import LeakError, OutOfMemory
-from snn.measure import Job
-from snn.network import Network
-from snn.protocol import Round, of_round
+from snn.measurement import runs
+from snn.measurement.protocol import Round, of_round
+from snn.models.network import Network
+from snn.strategies.common.job import Job
 from snn.strategies.reference import Reference
 
 RANDOM = np.random.default_rng(3)
 JOB = Job(
-    strategy=choices.load("strategy", "reference"),
+    strategy=groups.load("strategy", "reference"),
     network=Network((4, 3, 1)),
     X=RANDOM.random((10, 4), dtype=np.float32),
     Y=RANDOM.random((10, 1), dtype=np.float32),
@@ -27,15 +28,15 @@ JOB = Job(
     epochs=2,
     batch_size=4,
     learning_rate=0.01,
-    round=Round(runs=4, min_runs=2),
 )
+RULES = Round(runs=4, min_runs=2)
 
 
 @pytest.mark.alone
 def test_runs_continue_the_random_stream_and_warm_up_does_not_shift_it():
-    plain = measure.measure(JOB, CpuBackend())
+    plain = runs.measure(JOB, RULES, CpuBackend())
     warm = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
-    warmed = measure.measure(replace(JOB, round=warm), CpuBackend())
+    warmed = runs.measure(JOB, warm, CpuBackend())
     errors = [run.final_mse for run in plain.runs]
     assert len(set(errors)) == 4
     assert errors == [run.final_mse for run in warmed.runs]
@@ -48,15 +49,15 @@ def test_runs_continue_the_random_stream_and_warm_up_does_not_shift_it():
 
 def test_progress_is_told_after_every_run():
     seen = []
-    measure.measure(JOB, CpuBackend(), lambda runs: seen.append(len(runs)))
+    runs.measure(JOB, RULES, CpuBackend(), lambda runs: seen.append(len(runs)))
     assert seen == [1, 2, 3, 4]
 
 
 def test_rounds_together_make_the_runs_of_one_job():
-    whole = measure.measure(JOB, CpuBackend())
+    whole = runs.measure(JOB, RULES, CpuBackend())
     rules = {"runs": 4, "min_runs": 1, "rounds": 2, "max_seconds": None, "precision": None}
     rules |= {"warmup_seconds": 0, "max_warmup_seconds": 0}
-    halves = [measure.measure(replace(JOB, round=of_round(rules, n)), CpuBackend()) for n in (1, 2)]
+    halves = [runs.measure(JOB, of_round(rules, n), CpuBackend()) for n in (1, 2)]
     assert [run.final_mse for half in halves for run in half.runs] == [run.final_mse for run in whole.runs]
 
 
@@ -64,14 +65,14 @@ def test_rounds_together_make_the_runs_of_one_job():
 @settings(max_examples=10, deadline=None)
 @given(epochs=st.integers(1, 8))
 def test_the_ledger_is_that_of_counting_every_epoch(name, epochs):
-    job = replace(JOB, strategy=choices.load("strategy", name), epochs=epochs)
-    found, _ = measure.count(job, EverySource())
-    everything = measure._COUNTED_EPOCHS
+    job = replace(JOB, strategy=groups.load("strategy", name), epochs=epochs)
+    found, _ = runs.count(job, EverySource())
+    everything = runs._COUNTED_EPOCHS
     try:
-        measure._COUNTED_EPOCHS = 1000
-        assert found == measure.count(job, EverySource())[0]
+        runs._COUNTED_EPOCHS = 1000
+        assert found == runs.count(job, EverySource())[0]
     finally:
-        measure._COUNTED_EPOCHS = everything
+        runs._COUNTED_EPOCHS = everything
 
 
 class Prepared(Reference):
@@ -90,8 +91,8 @@ class Prepared(Reference):
 def test_a_strategy_is_told_how_long_it_will_train():
     job = replace(JOB, strategy={"_target_": f"{__name__}.Prepared", "name": "prepared"})
     backend = CpuBackend()
-    found = measure.Measurement()
-    measure._time_runs(job, backend, found, lambda runs: None)
+    found = runs.Measurement()
+    runs._time_runs(job, RULES, backend, found, lambda runs: None)
     assert len(found.runs) == 4
 
 
@@ -109,7 +110,7 @@ class Growing(Reference):
 
 def test_a_strategy_whose_epochs_differ_is_counted_to_the_end():
     job = replace(JOB, strategy={"_target_": f"{__name__}.Growing", "name": "growing"}, epochs=7)
-    found, _ = measure.count(job, CpuBackend())
+    found, _ = runs.count(job, CpuBackend())
     assert found["synchronizations"] == 7 * 3 * 5 + sum(range(1, 8))
 
 
@@ -125,11 +126,11 @@ def test_a_leak_fails_the_cell():
         LeakError,
         match=r"never freed: on the device: 1 block with 12 bytes from tests/test_measure.py:\d+ in setup",
     ):
-        measure.measure(job, CpuBackend())
+        runs.measure(job, RULES, CpuBackend())
 
 
 def test_divergence_is_an_outcome_with_its_times():
-    found = measure.measure(replace(JOB, learning_rate=1e30, epochs=5), CpuBackend())
+    found = runs.measure(replace(JOB, learning_rate=1e30, epochs=5), RULES, CpuBackend())
     assert found.status == "diverged"
     assert "4 of 4 runs" in found.reason
     assert all(run.seconds > 0 for run in found.runs)
@@ -141,7 +142,7 @@ class FullBackend(CpuBackend):
 
 
 def test_out_of_memory_is_an_outcome():
-    found = measure.measure(JOB, FullBackend())
+    found = runs.measure(JOB, RULES, FullBackend())
     assert found.status == "out_of_memory"
     assert "96 bytes" in found.reason
     assert found.runs == []

@@ -8,17 +8,21 @@ from conftest import STRATEGIES
 from every_source import EverySource
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_measure import JOB
+from test_measure import JOB, RULES
 
-from snn import backends, cell, choices, measure, memory, strategies
-from snn.backends.cpu import CpuBackend
-from snn.config import composed
-from snn.counting import CountingBackend
+from snn import backends
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
+from snn.config.compose import composed
 from snn.errors import LeakError, OutOfMemory, Unsupported, out_of_memory
-from snn.fit import advice, peak
-from snn.memory import CHUNK, layout
-from snn.network import Network
-from snn.strategies.base import HostDriven
+from snn.measurement import cell, runs
+from snn.models.network import Network
+from snn.profiling import memory
+from snn.profiling.accounting import CountingBackend
+from snn.profiling.batch_fit import advice, peak
+from snn.profiling.memory import CHUNK, layout
+from snn.strategies.common import factory
+from snn.strategies.common.host_driven import HostDriven
 from snn.strategies.reference import Reference
 
 KIB = 1024
@@ -120,7 +124,7 @@ class Forgetful(Reference):
 def test_a_planted_leak_is_reported_with_its_line_and_size(backend):
     job = replace(JOB, strategy={"_target_": f"{__name__}.Forgetful", "name": "forgetful"}, epochs=1)
     with pytest.raises(LeakError) as caught:
-        measure.count(job, CountingBackend(backend))
+        runs.count(job, CountingBackend(backend))
     line = Forgetful.matmul.__code__.co_firstlineno + 1
     assert f"from tests/test_memory.py:{line} in matmul" in str(caught.value)
     assert "on the device: 15 activations blocks with " in str(caught.value)
@@ -128,14 +132,14 @@ def test_a_planted_leak_is_reported_with_its_line_and_size(backend):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_peak_by_kind_is_the_peak(name, backend):
-    job = replace(JOB, strategy=choices.load("strategy", name), network=Network((4, 5, 3, 1)))
-    ledger, found = measure.count(job, backend)
+    job = replace(JOB, strategy=groups.load("strategy", name), network=Network((4, 5, 3, 1)))
+    ledger, found = runs.count(job, backend)
     device, locked = found["device"], found["page_locked"]
     assert sum(device["peak_by_kind"].values()) == device["peak_bytes"] == ledger["peak_device_bytes"]
     assert sum(locked["peak_by_kind"].values()) == locked["peak_bytes"] == ledger["peak_host_bytes"]
     assert set(device["peak_by_kind"]) <= set(memory.KINDS)
     assert device["reserved_bytes"] >= device["peak_bytes"]
-    kind = strategies.class_of(job.strategy)
+    kind = factory.class_of(job.strategy)
     where = locked if issubclass(kind, HostDriven) else device
     if where["peak_bytes"]:
         padded = 16 * 16 + 16 * 16 + 16
@@ -149,7 +153,7 @@ def test_the_peak_by_kind_is_the_peak(name, backend):
 def test_a_buffer_is_of_the_kind_of_what_is_copied():
     """The reference's largest product is H = X W1: data, weights, and activations copied out."""
     job = replace(JOB, network=Network((4, 50, 1)))
-    device = measure.count(job, CpuBackend())[1]["device"]
+    device = runs.count(job, CpuBackend())[1]["device"]
     assert device["peak_by_kind"] == {"data": 4 * 16, "weights": 4 * 200, "activations": 4 * 200}
 
 
@@ -159,11 +163,11 @@ def full(free):
 
 def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():
     job, backend = full(free=1200)
-    found = measure.measure(job, backend)
+    found = runs.measure(job, RULES, backend)
     assert found.status == "out_of_memory"
     assert "malloc of 800 bytes failed: 336 of 10000 bytes are free" in found.reason
-    assert "held: 2 blocks with 864 bytes from snn/strategies/per_call.py:" in found.reason
-    assert "asked by snn/strategies/per_call.py:" in found.reason
+    assert "held: 2 blocks with 864 bytes from snn/strategies/common/per_call.py:" in found.reason
+    assert "asked by snn/strategies/common/per_call.py:" in found.reason
     assert backend.memory() == (1200, 10_000)  # nothing is kept
     # Half the batch: two rows of X, W1, two rows of H.
     assert advice(job, 1300, backend) == "training.batch_size=2 would fit: 1.203 KiB of 1.27 KiB free"
@@ -192,10 +196,10 @@ class Captures(EverySource):
 @settings(max_examples=10, deadline=None)
 @given(batch=st.integers(1, 10), plan=st.booleans(), fused=st.booleans(), pretransposed=st.booleans())
 def test_the_peak_that_is_foretold_is_the_one_that_comes(name, batch, plan, fused, pretransposed):
-    job = replace(JOB, strategy=choices.load("strategy", name), batch_size=batch)
+    job = replace(JOB, strategy=groups.load("strategy", name), batch_size=batch)
     backend = Captures(plan, fused=fused, pretransposed=pretransposed)
     assume(plan or name != "ensemble")  # which no graph replaces
-    assert peak(job, batch, backend) == measure.count(job, backend)[0]["peak_device_bytes"]
+    assert peak(job, batch, backend) == runs.count(job, backend)[0]["peak_device_bytes"]
     assert "would fit" in advice(job, 10**9 if batch > 1 else 1, backend)
 
 
@@ -236,7 +240,7 @@ def test_a_full_device_is_warned_of():
     job, _ = full(0)
     # 1,664 bytes at the peak leave 236 of 1,900: of 20,000 much was in use before.
     for total, warned in ((20_000, True), (2_000, False)):
-        found = measure.count(job, Addressed(1_900, total))[1]
+        found = runs.count(job, Addressed(1_900, total))[1]
         assert bool(found["warnings"]) == warned
         assert found["least_free_bytes"] == 236
     assert memory.warnings(5, 100) == ["95% of the memory was in use: 5 bytes of 100 bytes were left"]

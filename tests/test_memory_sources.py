@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_measure import JOB
+from test_measure import JOB, RULES
 from test_strategies import ledger_of
 
-from snn import choices
-from snn.backends.half import HalfOfFree
+from snn.backends.cuda.managed_budget import HalfOfFree
+from snn.config import groups
 from snn.errors import Unsupported
-from snn.measure import measure
+from snn.measurement.runs import measure
 
 MIB = 1 << 20
 
@@ -118,8 +118,8 @@ def test_managed_memory_is_refused_before_any_is_asked_for(cuda_backend):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["managed", "managed_prefetch"])
 def test_a_cell_that_would_need_more_than_half_is_unsupported(name, cuda_backend, monkeypatch):
-    monkeypatch.setattr("snn.backends.managed.runtime.memGetInfo", lambda: (500, 1000))
-    found = measure(replace(JOB, strategy=choices.load("strategy", name)), cuda_backend)
+    monkeypatch.setattr("snn.backends.cuda.managed.runtime.memGetInfo", lambda: (500, 1000))
+    found = measure(replace(JOB, strategy=groups.load("strategy", name)), RULES, cuda_backend)
     assert found.status == "unsupported"
     assert "at most half of the 500 bytes that were free on the device" in found.reason
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from snn.glibc_random import GlibcRandom
-from snn.network import Network, draw_weights, label
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights, label
 
 
 def test_label():

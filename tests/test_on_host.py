@@ -11,19 +11,20 @@ from hypothesis import settings
 from test_measure import JOB
 from test_strategies import FailingBackend, ledger_of, shapes
 
-from snn import choices, strategies
-from snn.backends.cpu import CpuBackend
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
 from snn.errors import OutOfMemory
-from snn.glibc_random import GlibcRandom
-from snn.measure import start
-from snn.network import draw_weights
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import draw_weights
 from snn.strategies import blas, sequential
-from snn.strategies.loops import compiled
+from snn.strategies.common import factory
+from snn.strategies.common.job import start
+from snn.strategies.common.numba_loops import compiled
 
 numba = pytest.importorskip("numba")
 threadpoolctl = pytest.importorskip("threadpoolctl")
 
-NAMES = [n for n in choices.names("strategy") if strategies.class_of(choices.load("strategy", n)).on_host]
+NAMES = [n for n in groups.names("strategy") if factory.class_of(groups.load("strategy", n)).on_host]
 MOST = min(2, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
 
 
@@ -52,7 +53,7 @@ def test_everything_is_allocated_before_training_and_nothing_asked_for(name, hid
 @pytest.mark.parametrize("threads", range(1, MOST + 1))
 def test_as_many_threads_as_asked_for_and_afterwards_as_before(name, threads):
     before = THREADS[name]()
-    choice = choices.load("strategy", name) | {"threads": threads}
+    choice = groups.load("strategy", name) | {"threads": threads}
     strategy = start(replace(JOB, strategy=choice), CpuBackend())
     assert THREADS[name]() == threads
     strategy.close()
@@ -65,7 +66,7 @@ def test_threads_are_set_back_where_setup_fails(name):
     other = next(n for n in (1, 2) if n != before)
     if other > MOST:
         pytest.skip("one processor: there is no other number of threads")
-    choice = choices.load("strategy", name) | {"threads": other}
+    choice = groups.load("strategy", name) | {"threads": other}
     with pytest.raises(OutOfMemory):
         start(replace(JOB, strategy=choice), FailingBackend(3))
     assert THREADS[name]() == before
@@ -75,7 +76,7 @@ def test_setup_compiles_and_training_does_not(monkeypatch):
     from numba.core import event
 
     monkeypatch.setattr(sequential, "compiled", compiled.__wrapped__)
-    job = replace(JOB, strategy=choices.load("strategy", "sequential"))
+    job = replace(JOB, strategy=groups.load("strategy", "sequential"))
     with event.install_recorder("numba:compile") as in_setup:
         strategy = start(job, CpuBackend())
     with event.install_recorder("numba:compile") as in_training:

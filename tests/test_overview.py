@@ -6,12 +6,13 @@ import yaml
 from conftest import ROOT
 from records_of import PROVENANCE, QUIET, record, write_all
 
-from snn import grid
-from snn.choices import read_yaml
-from snn.devices import Device
+from snn.config.groups import read_yaml
 from snn.errors import RecordError
-from snn.records import write
-from snn.tables import answer, opening, overview
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.records.store import write
+from snn.report import summary
+from snn.tables import overview, overview_text
 
 GPU = Device("cuda", "NVIDIA H200")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -23,7 +24,7 @@ def cells_of(folder, settings):
     """The cells of a grid with one sweep of these settings, two rounds each."""
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump({"sweeps": {"mine": {"protocol.rounds": 2} | settings}}))
-    return grid.read(path, GPU)["mine"].cells
+    return sweeps.read(path, GPU)["mine"].cells
 
 
 def points_of(folder, settings, seconds, **provenance):
@@ -57,7 +58,7 @@ def test_a_clear_winner_is_named_with_both_ratios(three):
     assert row["speedup"] == pytest.approx(4.0025 / 1.0025)
     assert row["lead"] == pytest.approx(2.0025 / 1.0025)
     assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
-    said = answer.sentence(row)
+    said = overview_text.sentence(row)
     assert said.startswith("combined is fastest, 3.99 [")
     assert said.endswith("times as fast as pinned, the next.")
 
@@ -65,21 +66,21 @@ def test_a_clear_winner_is_named_with_both_ratios(three):
 def test_a_reference_that_nothing_beats_is_the_answer(three):
     row = three(FASTER, FAST, SLOW).iloc[0]
     assert (row["fastest"], row["comparison"], row["runner_up"]) == ("reference", "reference", "combined")
-    assert answer.sentence(row).startswith("reference is fastest, 2.00 [")
-    assert answer.sentence(row).endswith("times as fast as combined, the next.")
+    assert overview_text.sentence(row).startswith("reference is fastest, 2.00 [")
+    assert overview_text.sentence(row).endswith("times as fast as combined, the next.")
 
 
 def test_equal_times_are_level(three):
     row = three(SLOW, FASTER, FASTER).iloc[0]
     assert (row["lead_is"], row["rivals"]) == ("same", "pinned")
-    assert answer.sentence(row).endswith("level with pinned.")
+    assert overview_text.sentence(row).endswith("level with pinned.")
 
 
 def test_an_unsure_lead_is_said_to_be_one_also_over_a_third(three):
     row = three(SLOW, FASTER, UNSURE).iloc[0]
     assert (row["lead_is"], row["rivals"]) == ("unclear", "pinned")
-    assert "combined has the shortest mean" in answer.sentence(row)
-    assert "not clearly ahead of pinned." in answer.sentence(row)
+    assert "combined has the shortest mean" in overview_text.sentence(row)
+    assert "not clearly ahead of pinned." in overview_text.sentence(row)
     row = three([1.1 + i / 1000 for i in range(6)], FASTER, UNSURE).iloc[0]
     assert (row["runner_up"], row["lead_is"], row["rivals"]) == ("reference", "unclear", "pinned")
 
@@ -89,12 +90,12 @@ def test_strategies_are_compared_within_a_point_only(tmp_path):
     table = overview.build(points_of(tmp_path, settings, [SLOW, FAST, FAST, FASTER]), THRESHOLDS)
     assert table["training.batch_size"].tolist() == [64, 128]
     assert table["speedup"].tolist() == pytest.approx([4.0025 / 2.0025, 2.0025 / 1.0025])
-    said = answer.with_sentences(table)
+    said = overview_text.with_sentences(table)
     assert list(said.columns[:3]) == ["case", "answer", "dataset"]
     assert said["case"].tolist() == ["small, 256, batch size 64", "small, 256, batch size 128"]
     assert said["answer"].str.startswith("combined is fastest, 2.00 [").all()
     assert (said["answer"].str.count("times") == 1).all()  # the reference is the next: it is said once
-    assert answer.headline(table) == (
+    assert overview_text.headline(table) == (
         "combined is clearly fastest in 2 of 2 cases, 2.00 times as fast as the reference."
     )
 
@@ -105,13 +106,13 @@ def test_a_strategy_that_stands_twice_is_named_with_its_options(tmp_path):
     row = table.iloc[0]
     assert (row["fastest"], row["runner_up"]) == ("combined (tile_rows 32)", "combined (tile_rows 128)")
     assert pd.isna(row["speedup"])  # there is no reference
-    assert "reference" not in answer.sentence(row)
+    assert "reference" not in overview_text.sentence(row)
 
 
 def test_one_strategy_alone_wins_nothing(tmp_path):
     table = overview.build(points_of(tmp_path, {"strategy": "pinned"}, [FAST]), THRESHOLDS)
-    assert answer.sentence(table.iloc[0]) == "pinned takes 2.002 s, with nothing to compare it to."
-    assert answer.headline(table).startswith("Nothing to compare")
+    assert overview_text.sentence(table.iloc[0]) == "pinned takes 2.002 s, with nothing to compare it to."
+    assert overview_text.headline(table).startswith("Nothing to compare")
 
 
 def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch):
@@ -126,19 +127,19 @@ def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch)
     points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, [SLOW, FAST, FASTER])
     row = overview.build(points, THRESHOLDS).iloc[0]
     assert (row["fastest"], row["runner_up"]) == ("combined", "reference")
-    assert answer.sentence(row).endswith("Not comparable: pinned.")
+    assert overview_text.sentence(row).endswith("Not comparable: pinned.")
     table = overview.build(
         points_of(tmp_path, {"strategy": ["reference", "pinned"]}, [FAST, SLOW]), THRESHOLDS
     )
     said = "reference takes 2.002 s, with nothing to compare it to. Not comparable: pinned."
-    assert answer.sentence(table.iloc[0]) == said
-    assert answer.headline(table).startswith("Nothing to compare")
+    assert overview_text.sentence(table.iloc[0]) == said
+    assert overview_text.headline(table).startswith("Nothing to compare")
 
 
 def test_headlines():
     def said(*rows):
         columns = ["fastest", "lead_is", "speedup", "comparison"]
-        return answer.headline(pd.DataFrame(rows, columns=columns))
+        return overview_text.headline(pd.DataFrame(rows, columns=columns))
 
     clear = [("a", "clear", 1.5, "faster"), ("a", "clear", 3.0, "faster"), ("b", "clear", 2.0, "faster")]
     assert said(*clear, ("a", "unclear", 1.1, "unclear"), ("b", "same", 1.1, "faster")) == (
@@ -168,11 +169,11 @@ def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
     assert table["failed"][0] == "combined, pinned"
     assert table["status"][0] == "diverged, out_of_memory"
     assert table["runner_up"][0] != "pinned"  # it has no time
-    assert answer.failures(points, table) == [
+    assert overview_text.failures(points, table) == [
         ("combined on small, 1024", "diverged", "the loss is not finite"),
         ("pinned on small, 1024", "out_of_memory", "12 bytes"),
     ]
-    page = opening.fragment(table, points, origins())
+    page = summary.fragment(table, points, origins())
     assert "combined on small, 1024" in page
     assert '<span class="word bad">diverged</span> the loss is not finite' in page
 
@@ -181,14 +182,14 @@ def test_no_strategy_finished(tmp_path):
     points = points_of(tmp_path, {"strategy": ["reference", "combined"]}, [SLOW, FAST])
     lost = [cells.assign(mean_s=None, std_s=None, status="out_of_memory") for cells in points]
     table = overview.build(lost, THRESHOLDS)
-    assert answer.sentence(table.iloc[0]) == "No strategy finished."
-    assert "Nothing to compare" in opening.fragment(table, lost, origins())
+    assert overview_text.sentence(table.iloc[0]) == "No strategy finished."
+    assert "Nothing to compare" in summary.fragment(table, lost, origins())
 
 
 def test_the_device_is_said_and_a_cpu_is_called_one():
-    (said,) = answer.of_devices(origins())
+    (said,) = overview_text.of_devices(origins())
     assert said == "Measured on one NVIDIA H200, driver 580.1, CUDA runtime 13.2, CuPy 14.2."
-    (said,) = answer.of_devices(origins(backend="cpu", device="Abacus"))
+    (said,) = overview_text.of_devices(origins(backend="cpu", device="Abacus"))
     assert "on the CPU, Abacus" in said
     assert "no GPU was used" in said
 
@@ -197,15 +198,15 @@ def test_the_machines_words_are_counted_by_cell(tmp_path):
     settings = {"strategy": ["reference", "combined"]}
     loaded = QUIET | {"readings": [{"other_cores": 4.0, "stolen_cores": 0.0}]}
     points = points_of(tmp_path, settings, [FASTER, UNSURE], machine=loaded)
-    assert answer.of_machine(points) == {"shared": 2, "noisy": 1}
+    assert overview_text.of_machine(points) == {"shared": 2, "noisy": 1}
     quiet = points_of(tmp_path, settings, [FASTER, FAST])
-    assert answer.of_machine(quiet) == {"quiet": 2}
+    assert overview_text.of_machine(quiet) == {"quiet": 2}
 
 
 def test_the_opening_shows_the_first_of_many_cases_and_says_so(tmp_path):
     settings = {"strategy": ["reference", "combined"], "training.batch_size": list(range(10, 25))}
     points = points_of(tmp_path, settings, [SLOW] * 15 + [FAST] * 15)
-    page = opening.fragment(overview.build(points, THRESHOLDS), points, origins())
+    page = summary.fragment(overview.build(points, THRESHOLDS), points, origins())
     assert page.count("combined is fastest") == 12
     assert "3 more cases stand in the overview." in page
     assert "30 cells were measured: 30 quiet" in page

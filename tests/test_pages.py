@@ -8,11 +8,12 @@ import yaml
 from conftest import ROOT
 from records_of import record
 
-from snn import grid
-from snn.choices import read_yaml
-from snn.devices import Device
-from snn.tables import configuration, page, provenance, words
-from snn.tables.output import to_html
+from snn.config.groups import read_yaml
+from snn.grid import sweeps as grid
+from snn.hardware.devices import Device
+from snn.report import glossary, html_page
+from snn.report.write import to_html
+from snn.tables import configuration, provenance
 
 GPU = Device("cuda", "NVIDIA H200")
 SWEEPS = grid.read(ROOT / "config/grid.yaml", GPU)
@@ -47,7 +48,7 @@ def test_every_heading_is_a_button_and_the_page_needs_no_other_file():
 
 
 def test_mixed_values_of_a_column_stay_what_they_are():
-    text = page.sortable(pd.DataFrame({"value": [2560, "8.0", ""]}))
+    text = html_page.sortable(pd.DataFrame({"value": [2560, "8.0", ""]}))
     assert '<td class="text" data-value="2560">2,560</td>' in text
     assert '<td class="text">8.0</td>' in text
     assert '<td class="text empty">–</td>' in text
@@ -72,11 +73,11 @@ def test_words_have_a_tone_and_a_legend_of_those_that_occur():
     ("word", "tone"), [("slower", "bad"), ("same", "plain"), ("unclear", "warn"), ("diverged", "bad")]
 )
 def test_tones(word, tone):
-    assert words.badge(word) == f'<span class="word {tone}">{word}</span>'
+    assert glossary.badge(word) == f'<span class="word {tone}">{word}</span>'
 
 
 def test_a_word_that_is_not_known_is_text():
-    assert words.badge("<new>") == "&lt;new&gt;"
+    assert glossary.badge("<new>") == "&lt;new&gt;"
 
 
 def test_shading_is_explained_where_there_is_some():

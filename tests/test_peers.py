@@ -15,28 +15,32 @@ from oracle import train
 from test_measure import JOB
 from test_unsupported import Device
 
-from snn import cell, choices, datasets, strategies
-from snn.backends.cpu import CpuBackend
-from snn.config import composed
-from snn.counting import CountingBackend
+from snn import datasets
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
+from snn.config.compose import composed
 from snn.errors import Unsupported
-from snn.glibc_random import GlibcRandom
-from snn.hostmath import usable_processors
-from snn.measure import measure, start
-from snn.network import Network, draw_weights
-from snn.protocol import Round
+from snn.hardware.devices import usable_processors
+from snn.measurement import cell
+from snn.measurement.protocol import Round
+from snn.measurement.runs import measure
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
+from snn.profiling.accounting import CountingBackend
+from snn.strategies.common import factory
+from snn.strategies.common.job import start
 
-PACKAGES = {name: strategies.class_of(choices.load("strategy", name)).own_runtime for name in PEERS}
+PACKAGES = {name: factory.class_of(groups.load("strategy", name)).own_runtime for name in PEERS}
 REQUIREMENTS = "pip install -r envs/requirements-peers.txt"
-ONCE = replace(JOB, round=Round(runs=2, min_runs=2))
+TWICE = Round(runs=2, min_runs=2)
 
 
 def made(name, backend, **options):
-    return strategies.make(choices.load("strategy", name) | options, backend)
+    return factory.make(groups.load("strategy", name) | options, backend)
 
 
 def job_of(name):
-    return replace(ONCE, strategy=choices.load("strategy", name))
+    return replace(JOB, strategy=groups.load("strategy", name))
 
 
 def test_these_are_the_peers():
@@ -86,7 +90,7 @@ def test_training_is_that_of_the_oracle(name, backend, order, clip_norm, layers,
 
 @pytest.mark.parametrize("name", PEERS)
 def test_the_papers_error_on_the_small_data_set(name, backend):
-    X, Y = datasets.split(datasets.make(choices.load("dataset", "small")), 256, "small")
+    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
     network, random, losses = Network((32, 256, 1)), GlibcRandom(1), []
     strategy = made(name, backend)
     try:
@@ -104,11 +108,11 @@ def test_the_papers_error_on_the_small_data_set(name, backend):
 def test_nothing_is_asked_of_the_backend_and_nothing_is_said_to_be_zero(name, backend):
     counting = CountingBackend(backend)
     strategy = start(job_of(name), counting)
-    strategy.load(draw_weights(ONCE.network, GlibcRandom(1)))
+    strategy.load(draw_weights(JOB.network, GlibcRandom(1)))
     strategy.train(2)
     strategy.close()
     assert not any(counting.ledger.totals().values())
-    found = measure(job_of(name), backend)
+    found = measure(job_of(name), TWICE, backend)
     assert (found.status, len(found.runs)) == ("ok", 2)
     assert found.ledger == found.memory == {}
 
@@ -129,7 +133,7 @@ def test_a_cell_leaves_a_record_without_ledger_or_explanation(name):
 @pytest.mark.parametrize("name", PEERS)
 def test_a_package_that_is_not_there_is_an_outcome(name, monkeypatch):
     monkeypatch.setitem(sys.modules, PACKAGES[name], None)
-    found = measure(job_of(name), CpuBackend())
+    found = measure(job_of(name), TWICE, CpuBackend())
     assert found.status == "unsupported"
     assert found.reason.startswith(f"{PACKAGES[name]} cannot be imported (")
     assert REQUIREMENTS in found.reason
@@ -143,7 +147,7 @@ def test_a_package_without_the_device_is_an_outcome(name):
         pytest.skip("this PyTorch is built with CUDA")
     if package is sys.modules.get("jax") and package.default_backend() != "cpu":
         pytest.skip("this JAX has an accelerator")
-    found = measure(job_of(name), Device())
+    found = measure(job_of(name), TWICE, Device())
     assert found.status == "unsupported"
     assert REQUIREMENTS in found.reason
     assert package.__version__ in found.reason
@@ -151,7 +155,7 @@ def test_a_package_without_the_device_is_an_outcome(name):
 
 def test_cuda_graphs_are_of_cuda():
     pytest.importorskip("torch")
-    found = measure(job_of("torch_graph"), CpuBackend())
+    found = measure(job_of("torch_graph"), TWICE, CpuBackend())
     assert (found.status, found.reason.partition(":")[0]) == ("unsupported", "CUDA graphs are of CUDA")
 
 
@@ -161,7 +165,7 @@ def test_no_compiler_for_torch_compile_is_an_outcome():
 
     network = Network((4, 11, 1))  # no other test compiles it
     with config.patch({"cpp.cxx": (None, "/nonexistent/c++"), "fx_graph_cache": False}):
-        found = measure(replace(job_of("torch_compile"), network=network), CpuBackend())
+        found = measure(replace(job_of("torch_compile"), network=network), TWICE, CpuBackend())
     assert found.status == "unsupported"
     assert "No working C++ compiler" in found.reason
     torch.compiler.reset()
@@ -225,7 +229,7 @@ def test_nothing_is_compiled_in_a_timed_run(monkeypatch):
     try:
         strategy.prepare(5)
         monkeypatch.setattr(jax, "jit", None)
-        strategy.load(draw_weights(ONCE.network, GlibcRandom(1)))
+        strategy.load(draw_weights(JOB.network, GlibcRandom(1)))
         strategy.epoch()
         strategy.train(5)
         with pytest.raises(TypeError):
@@ -256,7 +260,7 @@ def jax_runs_out(jax, strategy):
     ],
 )
 def test_memory_that_runs_out_is_an_outcome(name, runs_out, said, monkeypatch):
-    package, kind = pytest.importorskip(PACKAGES[name]), strategies.class_of(choices.load("strategy", name))
+    package, kind = pytest.importorskip(PACKAGES[name]), factory.class_of(groups.load("strategy", name))
     prepare = kind.prepare
 
     def prepared(strategy, epochs):
@@ -264,7 +268,7 @@ def test_memory_that_runs_out_is_an_outcome(name, runs_out, said, monkeypatch):
         runs_out(package, strategy)
 
     monkeypatch.setattr(kind, "prepare", prepared)
-    found = measure(job_of(name), CpuBackend())
+    found = measure(job_of(name), TWICE, CpuBackend())
     assert (found.status, found.runs) == ("out_of_memory", [])
     assert said in found.reason
 
@@ -273,6 +277,6 @@ def test_memory_that_runs_out_is_an_outcome(name, runs_out, said, monkeypatch):
 def test_close_is_harmless_before_setup_and_twice(name, backend):
     strategy = made(name, backend)
     strategy.close()
-    strategy.setup(ONCE.network, ONCE.X, ONCE.Y, 4, 0.01)
+    strategy.setup(JOB.network, JOB.X, JOB.Y, 4, 0.01)
     strategy.close()
     strategy.close()

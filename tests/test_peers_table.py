@@ -6,13 +6,14 @@ import yaml
 from conftest import ROOT
 from records_of import limits_of, record
 
-from snn import grid
-from snn.choices import read_yaml
-from snn.devices import Device
+from snn.analysis import frame
+from snn.analysis.floors import with_floors
+from snn.config.groups import read_yaml
 from snn.errors import MeasurementError, RecordError
 from snn.figures import peers as figure
-from snn.tables import frame, overview, peers, recommendation, sweep
-from snn.tables.limit import with_floors
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.tables import overview, peers, recommendation, sweep
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SECONDS = {
@@ -29,7 +30,7 @@ UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None, "explanation": None
 def cells_of(folder, settings):
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump({"defaults": {"protocol.rounds": 1}, "sweeps": {"peers": settings}}))
-    return grid.read(path, Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC"))["peers"].cells
+    return sweeps.read(path, Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC"))["peers"].cells
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_a_peer_is_not_recommended_unless_there_is_nothing_else(records):
 
 def test_the_grid_holds_the_networks_of_the_known_figures():
     gpu, host = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
-    cells = grid.read(ROOT / "config/grid.yaml", gpu, host)["peers"].cells
+    cells = sweeps.read(ROOT / "config/grid.yaml", gpu, host)["peers"].cells
     strategies = {"graph", "persistent", "torch_eager", "torch_graph", "torch_compile", "jax_scan"}
     networks = {(128,), (256,), (1024,), (256, 256), (256, 1024, 256)}
     found = {(cell["strategy"]["name"], tuple(cell["network"]["hidden"])) for cell in cells}

@@ -7,9 +7,9 @@ import pytest
 from conftest import ROOT
 from oracle import train
 
-from snn.glibc_random import GlibcRandom
-from snn.network import Network, draw_weights
-from snn.plans import Limits, Plan, Shape, padded, plans, tile_of
+from snn.backends.persistent_plans import Limits, Plan, Shape, padded, plans, tile_of
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
 from snn.strategies.persistent import Persistent
 
 H200, A100, T4 = (

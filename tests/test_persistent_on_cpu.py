@@ -8,13 +8,13 @@ import pytest
 from conftest import ROOT
 from oracle import train
 
-from snn import kernel_source
-from snn.backends import numpy_ops
+from snn.backends import kernel_source
+from snn.backends.cpu import ops
 from snn.backends.ops import OPS
-from snn.glibc_random import GlibcRandom
-from snn.network import Network, draw_weights
-from snn.plans import Limits, Plan, Shape, padded, plans
-from snn.strategies.one_launch import _in_batches
+from snn.backends.persistent_plans import Limits, Plan, Shape, padded, plans
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
+from snn.strategies.common.single_launch import _in_batches
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
@@ -159,7 +159,7 @@ def check(kernel, limits, layers, batch, rows, order, clip, random, change=lambd
     expected, loss = train(
         weights, X, Y, epochs=epochs, batch_size=batch, rate=RATE, update_order=order, clip_norm=clip
     )
-    numpy_ops.train(*(buffer.reshape(-1) for buffer in by_numpy), *numbers)
+    ops.train(*(buffer.reshape(-1) for buffer in by_numpy), *numbers)
     last = rows % batch or batch
     for W, E in ((buffers[2], buffers[3]), (by_numpy[2], by_numpy[3])):
         np.testing.assert_allclose(np.mean(np.square(E[:last])), loss, rtol=5e-6)

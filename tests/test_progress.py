@@ -5,12 +5,13 @@ import json
 import pytest
 from conftest import ROOT
 
-from snn import grid, progress
-from snn.devices import Device
-from snn.measure import Run
-from snn.protocol import Round
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.measurement import progress
+from snn.measurement.protocol import Round
+from snn.measurement.runs import Run
 
-CELLS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))["dataset_size"].cells
+CELLS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))["dataset_size"].cells
 
 
 @pytest.mark.parametrize(("run", "expected"), [(1, 10), (12, 120), (30, 120), (50, 150)])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.protocol import Round, Steadiness, of_round, relative_error
+from snn.measurement.protocol import Round, Steadiness, of_round, relative_error
 
 RULES = {
     "runs": 10,

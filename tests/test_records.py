@@ -6,34 +6,36 @@ import math
 import pytest
 from records_of import record
 
-from snn import grid, records
-from snn.devices import Device
+from snn.config import groups
 from snn.errors import RecordError
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.records import store
 
-CELL = next(grid.all_cells(grid.read(grid.choices.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))))
+CELL = next(sweeps.all_cells(sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))))
 
 
 def test_what_is_written_is_read(tmp_path):
     one = record(CELL, [1.0, 3.0])
-    records.write(tmp_path / "a" / "r.json", one)
-    assert records.read(tmp_path / "a" / "r.json") == one
+    store.write(tmp_path / "a" / "r.json", one)
+    assert store.read(tmp_path / "a" / "r.json") == one
     assert one["summary"]["mean_seconds"] == 2.0
     assert one["summary"]["std_seconds"] == pytest.approx(math.sqrt(2))
 
 
 def test_not_a_number_becomes_null(tmp_path):
-    records.write(tmp_path / "r.json", record(CELL, [1.0], mse=math.nan))
+    store.write(tmp_path / "r.json", record(CELL, [1.0], mse=math.nan))
     assert "NaN" not in (tmp_path / "r.json").read_text()
-    assert records.read(tmp_path / "r.json")["runs"][0]["final_mse"] is None
-    assert records.read(tmp_path / "r.json")["summary"]["std_seconds"] is None
+    assert store.read(tmp_path / "r.json")["runs"][0]["final_mse"] is None
+    assert store.read(tmp_path / "r.json")["summary"]["std_seconds"] is None
 
 
 def test_a_failed_write_leaves_the_old_record_and_nothing_else(tmp_path):
     path = tmp_path / "r.json"
-    records.write(path, record(CELL, [1.0]))
+    store.write(path, record(CELL, [1.0]))
     with pytest.raises(ValueError, match="JSON"):
-        records.write(path, {"x": math.inf})
-    assert records.read(path)["runs"][0]["seconds"] == 1.0
+        store.write(path, {"x": math.inf})
+    assert store.read(path)["runs"][0]["seconds"] == 1.0
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -42,4 +44,4 @@ def test_refuses_what_is_not_a_record(tmp_path, text):
     path = tmp_path / "r.json"
     path.write_text(text)
     with pytest.raises(RecordError, match=str(path)):
-        records.read(path)
+        store.read(path)

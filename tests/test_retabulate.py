@@ -10,12 +10,14 @@ import pytest
 from conftest import ROOT
 from records_of import limits_of, record
 
-from snn import archive, catalogue, grid, records, retabulate
-from snn.devices import Device
+from snn import retabulate
+from snn.grid import catalogue, sweeps
+from snn.hardware.devices import Device
+from snn.records import archive, store
 
 HOST = Device("cpu", "AMD EPYC")
-SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"), HOST)
-CELLS = list(grid.all_cells(SWEEPS))
+SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"), HOST)
+CELLS = list(sweeps.all_cells(SWEEPS))
 
 
 def archived(folder, cells, **provenance):
@@ -23,7 +25,7 @@ def archived(folder, cells, **provenance):
     records = [
         record(cell, [float(i), i + 1.0], number=number, **provenance)
         for i, cell in enumerate(cells, 1)
-        for number in grid.rounds_of(cell)
+        for number in sweeps.rounds_of(cell)
     ]
     archive.write(records, folder)
     return str(folder)
@@ -48,13 +50,13 @@ def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
 
 def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path):
     """Published as limits.json beside the records; those of another device are left aside."""
-    cells = grid.cells_of("peers", SWEEPS)
+    cells = sweeps.cells_of("peers", SWEEPS)
     folder = Path(archived(tmp_path / "a", cells))
     for name, limits in (
         ("limits.json", limits_of(seconds=1e-6)),
         ("limits/cpu.json", limits_of(device="Arm")),
     ):
-        records.write(folder / name, limits)
+        store.write(folder / name, limits)
     assert retabulate.main([str(folder), str(tmp_path / "out")]) == 0
     table = pd.read_csv(tmp_path / "out/tables/peers.csv")
     assert table["fraction_of_limit"].between(0, 1).all()
@@ -62,7 +64,7 @@ def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path
 
 
 def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
-    cells = grid.cells_of("correctness", SWEEPS) + grid.cells_of("speedup", SWEEPS)
+    cells = sweeps.cells_of("correctness", SWEEPS) + sweeps.cells_of("speedup", SWEEPS)
     assert retabulate.main([archived(tmp_path / "a", cells), str(tmp_path / "out")]) == 0
     assert made(tmp_path / "out")[0] == {
         "correctness",

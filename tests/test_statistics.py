@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.statistics import compare, mean_interval, ratio_interval
-from snn.student import student_quantile
+from snn.analysis.bootstrap import compare, mean_interval, ratio_interval
+from snn.measurement.student_t import student_quantile
 
 REPETITIONS = 400
 

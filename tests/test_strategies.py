@@ -7,12 +7,13 @@ from every_source import EverySource
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from snn import choices, strategies
-from snn.backends.cpu import CpuBackend
-from snn.counting import CountingBackend
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
 from snn.errors import OutOfMemory
-from snn.glibc_random import GlibcRandom
-from snn.network import Network, draw_weights
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
+from snn.profiling.accounting import CountingBackend
+from snn.strategies.common import factory
 from snn.strategies.workspace import Stack, aligned
 
 
@@ -20,7 +21,7 @@ def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, update_order="s
     """The ledger of a training, closed and checked; products and bytes in and out, counted apart."""
     network = Network((5, *hidden, 1), update_order=update_order)
     counting = CountingBackend(backend or CpuBackend())
-    strategy = strategies.make(choices.load("strategy", name) | parameters, counting)
+    strategy = factory.make(groups.load("strategy", name) | parameters, counting)
     random = np.random.default_rng(1)
     X, Y = (random.random((rows, n), dtype=np.float32) for n in (5, 1))
     try:
@@ -323,6 +324,6 @@ def test_everything_is_freed_wherever_it_fails(name):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_close_is_harmless_before_setup_and_twice(name):
-    strategy = strategies.make(choices.load("strategy", name), CountingBackend(CpuBackend()))
+    strategy = factory.make(groups.load("strategy", name), CountingBackend(CpuBackend()))
     strategy.close()
     strategy.close()

@@ -5,14 +5,15 @@ import yaml
 from conftest import ROOT
 from records_of import record
 
-from snn import grid
-from snn.choices import read_yaml
-from snn.devices import Device
+from snn.analysis import frame
+from snn.config.groups import read_yaml
 from snn.errors import RecordError
 from snn.figures import cpu as cpu_figure
 from snn.figures import ranking, style
 from snn.figures import sweep as sweep_figure
-from snn.tables import correctness, cpu, frame, overview, recommendation, sweep
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.tables import correctness, cpu, overview, recommendation, sweep
 
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -28,7 +29,7 @@ def read(tmp_path):
         settings = {"union": settings} if isinstance(settings, list) else settings
         text = {"defaults": {"protocol.rounds": 1}, "sweeps": {name: settings}}
         path.write_text(yaml.safe_dump(text))
-        return grid.read(path, GPU, HOST)[name]
+        return sweeps.read(path, GPU, HOST)[name]
 
     return sweep_of
 

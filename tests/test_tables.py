@@ -6,29 +6,29 @@ import yaml
 from conftest import ROOT
 from records_of import QUIET, record, write_all
 
-from snn import grid
-from snn.attribution import TimingBackend
-from snn.choices import read_yaml
-from snn.devices import Device
+from snn.analysis import frame
+from snn.analysis.machine_state import drift
+from snn.config.groups import read_yaml
 from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
 from snn.figures import speedup_vs_neurons, style, time_by_depth
 from snn.figures import sweep as sweep_figure
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.profiling.time_breakdown import TimingBackend
+from snn.report import write
 from snn.tables import (
     attribution,
     correctness,
     datasets,
-    frame,
     gpu,
-    output,
-    pairs,
+    reference_vs_combined,
     speedup,
     sweep,
     training_time,
 )
-from snn.verdict import drift
 
-SWEEPS = grid.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
+SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
 PAPER = ROOT / "config/paper"
 LOADED = {"other_cores": 4.0, "stolen_cores": 0.0}
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -119,7 +119,9 @@ def test_correctness(dataset_size):
 def test_pairs(load, name, key):
     cells = SWEEPS[name].cells
     seconds = [[4.0, 4.0] if cell["strategy"]["name"] == "reference" else [2.0, 2.0] for cell in cells]
-    table = pairs.build(load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key)
+    table = reference_vs_combined.build(
+        load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key
+    )
     assert list(table.columns[:2]) == [key, "reference_s"]
     assert set(table["speedup"]) == {2.0}
     assert set(table["speedup_low"]) == set(table["speedup_high"]) == {2.0}
@@ -132,7 +134,7 @@ def test_any_sweep(tmp_path):
     path = tmp_path / "grid.yaml"
     settings = {"strategy": ["reference", "streams"], "training.batch_size": [64, 128]}
     path.write_text(yaml.safe_dump({"sweeps": {"batches": settings}}))
-    found = grid.read(path, Device("cuda", "NVIDIA H200"))["batches"]
+    found = sweeps.read(path, Device("cuda", "NVIDIA H200"))["batches"]
     expected = write_all(tmp_path, found.cells, [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [2.0, 2.0]])
     table = sweep.build(frame.load(expected, THRESHOLDS), found.axes, THRESHOLDS)
     assert table["training.batch_size"].tolist() == [64, 128, 64, 128]
@@ -146,7 +148,7 @@ def test_any_sweep(tmp_path):
 def test_how_a_strategy_trained_that_chooses_is_told_beside_its_time(tmp_path):
     path = tmp_path / "grid.yaml"
     path.write_text(yaml.safe_dump({"sweeps": {"mine": {"strategy": ["reference", "persistent"]}}}))
-    reference, persistent = grid.read(path, Device("cuda", "Tesla T4"))["mine"].cells
+    reference, persistent = sweeps.read(path, Device("cuda", "Tesla T4"))["mine"].cells
     records = {"a": record(reference, [2.0]), "b": record(persistent, [1.0])}
     assert "plan" not in sweep.build(frame.tabulate(records, THRESHOLDS), ["strategy"], THRESHOLDS)
     records["b"] |= {"plan": "graph: no cluster"}
@@ -160,7 +162,7 @@ def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
     path.write_text(
         yaml.safe_dump({"sweeps": {"tiles": {"strategy": "combined", "strategy.tile_rows": [32, 64]}}})
     )
-    found = grid.read(path, Device("cuda", "NVIDIA H200"))["tiles"]
+    found = sweeps.read(path, Device("cuda", "NVIDIA H200"))["tiles"]
     table = sweep.build(
         frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]]), THRESHOLDS), found.axes, THRESHOLDS
     )
@@ -244,7 +246,7 @@ def test_the_device_table_of_a_cpu_says_so():
 
 @pytest.mark.gpu
 def test_the_device_table_of_a_gpu():
-    from snn import devices
+    from snn.hardware import devices
 
     table = gpu.build(devices.find("cuda"), read_yaml(PAPER / "gpu.yaml")).set_index("parameter")["value"]
     assert table["CUDA cores"] > 0
@@ -264,7 +266,7 @@ def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
             "backend": "cpu",
         }
     )
-    output.write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
+    write.write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
     page = (tmp_path / "t.html").read_text()
     for text in ("&lt;b&gt;", ">reference std (s)<", ">0.3333<", ">41.192572<", ">–<", ">15,000<"):
         assert text in page
@@ -277,7 +279,9 @@ def test_figures_are_the_same_bytes_twice(load, tmp_path):
         ("neurons", "neurons", speedup_vs_neurons),
         ("depth", "network", time_by_depth),
     ):
-        table = pairs.build(load(name, [[1.0, 1.5]] * 6), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key)
+        table = reference_vs_combined.build(
+            load(name, [[1.0, 1.5]] * 6), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key
+        )
         found = []
         for i in range(2):
             path = tmp_path / f"{name}{i}.svg"
@@ -288,7 +292,7 @@ def test_figures_are_the_same_bytes_twice(load, tmp_path):
 
 
 def test_a_figure_without_any_ratio_is_drawn(load):
-    table = pairs.build(load("neurons", [[1.0, 1.5]] * 6), {}, THRESHOLDS, "neurons")
+    table = reference_vs_combined.build(load("neurons", [[1.0, 1.5]] * 6), {}, THRESHOLDS, "neurons")
     ratios = ["speedup", "speedup_low", "speedup_high"]
     figure = speedup_vs_neurons.draw(table.assign(**dict.fromkeys(ratios, float("nan"))), "Tesla T4")
     assert "NVIDIA H200" in figure.axes[0].get_legend().get_texts()[-1].get_text()

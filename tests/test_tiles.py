@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_strategies import ledger_of, operands, shapes
 
-from snn.prediction import predict
-from snn.prices import Price
-from snn.strategies.tiles import HIDDEN_BYTES, PAPER_ROWS, TileSlots, tile_rows
-from snn.trace import Event, Signature
+from snn.profiling.call_costs import Price
+from snn.profiling.events import Event, Signature
+from snn.profiling.schedule import predict
+from snn.strategies.common.tiles import HIDDEN_BYTES, PAPER_ROWS, TileSlots, tile_rows
 
 
 @pytest.mark.parametrize("name", ["streams", "combined"])

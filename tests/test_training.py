@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import train
 
-from snn import backends, choices, datasets, strategies
-from snn.glibc_random import GlibcRandom
-from snn.hostmath import clip, transpose
-from snn.network import Network, draw_weights
+from snn import backends, datasets
+from snn.config import groups
+from snn.models.glibc_random import GlibcRandom
+from snn.models.host_ops import clip, transpose
+from snn.models.network import Network, draw_weights
+from snn.strategies.common import factory
 
 networks = st.builds(
     Network,
@@ -26,7 +28,7 @@ networks = st.builds(
 
 
 def trained(name, backend, network, X, Y, epochs, batch_size, rate, weights):
-    strategy = strategies.make(choices.load("strategy", name), backend)
+    strategy = factory.make(groups.load("strategy", name), backend)
     try:
         strategy.setup(network, X, Y, batch_size, rate)
         strategy.load(weights)
@@ -70,17 +72,17 @@ def test_the_papers_error_on_the_small_data_set(name, backend):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kernel", [name for name in choices.names("kernel") if name != "tensor_core"])
+@pytest.mark.parametrize("kernel", [name for name in groups.names("kernel") if name != "tensor_core"])
 def test_the_papers_error_with_every_kernel_of_float32(kernel):
-    backend = backends.make("cuda", choices.load("kernel", kernel), ROOT)
+    backend = backends.make("cuda", groups.load("kernel", kernel), ROOT)
     assert mean_error("resident", backend) == pytest.approx(41.192574, rel=1e-4)  # sums may be reordered
 
 
 def mean_error(name, backend):
     """Of the ten runs of the paper's protocol."""
-    X, Y = datasets.split(datasets.make(choices.load("dataset", "small")), 256, "small")
+    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
     network, losses = Network((32, 256, 1)), []
-    strategy = strategies.make(choices.load("strategy", name), backend)
+    strategy = factory.make(groups.load("strategy", name), backend)
     starts = strategy.starts(network, 1)
     try:
         strategy.setup(network, X, Y, 256, 0.002)
@@ -95,7 +97,7 @@ def mean_error(name, backend):
 
 
 def test_the_update_orders_differ(backend):
-    X, Y = datasets.split(datasets.make(choices.load("dataset", "small")), 256, "small")
+    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
     weights = draw_weights(Network((32, 16, 1)), GlibcRandom(1))
     sequential, simultaneous = (
         trained("reference", backend, Network((32, 16, 1), update_order=o), X, Y, 5, 256, 0.002, weights)[0]
@@ -105,8 +107,8 @@ def test_the_update_orders_differ(backend):
 
 
 def test_a_run_does_not_depend_on_the_one_before(backend):
-    X, Y = datasets.split(datasets.make(choices.load("dataset", "small")), 256, "small")
-    strategy = strategies.make(choices.load("strategy", "preallocated"), backend)
+    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
+    strategy = factory.make(groups.load("strategy", "preallocated"), backend)
     weights = draw_weights(Network((32, 16, 1)), GlibcRandom(1))
     try:
         strategy.setup(Network((32, 16, 1)), X, Y, 100, 0.002)

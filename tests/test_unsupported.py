@@ -11,12 +11,14 @@ from conftest import STRATEGIES
 from every_source import EverySource
 from test_measure import JOB
 
-from snn import cell, choices, strategies
-from snn.backends.cpu import CpuBackend
-from snn.config import composed
-from snn.measure import measure
-from snn.protocol import Round
-from snn.strategies import loops, sequential
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
+from snn.config.compose import composed
+from snn.measurement import cell
+from snn.measurement.protocol import Round
+from snn.measurement.runs import measure
+from snn.strategies import sequential
+from snn.strategies.common import factory, numba_loops
 
 POOLS = "a CPU has no memory pools: CuPy's and the driver's are of CUDA"
 MANAGED = "unified memory is of CUDA: a CPU has one memory"
@@ -37,8 +39,8 @@ class Device(EverySource):
 
 
 def outcome(name, backend, **options):
-    strategy = choices.load("strategy", name) | options
-    return measure(replace(JOB, strategy=strategy, round=Round(runs=1, min_runs=1)), backend)
+    strategy = groups.load("strategy", name) | options
+    return measure(replace(JOB, strategy=strategy), Round(runs=1, min_runs=1), backend)
 
 
 def unsupported(backend):
@@ -57,7 +59,7 @@ def test_on_the_cpu():
 def test_on_a_device_that_is_not_the_processor():
     baselines = {"blas": ON_HOST, "sequential": ON_HOST, "threads": ON_HOST}
     assert unsupported(Device()) == baselines | {"graph": ON_CPU["graph"]}
-    on_host = {n for n in STRATEGIES if strategies.class_of(choices.load("strategy", n)).on_host}
+    on_host = {n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).on_host}
     assert on_host == set(baselines)
 
 
@@ -80,7 +82,7 @@ def test_more_threads_than_processors(name):
 )
 def test_a_package_that_is_not_there(name, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr(sequential, "compiled", loops.compiled.__wrapped__)
+    monkeypatch.setattr(sequential, "compiled", numba_loops.compiled.__wrapped__)
     found = outcome(name, CpuBackend())
     assert found.status == "unsupported"
     assert found.reason.startswith(f"{package} cannot be imported")

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from project import CELLS_OF_TINY, ON_HOST, ROUNDS, TINY, UNSUPPORTED
 
-from snn import archive
-from snn.catalogue import FIGURES
+from snn.grid.catalogue import FIGURES
+from snn.records import archive
 
 
 def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from snn import choices
 from snn.backends.base import Backend
-from snn.choices import ROOT
+from snn.config import groups
+from snn.config.groups import ROOT
 from snn.errors import Unsupported
 
 
@@ -19,13 +19,13 @@ def make(backend: str, kernel: Mapping[str, Any], root: Path = ROOT, precision: 
         known = ", ".join(kernel["precisions"])
         raise Unsupported(f"the kernel {kernel['name']} has no {precision}: it has {known}")
     if backend == "cpu":
-        from snn.backends.cpu import CpuBackend
+        from snn.backends.cpu.backend import CpuBackend
 
         if kernel["name"] != "naive":
             raise Unsupported(f"{kernel['name']} is a CUDA kernel: a CPU multiplies by NumPy, called naive")
-        if list(kernel["block"]) != choices.load("kernel", "naive")["block"]:
+        if list(kernel["block"]) != groups.load("kernel", "naive")["block"]:
             raise Unsupported("a CPU has no blocks of threads: NumPy multiplies whole matrices")
         return CpuBackend()
-    from snn.backends.cuda import CudaBackend
+    from snn.backends.cuda.backend import CudaBackend
 
     return CudaBackend(kernel, precision, root)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from snn.plans import Shape
+from snn.backends.persistent_plans import Shape
 
 Buffer = Hashable
 """Device memory: an address on CUDA, a block of host memory that plays the device on the CPU."""
@@ -47,7 +47,8 @@ class Backend(ABC):
     def malloc(self, nbytes: int, kind: str | None = None) -> Any:
         """Allocate device memory (cudaMalloc). Raises OutOfMemory.
 
-        ``kind``, one of ``snn.memory.KINDS``, says what it is for; None: what is copied into it or out of it.
+        ``kind``, one of ``snn.profiling.memory.KINDS``, says what it is for; None: of the kind of what is
+        copied into it or out of it.
         """
 
     @abstractmethod

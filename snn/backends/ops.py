@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from snn.plans import padded, workspace_of_groups
+from snn.backends.persistent_plans import padded, workspace_of_groups
 
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
@@ -106,8 +106,8 @@ OPS = {
     "transpose": _op("A T", "rows cols", lambda rows, cols: (rows * cols, rows * cols)),  # T = A^T
     # All epochs of the trainings of so many members, which share X and Y and nothing else; behind the
     # numbers come the widths of the features and the hidden layers. Widths and batches are padded
-    # (``snn.plans``), batches one by one; W is all weights of a member in turn, member by member. E is each
-    # member's error of the last batch, S workspace, 0 at first, or, of several members, the rate of each
-    # in place of ``rate``; a max_norm of 0 clips nothing.
+    # (``snn.backends.persistent_plans``), batches one by one; W is all weights of a member in turn, member
+    # by member. E is each member's error of the last batch, S workspace, 0 at first, or, of several
+    # members, the rate of each in place of ``rate``; a max_norm of 0 clips nothing.
     "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm members", _of_training),
 }

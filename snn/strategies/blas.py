@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from snn import hostmath
 from snn.backends.base import Backend
 from snn.errors import Unsupported
-from snn.optional import needed
-from snn.strategies.on_host import Arithmetic, OnHost, check_threads
+from snn.models import host_ops
+from snn.strategies.common.cpu_baseline import Arithmetic, OnHost, check_threads
+from snn.strategies.common.optional import needed
 
 
 class Blas(OnHost):
@@ -50,7 +50,7 @@ def _gradient(H: np.ndarray, dZ: np.ndarray, dW: np.ndarray) -> None:
 
 
 def _clip(max_norm: np.float32, dW: np.ndarray) -> None:
-    hostmath.clip(dW, float(max_norm))
+    host_ops.clip(dW, float(max_norm))
 
 
 def _propagate(dZ: np.ndarray, W: np.ndarray, H: np.ndarray, dH: np.ndarray) -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.strategies.base import HostDriven
-from snn.strategies.tiles import TileSlots
+from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.tiles import TileSlots
 
 
 class Combined(HostDriven):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.glibc_random import GlibcRandom
-from snn.network import Network, draw_weights
-from snn.strategies.one_launch import OneLaunch
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
+from snn.strategies.common.single_launch import OneLaunch
 
 
 @dataclass(frozen=True)

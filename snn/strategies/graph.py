@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.network import Network
+from snn.models.network import Network
 from snn.strategies.resident import Resident
 
 

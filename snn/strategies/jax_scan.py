@@ -9,10 +9,10 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
-from snn.hostmath import squared_error
-from snn.network import Network
-from snn.optional import PEERS, needed
-from snn.strategies.base import Strategy
+from snn.models.host_ops import squared_error
+from snn.models.network import Network
+from snn.strategies.common.optional import PEERS, needed
+from snn.strategies.common.strategy import Strategy
 
 
 class JaxScan(Strategy):

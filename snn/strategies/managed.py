@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from snn.strategies.unified import Unified
+from snn.strategies.common.managed import Unified
 
 
 class Managed(Unified):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from snn.strategies.unified import Unified
+from snn.strategies.common.managed import Unified
 
 _ADVICE = {"data": ("read_mostly",), "weights": ("preferred_location", "accessed_by")}
 

@@ -4,10 +4,10 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
-from snn.network import Network
-from snn.strategies.base import Strategy
+from snn.models.network import Network
+from snn.strategies.common.single_launch import OneLaunch
+from snn.strategies.common.strategy import Strategy
 from snn.strategies.graph import Graph
-from snn.strategies.one_launch import OneLaunch
 
 
 class Persistent(Strategy):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from snn.strategies import per_call
-from snn.strategies.base import HostDriven
+from snn.strategies.common import per_call
+from snn.strategies.common.host_driven import HostDriven
 
 
 class Pinned(HostDriven):

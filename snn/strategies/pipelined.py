@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.network import Network
-from snn.strategies.device_driven import DeviceDriven
+from snn.models.network import Network
+from snn.strategies.common.device_driven import DeviceDriven
 
 
 class _Slot:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.network import Network
-from snn.strategies import on_stream
-from snn.strategies.base import HostDriven
+from snn.models.network import Network
+from snn.strategies.common import on_stream
+from snn.strategies.common.host_driven import HostDriven
 
 
 class Preallocated(HostDriven):

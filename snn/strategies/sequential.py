@@ -1,7 +1,7 @@
 """A baseline on the processor: one thread, compiled loops."""
 
-from snn.strategies.loops import compiled
-from snn.strategies.on_host import Arithmetic, OnHost
+from snn.strategies.common.cpu_baseline import Arithmetic, OnHost
+from snn.strategies.common.numba_loops import compiled
 
 
 class Sequential(OnHost):

@@ -3,9 +3,9 @@
 from typing import Any
 
 from snn.backends.base import Backend
-from snn.optional import needed
-from snn.strategies.loops import compiled
-from snn.strategies.on_host import Arithmetic, OnHost, check_threads
+from snn.strategies.common.cpu_baseline import Arithmetic, OnHost, check_threads
+from snn.strategies.common.numba_loops import compiled
+from snn.strategies.common.optional import needed
 
 
 class Threads(OnHost):

@@ -8,8 +8,8 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
-from snn.network import Network
-from snn.strategies.on_torch import OnTorch, captured
+from snn.models.network import Network
+from snn.strategies.common.torch import OnTorch, captured
 
 _NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.network import Network
-from snn.strategies.on_torch import OnTorch
+from snn.models.network import Network
+from snn.strategies.common.torch import OnTorch
 
 
 class Views(NamedTuple):

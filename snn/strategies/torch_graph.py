@@ -6,9 +6,9 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
-from snn.network import Network
-from snn.optional import PEERS, needed
-from snn.strategies.on_torch import captured
+from snn.models.network import Network
+from snn.strategies.common.optional import PEERS, needed
+from snn.strategies.common.torch import captured
 from snn.strategies.torch_eager import TorchEager
 
 

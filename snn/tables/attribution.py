@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from snn.tables.outcome import outcome
-from snn.tables.ratio import against_reference
-from snn.verdict import Thresholds
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import against_reference
+from snn.analysis.status import outcome
 
 PART = "part."
 LABELS = {

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.statistics import compare
-from snn.tables.page import is_empty
-from snn.tables.ratio import speedup
-from snn.verdict import Thresholds
+from snn.analysis.bootstrap import compare
+from snn.analysis.grouping import is_empty
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import speedup
 
 _ASIDE = ("device", "protocol", "strategy")
 _NAMES = ["dataset", "strategy", "network", "kernel"]
 
 
 def keyed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``snn.tables.frame`` by what was trained and how: all of the cell but device and protocol.
+    """The rows of ``snn.analysis.frame`` by what was trained and how: the cell less device and protocol.
 
     Of a cell under two protocols the one with the most runs stays. ``reference`` holds the key of the
     reference at the same point.

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from snn.devices import Device
-from snn.network import label
+from snn.hardware.devices import Device
+from snn.models.network import label
 
 TITLE = "Configuration"
 EVERY_SWEEP = "every sweep"

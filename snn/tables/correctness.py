@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.tables.outcome import outcome
-from snn.tables.points import settings, texts
-from snn.verdict import Thresholds
+from snn.analysis.grouping import settings, texts
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.status import outcome
 
 TITLE = "All strategies reach the same error (Table III)"
 _PAPER_RUNS = 10

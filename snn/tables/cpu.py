@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.statistics import ratio_interval
-from snn.tables.outcome import outcome
+from snn.analysis.bootstrap import ratio_interval
+from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.status import outcome
 from snn.tables.overview import options_of
-from snn.tables.points import settings, texts, varied
-from snn.verdict import Thresholds
 
 TITLE = "The host's processor and the device of the same machine"
 

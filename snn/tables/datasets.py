@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from snn.datasets import load
-from snn.devices import Device
+from snn.hardware.devices import Device
 
 
 def build(

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from snn.tables import pairs
+from snn.tables import reference_vs_combined
 
 TITLE = "Number of hidden layers (Table VII)"
-build = partial(pairs.build, key="network")
+build = partial(reference_vs_combined.build, key="network")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.limits import BYTES, FLOPS, SECONDS, Measured
+from snn.hardware.limits import BYTES, FLOPS, SECONDS, Measured
 
 TITLE = "What the device can do at best"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pynvml
 
-from snn.devices import Device
+from snn.hardware.devices import Device
 
 GIGA = 1e9
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from snn.tables.outcome import outcome
-from snn.verdict import Thresholds
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.status import outcome
 
 TITLE = "Learning rates side by side"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.verdict import Thresholds
+from snn.analysis.machine_state import Thresholds
 
 MEMORY = "memory."
 TITLE = "Memory at its peak, by kind"

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from snn.tables import pairs
+from snn.tables import reference_vs_combined
 
 TITLE = "Width of the hidden layer (Table VI)"
-build = partial(pairs.build, key="neurons")
+build = partial(reference_vs_combined.build, key="neurons")

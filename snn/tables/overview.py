@@ -6,12 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from snn.placement import own_runtime, side_by_side
-from snn.tables import frame
-from snn.tables.page import is_empty
-from snn.tables.points import settings, varied
-from snn.tables.ratio import against, joint, speedup
-from snn.verdict import Thresholds
+from snn.analysis import frame
+from snn.analysis.grouping import is_empty, settings, varied
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import against, joint, speedup
+from snn.strategies.common.traits import own_runtime, side_by_side
 
 TITLE = "Which strategy trains fastest"
 POINT = ["dataset", "network"]

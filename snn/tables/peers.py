@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.statistics import mean_interval
-from snn.tables.limit import FLOOR, fraction_of_limit, steps
-from snn.tables.outcome import outcome
-from snn.tables.points import settings, texts, varied
-from snn.tables.ratio import against
-from snn.verdict import Thresholds
+from snn.analysis.bootstrap import mean_interval
+from snn.analysis.floors import FLOOR, fraction_of_limit, steps
+from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import against
+from snn.analysis.status import outcome
 
 TITLE = "The same training by other systems"
 
@@ -24,8 +24,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     ``step_us`` is the mean time of a run over its steps, in microseconds, with its 95% interval; it is empty
     for a data set whose rows the cell does not state. ``over_best_peer`` is the time of ``best_peer``, the
     peer with the shortest mean, over the row's, with its interval and word; of that peer itself it is 1.
-    ``floor_us`` is what a step takes at least on this device (``snn.floor``), ``fraction_of_limit``
-    how much of ``step_us`` that is; a time below its floor is refused (MeasurementError).
+    ``floor_us`` is what a step takes at least on this device (``snn.analysis.roofline``),
+    ``fraction_of_limit`` how much of ``step_us`` that is; a time below it is refused (MeasurementError).
     ``runtime`` names a peer's package and version; such a row has no ``kernel``, as it uses none of these.
     """
     point = settings(frame, ("dataset", "network", "training"))

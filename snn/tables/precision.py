@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from snn.convergence import convergence
-from snn.tables.outcome import outcome
-from snn.tables.points import settings, texts, varied
-from snn.tables.ratio import against, joint
-from snn.verdict import Thresholds
+from snn.analysis.equivalence import convergence
+from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import against, joint
+from snn.analysis.status import outcome
 
 TITLE = "Precision: time, and convergence over several seeds"
 _SEED = "network.seed"
@@ -24,8 +24,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     A kernel that has no fp32 is held against the first other one that has; ``over`` names it. ``final_mse``
     is the mean over seeds and ``final_mse_std`` its standard deviation, ``fp32_mse`` and ``fp32_mse_std``
     are fp32's. ``difference`` is the mean over seeds of the final loss over fp32's, less 1, from the same
-    weights each, with its 95% interval; ``convergence`` judges it as ``snn.convergence`` says, by the
-    threshold ``converges`` of ``config/verdicts.yaml``.
+    weights each, with its 95% interval; ``convergence`` judges it as ``snn.analysis.equivalence`` says, by
+    the threshold ``converges`` of ``config/verdicts.yaml``.
     """
     trained = [name for name in settings(frame, _SECTIONS) if name != _SEED]
     same = texts(frame, [*trained, "precision"])

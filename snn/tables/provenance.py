@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from snn.network import label
-from snn.records import read
+from snn.models.network import label
+from snn.records.store import read
 
 TITLE = "Where every record comes from"
 

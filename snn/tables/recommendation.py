@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from snn.analysis.grouping import is_empty
 from snn.tables import overview
-from snn.tables.answer import asked_for, case
-from snn.tables.page import is_empty
-from snn.tables.reasons import reason
+from snn.tables.overview_text import asked_for, case
+from snn.tables.speedup_reasons import reason
 
 TITLE = "What to use for each network, and why"
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from snn.tables.base import bases
-from snn.tables.limit import fraction_of_limit
-from snn.tables.outcome import outcome
-from snn.tables.ratio import against
-from snn.verdict import Thresholds
+from snn.analysis.baseline import bases
+from snn.analysis.floors import fraction_of_limit
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import against
+from snn.analysis.status import outcome
 
 MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse"]
 LEDGER = [
@@ -29,7 +29,7 @@ def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.
     ``speedup`` says how many times faster it is than what ``over`` names, with its interval; the columns are
     left out where the sweep has nothing to hold its rows against. Where a launch trains several ``members``,
     it takes ``launch_s``, of which ``mean_s`` is one member's share. ``fraction_of_limit`` says how near its
-    time is to its floor (``snn.floor``), left out where there is none; a time below its floor is refused.
+    time is to its floor (``snn.analysis.roofline``), left out where there is none; a shorter time is refused.
     """
     names = ["strategy", "dataset", "network", "kernel"]
     varied = [axis for axis in axes if axis in frame and axis not in (*names, "network.hidden")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.verdict import Thresholds
+from snn.analysis.machine_state import Thresholds
 
 TITLE = "Two steps of training, call by call"
 

@@ -8,10 +8,12 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(workflow.basedir))
 
-from snn import catalogue, devices, grid, progress, sources
-from snn.choices import read_yaml
+from snn.grid import catalogue, fingerprint, sweeps
+from snn.hardware import devices
+from snn.measurement import progress
+from snn.config.groups import read_yaml
 from snn.errors import SnnError
-from snn.lock import END_WITH_PARENT, LockedError, folder_lock
+from snn.hardware.locks import END_WITH_PARENT, LockedError, folder_lock
 
 if Path.cwd().resolve() != Path(workflow.basedir).resolve():
     raise WorkflowError(
@@ -21,20 +23,20 @@ if Path.cwd().resolve() != Path(workflow.basedir).resolve():
 
 try:
     GRID_FILE = Path(config.get("grid", "config/grid.yaml"))
-    DEVICE = devices.find(config.get("device") or grid.device_of(GRID_FILE))
-    SWEEPS = grid.read(GRID_FILE, DEVICE)
+    DEVICE = devices.find(config.get("device") or sweeps.device_of(GRID_FILE))
+    SWEEPS = sweeps.read(GRID_FILE, DEVICE)
 except SnnError as error:
     raise WorkflowError(str(error)) from None
 
 # A cell's name in paths -> the cell; path of a prepared data set -> a cell that it is for.
-CELLS = {grid.name_of(cell): cell for cell in grid.all_cells(SWEEPS)}
-RECORDS = [path for cell in CELLS.values() for path in grid.record_paths(cell)]
+CELLS = {sweeps.name_of(cell): cell for cell in sweeps.all_cells(SWEEPS)}
+RECORDS = [path for cell in CELLS.values() for path in sweeps.record_paths(cell)]
 ROUNDS = range(1, 1 + max(cell["protocol"]["rounds"] for cell in CELLS.values()))
-DATASETS = {grid.dataset_path(cell): cell for cell in CELLS.values()}
+DATASETS = {sweeps.dataset_path(cell): cell for cell in CELLS.values()}
 
 # The record of what the device can do at best, and the hash of what it is measured with.
 LIMITS = f"results/limits/{DEVICE.slug}.json"
-LIMITS_HASH = sources.digest(tuple(sources.of_limits(DEVICE.backend)))
+LIMITS_HASH = fingerprint.digest(tuple(fingerprint.of_limits(DEVICE.backend)))
 
 SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
 TABLES = [
@@ -72,18 +74,18 @@ def records_of(table):
     """The records that a table is made from, in the order of the grid."""
     return [
         path
-        for cell in grid.cells_of(table, SWEEPS)
-        for path in grid.record_paths(cell)
+        for cell in sweeps.cells_of(table, SWEEPS)
+        for path in sweeps.record_paths(cell)
     ]
 
 
 def expected(table):
     """Path of a record -> the cell, round and source hash that it must hold to be the one asked for."""
     found = {}
-    for cell in grid.cells_of(table, SWEEPS):
-        source_hash = sources.digest(tuple(sources.of_cell(cell)))
+    for cell in sweeps.cells_of(table, SWEEPS):
+        source_hash = fingerprint.digest(tuple(fingerprint.of_cell(cell)))
         for number, path in zip(
-            grid.rounds_of(cell), grid.record_paths(cell), strict=True
+            sweeps.rounds_of(cell), sweeps.record_paths(cell), strict=True
         ):
             found[path] = {"cell": cell, "round": number, "source_hash": source_hash}
     return found
@@ -101,8 +103,8 @@ def one_of(names):
 
 def code_of(*modules):
     """The source files of these modules of snn, of all that they import, and the styles of their pages."""
-    files = sources.closure(modules)
-    return sorted(files | sources.assets(files))
+    files = fingerprint.closure(modules)
+    return sorted(files | fingerprint.assets(files))
 
 
 def hold_workflow_lock():

@@ -14,14 +14,14 @@ def dataset_overrides(wildcards):
         for cell in CELLS.values()
         if cell["dataset"] == wanted["dataset"]
     ]
-    chosen = [one for one in grid.overrides(wanted) if one.startswith("dataset")]
+    chosen = [one for one in sweeps.overrides(wanted) if one.startswith("dataset")]
     return [*chosen, f"training.batch_size={max(batches)}"]
 
 
 rule prepare_dataset:
     input:
         code=lambda wildcards: code_of(
-            *sources.of_dataset_modules(dataset_of(wildcards)["dataset"])
+            *fingerprint.of_dataset_modules(dataset_of(wildcards)["dataset"])
         ),
     output:
         table="results/datasets/{table}.npy",

@@ -3,7 +3,7 @@
 
 rule measure_limits:
     input:
-        code=sources.of_limits(DEVICE.backend),
+        code=fingerprint.of_limits(DEVICE.backend),
     output:
         limits=LIMITS,
     # Before any training: a table without its limits would have to wait for them at the end.
@@ -23,7 +23,7 @@ rule build_device_limits:
     input:
         limits=LIMITS,
         code=code_of(
-            "snn.tables.device_limits", "snn.tables.limit", "snn.tables.output"
+            "snn.tables.device_limits", "snn.analysis.floors", "snn.report.write"
         ),
         script="workflow/scripts/build_device_limits.py",
     output:

@@ -9,9 +9,9 @@ rule build_overview:
         code=code_of(
             "snn.tables.overview",
             "snn.tables.recommendation",
-            "snn.tables.opening",
+            "snn.report.summary",
             "snn.tables.provenance",
-            "snn.tables.output",
+            "snn.report.write",
         ),
         script="workflow/scripts/build_overview.py",
     output:
@@ -42,7 +42,7 @@ rule build_overview:
 rule build_configuration:
     input:
         verdicts="config/verdicts.yaml",
-        code=code_of("snn.tables.configuration", "snn.tables.output"),
+        code=code_of("snn.tables.configuration", "snn.report.write"),
         script="workflow/scripts/build_configuration.py",
     output:
         csv="results/tables/configuration.csv",
@@ -64,7 +64,7 @@ rule build_configuration:
 rule build_provenance:
     input:
         records=RECORDS,
-        code=code_of("snn.tables.provenance", "snn.tables.output"),
+        code=code_of("snn.tables.provenance", "snn.report.write"),
         script="workflow/scripts/build_provenance.py",
     output:
         csv="results/tables/provenance.csv",

@@ -1,13 +1,13 @@
 # One rule a table. A table's input names the records of its own sweep and no others, its script and the
 # code that the script imports; its parameters say what each record must hold to be the one asked for.
 
-TABLE_CODE = ("snn.tables.frame", "snn.tables.limit", "snn.tables.output")
+TABLE_CODE = ("snn.analysis.frame", "snn.analysis.floors", "snn.report.write")
 
 
 rule build_gpu:
     input:
         paper="config/paper/gpu.yaml",
-        code=code_of("snn.tables.gpu", "snn.tables.output"),
+        code=code_of("snn.tables.gpu", "snn.report.write"),
         script="workflow/scripts/build_gpu.py",
     output:
         csv="results/tables/gpu.csv",
@@ -29,7 +29,7 @@ rule build_datasets:
     input:
         tables=ancient(list(DATASETS)),
         paper="config/paper/datasets.yaml",
-        code=code_of("snn.tables.datasets", "snn.tables.output"),
+        code=code_of("snn.tables.datasets", "snn.report.write"),
         script="workflow/scripts/build_datasets.py",
     output:
         csv="results/tables/datasets.csv",
@@ -335,7 +335,7 @@ rule export_trace:
     input:
         # A trace a cell is enough: the rounds do the same.
         records=[
-            grid.record_paths(cell)[0] for cell in grid.cells_of("timeline", SWEEPS)
+            sweeps.record_paths(cell)[0] for cell in sweeps.cells_of("timeline", SWEEPS)
         ],
         code=code_of("snn.perfetto"),
     output:

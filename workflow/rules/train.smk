@@ -16,9 +16,9 @@ for ROUND in ROUNDS:
             f"train_round_{ROUND}"
         input:
             # Exactly the files that decide what this cell measures: an edit re-runs the cells it concerns.
-            code=lambda wildcards: sources.of_cell(cell_of(wildcards)),
+            code=lambda wildcards: fingerprint.of_cell(cell_of(wildcards)),
             # Made before, but never a reason to train again: its path says what is in it.
-            data=lambda wildcards: ancient(grid.dataset_path(cell_of(wildcards))),
+            data=lambda wildcards: ancient(sweeps.dataset_path(cell_of(wildcards))),
         output:
             record="results/cells/{cell}-round{round}.json",
         wildcard_constraints:
@@ -29,7 +29,7 @@ for ROUND in ROUNDS:
             device=1,
         params:
             cell=cell_of,
-            overrides=lambda wildcards: grid.overrides(cell_of(wildcards)),
+            overrides=lambda wildcards: sweeps.overrides(cell_of(wildcards)),
         message:
             "train {wildcards.cell}, round {wildcards.round}"
         shell:

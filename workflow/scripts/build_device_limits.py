@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from snn.analysis.floors import read
+from snn.report.write import write
 from snn.tables import device_limits
-from snn.tables.limit import read
-from snn.tables.output import write
 
 limits = read(Path(snakemake.input.limits), snakemake.params.limits_hash)
 write(device_limits.build(limits), snakemake.output.csv, snakemake.output.page, device_limits.TITLE)

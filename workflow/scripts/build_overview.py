@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from snn.choices import read_yaml
-from snn.tables import answer, opening, overview, provenance, recommendation
-from snn.tables.output import to_html, write
+from snn.config.groups import read_yaml
+from snn.report import summary as opening
+from snn.report.write import to_html, write
+from snn.tables import overview, overview_text, provenance, recommendation
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 points = overview.load(snakemake.params.records, verdicts)
@@ -12,7 +13,7 @@ origins = provenance.load(snakemake.input.records)
 table = overview.build(points, verdicts)
 recommended = recommendation.build(points, table)
 write(recommended, snakemake.output.recommended, snakemake.output.why, recommendation.TITLE)
-said = answer.with_sentences(table)
+said = overview_text.with_sentences(table)
 said.to_csv(snakemake.output.csv, index=False)
 summary = opening.summary(table, points, origins)
 for path, text in (

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from snn.choices import read_yaml
-from snn.tables import frame, sweep
-from snn.tables.limit import read, with_floors
-from snn.tables.output import write
+from snn.analysis import frame
+from snn.analysis.floors import read, with_floors
+from snn.config.groups import read_yaml
+from snn.report.write import write
+from snn.tables import sweep
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 cells = frame.load(snakemake.params.records, verdicts)

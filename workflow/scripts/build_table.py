@@ -3,10 +3,10 @@
 from importlib import import_module
 from pathlib import Path
 
-from snn.choices import read_yaml
-from snn.tables import frame
-from snn.tables.limit import read, with_floors
-from snn.tables.output import write
+from snn.analysis import frame
+from snn.analysis.floors import read, with_floors
+from snn.config.groups import read_yaml
+from snn.report.write import write
 
 table = import_module(f"snn.tables.{snakemake.params.table}")
 verdicts = read_yaml(Path(snakemake.input.verdicts))

@@ -1,0 +1,149 @@
+"""The CPU in the role of the device: every call keeps its meaning, over host memory.
+
+Device memory is a second block of host memory, a copy is a copy, a product is NumPy's, and a stream
+runs its work at once. What is measured here is this: a CPU, not a stand-in for a GPU.
+"""
+
+import itertools
+import math
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.backends.cpu import ops
+from snn.backends.persistent_plans import Shape
+from snn.errors import Unsupported, out_of_memory
+
+
+class HostBuffer:
+    """A block of host memory that plays device memory; a float32 array that only the backend opens."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: np.ndarray) -> None:
+        self.words = words
+
+
+def _refused(reason: str) -> Callable[..., Any]:
+    """A method of what a CPU does not have."""
+
+    def refuse(self: "CpuBackend", *arguments: Any) -> Any:
+        raise Unsupported(reason)
+
+    return refuse
+
+
+class CpuBackend(Backend):
+    """NumPy's memory and NumPy's work, which is the oracle of the CUDA kernels.
+
+    It goes any kernel's way through a step: ``fused`` and ``pretransposed`` as in the kernel's choice file.
+    """
+
+    asynchronous = False
+    is_processor = True
+
+    def __init__(self, fused: bool = False, pretransposed: bool = False) -> None:
+        self.fused, self.pretransposed = fused, pretransposed
+        self._stream_numbers, self._event_numbers = itertools.count(1), itertools.count(1)
+
+    def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
+        return HostBuffer(self._words((-(-nbytes // 4),)))
+
+    def free(self, buffer: HostBuffer) -> None:
+        buffer.words = np.empty(0, dtype=np.float32)
+
+    def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
+        return HostBuffer(buffer.words[offset // 4 : -(-(offset + nbytes) // 4)])
+
+    def host_alloc(
+        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+    ) -> np.ndarray:
+        return self._words(shape)
+
+    def host_free(self, array: np.ndarray) -> None:
+        """Nothing to do: NumPy frees an array with its last reference."""
+
+    def copy_in(self, buffer: HostBuffer, array: np.ndarray, stream: int | None = None) -> None:
+        buffer.words[: array.size] = array.ravel()
+
+    def copy_out(self, array: np.ndarray, buffer: HostBuffer, stream: int | None = None) -> None:
+        array.ravel()[:] = buffer.words[: array.size]
+
+    def launch(
+        self,
+        op: str,
+        buffers: tuple[HostBuffer, ...],
+        numbers: tuple[float, ...],
+        stream: int | None = None,
+    ) -> None:
+        getattr(ops, op)(*(buffer.words for buffer in buffers), *numbers)
+
+    def training_plan(self, shape: Shape) -> str:
+        many = f", {shape.members} networks one after the other" if shape.members > 1 else ""
+        return f"NumPy, all epochs in one call{many}"
+
+    def stream_create(self) -> int:
+        return next(self._stream_numbers)
+
+    def stream_destroy(self, stream: int) -> None:
+        """Nothing is pending on a stream of the CPU."""
+
+    def stream_synchronize(self, stream: int) -> None:
+        """Nothing is pending on a stream of the CPU."""
+
+    def synchronize(self) -> None:
+        """Nothing is pending on the CPU."""
+
+    def event_create(self) -> int:
+        return next(self._event_numbers)
+
+    def event_destroy(self, event: int) -> None:
+        """Nothing is pending on the CPU."""
+
+    def event_record(self, event: int, stream: int) -> None:
+        """Nothing is pending on the CPU."""
+
+    def event_wait(self, event: int, stream: int) -> None:
+        """Nothing is pending on the CPU."""
+
+    def event_synchronize(self, event: int) -> None:
+        """Nothing is pending on the CPU."""
+
+    _no_graphs = _refused("a CPU captures no graphs: they are of CUDA")
+    graph_begin = graph_end = graph_launch = graph_destroy = _no_graphs
+
+    _no_pools = _refused("a CPU has no memory pools: CuPy's and the driver's are of CUDA")
+    pool_create = pool_destroy = pool_malloc = pool_free = _no_pools
+    pool_host_alloc = pool_host_free = pool_bytes = _no_pools
+
+    _not_managed = _refused("unified memory is of CUDA: a CPU has one memory")
+    managed_alloc = managed_free = managed_buffer = _not_managed
+    advise = prefetch_in = prefetch_out = _not_managed
+
+    def memory(self) -> tuple[int, int]:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        try:
+            lines = Path("/proc/meminfo").read_text().splitlines()
+            return 1024 * next(int(one.split()[1]) for one in lines if one.startswith("MemAvailable")), total
+        except (OSError, StopIteration):  # a system that does not tell
+            return total, total
+
+    def address(self, buffer: HostBuffer) -> int:
+        return buffer.words.__array_interface__["data"][0]
+
+    def _words(self, shape: tuple[int, ...]) -> np.ndarray:
+        try:
+            return np.empty(shape, dtype=np.float32)
+        except (MemoryError, ValueError) as error:
+            raise out_of_memory("malloc", 4 * math.prod(shape), *self.memory()) from error
+
+    def mark(self, stream: int | None = None) -> float:
+        return time.perf_counter()
+
+    def seconds_between(self, first: float, last: float) -> float:
+        return last - first

@@ -1,0 +1,133 @@
+"""The work of ``snn.backends.ops`` in NumPy: what the CPU backend does, and the oracle of the kernels.
+
+Every function takes flat float32 arrays, each at least as long as its operand, and numbers.
+"""
+
+import itertools
+
+import numpy as np
+
+from snn.backends.ops import PARTIAL_SUMS
+from snn.backends.persistent_plans import padded
+from snn.models.host_ops import clip
+
+
+def matmul(A, B, C, m, k, n):
+    np.matmul(_matrix(A, m, k), _matrix(B, k, n), out=_matrix(C, m, n))
+
+
+def matmul_tn(A, B, C, m, k, n):
+    np.matmul(_matrix(A, k, m).T, _matrix(B, k, n), out=_matrix(C, m, n))
+
+
+def matmul_nt(A, B, C, m, k, n):
+    np.matmul(_matrix(A, m, k), _matrix(B, n, k).T, out=_matrix(C, m, n))
+
+
+def matmul_relu(A, B, C, m, k, n):
+    matmul(A, B, C, m, k, n)
+    relu(C, m * n)
+
+
+def matmul_mask(A, B, C, H, m, k, n):
+    matmul(A, B, C, m, k, n)
+    mask(C, H, m * n)
+
+
+def matmul_nt_mask(A, B, C, H, m, k, n):
+    matmul_nt(A, B, C, m, k, n)
+    mask(C, H, m * n)
+
+
+def matmul_error(A, B, D, Y, E, m, k, n, scale):
+    matmul(A, B, E, m, k, n)
+    error(E, Y, E, D, m * n, scale)
+
+
+def matmul_tn_update(A, B, W, m, k, n, rate):
+    update(W, _matrix(A, k, m).T.dot(_matrix(B, k, n)).reshape(-1), m * n, rate)
+
+
+def matmul_tn_update_both(A, B, W, V, m, k, n, rate):
+    matmul_tn_update(A, B, W, m, k, n, rate)
+    transpose(W, V, m, n)
+
+
+def relu(Z, n):
+    np.maximum(Z[:n], 0, out=Z[:n])
+
+
+def error(P, Y, E, D, n, scale):
+    np.subtract(P[:n], Y[:n], out=E[:n])
+    np.multiply(E[:n], np.float32(scale), out=D[:n])
+
+
+def mask(D, H, n):
+    D[:n] *= H[:n] > 0
+
+
+def update(W, G, n, rate):
+    W[:n] -= np.float32(rate) * G[:n]
+
+
+def update_both(W, V, G, rows, cols, rate):
+    update(W, G, rows * cols, rate)
+    transpose(W, V, rows, cols)
+
+
+def sum_squares(G, S, n):
+    S[:PARTIAL_SUMS] = 0
+    S[0] = np.vdot(G[:n], G[:n])
+
+
+def clipped_update(W, G, S, n, rate, max_norm):
+    norm = np.sqrt(S[:PARTIAL_SUMS].sum())
+    scale = np.float32(max_norm / (norm + 1e-6)) if norm > max_norm else np.float32(1)
+    update(W, G[:n] * scale, n, rate)
+
+
+def clipped_update_both(W, V, G, S, rows, cols, rate, max_norm):
+    clipped_update(W, G, S, rows * cols, rate, max_norm)
+    transpose(W, V, rows, cols)
+
+
+def transpose(A, T, rows, cols):
+    _matrix(T, cols, rows)[...] = _matrix(A, rows, cols).T
+
+
+def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, members, *widths):
+    weights = sum(k * n for k, n in itertools.pairwise((*widths, 1)))
+    for m in range(members):
+        own = W[m * weights :], E[m * padded(batch) :], S[m] if members > 1 else rate
+        _train_member(X, Y, *own, rows, batch, epochs, sequential, max_norm, widths)
+
+
+def _train_member(X, Y, W, E, rate, rows, batch, epochs, sequential, max_norm, widths):
+    lines, batches, at = padded(batch), -(-rows // batch), 0
+    weights = []
+    for k, n in itertools.pairwise((*widths, 1)):
+        weights.append(_matrix(W[at:], k, n))
+        at += k * n
+    for step in range(epochs * batches):
+        b = step % batches
+        count = min(batch, rows - b * batch)
+        activations = [_matrix(X[b * lines * widths[0] :], count, widths[0])]
+        for matrix in weights[:-1]:
+            activations.append(np.maximum(activations[-1] @ matrix, 0))
+        error = activations[-1] @ weights[-1] - _matrix(Y[b * lines :], count, 1)
+        _descend(weights, activations, error * np.float32(2.0 / count), sequential, rate, max_norm)
+        E[:count] = error[:, 0]
+
+
+def _descend(weights, activations, dZ, sequential, rate, max_norm):
+    """Gradients and updates of one batch, from the last layer down."""
+    for matrix, H in zip(reversed(weights), reversed(activations), strict=True):
+        gradient = H.T @ dZ
+        clip(gradient, max_norm or None)
+        old = matrix if sequential else matrix.copy()
+        matrix -= np.float32(rate) * gradient
+        dZ = (dZ @ old.T) * (H > 0)
+
+
+def _matrix(flat, rows, cols):
+    return flat[: rows * cols].reshape(rows, cols)

@@ -1,0 +1,227 @@
+"""The CUDA device, through CuPy's bindings of the runtime: the only module that touches it."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy.cuda import runtime
+
+from snn.backends.base import Backend
+from snn.backends.cuda.kernels import Kernels
+from snn.backends.cuda.managed import Managed
+from snn.backends.cuda.persistent import Trainer
+from snn.backends.cuda.pools import CupyPool, DriverPool
+from snn.backends.cuda.views import address_of, as_array
+from snn.backends.persistent_plans import Shape
+from snn.config.groups import ROOT
+from snn.errors import DeviceError, Unsupported, out_of_memory
+
+_MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
+_REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
+
+
+class CudaBackend(Backend):
+    """Plain runtime calls: nothing is pooled or cached behind a strategy's back."""
+
+    def __init__(
+        self, kernel: Mapping[str, Any], precision: str = "fp32", root: Path = ROOT, index: int = 0
+    ) -> None:
+        try:
+            runtime.setDevice(index)
+            runtime.free(0)
+        except runtime.CUDARuntimeError as error:
+            raise DeviceError(f"CUDA device {index} cannot be used: {error}") from error
+        self.fused, self.pretransposed = kernel["fused"], kernel["pretransposed"]
+        self._kernels = Kernels(kernel, precision, root)
+        self.precision, self._root = precision, root
+        self._trainers: dict[Shape, Trainer] = {}
+        self._page_locked: set[int] = set()
+        self._managed = Managed(index)
+
+    def malloc(self, nbytes: int, kind: str | None = None) -> int:
+        try:
+            return runtime.malloc(nbytes)
+        except runtime.CUDARuntimeError as error:
+            if error.status != _MEMORY_ALLOCATION:
+                raise
+            raise out_of_memory("cudaMalloc", nbytes, *self.memory()) from error
+
+    def free(self, buffer: int) -> None:
+        runtime.free(buffer)
+
+    def part(self, buffer: int, offset: int, nbytes: int) -> int:
+        return buffer + offset
+
+    def host_alloc(
+        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+    ) -> np.ndarray:
+        if not page_locked:
+            return np.empty(shape, dtype=np.float32)
+        try:
+            address = runtime.hostAlloc(4 * math.prod(shape), runtime.hostAllocDefault)
+        except runtime.CUDARuntimeError as error:
+            if error.status not in _REFUSED_PAGE_LOCK:
+                raise
+            self.pageable_fallbacks += 1
+            return np.empty(shape, dtype=np.float32)
+        self._page_locked.add(address)
+        return as_array(address, shape)
+
+    def host_free(self, array: np.ndarray) -> None:
+        address = address_of(array)
+        if address in self._page_locked:
+            self._page_locked.remove(address)
+            runtime.freeHost(address)
+
+    def pool_create(self, stream: int | None = None) -> CupyPool | DriverPool:
+        return CupyPool() if stream is None else DriverPool(stream)
+
+    def pool_destroy(self, pool: CupyPool | DriverPool) -> None:
+        pool.close()
+
+    def pool_malloc(self, pool: CupyPool | DriverPool, nbytes: int, kind: str | None = None) -> int:
+        try:
+            return pool.malloc(nbytes)
+        except (cupy.cuda.memory.OutOfMemoryError, runtime.CUDARuntimeError) as error:
+            if getattr(error, "status", _MEMORY_ALLOCATION) != _MEMORY_ALLOCATION:
+                raise
+            raise out_of_memory(pool.allocates_by, nbytes, *self.memory()) from error
+
+    def pool_free(self, pool: CupyPool | DriverPool, buffer: int) -> None:
+        pool.free(buffer)
+
+    def pool_host_alloc(
+        self, pool: CupyPool | DriverPool, shape: tuple[int, ...], kind: str = "workspace"
+    ) -> np.ndarray:
+        try:
+            return pool.host_alloc(shape)
+        except runtime.CUDARuntimeError as error:
+            if error.status not in _REFUSED_PAGE_LOCK:
+                raise
+            self.pageable_fallbacks += 1
+            return np.empty(shape, dtype=np.float32)
+
+    def pool_host_free(self, pool: CupyPool | DriverPool, array: np.ndarray) -> None:
+        pool.host_free(array)
+
+    def pool_bytes(self, pool: CupyPool | DriverPool) -> int:
+        return pool.nbytes()
+
+    @property
+    def prefetches_out(self) -> bool:  # type: ignore[override]
+        return self._managed.prefetches_out
+
+    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+        try:
+            return self._managed.alloc(shape)
+        except runtime.CUDARuntimeError as error:
+            if error.status != _MEMORY_ALLOCATION:
+                raise
+            raise out_of_memory("cudaMallocManaged", 4 * math.prod(shape), *self.memory()) from error
+
+    def managed_free(self, array: np.ndarray) -> None:
+        self._managed.free(array)
+
+    def managed_buffer(self, array: np.ndarray) -> int:
+        return address_of(array)
+
+    def advise(self, array: np.ndarray, advice: str) -> None:
+        self._managed.advise(array, advice)
+
+    def prefetch_in(self, array: np.ndarray) -> None:
+        self._managed.prefetch_in(array)
+
+    def prefetch_out(self, array: np.ndarray) -> None:
+        self._managed.prefetch_out(array)
+
+    def copy_in(self, buffer: int, array: np.ndarray, stream: int | None = None) -> None:
+        if stream is None:
+            runtime.memcpy(buffer, address_of(array), array.nbytes, runtime.memcpyHostToDevice)
+        else:
+            runtime.memcpyAsync(buffer, address_of(array), array.nbytes, runtime.memcpyHostToDevice, stream)
+
+    def copy_out(self, array: np.ndarray, buffer: int, stream: int | None = None) -> None:
+        if stream is None:
+            runtime.memcpy(address_of(array), buffer, array.nbytes, runtime.memcpyDeviceToHost)
+        else:
+            runtime.memcpyAsync(address_of(array), buffer, array.nbytes, runtime.memcpyDeviceToHost, stream)
+
+    def launch(
+        self, op: str, buffers: tuple[int, ...], numbers: tuple[float, ...], stream: int | None = None
+    ) -> None:
+        if op == "train":
+            self._trainer(Shape.of(numbers)).launch(buffers, numbers, stream or 0)
+        else:
+            self._kernels.launch(op, buffers, numbers, stream or 0)
+
+    def training_plan(self, shape: Shape) -> str:
+        if self.precision != "fp32":
+            raise Unsupported(f"whole trainings in one launch are float32, not {self.precision}")
+        return self._trainer(shape).words
+
+    def _trainer(self, shape: Shape) -> Trainer:
+        if shape not in self._trainers:
+            self._trainers[shape] = Trainer(shape, self._root)
+        return self._trainers[shape]
+
+    def stream_create(self) -> int:
+        return runtime.streamCreate()
+
+    def stream_destroy(self, stream: int) -> None:
+        runtime.streamDestroy(stream)
+
+    def stream_synchronize(self, stream: int) -> None:
+        runtime.streamSynchronize(stream)
+
+    def synchronize(self) -> None:
+        runtime.deviceSynchronize()
+
+    def event_create(self) -> int:
+        return runtime.eventCreateWithFlags(runtime.eventDisableTiming)
+
+    def event_destroy(self, event: int) -> None:
+        runtime.eventDestroy(event)
+
+    def event_record(self, event: int, stream: int) -> None:
+        runtime.eventRecord(event, stream)
+
+    def event_wait(self, event: int, stream: int) -> None:
+        runtime.streamWaitEvent(stream, event)
+
+    def event_synchronize(self, event: int) -> None:
+        runtime.eventSynchronize(event)
+
+    def graph_begin(self, stream: int) -> None:
+        if not self._kernels.can_be_captured:
+            raise Unsupported("CuPy's cuBLAS refuses to run while a stream is being captured")
+        runtime.streamBeginCapture(stream, runtime.streamCaptureModeThreadLocal)
+
+    def graph_end(self, stream: int) -> int:
+        captured = runtime.streamEndCapture(stream)
+        try:
+            return runtime.graphInstantiate(captured)
+        finally:
+            runtime.graphDestroy(captured)
+
+    def graph_launch(self, graph: int, stream: int) -> None:
+        runtime.graphLaunch(graph, stream)
+
+    def graph_destroy(self, graph: int) -> None:
+        runtime.graphExecDestroy(graph)
+
+    def memory(self) -> tuple[int, int]:
+        return runtime.memGetInfo()
+
+    def address(self, buffer: int) -> int:
+        return buffer
+
+    def mark(self, stream: int | None = None) -> cupy.cuda.Event:
+        event = cupy.cuda.Event()
+        runtime.eventRecord(event.ptr, stream or 0)
+        return event
+
+    def seconds_between(self, first: cupy.cuda.Event, last: cupy.cuda.Event) -> float:
+        return cupy.cuda.get_elapsed_time(first, last) / 1000

@@ -1,0 +1,126 @@
+"""CUDA kernels, compiled for a shape of block and launched with as little host work as there can be."""
+
+import ctypes
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cupy
+from cupy.cuda import driver
+
+from snn.backends import kernel_source
+from snn.backends.cuda.cublas import Cublas
+from snn.backends.ops import OPS, PARTIAL_SUMS, Op
+
+WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
+"""Elements, rows by columns, that a thread may compute where each product has its own choice."""
+
+_THREADS = 256
+_SIDE, _STRIPS = 32, 8  # the tile of a kernel over a matrix, and the rows of threads that walk it
+_ON_MATRICES = ("rows", "cols")
+
+
+class Kernels:
+    """The kernels of a choice of ``config/kernel`` and the element-wise ones, by the names of ``OPS``."""
+
+    def __init__(self, kernel: Mapping[str, Any], precision: str, root: Path) -> None:
+        self._library = None if kernel["source"] else Cublas(precision)
+        self._source = kernel_source.text(root / kernel["source"]) if kernel["source"] else ""
+        self._elementwise = kernel_source.text(root / "kernels/elementwise.cu")
+        self._block, self._work = tuple(kernel["block"]), kernel["work"]
+        self._precision = precision
+        self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        self._launchers: dict[tuple[str, tuple[float, ...]], Callable[[Sequence[int], int], None]] = {}
+
+    def launch(self, op: str, buffers: Sequence[int], numbers: tuple[float, ...], stream: int) -> None:
+        """Launch it, compiled at its first use."""
+        launcher = self._launchers.get((op, numbers))
+        if launcher is None:
+            launcher = self._launchers[op, numbers] = self._make(op, numbers)
+        launcher(buffers, stream)
+
+    @property
+    def can_be_captured(self) -> bool:
+        """Whether a CUDA graph can hold them: CuPy's cuBLAS refuses to run while a stream is captured."""
+        return self._library is None
+
+    def _make(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
+        kind = OPS[op]
+        if kind.is_product and self._library is not None:
+            return self._library.make(op, numbers)
+        if kind.is_product:
+            m, n = int(numbers[0]), int(numbers[2])
+            work = tuple(self._work or _best_work(m, n, self._block, self._multiprocessors))
+            grid = _grid(m, n, self._block, work)
+            function = _compile(self._source, self._block, work, self._precision, op)
+            return _Launcher(function, kind, numbers, grid, self._block)
+        if kind.numbers[:2] == _ON_MATRICES:
+            rows, cols = int(numbers[0]), int(numbers[1])
+            grid, block = (math.ceil(cols / _SIDE), math.ceil(rows / _SIDE)), (_SIDE, _STRIPS)
+        else:
+            blocks = PARTIAL_SUMS if op == "sum_squares" else math.ceil(numbers[0] / _THREADS)
+            grid, block = (blocks, 1), (_THREADS, 1)
+        function = _compile(self._elementwise, (1, 1), (1, 1), "fp32", op)
+        return _Launcher(function, kind, numbers, grid, block)
+
+
+class _Launcher:
+    """One kernel with its numbers. CUDA copies the arguments out before a launch returns.
+
+    They live in one buffer, of which only the addresses are written anew for each launch.
+    """
+
+    def __init__(
+        self, function: Any, op: Op, numbers: tuple[float, ...], grid: tuple[int, int], block: tuple[int, ...]
+    ) -> None:
+        self._function = function  # holds the module: dropping that would unload the kernel
+        self._pointer = function.kernel.ptr
+        self._shape = (*grid, 1, *block, 1)
+        count = len(op.operands)
+        self._addresses = struct.Struct(f"<{count}q")
+        kinds = "".join("f" if name in op.reals else "i" for name in op.numbers)
+        packed = struct.pack("<" + "4x".join(kinds), *_cast(kinds, numbers))
+        self._values = ctypes.create_string_buffer(bytes(8 * count) + packed, 8 * count + len(packed))
+        base = ctypes.addressof(self._values)
+        self._arguments = (ctypes.c_void_p * (count + len(kinds)))(
+            *(base + 8 * i for i in range(count + len(kinds)))
+        )
+        self._arguments_address = ctypes.addressof(self._arguments)
+
+    def __call__(self, buffers: Sequence[int], stream: int) -> None:
+        self._addresses.pack_into(self._values, 0, *buffers)
+        driver.launchKernel(self._pointer, *self._shape, 0, stream, self._arguments_address, 0)
+
+
+def _cast(kinds: str, numbers: Sequence[float]) -> list[float]:
+    return [float(x) if kind == "f" else int(x) for kind, x in zip(kinds, numbers, strict=True)]
+
+
+def _grid(m: int, n: int, block: Sequence[int], work: Sequence[int]) -> tuple[int, int]:
+    """Blocks of a product of m rows and n columns."""
+    return math.ceil(n / (block[0] * work[1])), math.ceil(m / (block[1] * work[0]))
+
+
+def _best_work(m: int, n: int, block: Sequence[int], multiprocessors: int) -> tuple[int, int]:
+    """The most work a thread that leaves most multiprocessors a block; the least where none does."""
+    for work in WORKS:
+        if math.prod(_grid(m, n, block, work)) >= 0.75 * multiprocessors:
+            return work
+    return WORKS[-1]
+
+
+@cache
+def _compile(source: str, block: tuple[int, int], work: tuple[int, int], precision: str, name: str) -> Any:
+    return _module(source, block, work, precision).get_function(name)
+
+
+@cache
+def _module(source: str, block: tuple[int, int], work: tuple[int, int], precision: str) -> cupy.RawModule:
+    defines = {"BLOCK_X": block[0], "BLOCK_Y": block[1], "WORK_ROWS": work[0], "WORK_COLS": work[1]}
+    options = ["-std=c++17", *(f"-D{name}={value}" for name, value in defines.items())]
+    if precision != "fp32":
+        options.append(f"-D{precision.upper()}")
+    return cupy.RawModule(code=source, options=tuple(options), backend="nvrtc")

@@ -1,0 +1,271 @@
+"""The limits of a CUDA device, each measured by a kernel of ``kernels/limits`` that does nothing else."""
+
+import ctypes
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy.cuda import driver, runtime
+
+from snn.backends import kernel_source
+from snn.backends.cuda.cooperative import Together
+from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
+
+_THREADS = 512  # of a block that keeps a multiprocessor busy
+_CHAINS = 8  # of kernels/limits/rates.cu
+_CLUSTERS = (2, 4, 8, 16)
+_L2_SHARE = 0.25  # of L2 that is read: it is there to stay
+
+# what, kernel, operations of a thread in a round, the least compute capability
+_PRODUCTS = (
+    ("fp32", "multiply_add", 2 * _CHAINS, (5, 0)),
+    ("tf32", "mma_tf32", 2 * 16 * 8 * 8 * _CHAINS // 32, (8, 0)),
+    ("bf16", "mma_bf16", 2 * 16 * 8 * 16 * _CHAINS // 32, (8, 0)),
+)
+
+Launch = Callable[[int], None]
+"""Does so many rounds in one launch on the default stream."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a measurement takes to be one; with less, the kernels only run."""
+
+    least_seconds: float = 3e-3  # of a launch, beside which its own cost is nothing
+    warm_up_seconds: float = 0.1  # until clocks are those of a device at work
+    repeats: int = 7
+    launches: int = 1000  # in turn, or nodes of a graph
+    most_copied_bytes: int = 1 << 30
+
+
+def measure(root: Path, effort: Effort = Effort()) -> Measured:
+    """All limits of the current device, in a few seconds; what it allocates it frees."""
+    runtime.free(0)  # so that there is a context
+    device = cupy.cuda.Device()
+    capability = int(device.compute_capability[:-1]), int(device.compute_capability[-1])
+    multiprocessors = device.attributes["MultiProcessorCount"]
+    l2_bytes = device.attributes["L2CacheSize"]
+    rates, waits = (_module(root / f"kernels/limits/{name}.cu") for name in ("rates", "waits"))
+    limits = [
+        *_products(effort, rates, multiprocessors, capability),
+        *_memory(effort, rates, multiprocessors, l2_bytes),
+        _launch(effort, waits),
+        _graph_node(effort, waits),
+        *_clusters(effort, waits, capability),
+        *_grids(effort, waits, multiprocessors),
+    ]
+    return Measured(tuple(limits), multiprocessors, l2_bytes)
+
+
+# ---- rates
+
+
+def _products(
+    effort: Effort, module: cupy.RawModule, multiprocessors: int, capability: tuple[int, int]
+) -> Iterator[Limit]:
+    """Operations a second of one multiprocessor by itself, and of all: these may have lower clocks."""
+    with _memory_of(4 * _THREADS * multiprocessors) as out:
+        for what, name, operations, needed in _PRODUCTS:
+            how = f"{name}, a block of {_THREADS} threads a multiprocessor"
+            function = module.get_function(name)
+            more = (np.float32(0.5), np.float32(1.0)) if what == "fp32" else ()
+            for blocks in (1, multiprocessors):
+                if capability < needed:
+                    reason = _too_old(capability, needed)
+                    yield Limit(what, blocks, FLOPS, how, reason=reason)
+                    continue
+
+                def launch(rounds: int, function=function, blocks=blocks, more=more) -> None:
+                    function((blocks,), (_THREADS,), (_pointer(out), np.int32(rounds), *more))
+
+                _warm_up(effort, launch)
+                done = operations * _THREADS * blocks
+                yield Limit(
+                    what, blocks, FLOPS, how, tuple(done / s for s in _seconds_a_round(effort, launch))
+                )
+
+
+def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_bytes: int) -> Iterator[Limit]:
+    """Bytes a second of reading, and of copying, in which each byte is read and written."""
+    free, _ = runtime.memGetInfo()
+    far = min(effort.most_copied_bytes, free // 4)
+    reads, copies = (module.get_function(name) for name in ("read_memory", "copy_memory"))
+    shape = (multiprocessors,), (_THREADS,)
+    with (
+        _memory_of(far) as source,
+        _memory_of(far) as target,
+        _memory_of(4 * _THREADS * multiprocessors) as sums,
+    ):
+        for level, held in (("dram", far), ("l2", min(far, int(_L2_SHARE * l2_bytes)))):
+            quads = {"read": held // 16, "copy": (held if level == "dram" else held // 2) // 16}
+
+            def read(rounds: int, count: int = quads["read"]) -> None:
+                arguments = (_pointer(source), _pointer(sums), np.uint32(count), np.int32(rounds))
+                reads(*shape, arguments)
+
+            def copy(rounds: int, count: int = quads["copy"]) -> None:
+                arguments = (_pointer(source), _pointer(target), np.uint32(count), np.int32(rounds))
+                copies(*shape, arguments)
+
+            for what, launch, passes in (("read", read, 1), ("copy", copy, 2)):
+                moved = 16 * quads[what] * passes
+                how = f"{moved} bytes{' read and written' if passes == 2 else ' read'}, again and again"
+                yield Limit(
+                    f"{level}_{what}",
+                    None,
+                    BYTES,
+                    how,
+                    tuple(moved / s for s in _seconds_a_round(effort, launch)),
+                )
+
+
+# ---- waits
+
+
+def _launch(effort: Effort, module: cupy.RawModule) -> Limit:
+    """Seconds from one launch to the next, of many one after the other."""
+    pointer = module.get_function("empty").kernel.ptr
+    samples = []
+    for _ in range(effort.repeats + 1):
+        started = time.perf_counter()
+        for _ in range(effort.launches):
+            driver.launchKernel(pointer, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0)
+        runtime.deviceSynchronize()
+        samples.append((time.perf_counter() - started) / effort.launches)
+    return Limit(
+        "launch", 1, SECONDS, f"{effort.launches} empty kernels, launched in turn", tuple(samples[1:])
+    )
+
+
+def _graph_node(effort: Effort, module: cupy.RawModule) -> Limit:
+    """Seconds of an empty kernel in a graph of many that follow one another."""
+    pointer = module.get_function("empty").kernel.ptr
+    stream = runtime.streamCreate()
+    try:
+        runtime.streamBeginCapture(stream, runtime.streamCaptureModeThreadLocal)
+        for _ in range(effort.launches):
+            driver.launchKernel(pointer, 1, 1, 1, 32, 1, 1, 0, stream, 0, 0)
+        captured = runtime.streamEndCapture(stream)
+        graph = runtime.graphInstantiate(captured)
+        runtime.graphDestroy(captured)
+        try:
+
+            def launch(rounds: int) -> None:
+                for _ in range(rounds):
+                    runtime.graphLaunch(graph, stream)
+
+            samples = tuple(s / effort.launches for s in _seconds_a_round(effort, launch, stream))
+        finally:
+            runtime.graphExecDestroy(graph)
+    finally:
+        runtime.streamDestroy(stream)
+    return Limit("graph_node", 1, SECONDS, f"a graph of {effort.launches} empty kernels in a row", samples)
+
+
+def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int]) -> Iterator[Limit]:
+    """Seconds of a barrier, and of an exchange of a word, between the blocks of a cluster."""
+    said = {
+        "cluster_barrier": "blocks of one warp arrive and wait",
+        "cluster_exchange": "a word from each block to every other one's shared memory",
+    }
+    with _memory_of(4 * max(_CLUSTERS)) as out:
+        for what, how in said.items():
+            for blocks in _CLUSTERS:
+                if capability < (9, 0):
+                    reason = _too_old(capability, (9, 0))
+                    yield Limit(what, blocks, SECONDS, how, reason=reason)
+                    continue
+                together = Together(module.get_function(what), blocks, 32, cluster=blocks)
+                if not together.held_clusters():
+                    yield Limit(what, blocks, SECONDS, how, reason=f"no cluster of {blocks} blocks here")
+                    continue
+                given = [ctypes.c_void_p(out)] if what == "cluster_exchange" else []
+
+                def launch(rounds: int, together: Together = together, given: list[Any] = given) -> None:
+                    together([*given, ctypes.c_int(rounds)])
+
+                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(effort, launch)))
+
+
+def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
+    """Seconds of a barrier of a block a multiprocessor, and of an exchange of a word between so many."""
+    said = {
+        "grid_barrier": "blocks of one warp add to a counter in memory and wait for it",
+        "grid_exchange": "a word from each block through memory to every other one",
+    }
+    with _memory_of(4 * multiprocessors) as words:
+        for what, how in said.items():
+            function = module.get_function(what)
+            for blocks in (multiprocessors,) if what == "grid_barrier" else (2, multiprocessors):
+                threads = 32 if what == "grid_barrier" else -(-blocks // 32) * 32
+                together = Together(function, blocks, threads)
+
+                def launch(rounds: int, together: Together = together) -> None:
+                    together([ctypes.c_void_p(words), ctypes.c_int(rounds)])
+
+                def clear() -> None:
+                    runtime.memset(words, 0, 4 * multiprocessors)
+
+                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(effort, launch, before=clear)))
+
+
+def _too_old(capability: tuple[int, int], needed: tuple[int, int]) -> str:
+    return f"compute capability {capability[0]}.{capability[1]}, it needs {needed[0]}.{needed[1]}"
+
+
+# ---- timing
+
+
+def _seconds_a_round(
+    effort: Effort, launch: Launch, stream: int = 0, before: Callable[[], None] = lambda: None
+) -> list[float]:
+    """Of each of several launches, with as many rounds as last long enough; ``before`` is not timed."""
+    rounds = 16
+    seconds = _seconds(launch, rounds, stream, before)  # of a first launch, which may be slow: not kept
+    while (seconds := _seconds(launch, rounds, stream, before)) < effort.least_seconds:
+        rounds *= min(16, max(2, round(effort.least_seconds / max(seconds, 1e-6))))
+    return [_seconds(launch, rounds, stream, before) / rounds for _ in range(effort.repeats)]
+
+
+def _seconds(launch: Launch, rounds: int, stream: int, before: Callable[[], None]) -> float:
+    before()
+    first, last = cupy.cuda.Event(), cupy.cuda.Event()
+    runtime.eventRecord(first.ptr, stream)
+    launch(rounds)
+    runtime.eventRecord(last.ptr, stream)
+    last.synchronize()
+    return cupy.cuda.get_elapsed_time(first, last) / 1000
+
+
+def _warm_up(effort: Effort, launch: Launch) -> None:
+    until = time.perf_counter() + effort.warm_up_seconds
+    while time.perf_counter() < until:
+        launch(1000)
+        runtime.deviceSynchronize()
+
+
+# ---- CuPy
+
+
+def _module(path: Path) -> cupy.RawModule:
+    return cupy.RawModule(code=kernel_source.text(path), options=("-std=c++17",), backend="nvrtc")
+
+
+def _pointer(address: int) -> np.uint64:
+    return np.uint64(address)
+
+
+@contextmanager
+def _memory_of(nbytes: int) -> Iterator[int]:
+    """Device memory, filled with 0."""
+    address = runtime.malloc(nbytes)
+    try:
+        runtime.memset(address, 0, nbytes)
+        yield address
+    finally:
+        runtime.free(address)

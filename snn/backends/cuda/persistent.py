@@ -1,0 +1,81 @@
+"""Whole trainings in one launch: the plan that a device takes for a shape, compiled, and its launches."""
+
+import ctypes
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import cupy
+
+from snn.backends import kernel_source
+from snn.backends.cuda.cooperative import Together
+from snn.backends.persistent_plans import Limits, Plan, Shape, plans
+from snn.errors import Unsupported
+
+
+class Trainer:
+    """The best plan for a shape that this device can launch. Raises Unsupported, with every reason."""
+
+    def __init__(self, shape: Shape, root: Path) -> None:
+        device = cupy.cuda.Device()
+        capability = device.compute_capability
+        limits = Limits(
+            device.attributes["MultiProcessorCount"],
+            device.attributes["MaxSharedMemoryPerBlockOptin"],
+            (int(capability[:-1]), int(capability[-1])),
+        )
+        reasons: list[str] = []
+        found: list[_Launcher] = []
+        for plan in plans(shape, limits):
+            if isinstance(plan, str):
+                reasons.append(plan)
+                continue
+            launcher = _Launcher(plan, limits, root)
+            if launcher.reason:
+                reasons.append(launcher.reason)
+                continue
+            found.append(launcher)
+            if shape.members == 1:
+                break
+        if not found:
+            raise Unsupported("; ".join(reasons))
+        # Networks that do not fit wait for others to end: fewer blocks for each may be sooner done with all.
+        best = min(found, key=lambda one: math.ceil(shape.members / one.held) * one.plan.cost)
+        held = f", at most {best.held} networks at the same time" if shape.members > 1 else ""
+        self.words = "; ".join([best.plan.words + held, *reasons])
+        self._launch = best.launch
+
+    def launch(self, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
+        """All epochs: ``numbers`` as of the op ``train``."""
+        rows, _, epochs, _, rate, max_norm, *_ = numbers
+        values: list[Any] = [ctypes.c_void_p(buffer) for buffer in buffers]
+        values += [ctypes.c_int(int(rows)), ctypes.c_int(int(epochs))]
+        values += [ctypes.c_float(rate), ctypes.c_float(max_norm)]
+        self._launch(values, stream)
+
+
+class _Launcher:
+    """A plan, compiled. ``held``: networks that the device trains at the same time; ``reason``: why none."""
+
+    def __init__(self, plan: Plan, limits: Limits, root: Path) -> None:
+        self.plan, self.held, self.reason = plan, 0, ""
+        options = tuple(f"-D{name}={value}" for name, value in plan.defines)
+        source = kernel_source.text(root / plan.source)
+        module = cupy.RawModule(code=source, options=("-std=c++17", *options), backend="nvrtc")
+        constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
+        shared_bytes = int(constant.get()[0])
+        if shared_bytes > limits.shared_bytes:
+            self.reason = (
+                f"not {plan.words}: a block would need {shared_bytes} bytes of shared memory, "
+                f"the device has {limits.shared_bytes}"
+            )
+            return
+        function = module.get_function("train_persistent")
+        self.launch = Together(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
+        if plan.cluster:
+            self.held = self.launch.held_clusters() // plan.clusters
+        else:
+            self.held = int(self.launch.held_blocks() * limits.multiprocessors >= plan.blocks)
+        if not self.held:
+            self.reason = f"not {plan.words}: the device does not hold them at the same time"

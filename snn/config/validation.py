@@ -1,0 +1,158 @@
+"""What a cell's values must be, whichever way they came: from the grid, or from the command line."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from snn.config import groups
+from snn.errors import ConfigError
+from snn.hardware.devices import BACKENDS
+from snn.models.network import INITIALISERS, UPDATE_ORDERS
+
+_OR_WORD = {"strategy.tile_rows": "auto"}
+"""Keys of a whole number that may also be a word."""
+
+_ONE_OF = {"strategy.mode": ("default", "max-autotune-no-cudagraphs")}
+"""Keys of some words only: of PyTorch's modes those that capture no graph of their own."""
+
+_LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "strategy.seeds": (lambda one: _is_count(one), "whole numbers, each at least 1, as [1, 2, 3]"),
+    "strategy.initialisers": (
+        lambda one: one in INITIALISERS,
+        f"initialisers, each one of {', '.join(INITIALISERS)}",
+    ),
+    "strategy.learning_rates": (
+        lambda one: _is_positive(one),
+        "numbers above 0, as [1.0e-4, 1.0e-3] (not 1e-3: YAML reads that as text)",
+    ),
+}
+"""Keys of lists: what each of their values must be, where that is known."""
+
+
+def check_cell(cell: Mapping[str, Any]) -> None:
+    """Raise ConfigError, naming key, value and what would be right, for the first bad value of a cell."""
+    for group in ("dataset", "strategy"):
+        _check_choice(group, cell[group])
+    network, training, protocol = cell["network"], cell["training"], cell["protocol"]
+    hidden = network["hidden"]
+    if not isinstance(hidden, list) or not hidden or not all(_is_count(width) for width in hidden):
+        raise _error("network.hidden", hidden, "a list of one or more widths, each at least 1, as [256]")
+    _one_of("network.init", network["init"], INITIALISERS)
+    _one_of("network.update_order", network["update_order"], UPDATE_ORDERS)
+    if network["clip_norm"] is not None:
+        _positive("network.clip_norm", network["clip_norm"], "or null for no clipping")
+    for key in ("epochs", "batch_size"):
+        _at_least(f"training.{key}", training[key], 1)
+    _positive("training.learning_rate", training["learning_rate"])
+    rows = cell["dataset"].get("rows")
+    if rows is not None and training["batch_size"] > rows:
+        right = f"at most {rows}, the rows of dataset {cell['dataset']['name']}"
+        raise _error("training.batch_size", training["batch_size"], right)
+    _at_least("network.seed", network["seed"], 1)
+    _check_protocol(protocol)
+    _one_of("device.backend", cell["device"]["backend"], BACKENDS)
+    block = cell["kernel"]["block"]
+    if len(block) != 2 or not all(_is_count(side) for side in block) or math.prod(block) > 1024:
+        raise _error("kernel.block", block, "two sides, [x, y], whose product is at most 1024 threads")
+    _check_work(cell["kernel"])
+
+
+def _check_work(kernel: Mapping[str, Any]) -> None:
+    """The work of a thread: one element, unless the kernel's file says otherwise."""
+    work, usual = kernel["work"], groups.load("kernel", kernel["name"])["work"]
+    if work is not None and (len(work) != 2 or not all(_is_count(side) for side in work)):
+        raise _error("kernel.work", work, "rows and columns of a product that a thread computes, as [2, 4]")
+    if usual == [1, 1] != work:
+        raise _error("kernel.work", work, f"[1, 1]: a thread of {kernel['name']} computes one element")
+
+
+def check_round(number: object, protocol: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a protocol has no such round."""
+    if number is not None and number not in range(1, protocol["rounds"] + 1):
+        raise _error(
+            "round", number, f"from 1 to protocol.rounds, {protocol['rounds']}, or null for all runs"
+        )
+
+
+def settle(cell: Mapping[str, Any]) -> None:
+    """What follows from other values of a checked cell: a round makes a run or more."""
+    cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
+
+
+def _check_protocol(protocol: Mapping[str, Any]) -> None:
+    for key in ("runs", "min_runs", "rounds"):
+        _at_least(f"protocol.{key}", protocol[key], 1)
+    for key in ("warmup_seconds", "max_warmup_seconds"):
+        if not _is_number(protocol[key]) or protocol[key] < 0:
+            raise _error(f"protocol.{key}", protocol[key], "a number, at least 0")
+    if protocol["max_seconds"] is not None:
+        _positive("protocol.max_seconds", protocol["max_seconds"], "or null for no limit")
+    if protocol["precision"] is not None:
+        _positive("protocol.precision", protocol["precision"], "as 0.01, or null for no such rule")
+
+
+def _check_choice(group: str, values: Mapping[str, Any]) -> None:
+    """The keys of a chosen file are the schema: each value has the type of the one in the file."""
+    defaults = groups.load(group, values["name"])
+    for key, value in values.items():
+        where = f"{group}.{key}"
+        if key not in defaults:
+            raise ConfigError(f"{where}: {group} {values['name']} has only {', '.join(defaults)}")
+        if value == "???":
+            raise ConfigError(f"{where} is missing: {group}={values['name']} needs it, as {where}=...")
+        kind = type(defaults[key])
+        if kind is int:
+            _at_least(where, value, 0 if key == "seed" else 1, _OR_WORD.get(where))
+        elif kind is float:
+            if not _is_number(value) or value < 0:
+                raise _error(where, value, "a number, at least 0")
+        elif kind is bool and not isinstance(value, bool):
+            raise _error(where, value, "true or false")
+        elif kind is list:
+            _check_list(where, value)
+        elif where in _ONE_OF:
+            _one_of(where, value, _ONE_OF[where])
+        elif kind is str and defaults[key] != "???" and not isinstance(value, str):
+            raise _error(where, value, "text")
+
+
+def _check_list(key: str, value: object) -> None:
+    is_right, right = _LISTS.get(key, (lambda one: True, ""))
+    if not isinstance(value, list) or not all(map(is_right, value)):
+        raise _error(key, value, f"a list of {right}; or [] for the cell's own" if right else "a list")
+    if any(one in value[:i] for i, one in enumerate(value)):
+        raise _error(key, value, "a list that holds each value once")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _at_least(key: str, value: object, least: int, or_word: str | None = None) -> None:
+    if or_word is not None and value == or_word:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        right = f"a whole number, at least {least}"
+        raise _error(key, value, f"{right}, or {or_word}" if or_word else right)
+
+
+def _is_positive(value: object) -> bool:
+    return _is_number(value) and value > 0  # type: ignore[operator]
+
+
+def _positive(key: str, value: object, also: str = "") -> None:
+    if not _is_positive(value):
+        raise _error(key, value, f"a number above 0 {also}".strip())
+
+
+def _one_of(key: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise _error(key, value, f"one of {', '.join(allowed)}")
+
+
+def _error(key: str, value: object, right: str) -> ConfigError:
+    return ConfigError(f"{key} is {value!r}: it must be {right}")

@@ -1,0 +1,213 @@
+"""``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell a plain dict, keys sorted."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from snn.config import groups
+from snn.config.validation import check_cell, settle
+from snn.datasets.csv_table import digest as file_digest
+from snn.errors import ConfigError, SnnError
+from snn.grid.catalogue import OVERALL, TABLES, Source, check_name, check_sweep
+from snn.grid.schema import validate
+from snn.hardware.devices import Device, find
+from snn.models.network import label
+from snn.strategies.common.traits import on_host
+
+Cell = dict[str, Any]
+SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
+_NAMED = ("dataset", "strategy", "kernel", "precision")
+"""Sections that know the name of the file they come from."""
+
+REAL_VALUED = (
+    ("network", "clip_norm"),
+    ("training", "learning_rate"),
+    ("protocol", "max_seconds"),
+    ("protocol", "precision"),
+    ("protocol", "warmup_seconds"),
+    ("protocol", "max_warmup_seconds"),
+)
+"""Keys that may be written 5 or 5.0: one value, so one cell."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A named product of axes, or several. ``axes`` are the keys that take more than one value in it."""
+
+    name: str
+    axes: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sweep]:
+    """The sweeps of a grid file, their cells resolved for this device.
+
+    ``host``, this machine's CPU unless it is given, is the device of the strategies that run on the host
+    whatever the device. Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the
+    choices or the engine's own checks refuse; DataError where a data set's file cannot be read.
+    """
+    grid = groups.read_yaml(path)
+    try:
+        validate(grid)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    common = {**grid.get("defaults", {})}
+    if device.backend == "cpu":
+        common |= grid.get("on_cpu", {})
+    devices = (device, host or (device if device.backend == "cpu" else find("cpu")))
+    sweeps = {}
+    for name, given in grid["sweeps"].items():
+        try:
+            check_name(name)
+            sweeps[name] = _expand(name, list(_products({**common, **given})), devices)
+        except SnnError as error:
+            raise type(error)(f"{path}: sweeps.{name}: {error}") from error
+    return sweeps
+
+
+def device_of(path: Path) -> str:
+    """The device that a grid file asks for: auto, cuda or cpu."""
+    grid = groups.read_yaml(path)
+    return grid.get("device", "auto") if isinstance(grid, dict) else "auto"
+
+
+def name_of(cell: Cell) -> str:
+    """A cell's name in paths: readable to the strategy, then a digest of the whole cell."""
+    device = Device(cell["device"]["backend"], cell["device"]["name"])
+    network = label(cell["network"]["hidden"])
+    strategy, kernel = cell["strategy"]["name"], cell["kernel"]["name"]
+    return f"{device.slug}/{cell['dataset']['name']}/{network}/{strategy}-{kernel}-{digest(cell)}"
+
+
+def record_path(name: str, number: int) -> str:
+    """Where the record of a cell's round stands; rounds are numbered from 1."""
+    return f"results/cells/{name}-round{number}.json"
+
+
+def record_paths(cell: Cell) -> list[str]:
+    """Where the records of a cell stand, one a round."""
+    name = name_of(cell)
+    return [record_path(name, number) for number in rounds_of(cell)]
+
+
+def rounds_of(cell: Cell) -> range:
+    """The numbers of a cell's rounds."""
+    return range(1, cell["protocol"]["rounds"] + 1)
+
+
+def dataset_path(cell: Cell) -> str:
+    """Where a cell's prepared data set stands."""
+    return f"results/datasets/{cell['dataset']['name']}-{digest(cell['dataset'])}.npy"
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """Eight hexadecimal digits that name these values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def overrides(cell: Cell) -> list[str]:
+    """The Hydra overrides with which ``python -m snn`` composes this cell: what differs from its files."""
+    chosen = groups.default_choices() | {g: cell[g]["name"] for g in _NAMED}
+    chosen["device"] = cell["device"]["backend"]
+    found = [f"{g}={chosen[g]}" for g in (*_NAMED, "device")]
+    for section in SECTIONS:
+        given = groups.default_training() if section == "training" else groups.load(section, chosen[section])
+        for key, value in cell[section].items():
+            if value != given.get(key) and not (section == "device" and key == "backend"):
+                found.append(f"{section}.{key}={_hydra_value(value)}")
+    return found
+
+
+def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The products of a sweep: those of its ``union`` on top of what stands beside it, or the one it is."""
+    beside = {key: value for key, value in settings.items() if key != "union"}
+    if "union" not in settings:
+        yield beside
+    for product in settings.get("union", ()):
+        yield from _products({**beside, **product})
+
+
+def _expand(name: str, products: Sequence[Mapping[str, Any]], devices: tuple[Device, Device]) -> Sweep:
+    """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
+    options = [{key: _axis(key, value) for key, value in product.items()} for product in products]
+    keys = dict.fromkeys(key for one in options for key in one)
+    values = {key: [value for one in options for value in one.get(key, [None])] for key in keys}
+    axes = tuple(key for key, all_ in values.items() if any(value != all_[0] for value in all_))
+    points = [
+        dict(zip(one, point, strict=True)) for one in options for point in itertools.product(*one.values())
+    ]
+    unique = {name_of(cell): cell for cell in (_resolve(point, devices) for point in points)}
+    check_sweep(name, list(unique.values()))
+    return Sweep(name, axes, tuple(unique.values()))
+
+
+def _axis(key: str, value: Any) -> list[Any]:
+    """The values of an axis; a network's widths are a list themselves, so an axis of them is one of lists."""
+    if key in groups.list_valued():
+        return value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
+    if value == []:
+        raise ConfigError(f"{key} is []: it must be a value, or a list of one or more")
+    return value if isinstance(value, list) else [value]
+
+
+def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device]) -> Cell:
+    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand.
+
+    ``devices`` are the grid's, and the host's for strategies that run there.
+    """
+    chosen = groups.default_choices() | {k: v for k, v in point.items() if k in groups.GROUPS}
+    cell: Cell = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
+    cell["training"] = groups.default_training()
+    device = devices[on_host(cell["strategy"])]
+    cell["device"] = {"backend": device.backend, "name": device.name}
+    for key, value in point.items():
+        section, _, leaf = key.partition(".")
+        if leaf:
+            if leaf not in cell[section]:
+                known = [key for key in cell[section] if key not in ("_target_", "name")]
+                raise ConfigError(
+                    f"{key}: {section} {cell[section].get('name', '')!r} has no such key: "
+                    f"{', '.join(known) or 'it has none'}"
+                )
+            cell[section][leaf] = value
+    check_cell(cell)
+    settle(cell)
+    if cell["dataset"].get("path"):
+        cell["dataset"]["sha256"] = file_digest(Path(cell["dataset"]["path"]))
+    for section, key in REAL_VALUED:
+        if cell[section][key] is not None:
+            cell[section][key] = float(cell[section][key])
+    return {section: dict(sorted(cell[section].items())) for section in SECTIONS}
+
+
+def _hydra_value(value: Any) -> str:
+    """A value in the grammar of Hydra's overrides."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'") if "'" in value else value
+        return f"'{escaped}'"
+    if isinstance(value, list):
+        return "[" + ",".join(_hydra_value(one) for one in value) + "]"
+    return repr(value)
+
+
+def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> list[Cell]:
+    """The cells that a table is made from; none where the grid has no such sweep."""
+    if table in OVERALL:
+        return list(all_cells(sweeps))
+    source = TABLES.get(table, Source(table))
+    shown = (name for name in (source.sweep, *source.also) if name in sweeps and source.sweep in sweeps)
+    found = {name_of(cell): cell for name in shown for cell in sweeps[name].cells if source.holds(cell)}
+    return list(found.values())
+
+
+def all_cells(sweeps: Mapping[str, Sweep]) -> Iterator[Cell]:
+    """Every cell once, however many sweeps hold it."""
+    yield from {name_of(cell): cell for sweep in sweeps.values() for cell in sweep.cells}.values()

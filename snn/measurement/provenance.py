@@ -1,0 +1,82 @@
+"""Where a measurement was made, by what, and in which state the machine was."""
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from snn.config.groups import ROOT
+from snn.hardware.devices import Device, find
+
+
+def describe(device: Device) -> dict[str, Any]:
+    """Device, driver, library versions, source revision and host, as they are now; plain values."""
+    return {
+        "device": device.name,
+        "backend": device.backend,
+        "device_uuid": device.uuid,
+        "driver": device.driver,
+        "cuda_runtime": _cuda_runtime() if device.backend == "cuda" else None,
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "cupy": _cupy_version() if device.backend == "cuda" else None,
+            "numba": _version("numba"),
+            "torch": _version("torch"),
+            "jax": _version("jax"),
+            "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS"),
+        },
+        "git": _git(),
+        "host": {
+            "system": f"{platform.system()} {platform.machine()}",
+            "cpu": find("cpu").name,
+            "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
+        },
+    }
+
+
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def _cuda_runtime() -> int:
+    from cupy.cuda import runtime
+
+    return runtime.runtimeGetVersion()
+
+
+def _cupy_version() -> str:
+    import cupy
+
+    return cupy.__version__
+
+
+def _version(package: str) -> str | None:
+    """Of an installed package, without importing it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _git() -> dict[str, Any]:
+    """The commit, and whether tracked files differ; SNN_GIT_COMMIT speaks for a copy without its history."""
+    commit = _git_output("rev-parse", "HEAD")
+    if commit is None:
+        return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}
+    return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain", "--untracked-files=no"))}
+
+
+def _git_output(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,75 @@
+"""The record of a measured cell: everything that the tables need of it, as plain JSON values."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from snn.measurement.runs import Measurement, Run
+from snn.profiling.profile import Explanation
+from snn.records.store import SCHEMA_VERSION
+
+
+def build(
+    cell: Mapping[str, Any],
+    number: int,
+    measurement: Measurement,
+    explanation: Explanation | None,
+    machine: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    source_hash: str,
+) -> dict[str, Any]:
+    """Everything that the tables need of one cell, as plain JSON values; NaN and infinity become null."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "status": measurement.status,
+        "reason": measurement.reason,
+        "cell": dict(cell),
+        "round": number,
+        "runs": [_plain(run, bool(measurement.members)) for run in measurement.runs],
+        "members": measurement.members,
+        "plan": measurement.plan,
+        "summary": _summary(measurement),
+        "ledger": measurement.ledger,
+        "pageable_fallbacks": measurement.pageable_fallbacks,
+        "stopped": measurement.stopped,
+        "warmup": asdict(measurement.warmup) if measurement.warmup else None,
+        "memory": measurement.memory,
+        "explanation": explanation.plain() if explanation else None,
+        "machine": dict(machine),
+        "provenance": {**provenance, "source_hash": source_hash},
+    }
+
+
+def _plain(run: Run, several: bool) -> dict[str, Any]:
+    """A run as measured: of several networks in one launch, the launch's seconds and the loss of each."""
+    plain: dict[str, Any] = {"seconds": run.seconds, "final_mse": _finite(run.final_mse)}
+    return plain | ({"member_mse": list(map(_finite, run.losses))} if several else {})
+
+
+def _summary(measurement: Measurement) -> dict[str, float | int | None]:
+    seconds = np.array([run.seconds for run in measurement.runs])
+    errors = np.array([run.final_mse for run in measurement.runs])
+    if not len(seconds):
+        return {"runs": 0, "mean_seconds": None, "std_seconds": None, "mean_final_mse": None}
+    return {
+        "runs": len(seconds),
+        "mean_seconds": float(seconds.mean()),
+        "std_seconds": float(seconds.std(ddof=1)) if len(seconds) > 1 else None,
+        "median_seconds": float(np.median(seconds)),
+        "min_seconds": float(seconds.min()),
+        "max_seconds": float(seconds.max()),
+        "setup_seconds": measurement.setup_seconds,
+        "mean_final_mse": _finite(float(errors.mean())),
+    } | _shared(float(seconds.mean()), len(measurement.members))
+
+
+def _shared(launch_seconds: float, members: int) -> dict[str, float | int | None]:
+    """Where a run trains several networks: how many, and what share of its mean seconds is one network's."""
+    return {"members": members, "mean_seconds_per_member": launch_seconds / members} if members else {}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,196 @@
+"""Trains a network as a protocol says: what was done, counted once untimed; how long it took, run by run."""
+
+import gc
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.errors import OutOfMemory, Unsupported
+from snn.measurement.protocol import Round, Steadiness
+from snn.profiling.accounting import CountingBackend
+from snn.strategies.common import factory
+from snn.strategies.common.job import Job, start
+from snn.strategies.common.strategy import Strategy
+
+_COUNTED_EPOCHS = 3
+
+
+@dataclass(frozen=True)
+class Run:
+    """Epochs from fresh weights: wall-clock seconds, and the loss of the last batch.
+
+    Of a strategy that trains several networks in one launch, the seconds are the launch's, ``losses`` are of
+    each of them, and ``final_mse`` is their mean.
+    """
+
+    seconds: float
+    final_mse: float
+    losses: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """Epochs before the timed runs, and whether the time of an epoch had become ``steady`` in them."""
+
+    seconds: float
+    epochs: int
+    steady: bool
+
+
+@dataclass
+class Measurement:
+    """What a cell's measurement found; a ``status`` but ok has its reason.
+
+    It is ok, diverged, out_of_memory or unsupported. ``members`` tells apart the networks that a run trains
+    where there are several, ``plan`` says how a strategy trains where it chose.
+    """
+
+    status: str = "ok"
+    reason: str | None = None
+    stopped: str | None = None
+    runs: list[Run] = field(default_factory=list)
+    members: list[dict[str, Any]] = field(default_factory=list)
+    plan: str | None = None
+    ledger: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    setup_seconds: float | None = None
+    warmup: WarmUp | None = None
+    pageable_fallbacks: int = 0
+
+
+Progress = Callable[[list[Run]], None]
+
+
+def measure(job: Job, rules: Round, backend: Backend, progress: Progress = lambda runs: None) -> Measurement:
+    """Count one run, then time the runs of the round. Raises LeakError where something is not freed.
+
+    A run's time is that of its epochs, up to the point where the device has finished: not the setup,
+    the drawing of weights or the reading of the loss.
+    """
+    measurement = Measurement()
+    try:
+        with np.errstate(all="ignore"):  # a diverging run is an outcome, and says so by its loss
+            measurement.ledger, measurement.memory = count(job, backend)
+            _time_runs(job, rules, backend, measurement, progress)
+    except OutOfMemory as error:
+        measurement.status, measurement.reason = "out_of_memory", str(error)
+    except Unsupported as error:
+        measurement.status, measurement.reason = "unsupported", str(error)
+    measurement.pageable_fallbacks = backend.pageable_fallbacks
+    losses = [loss for run in measurement.runs for loss in run.losses]
+    lost = len(losses) - int(np.isfinite(losses).sum())
+    if lost and measurement.status == "ok":
+        measurement.status = "diverged"
+        noun = "trainings" if measurement.members else "runs"
+        measurement.reason = (
+            f"the loss is not finite after {job.epochs} epochs in {lost} of {len(losses)} {noun}"
+        )
+    return measurement
+
+
+def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
+    """The ledger of one run with its setup, exact, and the memory it held: an untimed pass over some epochs.
+
+    Both are empty for a strategy with a runtime of its own: what it does is not nothing, but not seen.
+    Where the second and third epoch do the same, so do all after them, since what a strategy does depends
+    on shapes alone: the second epoch's counts stand for the rest. Otherwise every epoch is run.
+    """
+    if factory.class_of(job.strategy).own_runtime:
+        return {}, {}
+    counting = CountingBackend(backend)
+    strategy = start(job, counting)
+    try:
+        strategy.load(next(strategy.starts(job.network, job.seed)))
+        repeated = _train_counted(job, strategy, counting)
+    finally:
+        strategy.close()
+    counting.check_nothing_held()
+    totals = counting.ledger.totals()
+    return {key: n + repeated.get(key, 0) for key, n in totals.items()}, counting.describe_memory()
+
+
+def _train_counted(job: Job, strategy: Strategy, counting: CountingBackend) -> dict[str, int]:
+    """Train; returns the counts of the epochs that were left out."""
+    if strategy.at_once:
+        strategy.train(job.epochs)
+        return {}
+    snapshots = []
+    for _ in range(min(job.epochs, _COUNTED_EPOCHS)):
+        strategy.epoch()
+        snapshots.append(counting.ledger.totals())
+    remaining = job.epochs - len(snapshots)
+    if not remaining:
+        return {}
+    second, third = (_difference(snapshots[i], snapshots[i - 1]) for i in (1, 2))
+    if second == third:
+        return {key: remaining * value for key, value in second.items()}
+    for _ in range(remaining):
+        strategy.epoch()
+    return {}
+
+
+def _time_runs(
+    job: Job, rules: Round, backend: Backend, measurement: Measurement, progress: Progress
+) -> None:
+    started = time.perf_counter()
+    strategy = start(job, backend)
+    try:
+        strategy.prepare(job.epochs)
+        backend.synchronize()
+        measurement.setup_seconds = time.perf_counter() - started
+        measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
+        measurement.warmup = _warm_up(job, rules, strategy, backend)
+        starts = itertools.islice(strategy.starts(job.network, job.seed), rules.first_run, None)
+        runs = measurement.runs
+        while measurement.stopped is None:
+            runs.append(_run(job, strategy, backend, next(starts)))
+            measurement.stopped = rules.stop([run.seconds for run in runs])
+            progress(runs)
+    finally:
+        strategy.close()
+
+
+def _warm_up(job: Job, rules: Round, strategy: Strategy, backend: Backend) -> WarmUp:
+    """Epochs until their time is steady, within the least and the most seconds of the round's rules."""
+    strategy.load(next(strategy.starts(job.network, job.seed)))
+    steadiness, epochs = Steadiness(rules.warmup_seconds), 0
+    started = time.perf_counter()
+    elapsed = 0.0
+    while elapsed < rules.warmup_seconds or (elapsed < rules.max_warmup_seconds and not steadiness.reached):
+        strategy.epoch()
+        backend.synchronize()
+        epochs += 1
+        now = time.perf_counter() - started
+        steadiness.add(now - elapsed)
+        elapsed = now
+    return WarmUp(elapsed, epochs, steadiness.reached)
+
+
+def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray]) -> Run:
+    """One timed training, right after an epoch that is not timed: what came before it leaves no trace."""
+    strategy.load(weights)
+    strategy.epoch()
+    strategy.load(weights)
+    backend.synchronize()
+    gc.collect()
+    gc.disable()
+    try:
+        started = time.perf_counter()
+        strategy.train(job.epochs)
+        backend.synchronize()
+        seconds = time.perf_counter() - started
+    finally:
+        gc.enable()
+    losses = strategy.losses()
+    return Run(seconds, fmean(losses), tuple(losses))
+
+
+def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
+    """What an epoch added to each count; a peak is not a sum, so it adds nothing."""
+    return {key: 0 if key.startswith("peak_") else later[key] - earlier[key] for key in later}

@@ -1,0 +1,125 @@
+"""Where a run's time goes: each call that a strategy makes of its backend, timed in a pass of its own.
+
+A host-driven strategy is one thread, so its calls and the host arithmetic between them add up to the whole.
+What the device does meanwhile appears where the host waits: in synchronisations and synchronous copies.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.backends.cpu.backend import CpuBackend
+from snn.profiling.forwarding import Wrapper
+from snn.strategies.common.job import Job, start
+
+_LEAST_SECONDS = 0.3
+
+
+def _timed(part: str, name: str) -> Callable[..., Any]:
+    """A method that passes a call on to the inner backend and adds its seconds to a part."""
+
+    def call(self: "TimingBackend", *arguments: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            return getattr(self.inner, name)(*arguments)
+        finally:
+            self.seconds[part] += time.perf_counter() - started
+            self.calls += 1
+
+    return call
+
+
+class TimingBackend(Wrapper):
+    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part."""
+
+    PARTS = ("allocation", "host_allocation", "copy_in", "copy_out", "launch", "waiting", "streams")
+
+    malloc = _timed("allocation", "malloc")
+    free = _timed("allocation", "free")
+    host_alloc = _timed("host_allocation", "host_alloc")
+    host_free = _timed("host_allocation", "host_free")
+    pool_create = _timed("allocation", "pool_create")
+    pool_destroy = _timed("allocation", "pool_destroy")
+    pool_malloc = _timed("allocation", "pool_malloc")
+    pool_free = _timed("allocation", "pool_free")
+    pool_host_alloc = _timed("host_allocation", "pool_host_alloc")
+    pool_host_free = _timed("host_allocation", "pool_host_free")
+    managed_alloc = _timed("allocation", "managed_alloc")
+    managed_free = _timed("allocation", "managed_free")
+    advise = _timed("allocation", "advise")
+    prefetch_in = _timed("copy_in", "prefetch_in")
+    prefetch_out = _timed("copy_out", "prefetch_out")
+    copy_in = _timed("copy_in", "copy_in")
+    copy_out = _timed("copy_out", "copy_out")
+    launch = _timed("launch", "launch")
+    graph_launch = _timed("launch", "graph_launch")
+    synchronize = _timed("waiting", "synchronize")
+    stream_synchronize = _timed("waiting", "stream_synchronize")
+    stream_create = _timed("streams", "stream_create")
+    stream_destroy = _timed("streams", "stream_destroy")
+    event_create = _timed("streams", "event_create")
+    event_destroy = _timed("streams", "event_destroy")
+    event_record = _timed("streams", "event_record")
+    event_wait = _timed("streams", "event_wait")
+    event_synchronize = _timed("waiting", "event_synchronize")
+    graph_begin = _timed("streams", "graph_begin")
+    graph_end = _timed("streams", "graph_end")
+    graph_destroy = _timed("streams", "graph_destroy")
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was timed so far."""
+        self.seconds = dict.fromkeys(self.PARTS, 0.0)
+        self.calls = 0
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """``seconds`` of one run by part, ``host_arithmetic`` the rest; scaled from the ``epochs`` timed."""
+
+    epochs: int
+    seconds: dict[str, float]
+
+
+def attribute(job: Job, backend: Backend, max_seconds: float = 0.0) -> Attribution:
+    """Time the parts of a few epochs, after one that is not counted, and scale them to the job's epochs.
+
+    At least one epoch is timed, and no further one begins after ``max_seconds``.
+    What the timers themselves take outside of the calls is measured and left out of the rest.
+    """
+    timing = TimingBackend(backend)
+    strategy = start(job, timing)
+    try:
+        with np.errstate(all="ignore"):
+            strategy.load(next(strategy.starts(job.network, job.seed)))
+            strategy.epoch()
+            backend.synchronize()
+            timing.reset()
+            least = min(_LEAST_SECONDS, max_seconds)
+            epochs, started = 0, time.perf_counter()
+            while time.perf_counter() - started < least or epochs == 0:
+                strategy.epoch()
+                epochs += 1
+            timing.synchronize()
+            total = time.perf_counter() - started - timing.calls * _timer_seconds()
+            parts = dict(timing.seconds)
+    finally:
+        strategy.close()
+    parts["host_arithmetic"] = max(total - sum(parts.values()), 0.0)
+    return Attribution(epochs, {part: value * job.epochs / epochs for part, value in parts.items()})
+
+
+def _timer_seconds(calls: int = 2000) -> float:
+    """What a timer takes around a call, outside of what it measures, in seconds."""
+    timing = TimingBackend(CpuBackend())
+    started = time.perf_counter()
+    for _ in range(calls):
+        timing.synchronize()
+    return (time.perf_counter() - started - timing.seconds["waiting"]) / calls

@@ -1,0 +1,55 @@
+"""A table as files: CSV for programs, a page of HTML for readers and for the report."""
+
+import html
+from pathlib import Path
+
+import pandas as pd
+
+from snn.report import html_page
+
+FACTS = {
+    "device": "Measured on {}",
+    "backend": "Backend: {}",
+    "driver": "Driver {}",
+    "cuda_runtime": "CUDA runtime {}",
+    "cupy": "CuPy {}",
+    "numpy": "NumPy {}",
+    "torch": "PyTorch {}",
+    "jax": "JAX {}",
+    "python": "Python {}",
+    "system": "{}",
+    "cpus": "{} processors",
+    "device_uuid": "UUID {}",
+    "commit": "Commit {}",
+    "uncommitted": "Uncommitted changes: {}",
+    "paper_device": "The paper's device: {}",
+}
+"""Columns that stand as a sentence over the table where they are the same in every row."""
+
+
+def write(table: pd.DataFrame, csv: str, path: str, title: str) -> None:
+    """Write both files; numbers in the page are rounded, those of the CSV are not."""
+    table.to_csv(csv, index=False)
+    Path(path).write_text(to_html(table, title), encoding="utf-8")
+
+
+def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:
+    """A page: title, ``before`` (HTML) or else the facts that hold for all rows, the table, its words."""
+    constant = [name for name in FACTS if name in table and table[name].nunique() <= 1]
+    facts = "".join(f"{fact(name, table[name].iloc[0])}. " for name in constant if table[name].notna().all())
+    before = before or f"<p>{html.escape(facts.strip())}</p>\n"
+    shown = table.drop(columns=constant)
+    hints = "Press a heading to sort by it, again to reverse."
+    if any(name.startswith("paper_") for name in shown):
+        hints += " Shaded columns are the paper's values."
+    return html_page.document(
+        title,
+        f'{before}{html_page.sortable(shown)}\n<p class="faint">{html.escape(hints)}</p>\n'
+        f"{html_page.legend(shown)}",
+    )
+
+
+def fact(name: str, value: object) -> str:
+    """A column's one value as a sentence; of a CPU it is said what that means."""
+    said = FACTS[name].format(value)
+    return f"{said}, no GPU was used" if (name, value) == ("backend", "cpu") else said

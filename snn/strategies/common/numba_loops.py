@@ -1,0 +1,91 @@
+"""The arithmetic of a training step as loops that Numba compiles, for one thread or for several."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from snn.strategies.common.cpu_baseline import Arithmetic
+from snn.strategies.common.optional import needed
+
+_STRIP = 16  # rows of dW whose elements of H share cache lines: 64 bytes of float32
+_FASTMATH = {"reassoc", "contract", "nsz"}  # a sum's order is free, so that it fills vectors; NaN stays NaN
+
+
+@cache
+def compiled(parallel: bool) -> Arithmetic:
+    """The loops below, compiled; ``parallel``: the outer ones are shared out to Numba's threads.
+
+    Inner loops walk along rows, so memory is read and written in its order. Nothing is kept on disk, so
+    every process compiles anew: 1 to 3 seconds. Raises Unsupported where there is no Numba.
+    """
+    numba = needed("numba")
+    prange, float32 = numba.prange, numba.float32
+    matrix, zero = float32[:, ::1], float32(0)
+
+    def jit(*types: Any) -> Callable[..., Any]:
+        return numba.njit(numba.void(*types), parallel=parallel, fastmath=_FASTMATH, cache=False)
+
+    @jit(matrix, matrix, numba.boolean, matrix)
+    def forward(A, W, relu, Z):
+        for i in prange(Z.shape[0]):
+            for j in range(Z.shape[1]):
+                Z[i, j] = zero
+            if Z.shape[1] == 1:
+                for k in range(A.shape[1]):
+                    Z[i, 0] += A[i, k] * W[k, 0]
+            else:
+                for k in range(A.shape[1]):
+                    for j in range(Z.shape[1]):
+                        Z[i, j] += A[i, k] * W[k, j]
+            if relu:
+                for j in range(Z.shape[1]):
+                    if Z[i, j] < zero:
+                        Z[i, j] = zero
+
+    @jit(matrix, matrix, matrix)
+    def gradient(H, dZ, dW):
+        if dW.shape[1] == 1:
+            for strip in prange((dW.shape[0] + _STRIP - 1) // _STRIP):
+                start, end = strip * _STRIP, min((strip + 1) * _STRIP, dW.shape[0])
+                for i in range(start, end):
+                    dW[i, 0] = zero
+                for r in range(H.shape[0]):
+                    for i in range(start, end):
+                        dW[i, 0] += H[r, i] * dZ[r, 0]
+        else:
+            for i in prange(dW.shape[0]):
+                for j in range(dW.shape[1]):
+                    dW[i, j] = zero
+                for r in range(H.shape[0]):
+                    for j in range(dW.shape[1]):
+                        dW[i, j] += H[r, i] * dZ[r, j]
+
+    @jit(float32, matrix)
+    def clip(max_norm, dW):
+        total = zero
+        for i in prange(dW.shape[0]):
+            for j in range(dW.shape[1]):
+                total += dW[i, j] * dW[i, j]
+        norm = float32(total**0.5)
+        if norm > max_norm:
+            scale = float32(max_norm / (norm + 1e-6))
+            for i in prange(dW.shape[0]):
+                for j in range(dW.shape[1]):
+                    dW[i, j] *= scale
+
+    @jit(matrix, matrix, matrix, matrix)
+    def propagate(dZ, W, H, dH):
+        for r in prange(dH.shape[0]):
+            for i in range(dH.shape[1]):
+                total = zero
+                for j in range(dZ.shape[1]):
+                    total += dZ[r, j] * W[i, j]
+                dH[r, i] = total if H[r, i] > zero else zero
+
+    @jit(float32, matrix, matrix)
+    def update(rate, dW, W):
+        for i in prange(W.shape[0]):
+            for j in range(W.shape[1]):
+                W[i, j] -= rate * dW[i, j]
+
+    return Arithmetic(forward, gradient, clip, propagate, update)

@@ -1,0 +1,134 @@
+"""A training in one launch: what ``persistent`` does wherever the backend has a plan for it."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.backends.ops import OPS
+from snn.backends.persistent_plans import Shape, padded
+from snn.models.host_ops import squared_error
+from snn.models.network import Network
+from snn.strategies.common.strategy import Strategy
+
+
+class OneLaunch(Strategy):
+    """Weights, data and workspace on the device, padded (``snn.backends.persistent_plans``).
+    ``setup`` raises Unsupported.
+
+    Of several networks, weights are those of one after the other; those of one alone are all networks'.
+    """
+
+    by_epoch = at_once = True
+
+    rates: Sequence[float] = ()
+    """The learning rate of each network; of one alone it is what ``setup`` is told."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._stream: Any = None
+        self._buffers: list[Any] = []
+        self._host: list[np.ndarray] = []
+        self._trained = False
+
+    def setup(
+        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
+    ) -> None:
+        self.network, batch = network, min(batch_size, len(X))
+        widths = tuple(map(padded, network.layers[:-1]))
+        sequential, max_norm = network.update_order == "sequential", network.clip_norm or 0.0
+        rates = self.rates or [learning_rate]
+        self._members = len(rates)
+        shape = Shape(widths, batch, sequential, max_norm > 0, self._members)
+        self.plan = self.backend.training_plan(shape)
+        self._before = (len(X), batch)
+        rate = float(np.float32(rates[0]))
+        self._after = (int(sequential), rate, max_norm, self._members, *widths)
+        self._shapes = [(k, n) for k, n in zip(widths, (*widths[1:], 1), strict=True)]
+        self._last_rows = len(X) % batch or batch
+        self._stream = self.backend.stream_create()
+        sizes = OPS["train"].elements(*self._numbers(1))
+        for count, kind in zip(sizes, ("data", "data", "weights", "gradients", "workspace"), strict=True):
+            self._buffers.append(self.backend.malloc(4 * count, kind))
+        for held, matrix, width in zip(self._buffers, (X, Y), (widths[0], 1), strict=False):
+            self._upload(held, _in_batches(matrix, batch, width), "data")
+        workspace = np.zeros(sizes[4], dtype=np.float32)
+        if self._members > 1:
+            workspace[:] = rates
+        self._upload(self._buffers[4], workspace, "workspace")
+        self._upload(self._buffers[3], np.zeros(sizes[3], dtype=np.float32), "gradients")
+        for count, kind in zip(sizes[2:4], ("weights", "gradients"), strict=True):
+            self._host.append(self.backend.host_alloc((count,), kind))
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        flat, at = self._host[0], 0
+        flat.fill(0)
+        shared = len(weights) == len(self._shapes)
+        every = weights * self._members if shared else weights
+        for fresh, (k, n) in zip(every, self._shapes * self._members, strict=True):
+            flat[at : at + k * n].reshape(k, n)[: fresh.shape[0], : fresh.shape[1]] = fresh
+            at += k * n
+        self.backend.copy_in(self._buffers[2], flat, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        self._trained = False
+
+    def epoch(self) -> None:
+        self.train(1)
+
+    def train(self, epochs: int) -> None:
+        self.backend.launch("train", tuple(self._buffers), self._numbers(epochs), self._stream)
+        self._trained = True
+
+    def loss(self) -> float:
+        return fmean(self.losses())
+
+    def losses(self) -> list[float]:
+        if not self._trained:
+            return [float("nan")] * self._members
+        errors = self._host[1]
+        self.backend.copy_out(errors, self._buffers[3], self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return [squared_error(one[: self._last_rows]) for one in errors.reshape(self._members, -1)]
+
+    def weights(self) -> list[np.ndarray]:
+        flat, at, found = self._host[0], 0, []
+        self.backend.copy_out(flat, self._buffers[2], self._stream)
+        self.backend.stream_synchronize(self._stream)
+        shapes = zip(self.network.shapes, self._shapes, strict=True)
+        for (rows, cols), (k, n) in list(shapes) * self._members:
+            found.append(flat[at : at + k * n].reshape(k, n)[:rows, :cols].copy())
+            at += k * n
+        return found
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+            self.backend.stream_destroy(self._stream)
+            self._stream = None
+        while self._buffers:
+            self.backend.free(self._buffers.pop())
+        while self._host:
+            self.backend.host_free(self._host.pop())
+
+    def _numbers(self, epochs: int) -> tuple[float, ...]:
+        return (*self._before, epochs, *self._after)
+
+    def _upload(self, buffer: Any, matrix: np.ndarray, kind: str) -> None:
+        staged = self.backend.host_alloc(matrix.shape, kind)
+        try:
+            staged[...] = matrix
+            self.backend.copy_in(buffer, staged)
+        finally:
+            self.backend.host_free(staged)
+
+
+def _in_batches(matrix: np.ndarray, batch: int, width: int) -> np.ndarray:
+    """(batches, rows, width): each batch by itself, with 0 behind its rows and columns."""
+    batches = -(-len(matrix) // batch)
+    result = np.zeros((batches, padded(batch), width), dtype=np.float32)
+    for i in range(batches):
+        rows = matrix[i * batch : (i + 1) * batch]
+        result[i, : len(rows), : rows.shape[1]] = rows
+    return result

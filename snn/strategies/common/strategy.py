@@ -1,0 +1,90 @@
+"""The contract of a strategy."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
+
+
+class Strategy(ABC):
+    """How memory is held and moved while a network trains.
+
+    Life: ``setup`` once, then for each run ``load`` and ``epoch`` as often as the protocol says,
+    ``close`` at the end on every path out. Everything it allocates comes from its backend, unless it has a
+    runtime of its own.
+    """
+
+    on_host: bool = False
+    """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
+
+    own_runtime: str | None = None
+    """The package that allocates, copies and launches in place of the backend: of a peer. What it does is
+    not seen from here, so a record of it has times and losses, but no ledger, memory or explanation."""
+
+    side_by_side: bool = False
+    """Whether a run trains several networks in one launch."""
+
+    by_epoch: bool = False
+    """Whether the host asks for a whole epoch at a time, or for more."""
+
+    at_once: bool = False
+    """Whether ``train`` is more than ``epoch`` again and again: it is asked for once."""
+
+    plan: str | None = None
+    """How it trains, in words, where that is chosen in ``setup``, and why."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    @abstractmethod
+    def setup(
+        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
+    ) -> None:
+        """Take the data, X (n, features) and Y (n, 1) float32, and whatever lives as long as they do."""
+
+    def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do
+        """Do what needs the length of a training: after ``setup``, before any of it is timed."""
+
+    def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
+        """What ``load`` starts one run after another from: each continues the seed's random stream."""
+        random = GlibcRandom(seed)
+        while True:
+            yield draw_weights(network, random)
+
+    @abstractmethod
+    def load(self, weights: list[np.ndarray]) -> None:
+        """Start a run from these weights, float32; they are copied."""
+
+    @abstractmethod
+    def epoch(self) -> None:
+        """Train on every batch once, in file order; the last one may be smaller than the others."""
+
+    def train(self, epochs: int) -> None:
+        """Train for so many epochs: what a run is timed for."""
+        for _ in range(epochs):
+            self.epoch()
+
+    @abstractmethod
+    def loss(self) -> float:
+        """Mean squared error of the last batch trained on, before that batch's update."""
+
+    def losses(self) -> list[float]:
+        """The loss of each network that a run trains; ``loss`` is their mean."""
+        return [self.loss()]
+
+    def members(self, seed: int) -> list[dict[str, Any]]:
+        """What tells apart the networks that a run trains, where it trains several; after ``setup``."""
+        return []
+
+    @abstractmethod
+    def weights(self) -> list[np.ndarray]:
+        """A copy of the weights as they are now."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free everything; harmless when called twice or before ``setup``."""

@@ -1,0 +1,52 @@
+"""Reference and combined side by side for each network: the shape of Tables VI and VII."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import joint, speedup
+from snn.analysis.status import outcome
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds, key: str) -> pd.DataFrame:
+    """One row a network, named in the column ``key``: both times with their spread, and their ratio."""
+    reference, combined = (
+        frame[frame["strategy"] == name].set_index("network") for name in ("reference", "combined")
+    )
+    combined = combined.loc[reference.index]
+    published = [paper.get(network, {}) for network in reference.index]
+    ratios = speedup(reference, combined, verdicts)
+    table = pd.DataFrame(
+        {
+            "reference_s": reference["mean_s"],
+            "reference_std_s": reference["std_s"],
+            "combined_s": combined["mean_s"],
+            "combined_std_s": combined["std_s"],
+            **ratios.drop(columns="machine"),
+            **{
+                f"paper_{name}": [row.get(field) for row in published]
+                for name, field in (
+                    ("reference_s", "reference"),
+                    ("combined_s", "combined"),
+                    ("speedup", "speedup"),
+                )
+            },
+            "reference_runs": reference["runs"],
+            "combined_runs": combined["runs"],
+            "status": joint("ok", reference["status"], combined["status"]),
+            **_reasons(reference, combined),
+            "machine": ratios["machine"],
+            "device": reference["device"],
+            "backend": reference["backend"],
+        }
+    )
+    return table.rename_axis(key).reset_index()
+
+
+def _reasons(reference: pd.DataFrame, combined: pd.DataFrame) -> dict[str, list[str]]:
+    """``reason``, why there is no time, where any row lacks one."""
+    given = [one["reason"] for one in map(outcome, (reference, combined)) if "reason" in one]
+    rows = zip(*given, strict=True)
+    return {"reason": ["; ".join(dict.fromkeys(filter(None, row))) for row in rows]} if given else {}
