@@ -29,7 +29,7 @@ from snn.config import groups
 from snn.errors import SnnError
 from snn.hardware import devices
 from snn.hardware.limits import Measured
-from snn.models.network import Network, label
+from snn.models.network import Network, label, mlp
 from snn.records.store import read
 from snn.strategies.common.traits import own_runtime
 
@@ -43,7 +43,7 @@ _EPOCHS = 100  # of a whole training, which some do in one call
 def networks() -> list[Network]:
     """In the paper's order of updates, not clipped."""
     features = groups.load("dataset", "large")["features"]
-    return [Network((features, *hidden, 1), init="he_uniform") for hidden in NETWORKS]
+    return [mlp((features, *hidden, 1), init="he_uniform") for hidden in NETWORKS]
 
 
 def main() -> None:
@@ -99,11 +99,11 @@ def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
     )
     rows = [heads, ("---",) * len(heads)]
     for network in networks():
-        name, hidden = _name(network), network.layers[1:-1]
+        name, hidden = _name(network), network.mlp_widths()[1:-1]
         found = times[name]
         peers = {one: t for one, t in found.items() if own_runtime(groups.load("strategy", one))}
         peer = min(peers, key=lambda one: peers[one], default="")
-        step = Step(network.layers[0], hidden, _ROWS, BATCH, network.update_order == "sequential")
+        step = Step(network.mlp_widths()[0], hidden, _ROWS, BATCH, network.update_order == "sequential")
         bound = floor(step, measured)
         least = bound.seconds if bound else None
         for one, seconds in found.items():
@@ -193,7 +193,7 @@ def in_turns(
 
 
 def _name(network: Network) -> str:
-    return label(network.layers)
+    return label(network.mlp_widths())
 
 
 def _us(seconds: float | None) -> str:

@@ -27,7 +27,7 @@ from snn.config import groups  # noqa: E402
 from snn.hardware import devices  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
 from snn.measurement.runs import Measurement, _time_runs  # noqa: E402
-from snn.models.network import Network  # noqa: E402
+from snn.models.network import mlp  # noqa: E402
 from snn.strategies.common.job import Job  # noqa: E402
 from snn.strategies.reference import Reference  # noqa: E402
 
@@ -69,7 +69,7 @@ def main() -> None:
     rules = Round(runs=given.runs, warmup_seconds=0.005, max_warmup_seconds=0.02)
     reference = Job(
         strategy=groups.load("strategy", "reference"),
-        network=Network((32, 256, 1)),
+        network=mlp((32, 256, 1)),
         X=X,
         Y=Y,
         seed=1,

@@ -16,7 +16,7 @@ from snn import backends
 from snn.analysis.roofline import Step
 from snn.config import groups
 from snn.errors import SnnError
-from snn.models.network import Network, label
+from snn.models.network import label, mlp
 
 NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
 
@@ -42,7 +42,7 @@ def main() -> None:
             print(f"| | | {kernel} | {error} | | |")
             continue
         for hidden in NETWORKS:
-            network = Network((X.shape[1], *hidden, 1), init="he_uniform")
+            network = mlp((X.shape[1], *hidden, 1), init="he_uniform")
             for name in given.strategies:
                 row = f"| {X.shape[1]}-{label(hidden)}-1 | {name} | {kernel}"
                 try:

@@ -19,7 +19,7 @@ from snn import backends  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.measurement import runs  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
-from snn.models.network import Network  # noqa: E402
+from snn.models.network import mlp  # noqa: E402
 from snn.profiling.profile import explain  # noqa: E402
 from snn.strategies.common.job import Job  # noqa: E402
 from snn.strategies.common.traits import own_runtime  # noqa: E402
@@ -51,7 +51,7 @@ def train(
     backend = backends.make("cuda", groups.load("kernel", kernel), ROOT, precision)
     job = Job(
         strategy=groups.load("strategy", strategy),
-        network=Network((31, *hidden, 1), init="he_uniform", clip_norm=clip_norm),
+        network=mlp((31, *hidden, 1), init="he_uniform", clip_norm=clip_norm),
         X=X,
         Y=Y,
         seed=1,

@@ -15,7 +15,7 @@ from snn.config.compose import composed
 from snn.errors import OutOfMemory
 from snn.measurement import cell
 from snn.measurement.runs import count
-from snn.models.network import Network
+from snn.models.network import mlp
 from snn.profiling.accounting import CountingBackend
 from snn.profiling.time_breakdown import TimingBackend, attribute
 from snn.strategies.common import factory
@@ -29,7 +29,7 @@ def test_every_call_of_a_backend_is_in_a_part():
     assert all(name in vars(TimingBackend) for name in calls - questions)
 
 
-NETWORK = Network((4, 300, 1), init="he_uniform")
+NETWORK = mlp((4, 300, 1), init="he_uniform")
 
 
 class SlowBackend(CpuBackend):

@@ -14,7 +14,7 @@ from test_training import networks, trained
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import Network, draw_weights
+from snn.models.network import draw_weights, mlp
 from snn.profiling.accounting import CountingBackend
 from snn.strategies.common import factory
 from snn.strategies.common.device_driven import DeviceDriven
@@ -29,7 +29,7 @@ NAMES = [n for n in STRATEGIES if issubclass(factory.class_of(groups.load("strat
 @given(network=networks, rows=st.integers(1, 200), batch=st.integers(1, 80), seed=st.integers(0, 2**32 - 1))
 def test_agrees_with_the_oracle(name, fused, pretransposed, network, rows, batch, seed):
     random = np.random.default_rng(seed)
-    X = random.uniform(-1, 1, (rows, network.layers[0])).astype(np.float32)
+    X = random.uniform(-1, 1, (rows, network.mlp_widths()[0])).astype(np.float32)
     Y = random.normal(size=(rows, 1)).astype(np.float32)
     weights = draw_weights(network, GlibcRandom(seed % 1000 + 1))
     backend = DeferredBackend(fused, pretransposed)
@@ -49,7 +49,7 @@ class WithoutPlan(DeferredBackend):
 
 
 def test_what_no_launch_can_train_as_a_whole_a_graph_trains():
-    network, random = Network((7, 20, 1), init="he_uniform"), np.random.default_rng(5)
+    network, random = mlp((7, 20, 1), init="he_uniform"), np.random.default_rng(5)
     X, Y = (random.normal(size=(90, n)).astype(np.float32) for n in (7, 1))
     weights = draw_weights(network, GlibcRandom(3))
     found, expected = (
@@ -70,7 +70,7 @@ def test_nothing_is_used_before_it_is_there_or_after_it_is_gone(name, eager):
     """One stream leads as far as it may, the others lag: the numbers are the same."""
     random = np.random.default_rng(5)
     X, Y = (random.normal(size=(300, n)).astype(np.float32) for n in (7, 1))
-    network = Network((7, 200, 30, 1), init="he_uniform")
+    network = mlp((7, 200, 30, 1), init="he_uniform")
     weights = draw_weights(network, GlibcRandom(3))
     (late, loss), (reference, expected) = (
         trained(one, DeferredBackend(eager=eager), network, X, Y, 3, 30, 0.01, weights)
@@ -83,7 +83,7 @@ def test_nothing_is_used_before_it_is_there_or_after_it_is_gone(name, eager):
 
 def ledgers(name, fused, clip_norm, epochs, hidden=(6, 4)):
     """The ledger after setup, and after some epochs of 4 batches."""
-    network = Network((5, *hidden, 1), clip_norm=clip_norm)
+    network = mlp((5, *hidden, 1), clip_norm=clip_norm)
     counting = CountingBackend(DeferredBackend(fused))
     strategy = factory.make(groups.load("strategy", name), counting)
     X, Y = np.ones((11, 5), np.float32), np.zeros((11, 1), np.float32)
@@ -124,7 +124,7 @@ def test_what_is_asked_for_in_the_loop(name, fused, clip_norm):
 
 
 def test_pipelined_holds_a_few_batches_whatever_the_data():
-    network = Network((5, 8, 1))
+    network = mlp((5, 8, 1))
     peaks = []
     for rows in (64, 640):
         counting = CountingBackend(DeferredBackend())

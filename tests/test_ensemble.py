@@ -24,13 +24,13 @@ from snn.measurement.protocol import Round
 from snn.measurement.record import build
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import Network, draw_weights
+from snn.models.network import draw_weights, mlp
 from snn.strategies.common import factory
 from snn.tables import correctness, learning_rates, overview, sweep
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SMALL = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
-NETWORK = Network((32, 256, 1))
+NETWORK = mlp((32, 256, 1))
 
 
 def chosen(name, **options):
@@ -83,7 +83,7 @@ def test_the_ten_runs_of_a_protocol_in_one_launch(side_by_side):
 def test_each_member_ends_as_a_training_alone(layers, batch, rows, side_by_side):
     random = np.random.default_rng(rows)
     X = random.uniform(-1, 1, (rows, layers[0])).astype(np.float32)
-    data, network = (X, np.square(X).sum(axis=1, keepdims=True)), Network(layers)
+    data, network = (X, np.square(X).sum(axis=1, keepdims=True)), mlp(layers)
     lists = {"seeds": [3, 1], "initialisers": ["he_uniform", "uniform01"], "learning_rates": [1e-3, 2e-5]}
     together = factory.make(chosen("ensemble", starts=2, **lists), side_by_side)
     starts = next(together.starts(network, 1))
@@ -117,7 +117,7 @@ def test_more_members_than_the_device_holds_follow_in_the_same_launch(cuda_backe
 
 @pytest.mark.gpu
 def test_what_has_no_cluster_is_unsupported_on_a_gpu(cuda_backend):
-    deep = replace(job_of(chosen("ensemble")), network=Network((32, 64, 64, 1)))
+    deep = replace(job_of(chosen("ensemble")), network=mlp((32, 64, 64, 1)))
     found = measure(deep, ONCE, cuda_backend)
     assert found.status == "unsupported"
     assert "no grid: the whole device trains one network, not 10" in found.reason

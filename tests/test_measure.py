@@ -14,14 +14,14 @@ from snn.config import groups
 from snn.errors import LeakError, OutOfMemory
 from snn.measurement import runs
 from snn.measurement.protocol import Round, of_round
-from snn.models.network import Network
+from snn.models.network import mlp
 from snn.strategies.common.job import Job
 from snn.strategies.reference import Reference
 
 RANDOM = np.random.default_rng(3)
 JOB = Job(
     strategy=groups.load("strategy", "reference"),
-    network=Network((4, 3, 1)),
+    network=mlp((4, 3, 1)),
     X=RANDOM.random((10, 4), dtype=np.float32),
     Y=RANDOM.random((10, 1), dtype=np.float32),
     seed=1,

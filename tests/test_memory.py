@@ -16,7 +16,7 @@ from snn.config import groups
 from snn.config.compose import composed
 from snn.errors import LeakError, OutOfMemory, Unsupported, out_of_memory
 from snn.measurement import cell, runs
-from snn.models.network import Network
+from snn.models.network import mlp
 from snn.profiling import memory
 from snn.profiling.accounting import CountingBackend
 from snn.profiling.batch_fit import advice, peak
@@ -132,7 +132,7 @@ def test_a_planted_leak_is_reported_with_its_line_and_size(backend):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_peak_by_kind_is_the_peak(name, backend):
-    job = replace(JOB, strategy=groups.load("strategy", name), network=Network((4, 5, 3, 1)))
+    job = replace(JOB, strategy=groups.load("strategy", name), network=mlp((4, 5, 3, 1)))
     ledger, found = runs.count(job, backend)
     device, locked = found["device"], found["page_locked"]
     assert sum(device["peak_by_kind"].values()) == device["peak_bytes"] == ledger["peak_device_bytes"]
@@ -152,13 +152,13 @@ def test_the_peak_by_kind_is_the_peak(name, backend):
 
 def test_a_buffer_is_of_the_kind_of_what_is_copied():
     """The reference's largest product is H = X W1: data, weights, and activations copied out."""
-    job = replace(JOB, network=Network((4, 50, 1)))
+    job = replace(JOB, network=mlp((4, 50, 1)))
     device = runs.count(job, CpuBackend())[1]["device"]
     assert device["peak_by_kind"] == {"data": 4 * 16, "weights": 4 * 200, "activations": 4 * 200}
 
 
 def full(free):
-    return replace(JOB, network=Network((4, 50, 1))), Addressed(free, 10_000)
+    return replace(JOB, network=mlp((4, 50, 1))), Addressed(free, 10_000)
 
 
 def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import Network, draw_weights, label
+from snn.models.network import draw_weights, label, mlp
 
 
 def test_label():
@@ -11,7 +11,7 @@ def test_label():
 
 
 def test_weights_are_drawn_row_by_row_and_runs_continue_the_stream():
-    network = Network((3, 4, 1))
+    network = mlp((3, 4, 1))
     random, stream = GlibcRandom(1), GlibcRandom(1).uniform(32)
     for run in range(2):
         W1, W2 = draw_weights(network, random)
@@ -22,6 +22,6 @@ def test_weights_are_drawn_row_by_row_and_runs_continue_the_stream():
 
 def test_he_uniform_scales_by_fan_in():
     u = GlibcRandom(1).uniform(8 * 2)
-    W1 = draw_weights(Network((8, 2, 1), init="he_uniform"), GlibcRandom(1))[0]
+    W1 = draw_weights(mlp((8, 2, 1), init="he_uniform"), GlibcRandom(1))[0]
     assert W1.dtype == np.float32
     np.testing.assert_allclose(W1.ravel(), (2 * u - 1) * np.sqrt(2 / 8), rtol=1e-6)

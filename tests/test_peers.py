@@ -25,7 +25,7 @@ from snn.measurement import cell
 from snn.measurement.protocol import Round
 from snn.measurement.runs import measure
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import Network, draw_weights
+from snn.models.network import draw_weights, mlp
 from snn.profiling.accounting import CountingBackend
 from snn.strategies.common import factory
 from snn.strategies.common.job import start
@@ -61,7 +61,7 @@ def test_these_are_the_peers():
     ids=["a smaller last batch", "deeper", "one batch of less"],
 )
 def test_training_is_that_of_the_oracle(name, backend, order, clip_norm, layers, rows, batch, random):
-    network = Network(layers, "he_uniform", order, clip_norm)
+    network = mlp(layers, init="he_uniform", update_order=order, clip_norm=clip_norm)
     X, Y = (random.normal(size=(rows, n)).astype(np.float32) for n in (layers[0], 1))
     weights = draw_weights(network, GlibcRandom(1))
     given = [array.copy() for array in (X, Y, *weights)]
@@ -91,7 +91,7 @@ def test_training_is_that_of_the_oracle(name, backend, order, clip_norm, layers,
 @pytest.mark.parametrize("name", PEERS)
 def test_the_papers_error_on_the_small_data_set(name, backend):
     X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
-    network, random, losses = Network((32, 256, 1)), GlibcRandom(1), []
+    network, random, losses = mlp((32, 256, 1)), GlibcRandom(1), []
     strategy = made(name, backend)
     try:
         strategy.setup(network, X, Y, 256, 0.002)
@@ -163,7 +163,7 @@ def test_no_compiler_for_torch_compile_is_an_outcome():
     torch = pytest.importorskip("torch")
     from torch._inductor import config
 
-    network = Network((4, 11, 1))  # no other test compiles it
+    network = mlp((4, 11, 1))  # no other test compiles it
     with config.patch({"cpp.cxx": (None, "/nonexistent/c++"), "fx_graph_cache": False}):
         found = measure(replace(job_of("torch_compile"), network=network), TWICE, CpuBackend())
     assert found.status == "unsupported"
@@ -201,7 +201,7 @@ def test_float32_and_every_processor_while_it_trains_and_afterwards_as_before():
 
 def test_what_jax_compiles_is_in_full_precision(backend):
     jax = pytest.importorskip("jax")
-    network, texts = Network((4, 3, 1)), []
+    network, texts = mlp((4, 3, 1)), []
     strategy = made("jax_scan", backend)
 
     def compiled(lowered):

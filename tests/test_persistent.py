@@ -9,7 +9,7 @@ from oracle import train
 
 from snn.backends.persistent_plans import Limits, Plan, Shape, padded, plans, tile_of
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import Network, draw_weights
+from snn.models.network import draw_weights, mlp
 from snn.strategies.persistent import Persistent
 
 H200, A100, T4 = (
@@ -138,7 +138,7 @@ def trained(backend, layers, batch, rows, order, clip, epochs=10):
     random = np.random.default_rng(sum(layers) + batch)
     X = random.uniform(-1, 1, (rows, layers[0])).astype(np.float32)
     Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
-    network = Network(layers, "he_uniform", order, clip)
+    network = mlp(layers, init="he_uniform", update_order=order, clip_norm=clip)
     weights = draw_weights(network, GlibcRandom(5))
     rate = 0.01 if max(layers) < 1024 else 0.001  # with which the loss falls
     strategy = Persistent(backend)
@@ -181,8 +181,8 @@ def test_what_is_not_a_number_ends_cleanly(layers, cuda_backend):
     X[300, 3] = np.nan
     strategy = Persistent(cuda_backend)
     try:
-        strategy.setup(Network(layers, "he_uniform"), X, Y, 256, 0.01)
-        strategy.load(draw_weights(Network(layers, "he_uniform"), GlibcRandom(1)))
+        strategy.setup(mlp(layers, init="he_uniform"), X, Y, 256, 0.01)
+        strategy.load(draw_weights(mlp(layers, init="he_uniform"), GlibcRandom(1)))
         strategy.train(3)
         assert np.isnan(strategy.loss())
     finally:

@@ -13,7 +13,7 @@ from snn.backends.cpu import ops
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import Limits, Plan, Shape, padded, plans
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import Network, draw_weights
+from snn.models.network import draw_weights, mlp
 from snn.strategies.common.single_launch import _in_batches
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
@@ -44,7 +44,7 @@ def launched(plan, buffers, numbers, **further):
 def made(layers, batch, rows, epochs, order, clip, random):
     X = random.uniform(-1, 1, (rows, layers[0])).astype(np.float32)
     Y = (np.square(X).sum(axis=1, keepdims=True) + random.normal(0, 0.1, (rows, 1))).astype(np.float32)
-    weights = draw_weights(Network(layers, "he_uniform", order, clip), GlibcRandom(3))
+    weights = draw_weights(mlp(layers, init="he_uniform", update_order=order, clip_norm=clip), GlibcRandom(3))
     widths = tuple(map(padded, layers[:-1]))
     numbers = (rows, batch, epochs, int(order == "sequential"), RATE, clip or 0.0, 1, *widths)
     W = np.concatenate(

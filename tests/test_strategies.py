@@ -11,7 +11,7 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import OutOfMemory
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import Network, draw_weights
+from snn.models.network import draw_weights, mlp
 from snn.profiling.accounting import CountingBackend
 from snn.strategies.common import factory
 from snn.strategies.workspace import Stack, aligned
@@ -19,7 +19,7 @@ from snn.strategies.workspace import Stack, aligned
 
 def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, update_order="sequential", **parameters):
     """The ledger of a training, closed and checked; products and bytes in and out, counted apart."""
-    network = Network((5, *hidden, 1), update_order=update_order)
+    network = mlp((5, *hidden, 1), update_order=update_order)
     counting = CountingBackend(backend or CpuBackend())
     strategy = factory.make(groups.load("strategy", name) | parameters, counting)
     random = np.random.default_rng(1)

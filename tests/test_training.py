@@ -13,12 +13,12 @@ from snn import backends, datasets
 from snn.config import groups
 from snn.models.glibc_random import GlibcRandom
 from snn.models.host_ops import clip, transpose
-from snn.models.network import Network, draw_weights
+from snn.models.network import draw_weights, mlp
 from snn.strategies.common import factory
 
 networks = st.builds(
-    Network,
-    layers=st.tuples(st.integers(1, 9)).flatmap(
+    mlp,
+    widths=st.tuples(st.integers(1, 9)).flatmap(
         lambda first: st.lists(st.integers(1, 40), min_size=1, max_size=3).map(lambda h: (*first, *h, 1))
     ),
     init=st.just("he_uniform"),
@@ -44,7 +44,7 @@ def trained(name, backend, network, X, Y, epochs, batch_size, rate, weights):
 @given(network=networks, rows=st.integers(1, 300), batch=st.integers(1, 150), seed=st.integers(0, 2**32 - 1))
 def test_agrees_with_the_oracle(name, backend, network, rows, batch, seed):
     random = np.random.default_rng(seed)
-    X = random.uniform(-1, 1, (rows, network.layers[0])).astype(np.float32)
+    X = random.uniform(-1, 1, (rows, network.mlp_widths()[0])).astype(np.float32)
     Y = random.normal(size=(rows, 1)).astype(np.float32)
     weights = draw_weights(network, GlibcRandom(seed % 1000 + 1))
     epochs = 1 if rows // batch > 20 else 3
@@ -81,7 +81,7 @@ def test_the_papers_error_with_every_kernel_of_float32(kernel):
 def mean_error(name, backend):
     """Of the ten runs of the paper's protocol."""
     X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
-    network, losses = Network((32, 256, 1)), []
+    network, losses = mlp((32, 256, 1)), []
     strategy = factory.make(groups.load("strategy", name), backend)
     starts = strategy.starts(network, 1)
     try:
@@ -98,9 +98,9 @@ def mean_error(name, backend):
 
 def test_the_update_orders_differ(backend):
     X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
-    weights = draw_weights(Network((32, 16, 1)), GlibcRandom(1))
+    weights = draw_weights(mlp((32, 16, 1)), GlibcRandom(1))
     sequential, simultaneous = (
-        trained("reference", backend, Network((32, 16, 1), update_order=o), X, Y, 5, 256, 0.002, weights)[0]
+        trained("reference", backend, mlp((32, 16, 1), update_order=o), X, Y, 5, 256, 0.002, weights)[0]
         for o in ("sequential", "simultaneous")
     )
     assert not np.allclose(sequential[0], simultaneous[0], rtol=1e-4)
@@ -109,9 +109,9 @@ def test_the_update_orders_differ(backend):
 def test_a_run_does_not_depend_on_the_one_before(backend):
     X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
     strategy = factory.make(groups.load("strategy", "preallocated"), backend)
-    weights = draw_weights(Network((32, 16, 1)), GlibcRandom(1))
+    weights = draw_weights(mlp((32, 16, 1)), GlibcRandom(1))
     try:
-        strategy.setup(Network((32, 16, 1)), X, Y, 100, 0.002)
+        strategy.setup(mlp((32, 16, 1)), X, Y, 100, 0.002)
         found = []
         for _ in range(2):
             strategy.load(weights)

@@ -16,6 +16,9 @@ from snn.backends.persistent_plans import padded, workspace_of_groups
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
 
+THREADS = 256
+"""Threads of a block of an operation that is no product."""
+
 MOST_BLOCKS = 1024
 """Of a launch whose blocks work together: more multiprocessors than any device has."""
 
@@ -24,14 +27,17 @@ _BARRIER = 4  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent
 
 @dataclass(frozen=True)
 class Op:
-    """``elements`` says, from the numbers, how many float32 each operand must hold.
+    """An operation: its operands, its numbers, and from these the size of each operand in float32 elements.
 
-    Of the numbers, those in ``reals`` are float32, the others whole.
+    Of the numbers, those in ``reals`` are float32, the others whole. ``source`` is the kernel file of an
+    operation that is no product, ``threads`` how many threads it is launched with, if not its first number.
     """
 
     operands: tuple[str, ...]
     numbers: tuple[str, ...]
     elements: Callable[..., tuple[int, ...]]
+    source: str = "elementwise"
+    threads: Callable[..., int] = lambda *numbers: int(numbers[0])
 
     @property
     def reals(self) -> tuple[str, ...]:
@@ -66,6 +72,26 @@ def _of_training(
         workspace = members
     batches, of_each = math.ceil(rows / batch), (weights + last, lines)
     return batches * lines * widths[0], batches * lines, *(members * n for n in of_each), workspace
+
+
+def _layer(
+    operands: str, numbers: str, elements: Callable[..., tuple[int, ...]], threads: Callable[..., int]
+) -> Op:
+    return Op(tuple(operands.split()), tuple(numbers.split()), elements, "layers", threads)
+
+
+_IMAGES = "rows channels height width"
+
+
+def _patches(rows: int, channels: int, height: int, width: int, kernel: int, padding: int) -> tuple[int, int]:
+    """Elements of images, and of their patches: one for each position of the kernel."""
+    positions = (height + 2 * padding - kernel + 1) * (width + 2 * padding - kernel + 1)
+    return rows * channels * height * width, rows * positions * channels * kernel**2
+
+
+def _windows(rows: int, channels: int, height: int, width: int, size: int) -> tuple[int, int]:
+    """Elements of images, and of their windows."""
+    return rows * channels * height * width, rows * channels * (height // size) * (width // size)
 
 
 _PRODUCT = _op("A B C", "m k n", lambda m, k, n: (m * k, k * n, m * n))
@@ -104,6 +130,40 @@ OPS = {
         lambda rows, cols, rate, max_norm: (rows * cols, rows * cols, rows * cols, PARTIAL_SUMS),
     ),
     "transpose": _op("A T", "rows cols", lambda rows, cols: (rows * cols, rows * cols)),  # T = A^T
+    # Of layers: Z and G are (rows, width), images (rows, channels, height, width).
+    "add_bias": _layer(  # Z += b in each row
+        "Z b", "rows width", lambda rows, width: (rows * width, width), lambda rows, width: rows * width
+    ),
+    "sum_rows": _layer(  # s = the sum of the rows of G
+        "G s", "rows width", lambda rows, width: (rows * width, width), lambda rows, width: THREADS * width
+    ),
+    "softmax_cross_entropy": _layer(  # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
+        "P Y E D",
+        "rows width scale",
+        lambda rows, width, scale: (rows * width, rows * width, rows, rows * width),
+        lambda rows, width, scale: rows,
+    ),
+    "transpose_each": _layer(  # T_i = A_i^T, of each of so many matrices
+        "A T", "count rows cols", lambda *sizes: (math.prod(sizes),) * 2, lambda *sizes: math.prod(sizes)
+    ),
+    "im2col": _layer(  # a row of P for each position of the kernel on the padded X: what it covers there
+        "X P", _IMAGES + " kernel padding", _patches, lambda *numbers: _patches(*numbers)[1]
+    ),
+    "col2im": _layer(  # X = for each element the sum of its copies in P, the transposed map of im2col
+        "P X",
+        _IMAGES + " kernel padding",
+        lambda *numbers: _patches(*numbers)[::-1],
+        lambda *numbers: _patches(*numbers)[0],
+    ),
+    "max_pool2d": _layer(  # Z = the largest of each window of size x size
+        "X Z", _IMAGES + " size", _windows, lambda *numbers: _windows(*numbers)[1]
+    ),
+    "max_pool2d_gradient": _layer(  # D = G at the first largest element of each window, else 0
+        "G X D",
+        _IMAGES + " size",
+        lambda *numbers: (_windows(*numbers)[1], *2 * _windows(*numbers)[:1]),
+        lambda *numbers: _windows(*numbers)[0],
+    ),
     # All epochs of the trainings of so many members, which share X and Y and nothing else; behind the
     # numbers come the widths of the features and the hidden layers. Widths and batches are padded
     # (``snn.backends.persistent_plans``), batches one by one; W is all weights of a member in turn, member

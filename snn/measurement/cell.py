@@ -20,7 +20,7 @@ from snn.measurement.progress import Printer
 from snn.measurement.protocol import Round, of_round
 from snn.measurement.record import build
 from snn.measurement.runs import Measurement, Progress, Run, measure
-from snn.models.network import Network
+from snn.models import network as networks
 from snn.profiling.batch_fit import advice
 from snn.profiling.profile import Explanation, explain
 from snn.strategies.common import factory
@@ -115,18 +115,14 @@ def _device(wanted: Mapping[str, Any]) -> Device:
 
 def job_of(cell: Mapping[str, Any], table: Any) -> Job:
     """What a cell trains, on the data set's table."""
-    training, network = cell["training"], cell["network"]
+    training = cell["training"]
     X, Y = datasets.split(table, training["batch_size"], cell["dataset"]["name"])
+    network = networks.build(cell["network"], tuple(cell["dataset"].get("shape", X.shape[1:])))
     return Job(
         strategy=cell["strategy"],
-        network=Network(
-            layers=(X.shape[1], *network["hidden"], 1),
-            init=network["init"],
-            update_order=network["update_order"],
-            clip_norm=network["clip_norm"],
-        ),
+        network=network,
         X=X,
-        Y=Y,
-        seed=network["seed"],
+        Y=network.loss.targets(Y, network.outputs),
+        seed=cell["network"]["seed"],
         **training,
     )

@@ -1,12 +1,19 @@
-"""A fully connected network without biases: its shapes, its products, its initial weights."""
+"""A network: layers, a loss, and how its weights are initialised and updated."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
 
 import numpy as np
 
+from snn.errors import ConfigError
 from snn.models.glibc_random import GlibcRandom
+from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
+from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
+from snn.models.step import Shape
 
 INITIALISERS = ("uniform01", "he_uniform")
 UPDATE_ORDERS = ("sequential", "simultaneous")
@@ -14,22 +21,85 @@ UPDATE_ORDERS = ("sequential", "simultaneous")
 
 @dataclass(frozen=True)
 class Network:
-    """ReLU hidden layers and one linear output.
+    """Layers on samples of a shape, ``inputs``, and a loss.
 
-    ``layers`` holds the widths from the features to the output, so weight i has the shape
-    (layers[i], layers[i + 1]), float32. ``update_order`` says whether the error is propagated
-    through the updated weights (``sequential``, as in the paper's programs) or through the old ones
-    (``simultaneous``, the textbook). ``clip_norm`` bounds the L2 norm of each weight's gradient.
+    ``update_order`` says whether the error is propagated through the updated weights (``sequential``, as in
+    the paper's programs) or through the old ones (``simultaneous``, the textbook). ``clip_norm`` bounds the
+    L2 norm of each parameter's gradient. Raises ConfigError where a layer does not fit the one before it.
     """
 
-    layers: tuple[int, ...]
+    inputs: Shape
+    layers: tuple[Layer, ...]
+    loss: Loss = MEAN_SQUARED_ERROR
     init: str = "uniform01"
     update_order: str = "sequential"
     clip_norm: float | None = None
 
+    def __post_init__(self) -> None:
+        if not self.parameters:
+            raise ConfigError("network.layers has no layer with weights: add one, as linear 1")
+        if isinstance(self.layers[0], ReLU):
+            raise ConfigError("network.layers begins with relu, which would overwrite the data: leave it out")
+
+    @cached_property
+    def layer_shapes(self) -> tuple[Shape, ...]:
+        """The shape of each layer's input, and of the output behind them."""
+        shapes = [self.inputs]
+        for layer in self.layers:
+            shapes.append(layer.output(shapes[-1]))
+        return tuple(shapes)
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All that is trained, layer by layer."""
+        every = enumerate(zip(self.layers, self.layer_shapes, strict=False))
+        return tuple(itertools.chain(*(layer.parameters(i, shape) for i, (layer, shape) in every)))
+
     @property
-    def shapes(self) -> list[tuple[int, int]]:
-        return list(itertools.pairwise(self.layers))
+    def shapes(self) -> list[Shape]:
+        """The shapes of all parameters: of an MLP's weight i (inputs, outputs)."""
+        return [parameter.shape for parameter in self.parameters]
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the network predicts for a sample."""
+        return prod(self.layer_shapes[-1])
+
+    @cached_property
+    def widths(self) -> tuple[int, ...] | None:
+        """The widths, features to output, of a multilayer perceptron as ``mlp`` makes it; else None."""
+        widths = (*self.inputs, *(layer.width for layer in self.layers if isinstance(layer, Linear)))
+        is_mlp = self.loss is MEAN_SQUARED_ERROR and self.layers == _perceptron(widths[1:])
+        return widths if is_mlp else None
+
+    def mlp_widths(self) -> tuple[int, ...]:
+        """``widths`` of a network that is known to be an MLP."""
+        assert self.widths is not None
+        return self.widths
+
+
+def mlp(widths: Sequence[int], **rest: Any) -> Network:
+    """A multilayer perceptron: linear layers without biases, ReLU between them, the mean squared error.
+
+    ``widths`` are from the features to the output; ``rest``: further fields of ``Network``.
+    """
+    return Network((widths[0],), _perceptron(widths[1:]), **rest)
+
+
+def build(settings: Mapping[str, Any], inputs: Shape) -> Network:
+    """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
+
+    ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``.
+    """
+    rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")}
+    if "hidden" in settings:
+        return mlp((prod(inputs), *settings["hidden"], 1), **rest)
+    return Network(inputs, tuple(map(parse, settings["layers"])), LOSSES[settings["loss"]], **rest)
+
+
+def _perceptron(widths: Sequence[int]) -> tuple[Layer, ...]:
+    hidden = [(Linear(width, bias=False), ReLU()) for width in widths[:-1]]
+    return (*itertools.chain(*hidden), Linear(widths[-1], bias=False)) if widths else ()
 
 
 def label(hidden: Sequence[int]) -> str:
@@ -38,15 +108,18 @@ def label(hidden: Sequence[int]) -> str:
 
 
 def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
-    """Fresh float32 weights, drawn row by row, W1 first; each call continues the generator's stream.
+    """Fresh float32 parameters, drawn row by row, the first layer's first; each call continues the stream.
 
     With u = rand() / RAND_MAX: ``uniform01`` is w = u (the published MSE comes from it),
-    ``he_uniform`` is w = (2 u - 1) sqrt(2 / fan_in).
+    ``he_uniform`` is w = (2 u - 1) sqrt(2 / fan_in). Biases are zero and draw nothing.
     """
     weights = []
-    for fan_in, fan_out in network.shapes:
-        u = random.uniform(fan_in * fan_out).reshape(fan_in, fan_out)
+    for parameter in network.parameters:
+        if parameter.fan_in is None:
+            weights.append(np.zeros(parameter.shape, dtype=np.float32))
+            continue
+        u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
         if network.init == "he_uniform":
-            u = (np.float32(2) * u - np.float32(1)) * np.sqrt(np.float32(2) / np.float32(fan_in))
+            u = (np.float32(2) * u - np.float32(1)) * np.sqrt(np.float32(2) / np.float32(parameter.fan_in))
         weights.append(u)
     return weights

@@ -19,7 +19,7 @@ class Persistent(Strategy):
     none for a shape, ``graph`` trains in its place, and ``plan`` says why.
     """
 
-    by_epoch = at_once = True
+    by_epoch = at_once = any_network = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -29,6 +29,7 @@ class Persistent(Strategy):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         try:
+            self._way.check_network(network)
             self._way.setup(network, X, Y, batch_size, learning_rate)
             self.plan = self._way.plan
         except Unsupported as error:

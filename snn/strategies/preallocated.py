@@ -8,13 +8,13 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.models.network import Network
 from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.host_driven import HostDriven, Rehearsal
 
 
 class Preallocated(HostDriven):
-    """``setup`` allocates one stream, three device buffers as large as the largest operands, and
-    one page-locked host matrix for each result and transpose of a step. Per product: 2 asynchronous
-    copies in, 1 launch, 1 asynchronous copy out, 1 stream synchronisation, no allocation."""
+    """``setup`` allocates one stream, three device buffers as large as the largest operands, and one pinned
+    host matrix for each result and transpose of a step. Per product: 2 asynchronous copies in, 1 launch, 1
+    asynchronous copy out, 1 stream synchronisation, no allocation."""
 
     page_locked = True
 
@@ -30,10 +30,11 @@ class Preallocated(HostDriven):
     ) -> None:
         super().setup(network, X, Y, batch_size, learning_rate)
         self._stream = self.backend.stream_create()
-        for sizes in zip(*_operand_sizes(network, batch_size), strict=True):
-            self._buffers.append(self.backend.malloc(4 * max(sizes)))
+        step = Rehearsal(self.backend, network, min(batch_size, len(X)))
+        for sizes in zip(*step.products, strict=True):
+            self._buffers.append(self.backend.malloc(max(sizes)))
         self._step = [
-            self.allocate((size,), kind, self.page_locked) for size, kind in _step(network, batch_size)
+            self.allocate((request.elements,), request.purpose, self.page_locked) for request in step.requests
         ]
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -63,24 +64,3 @@ class Preallocated(HostDriven):
             self.backend.stream_destroy(self._stream)
             self._stream = None
         super().close()
-
-
-def _operand_sizes(network: Network, batch: int) -> list[tuple[int, int, int]]:
-    """Elements of A, B and C of every product of a full step."""
-    sizes = []
-    for i, (fan_in, fan_out) in enumerate(network.shapes):
-        sizes.append((batch * fan_in, fan_in * fan_out, batch * fan_out))
-        sizes.append((fan_in * batch, batch * fan_out, fan_in * fan_out))
-        if i > 0:
-            sizes.append((batch * fan_out, fan_out * fan_in, batch * fan_in))
-    return sizes
-
-
-def _step(network: Network, batch: int) -> list[tuple[int, str]]:
-    """Elements and kind of each result and transpose, in the order in which a step asks for them."""
-    step = [(batch * fan_out, "activations") for _, fan_out in network.shapes]
-    for i, (fan_in, fan_out) in reversed(list(enumerate(network.shapes))):
-        step += [(fan_in * batch, "workspace"), (fan_in * fan_out, "gradients")]
-        if i > 0:
-            step += [(fan_out * fan_in, "workspace"), (batch * fan_in, "gradients")]
-    return step

@@ -41,7 +41,7 @@ class TorchEager(OnTorch):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         super().setup(network, X, Y, batch_size, learning_rate)
-        torch, widths = self._torch, network.layers[1:]
+        torch, widths = self._torch, network.mlp_widths()[1:]
         with self.undisturbed():
             most = max(len(x) for x, _ in self._batches)
             H, dZ = ([self._W[0].new_empty(most, n) for n in widths] for _ in range(2))

@@ -1,7 +1,7 @@
 """One arena on the device and one on the host, shared out anew in every step: nothing is allocated in it."""
 
 import math
-from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.models.network import Network
 from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.host_driven import HostDriven, Rehearsal, Request
 
 _ALIGNMENT = 256  # bytes, as cudaMalloc aligns its blocks
 
@@ -41,33 +41,19 @@ class Stack:
             self.top = self._blocks.pop()[0]
 
 
-class _Stacked(HostDriven):
-    """Results and transposes are blocks of a stack; a strategy says where in memory a block is."""
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        self._stack = Stack()
-        self._offsets: dict[int, tuple[int, np.ndarray]] = {}
-
-    @abstractmethod
-    def _matrix(self, offset: int, shape: tuple[int, ...]) -> np.ndarray:
-        """The float32 matrix at an offset in bytes."""
-
-    def result(self, shape: tuple[int, ...]) -> np.ndarray:
-        offset = self._stack.push(4 * math.prod(shape))
-        array = self._matrix(offset, shape)
-        self._offsets[id(array)] = offset, array
-        return array
-
-    def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
-        return self.result(shape)
-
-    def discard(self, array: np.ndarray) -> None:
-        """Give a matrix back to the arena."""
-        self._stack.free(self._offsets.pop(id(array))[0])
+def stack_bytes(requests: Sequence[Request]) -> int:
+    """The size of an arena that serves these requests like a stack."""
+    stack = Stack()
+    offsets: list[int] = []
+    for number, request in enumerate(requests):
+        for other, offset in enumerate(offsets):
+            if requests[other].freed_before == number:
+                stack.free(offset)
+        offsets.append(stack.push(4 * request.elements))
+    return stack.peak
 
 
-class Workspace(_Stacked):
+class Workspace(HostDriven):
     """``setup`` rehearses a step of one full batch without a device, to learn the most that is alive at once:
     of A, B and C of a product on the device, of results and transposes of a step on the host. It allocates
     one device arena and one page-locked arena of these sizes, and a stream.
@@ -81,6 +67,8 @@ class Workspace(_Stacked):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
+        self._stack = Stack()
+        self._offsets: dict[int, tuple[int, np.ndarray]] = {}
         self._stream: Any = None
         self._arena: Any = None
         self._words: np.ndarray | None = None
@@ -89,10 +77,11 @@ class Workspace(_Stacked):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         super().setup(network, X, Y, batch_size, learning_rate)
-        device, host = _Rehearsal(self.backend).step(network, min(batch_size, len(X)))
+        step = Rehearsal(self.backend, network, min(batch_size, len(X)))
+        product = max(sum(map(aligned, sizes)) for sizes in step.products)
         self._stream = self.backend.stream_create()
-        self._arena = self.backend.malloc(device, "workspace")
-        self._words = self.allocate((host // 4,), "workspace", self.page_locked)
+        self._arena = self.backend.malloc(product, "workspace")
+        self._words = self.allocate((stack_bytes(step.requests) // 4,), "workspace", self.page_locked)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
@@ -108,10 +97,20 @@ class Workspace(_Stacked):
             backend.stream_synchronize(stream)
         return C
 
-    def _matrix(self, offset: int, shape: tuple[int, ...]) -> np.ndarray:
+    def result(self, shape: tuple[int, ...]) -> np.ndarray:
         assert self._words is not None
-        first = offset // 4
-        return self._words[first : first + math.prod(shape)].reshape(shape)
+        size = math.prod(shape)
+        offset = self._stack.push(4 * size)
+        array = self._words[offset // 4 : offset // 4 + size].reshape(shape)
+        self._offsets[id(array)] = offset, array
+        return array
+
+    def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
+        return self.result(shape)
+
+    def discard(self, array: np.ndarray) -> None:
+        """Give a matrix back to the arena."""
+        self._stack.free(self._offsets.pop(id(array))[0])
 
     def close(self) -> None:
         self._offsets, self._words = {}, None
@@ -122,23 +121,3 @@ class Workspace(_Stacked):
             self.backend.stream_destroy(self._stream)
             self._stream = None
         super().close()
-
-
-class _Rehearsal(_Stacked):
-    """A step on zeros, on NumPy's memory and without products: all that it tells is how much is alive."""
-
-    def step(self, network: Network, rows: int) -> tuple[int, int]:
-        """The most bytes alive at once: of a product on the device, of a step's matrices on the host."""
-        self.network, self._rate = network, np.float32(0)
-        self._W = [np.zeros(shape, dtype=np.float32) for shape in network.shapes]
-        self._product = 0
-        self._train(*(np.zeros((rows, width), np.float32) for width in (network.layers[0], 1)))
-        return self._product, self._stack.peak
-
-    def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        C = self.result((A.shape[0], B.shape[1]))
-        self._product = max(self._product, sum(aligned(matrix.nbytes) for matrix in (A, B, C)))
-        return C
-
-    def _matrix(self, offset: int, shape: tuple[int, ...]) -> np.ndarray:
-        return np.zeros(shape, dtype=np.float32)

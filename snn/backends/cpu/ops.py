@@ -4,6 +4,7 @@ Every function takes flat float32 arrays, each at least as long as its operand, 
 """
 
 import itertools
+import math
 
 import numpy as np
 
@@ -95,6 +96,65 @@ def transpose(A, T, rows, cols):
     _matrix(T, cols, rows)[...] = _matrix(A, rows, cols).T
 
 
+def add_bias(Z, b, rows, width):
+    _matrix(Z, rows, width)[...] += b[:width]
+
+
+def sum_rows(G, s, rows, width):
+    np.sum(_matrix(G, rows, width), axis=0, out=s[:width])
+
+
+def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
+    """D may be P."""
+    shifted = _matrix(P, rows, width) - _matrix(P, rows, width).max(axis=1, keepdims=True)
+    exponentials, targets = np.exp(shifted), _matrix(Y, rows, width)
+    sums = exponentials.sum(axis=1, keepdims=True)
+    E[:rows] = ((np.log(sums) - shifted) * targets).sum(axis=1)
+    _matrix(D, rows, width)[...] = np.float32(scale) * (exponentials / sums - targets)
+
+
+def transpose_each(A, T, count, rows, cols):
+    size = count * rows * cols
+    T[:size].reshape(count, cols, rows)[...] = A[:size].reshape(count, rows, cols).transpose(0, 2, 1)
+
+
+def im2col(X, P, rows, channels, height, width, kernel, padding):
+    images = _images(X, rows, channels, height, width)
+    padded_images = np.pad(images, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    views = np.lib.stride_tricks.sliding_window_view(padded_images, (kernel, kernel), axis=(2, 3))
+    patches = views.transpose(0, 2, 3, 1, 4, 5)  # rows, y, x, channels, kernel, kernel
+    P[: patches.size].reshape(patches.shape)[...] = patches
+
+
+def col2im(P, X, rows, channels, height, width, kernel, padding):
+    high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+    shape = rows, high, wide, channels, kernel, kernel
+    patches = P[: math.prod(shape)].reshape(shape).transpose(0, 3, 4, 5, 1, 2)
+    total = np.zeros((rows, channels, height + 2 * padding, width + 2 * padding), np.float32)
+    for y in range(kernel):
+        for x in range(kernel):
+            total[:, :, y : y + high, x : x + wide] += patches[:, :, y, x]
+    inner = total[:, :, padding : padding + height, padding : padding + width]
+    _images(X, rows, channels, height, width)[...] = inner
+
+
+def max_pool2d(X, Z, rows, channels, height, width, size):
+    windows = _windows(X, rows, channels, height, width, size)
+    Z[: math.prod(windows.shape[:-1])] = windows.max(axis=-1).reshape(-1)
+
+
+def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):
+    windows = _windows(X, rows, channels, height, width, size)
+    high, wide = height // size, width // size
+    chosen = np.zeros_like(windows)
+    gradients = G[: math.prod(windows.shape[:-1])].reshape(*windows.shape[:-1], 1)
+    np.put_along_axis(chosen, windows.argmax(axis=-1)[..., None], gradients, axis=-1)
+    images = _images(D, rows, channels, height, width)
+    images[...] = 0
+    spread = chosen.reshape(rows, channels, high, wide, size, size).transpose(0, 1, 2, 4, 3, 5)
+    images[:, :, : high * size, : wide * size] = spread.reshape(rows, channels, high * size, wide * size)
+
+
 def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, members, *widths):
     weights = sum(k * n for k, n in itertools.pairwise((*widths, 1)))
     for m in range(members):
@@ -127,6 +187,18 @@ def _descend(weights, activations, dZ, sequential, rate, max_norm):
         old = matrix if sequential else matrix.copy()
         matrix -= np.float32(rate) * gradient
         dZ = (dZ @ old.T) * (H > 0)
+
+
+def _images(flat, rows, channels, height, width):
+    return flat[: rows * channels * height * width].reshape(rows, channels, height, width)
+
+
+def _windows(X, rows, channels, height, width, size):
+    """(rows, channels, windows down, windows across, elements in row-major order), a copy."""
+    high, wide = height // size, width // size
+    whole = _images(X, rows, channels, height, width)[:, :, : high * size, : wide * size]
+    split = whole.reshape(rows, channels, high, size, wide, size).transpose(0, 1, 2, 4, 3, 5)
+    return split.reshape(rows, channels, high, wide, size * size)
 
 
 def _matrix(flat, rows, cols):

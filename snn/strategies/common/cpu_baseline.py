@@ -56,7 +56,7 @@ class OnHost(Strategy):
         self._W = [self._hold(np.zeros(shape, np.float32), "weights") for shape in network.shapes]
         self._dW = [self._hold(W, "gradients") for W in self._W]
         rows = min(batch_size, len(X))
-        matrices = [np.zeros((rows, width), np.float32) for width in network.layers[1:]]
+        matrices = [np.zeros((rows, width), np.float32) for width in network.mlp_widths()[1:]]
         H = [self._hold(one, "activations") for one in matrices]
         dZ = [self._hold(one, "gradients") for one in matrices]
         self._error = self._hold(matrices[-1], "gradients")

@@ -27,8 +27,12 @@ class Job:
 
 
 def start(job: Job, backend: Backend) -> Strategy:
-    """The job's strategy on this backend, set up; closed again where its setup fails."""
+    """The job's strategy on this backend, set up; closed again where its setup fails.
+
+    Raises Unsupported where the strategy cannot train the network, or the backend cannot run it.
+    """
     strategy = factory.make(job.strategy, backend)
+    strategy.check_network(job.network)
     try:
         strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
     except BaseException:

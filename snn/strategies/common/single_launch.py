@@ -37,7 +37,7 @@ class OneLaunch(Strategy):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         self.network, batch = network, min(batch_size, len(X))
-        widths = tuple(map(padded, network.layers[:-1]))
+        widths = tuple(map(padded, network.mlp_widths()[:-1]))
         sequential, max_norm = network.update_order == "sequential", network.clip_norm or 0.0
         rates = self.rates or [learning_rate]
         self._members = len(rates)

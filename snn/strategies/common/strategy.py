@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
 
@@ -35,6 +36,9 @@ class Strategy(ABC):
     at_once: bool = False
     """Whether ``train`` is more than ``epoch`` again and again: it is asked for once."""
 
+    any_network: bool = False
+    """Whether it trains every network of layers; else only multilayer perceptrons made by ``mlp``."""
+
     plan: str | None = None
     """How it trains, in words, where that is chosen in ``setup``, and why."""
 
@@ -45,7 +49,15 @@ class Strategy(ABC):
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
-        """Take the data, X (n, features) and Y (n, 1) float32, and whatever lives as long as they do."""
+        """Take the data, X (n, features) and Y (n, outputs), float32, and allocate what lives as long."""
+
+    def check_network(self, network: Network) -> None:
+        """Raise Unsupported where this strategy cannot train the network."""
+        if network.widths is None and not self.any_network:
+            raise Unsupported(
+                "this strategy trains multilayer perceptrons only (network.hidden): linear layers without "
+                "biases, ReLU between them, the mean squared error"
+            )
 
     def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do
         """Do what needs the length of a training: after ``setup``, before any of it is timed."""
@@ -71,7 +83,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def loss(self) -> float:
-        """Mean squared error of the last batch trained on, before that batch's update."""
+        """The loss of the last batch trained on, before that batch's update."""
 
     def losses(self) -> list[float]:
         """The loss of each network that a run trains; ``loss`` is their mean."""

@@ -1,0 +1,231 @@
+"""The layers of a network: their shapes, their parameters, and what each adds to a training step.
+
+A new layer is a class here. The operations that it launches are described in ``snn.backends.ops``, computed
+in NumPy in ``snn.backends.cpu.ops`` and, for a GPU, in ``kernels/``. Shapes are those of one sample.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import MISSING, Field, dataclass, fields
+from math import prod
+
+from snn.errors import ConfigError
+from snn.models.step import Shape, Step, Tensor, transposed
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A trainable array of a layer. ``fan_in`` scales its initial values; None: it starts at zero."""
+
+    name: str
+    shape: Shape
+    fan_in: int | None = None
+
+
+class Layer(ABC):
+    """A layer: forward and backward as launches that it adds to a step.
+
+    ``i`` numbers the layer in its network, for the names of its parameters (``W0``, ``b0``) and buffers. The
+    backward methods are called in turn: ``receive``, then ``update`` and ``propagate`` in the order of the
+    network's ``update_order``.
+    """
+
+    @abstractmethod
+    def output(self, shape: Shape) -> Shape:
+        """The output's shape. Raises ConfigError where the layer does not fit its input."""
+
+    def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
+        """What is trained, in the order in which it is initialised, saved and loaded."""
+        return ()
+
+    @abstractmethod
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        """Launch the layer on ``x``; returns its output."""
+
+    def receive(self, step: Step, i: int, dy: str) -> str:
+        """The output's gradient as ``update`` and ``propagate`` read it: the name of a buffer."""
+        return dy
+
+    def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:  # noqa: B027
+        """Launch the parameters' gradients and their update."""
+
+    @abstractmethod
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        """Launch the input's gradient; returns the name of its buffer."""
+
+
+@dataclass(frozen=True)
+class Linear(Layer):
+    """Z = X W + b, or Z = X W: X (rows, inputs), W (inputs, width), b (width,)."""
+
+    width: int
+    bias: bool = True
+
+    def output(self, shape: Shape) -> Shape:
+        return (self.width,)
+
+    def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
+        inputs = prod(shape)
+        W, b = Parameter(f"W{i}", (inputs, self.width), inputs), Parameter(f"b{i}", (self.width,))
+        return (W, b) if self.bias else (W,)
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        z = step.activation(i, (self.width,))
+        step.launch("matmul", (x.name, f"W{i}", z.name), (step.rows, x.size, self.width))
+        if self.bias:
+            step.launch("add_bias", (z.name, f"b{i}"), (step.rows, self.width))
+        return z
+
+    def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
+        W = (x.size, self.width)
+        dW = step.gradient(f"W{i}")
+        step.launch("matmul_tn", (x.name, dy, dW), (x.size, step.rows, self.width))
+        step.descend(f"W{i}", dW, W, step.keeps_transposed(i))
+        if self.bias:
+            db = step.gradient(f"b{i}")
+            step.launch("sum_rows", (dy, db), (step.rows, self.width))
+            step.descend(f"b{i}", db, (self.width,))
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        op, W = ("matmul", transposed(f"W{i}")) if step.keeps_transposed(i) else ("matmul_nt", f"W{i}")
+        dx = step.gradient(x.name)
+        step.launch(op, (dy, W, dx), (step.rows, self.width, x.size))
+        return dx
+
+
+@dataclass(frozen=True)
+class ReLU(Layer):
+    """max(Z, 0), in place; the gradient of its output is masked by whoever computes it (``Tensor``)."""
+
+    def output(self, shape: Shape) -> Shape:
+        return shape
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        step.launch("relu", (x.name,), (step.rows * x.size,))
+        return x.as_rectified()
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        return dy
+
+
+@dataclass(frozen=True)
+class Conv2d(Layer):
+    """Z = X * W + b, a cross-correlation of stride 1: X (rows, channels, height, width), W (filters,
+    channels kernel kernel), b (filters,).
+
+    It is computed as a matrix product: ``im2col`` lays out the patch of X under each output as a row of P,
+    and Z = P W^T for all outputs of all samples at once (Chellapilla, Puri and Simard, 2006). So it runs on
+    every matrix-multiplication kernel, and a host-driven strategy can train it.
+    """
+
+    filters: int
+    kernel: int
+    padding: int = 0
+
+    def output(self, shape: Shape) -> Shape:
+        if len(shape) != 3:
+            raise ConfigError(f"conv2d needs images, (channels, height, width), and has the shape {shape}")
+        height, width = (side + 2 * self.padding - self.kernel + 1 for side in shape[1:])
+        if min(height, width) < 1:
+            raise ConfigError(f"conv2d with a kernel of {self.kernel} does not fit images of {shape[1:]}")
+        return (self.filters, height, width)
+
+    def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
+        patch = self._patch(shape)
+        return Parameter(f"W{i}", (self.filters, patch), patch), Parameter(f"b{i}", (self.filters,))
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        z = step.activation(i, self.output(x.shape))
+        pixels, patch = prod(z.shape[1:]), self._patch(x.shape)
+        patches, products = step.buffer(f"P{i}", "workspace"), step.buffer(f"Q{i}", "workspace")
+        step.launch("im2col", (x.name, patches), self._numbers(step, x))
+        step.launch("matmul_nt", (patches, f"W{i}", products), (step.rows * pixels, patch, self.filters))
+        step.launch("add_bias", (products, f"b{i}"), (step.rows * pixels, self.filters))
+        step.launch("transpose_each", (products, z.name), (step.rows, pixels, self.filters))
+        return z
+
+    def receive(self, step: Step, i: int, dy: str) -> str:
+        shape = step.activations[i].shape
+        dQ = step.buffer(f"dQ{i}", "workspace")
+        step.launch("transpose_each", (dy, dQ), (step.rows, shape[0], prod(shape[1:])))
+        return dQ
+
+    def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
+        W, outputs = (self.filters, self._patch(x.shape)), step.rows * prod(self.output(x.shape)[1:])
+        dW, db = step.gradient(f"W{i}"), step.gradient(f"b{i}")
+        step.launch("matmul_tn", (dy, f"P{i}", dW), (W[0], outputs, W[1]))
+        step.descend(f"W{i}", dW, W)
+        step.launch("sum_rows", (dy, db), (outputs, self.filters))
+        step.descend(f"b{i}", db, (self.filters,))
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        outputs = step.rows * prod(self.output(x.shape)[1:])
+        dx, patches = step.gradient(x.name), step.buffer(f"dP{i}", "workspace")
+        step.launch("matmul", (dy, f"W{i}", patches), (outputs, self.filters, self._patch(x.shape)))
+        step.launch("col2im", (patches, dx), self._numbers(step, x))
+        return dx
+
+    def _patch(self, shape: Shape) -> int:
+        return shape[0] * self.kernel**2
+
+    def _numbers(self, step: Step, x: Tensor) -> tuple[int, ...]:
+        return (step.rows, *x.shape, self.kernel, self.padding)
+
+
+@dataclass(frozen=True)
+class MaxPool2d(Layer):
+    """The largest of each ``size`` x ``size`` window, windows side by side; what is left over is not read.
+
+    Of equal values the first in row-major order has the gradient.
+    """
+
+    size: int
+
+    def output(self, shape: Shape) -> Shape:
+        if len(shape) != 3:
+            raise ConfigError(f"maxpool2d needs images, (channels, height, width), and has the shape {shape}")
+        height, width = (side // self.size for side in shape[1:])
+        if min(height, width) < 1:
+            raise ConfigError(f"maxpool2d of {self.size} does not fit images of {shape[1:]}")
+        return (shape[0], height, width)
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        z = step.activation(i, self.output(x.shape))
+        step.launch("max_pool2d", (x.name, z.name), (step.rows, *x.shape, self.size))
+        return z.as_rectified() if x.rectified else z
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        dx = step.gradient(x.name)
+        step.launch("max_pool2d_gradient", (dy, x.name, dx), (step.rows, *x.shape, self.size))
+        return dx
+
+
+def parse(text: object) -> Layer:
+    """A layer from its text: its name and its whole numbers in turn, as ``conv2d 16 3`` or ``relu``.
+
+    Raises ConfigError with what would be right.
+    """
+    known = {cls.__name__.lower(): cls for cls in Layer.__subclasses__()}
+    name, *words = str(text).split() or [""]
+    if name not in known:
+        raise ConfigError(f"{text!r} is not a layer: one of {', '.join(map(_usage, known.values()))}")
+    numbers = _numbers(known[name])
+    required = [field for field in numbers if field.default is MISSING]
+    if not len(required) <= len(words) <= len(numbers) or not all(word.isdecimal() for word in words):
+        raise ConfigError(f"{text!r} is not right: it must be {_usage(known[name])}, in whole numbers")
+    values = {field.name: int(word) for field, word in zip(numbers, words, strict=False)}
+    if any(values[field.name] < 1 for field in required):
+        raise ConfigError(f"{text!r} is not right: {_usage(known[name])} must be at least 1")
+    return known[name](**values)
+
+
+def _usage(layer: type[Layer]) -> str:
+    """How a layer is written: ``conv2d FILTERS KERNEL [PADDING]``."""
+    words = [layer.__name__.lower()]
+    for field in _numbers(layer):
+        words.append(field.name.upper() if field.default is MISSING else f"[{field.name.upper()}]")
+    return " ".join(words)
+
+
+def _numbers(layer: type[Layer]) -> list[Field]:
+    """The fields of a layer that its text gives."""
+    return [field for field in fields(layer) if field.type is int]  # type: ignore[arg-type]

@@ -1,0 +1,126 @@
+"""A training step as data: the launches that it is made of, to which each layer adds its own."""
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import NamedTuple
+
+Shape = tuple[int, ...]
+"""Of one sample: (features,), or (channels, height, width) of an image."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """The activations of a layer: a buffer, and the shape of one sample in it.
+
+    ``rectified``: max(., 0) was taken, so a gradient of it is zero where the activation is.
+    """
+
+    name: str
+    shape: Shape
+    rectified: bool = False
+
+    @property
+    def size(self) -> int:
+        """Elements of one sample."""
+        return prod(self.shape)
+
+    def as_rectified(self) -> "Tensor":
+        return replace(self, rectified=True)
+
+
+class Launch(NamedTuple):
+    """An operation of ``snn.backends.ops`` on named buffers: X and Y are the batch, E the errors."""
+
+    op: str
+    operands: tuple[str, ...]
+    numbers: tuple[float, ...]
+
+
+def transposed(W: str) -> str:
+    """The buffer of W^T, where that is kept."""
+    return f"{W}^T"
+
+
+FUSED = {
+    ("matmul", "relu"): "matmul_relu",
+    ("matmul", "mask"): "matmul_mask",
+    ("matmul_nt", "mask"): "matmul_nt_mask",
+    ("matmul", "error"): "matmul_error",
+    ("matmul_tn", "update"): "matmul_tn_update",
+    ("matmul_tn", "update_both"): "matmul_tn_update_both",
+}
+"""What a fused kernel does in one launch: a product, and the operation that follows on its result."""
+
+
+@dataclass
+class Step:
+    """The launches of one step on ``rows`` samples, and what each buffer is for.
+
+    ``rate`` is the learning rate; ``clip_norm`` bounds the L2 norm of each parameter's gradient.
+    ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: W^T is kept beside
+    the W of each linear layer but the first, so that a gradient is propagated by a plain product.
+    """
+
+    rows: int
+    rate: float
+    clip_norm: float | None = None
+    fused: bool = False
+    pretransposed: bool = False
+    launches: list[Launch] = field(default_factory=list)
+    purposes: dict[str, str] = field(default_factory=dict)
+    activations: dict[int, Tensor] = field(default_factory=dict)
+
+    def buffer(self, name: str, purpose: str) -> str:
+        """A buffer of a layer; ``purpose`` is one of ``snn.profiling.memory.KINDS``."""
+        self.purposes[name] = purpose
+        return name
+
+    def activation(self, i: int, shape: Shape) -> Tensor:
+        """The output of layer i."""
+        self.activations[i] = Tensor(self.buffer(f"H{i}", "activations"), shape)
+        return self.activations[i]
+
+    def gradient(self, name: str) -> str:
+        """The gradient of an activation or of a parameter."""
+        return self.buffer(f"d{name}", "gradients")
+
+    def keeps_transposed(self, i: int) -> bool:
+        """Whether W^T of layer i is kept; the first one's would never be read."""
+        return self.pretransposed and i > 0
+
+    def mask(self, dx: str, x: Tensor) -> None:
+        """dx is zero where x, which was rectified, is."""
+        self.launch("mask", (dx, x.name), (self.rows * x.size,))
+
+    def descend(self, W: str, dW: str, shape: Shape, with_transposed: bool = False) -> None:
+        """W -= rate dW, clipped where the network says so; W^T is written, too, where it is kept."""
+        limit = self.clip_norm
+        both, weights, sizes = "", [W], [prod(shape)]
+        if with_transposed:
+            both, weights, sizes = "_both", [W, self.buffer(transposed(W), "weights")], list(shape)
+        if limit is None:
+            self.launch(f"update{both}", (*weights, dW), (*sizes, self.rate))
+            return
+        sums = self.buffer("S", "workspace")
+        self.launch("sum_squares", (dW, sums), (prod(shape),))
+        self.launch(f"clipped_update{both}", (*weights, dW, sums), (*sizes, self.rate, limit))
+
+    def launch(self, op: str, operands: tuple[str, ...], numbers: tuple[float, ...]) -> None:
+        """Add a launch; or, where the kernel can, do it in the launch before, whose result it works on."""
+        before = self.launches[-1] if self.launches else Launch("", (), ())
+        fused = FUSED.get((before.op, op)) if self.fused else None
+        if fused is not None and before.operands[2] in operands:
+            self.launches[-1] = _together(fused, before, operands, numbers)
+        else:
+            self.launches.append(Launch(op, operands, numbers))
+
+
+def _together(fused: str, product: Launch, operands: tuple[str, ...], numbers: tuple[float, ...]) -> Launch:
+    """The launch of a fused kernel, its operands in the order of ``snn.backends.ops``."""
+    A, B, C = product.operands
+    if fused == "matmul_error":  # error: P Y E D, scale
+        _, Y, E, D = operands
+        return Launch(fused, (A, B, D, Y, E), (*product.numbers, numbers[-1]))
+    if "update" in fused:  # update: W [V] G, rate
+        return Launch(fused, (A, B, *operands[:-1]), (*product.numbers, numbers[-1]))
+    return Launch(fused, (A, B, C, *operands[1:]), product.numbers)
