@@ -36,7 +36,7 @@ class Op:
     operands: tuple[str, ...]
     numbers: tuple[str, ...]
     elements: Callable[..., tuple[int, ...]]
-    source: str = "elementwise"
+    source: str = "kernels/elementwise.cu"
     threads: Callable[..., int] = lambda *numbers: int(numbers[0])
 
     @property
@@ -75,9 +75,15 @@ def _of_training(
 
 
 def _layer(
-    operands: str, numbers: str, elements: Callable[..., tuple[int, ...]], threads: Callable[..., int]
+    source: str,
+    operands: str,
+    numbers: str,
+    elements: Callable[..., tuple[int, ...]],
+    threads: Callable[..., int],
 ) -> Op:
-    return Op(tuple(operands.split()), tuple(numbers.split()), elements, "layers", threads)
+    return Op(
+        tuple(operands.split()), tuple(numbers.split()), elements, f"kernels/layers/{source}.cu", threads
+    )
 
 
 _IMAGES = "rows channels height width"
@@ -132,33 +138,48 @@ OPS = {
     "transpose": _op("A T", "rows cols", lambda rows, cols: (rows * cols, rows * cols)),  # T = A^T
     # Of layers: Z and G are (rows, width), images (rows, channels, height, width).
     "add_bias": _layer(  # Z += b in each row
-        "Z b", "rows width", lambda rows, width: (rows * width, width), lambda rows, width: rows * width
+        "bias",
+        "Z b",
+        "rows width",
+        lambda rows, width: (rows * width, width),
+        lambda rows, width: rows * width,
     ),
     "sum_rows": _layer(  # s = the sum of the rows of G
-        "G s", "rows width", lambda rows, width: (rows * width, width), lambda rows, width: THREADS * width
+        "bias",
+        "G s",
+        "rows width",
+        lambda rows, width: (rows * width, width),
+        lambda rows, width: THREADS * width,
     ),
     "softmax_cross_entropy": _layer(  # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
+        "softmax",
         "P Y E D",
         "rows width scale",
         lambda rows, width, scale: (rows * width, rows * width, rows, rows * width),
         lambda rows, width, scale: rows,
     ),
     "transpose_each": _layer(  # T_i = A_i^T, of each of so many matrices
-        "A T", "count rows cols", lambda *sizes: (math.prod(sizes),) * 2, lambda *sizes: math.prod(sizes)
+        "convolution",
+        "A T",
+        "count rows cols",
+        lambda *sizes: (math.prod(sizes),) * 2,
+        lambda *sizes: math.prod(sizes),
     ),
     "im2col": _layer(  # a row of P for each position of the kernel on the padded X: what it covers there
-        "X P", _IMAGES + " kernel padding", _patches, lambda *numbers: _patches(*numbers)[1]
+        "convolution", "X P", _IMAGES + " kernel padding", _patches, lambda *numbers: _patches(*numbers)[1]
     ),
     "col2im": _layer(  # X = for each element the sum of its copies in P, the transposed map of im2col
+        "convolution",
         "P X",
         _IMAGES + " kernel padding",
         lambda *numbers: _patches(*numbers)[::-1],
         lambda *numbers: _patches(*numbers)[0],
     ),
     "max_pool2d": _layer(  # Z = the largest of each window of size x size
-        "X Z", _IMAGES + " size", _windows, lambda *numbers: _windows(*numbers)[1]
+        "pooling", "X Z", _IMAGES + " size", _windows, lambda *numbers: _windows(*numbers)[1]
     ),
     "max_pool2d_gradient": _layer(  # D = G at the first largest element of each window, else 0
+        "pooling",
         "G X D",
         _IMAGES + " size",
         lambda *numbers: (_windows(*numbers)[1], *2 * _windows(*numbers)[:1]),

@@ -17,15 +17,6 @@ from snn.errors import ConfigError
 
 
 @dataclass
-class NetworkConfig:
-    hidden: list[int] = MISSING
-    init: str = MISSING
-    update_order: str = MISSING
-    clip_norm: float | None = MISSING
-    seed: int = MISSING
-
-
-@dataclass
 class TrainingConfig:
     epochs: int = MISSING
     batch_size: int = MISSING
@@ -67,10 +58,10 @@ class DeviceConfig:
 
 @dataclass
 class Config:
-    """Every key of a cell. ``dataset`` and ``strategy`` hold the keys of the file that was chosen."""
+    """Every key of a cell. ``dataset``, ``network`` and ``strategy`` hold the keys of the chosen file."""
 
     dataset: Any = MISSING
-    network: NetworkConfig = field(default_factory=NetworkConfig)
+    network: Any = MISSING
     strategy: Any = MISSING
     kernel: KernelConfig = field(default_factory=KernelConfig)
     precision: PrecisionConfig = field(default_factory=PrecisionConfig)

@@ -7,7 +7,9 @@ from typing import Any
 from snn.config import groups
 from snn.errors import ConfigError
 from snn.hardware.devices import BACKENDS
-from snn.models.network import INITIALISERS, UPDATE_ORDERS
+from snn.models.layers import parse
+from snn.models.losses import LOSSES
+from snn.models.network import INITIALISERS, UPDATE_ORDERS, build
 
 _OR_WORD = {"strategy.tile_rows": "auto"}
 """Keys of a whole number that may also be a word."""
@@ -33,14 +35,8 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     """Raise ConfigError, naming key, value and what would be right, for the first bad value of a cell."""
     for group in ("dataset", "strategy"):
         _check_choice(group, cell[group])
-    network, training, protocol = cell["network"], cell["training"], cell["protocol"]
-    hidden = network["hidden"]
-    if not isinstance(hidden, list) or not hidden or not all(_is_count(width) for width in hidden):
-        raise _error("network.hidden", hidden, "a list of one or more widths, each at least 1, as [256]")
-    _one_of("network.init", network["init"], INITIALISERS)
-    _one_of("network.update_order", network["update_order"], UPDATE_ORDERS)
-    if network["clip_norm"] is not None:
-        _positive("network.clip_norm", network["clip_norm"], "or null for no clipping")
+    training, protocol = cell["training"], cell["protocol"]
+    _check_network(cell["network"], cell["dataset"])
     for key in ("epochs", "batch_size"):
         _at_least(f"training.{key}", training[key], 1)
     _positive("training.learning_rate", training["learning_rate"])
@@ -48,13 +44,36 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     if rows is not None and training["batch_size"] > rows:
         right = f"at most {rows}, the rows of dataset {cell['dataset']['name']}"
         raise _error("training.batch_size", training["batch_size"], right)
-    _at_least("network.seed", network["seed"], 1)
     _check_protocol(protocol)
     _one_of("device.backend", cell["device"]["backend"], BACKENDS)
     block = cell["kernel"]["block"]
     if len(block) != 2 or not all(_is_count(side) for side in block) or math.prod(block) > 1024:
         raise _error("kernel.block", block, "two sides, [x, y], whose product is at most 1024 threads")
     _check_work(cell["kernel"])
+
+
+def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+    """The keys of a network, and that its layers fit each other where the data set says its shape."""
+    if "hidden" in network:
+        hidden = network["hidden"]
+        if not isinstance(hidden, list) or not hidden or not all(map(_is_count, hidden)):
+            raise _error("network.hidden", hidden, "a list of one or more widths, each at least 1, as [256]")
+    else:
+        if not isinstance(network["layers"], list) or not network["layers"]:
+            raise _error(
+                "network.layers", network["layers"], "a list of layers, as [linear 8, relu, linear 1]"
+            )
+        _one_of("network.loss", network["loss"], tuple(LOSSES))
+    _one_of("network.init", network["init"], INITIALISERS)
+    _one_of("network.update_order", network["update_order"], UPDATE_ORDERS)
+    if network["clip_norm"] is not None:
+        _positive("network.clip_norm", network["clip_norm"], "or null for no clipping")
+    _at_least("network.seed", network["seed"], 1)
+    inputs = dataset.get("shape", [dataset[key] for key in ("features",) if key in dataset])
+    for layer in network.get("layers", ()):
+        parse(layer)
+    if inputs:
+        build(network, tuple(inputs))
 
 
 def _check_work(kernel: Mapping[str, Any]) -> None:

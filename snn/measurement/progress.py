@@ -1,6 +1,5 @@
 """How far the work is: the runs of this job, and, where a workflow has left its plan, the other jobs."""
 
-import itertools
 import json
 import math
 import sys
@@ -9,8 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from snn.backends.ops import OPS
 from snn.measurement.protocol import Round, of_round
 from snn.measurement.runs import Run
+from snn.models.network import build
+from snn.models.training_step import training_step
 
 PLAN = Path(".snakemake/snn-plan.json")
 _FIXED_WORK = 5e6  # multiply-adds that cost about what one product's fixed cost does
@@ -19,12 +21,12 @@ _QUIET_SECONDS = 2.0
 
 def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
     """The work of one run in multiply-adds, roughly: enough to guess one cell's time from another's."""
-    widths = [features, *cell["network"]["hidden"], 1]
-    macs = sum(a * b for a, b in itertools.pairwise(widths))
     batch = cell["training"]["batch_size"]
-    products = 3 * (len(widths) - 1) - 1
-    step = 3 * macs * batch + products * _FIXED_WORK
-    return cell["training"]["epochs"] * math.ceil(rows / batch) * step
+    network = build(cell["network"], tuple(cell["dataset"].get("shape", [features])))
+    step = training_step(network, batch, rate=0.0)
+    products = [math.prod(numbers) for op, _, numbers in step.launches if OPS[op].is_product]
+    steps = cell["training"]["epochs"] * math.ceil(rows / batch)
+    return steps * (sum(products) + len(products) * _FIXED_WORK)
 
 
 def round_seconds(rules: Round, run_seconds: float) -> float:

@@ -207,14 +207,18 @@ def parse(text: object) -> Layer:
     known = {cls.__name__.lower(): cls for cls in Layer.__subclasses__()}
     name, *words = str(text).split() or [""]
     if name not in known:
-        raise ConfigError(f"{text!r} is not a layer: one of {', '.join(map(_usage, known.values()))}")
+        raise ConfigError(
+            f"network.layers: {text!r} is not a layer: one of {', '.join(map(_usage, known.values()))}"
+        )
     numbers = _numbers(known[name])
     required = [field for field in numbers if field.default is MISSING]
     if not len(required) <= len(words) <= len(numbers) or not all(word.isdecimal() for word in words):
-        raise ConfigError(f"{text!r} is not right: it must be {_usage(known[name])}, in whole numbers")
+        raise ConfigError(
+            f"network.layers: {text!r} is not right: it must be {_usage(known[name])}, in whole numbers"
+        )
     values = {field.name: int(word) for field, word in zip(numbers, words, strict=False)}
     if any(values[field.name] < 1 for field in required):
-        raise ConfigError(f"{text!r} is not right: {_usage(known[name])} must be at least 1")
+        raise ConfigError(f"network.layers: {text!r} is not right: {_usage(known[name])} must be at least 1")
     return known[name](**values)
 
 

@@ -130,7 +130,7 @@ def col2im(P, X, rows, channels, height, width, kernel, padding):
     high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
     shape = rows, high, wide, channels, kernel, kernel
     patches = P[: math.prod(shape)].reshape(shape).transpose(0, 3, 4, 5, 1, 2)
-    total = np.zeros((rows, channels, height + 2 * padding, width + 2 * padding), np.float32)
+    total = np.zeros((rows, channels, height + 2 * padding, width + 2 * padding), P.dtype)
     for y in range(kernel):
         for x in range(kernel):
             total[:, :, y : y + high, x : x + wide] += patches[:, :, y, x]

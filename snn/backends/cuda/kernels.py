@@ -13,12 +13,11 @@ from cupy.cuda import driver
 
 from snn.backends import kernel_source
 from snn.backends.cuda.cublas import Cublas
-from snn.backends.ops import OPS, PARTIAL_SUMS, Op
+from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS, Op
 
 WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
 """Elements, rows by columns, that a thread may compute where each product has its own choice."""
 
-_THREADS = 256
 _SIDE, _STRIPS = 32, 8  # the tile of a kernel over a matrix, and the rows of threads that walk it
 _ON_MATRICES = ("rows", "cols")
 
@@ -29,7 +28,7 @@ class Kernels:
     def __init__(self, kernel: Mapping[str, Any], precision: str, root: Path) -> None:
         self._library = None if kernel["source"] else Cublas(precision)
         self._source = kernel_source.text(root / kernel["source"]) if kernel["source"] else ""
-        self._elementwise = kernel_source.text(root / "kernels/elementwise.cu")
+        self._root = root
         self._block, self._work = tuple(kernel["block"]), kernel["work"]
         self._precision = precision
         self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
@@ -61,9 +60,9 @@ class Kernels:
             rows, cols = int(numbers[0]), int(numbers[1])
             grid, block = (math.ceil(cols / _SIDE), math.ceil(rows / _SIDE)), (_SIDE, _STRIPS)
         else:
-            blocks = PARTIAL_SUMS if op == "sum_squares" else math.ceil(numbers[0] / _THREADS)
-            grid, block = (blocks, 1), (_THREADS, 1)
-        function = _compile(self._elementwise, (1, 1), (1, 1), "fp32", op)
+            blocks = PARTIAL_SUMS if op == "sum_squares" else math.ceil(kind.threads(*numbers) / THREADS)
+            grid, block = (blocks, 1), (THREADS, 1)
+        function = _compile(kernel_source.text(self._root / kind.source), (1, 1), (1, 1), "fp32", op)
         return _Launcher(function, kind, numbers, grid, block)
 
 

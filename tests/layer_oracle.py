@@ -1,0 +1,117 @@
+"""The oracle of layers: training in float64 by plain loops, with nothing in common with the engine."""
+
+import numpy as np
+
+
+class Linear:
+    def __init__(self, W, b=None):
+        self.parameters = [W] if b is None else [W, b]
+
+    def forward(self, x):
+        W, b = self.parameters[0], self.parameters[1] if len(self.parameters) > 1 else np.zeros(1000)
+        self.x, self.shape = x.reshape(len(x), -1), x.shape
+        return np.array(
+            [
+                [sum(row[i] * W[i, j] for i in range(len(W))) + b[j] for j in range(W.shape[1])]
+                for row in self.x
+            ]
+        )
+
+    def gradients(self, dy):
+        dW = np.zeros_like(self.parameters[0])
+        for row, gradient in zip(self.x, dy, strict=True):
+            dW += np.outer(row, gradient)
+        return [dW, dy.sum(axis=0)][: len(self.parameters)]
+
+    def backward(self, dy):
+        return np.array([[gradient @ w for w in self.parameters[0]] for gradient in dy]).reshape(self.shape)
+
+
+class Conv2d:
+    def __init__(self, W, b, kernel, padding):
+        self.parameters, self.kernel, self.padding = [W, b], kernel, padding
+
+    def forward(self, x):
+        p, k, (W, b) = self.padding, self.kernel, self.parameters
+        self.x = np.zeros((*x.shape[:2], x.shape[2] + 2 * p, x.shape[3] + 2 * p))
+        self.x[:, :, p : p + x.shape[2], p : p + x.shape[3]] = x
+        high, wide = self.x.shape[2] - k + 1, self.x.shape[3] - k + 1
+        z = np.empty((len(x), len(W), high, wide))
+        for r, f, i, j in np.ndindex(z.shape):
+            z[r, f, i, j] = (self.x[r, :, i : i + k, j : j + k] * W[f].reshape(-1, k, k)).sum() + b[f]
+        return z
+
+    def gradients(self, dy):
+        k, dW, db = self.kernel, np.zeros_like(self.parameters[0]), np.zeros_like(self.parameters[1])
+        for r, f, i, j in np.ndindex(dy.shape):
+            dW[f] += dy[r, f, i, j] * self.x[r, :, i : i + k, j : j + k].ravel()
+            db[f] += dy[r, f, i, j]
+        return [dW, db]
+
+    def backward(self, dy):
+        k, p, dx = self.kernel, self.padding, np.zeros_like(self.x)
+        for r, f, i, j in np.ndindex(dy.shape):
+            dx[r, :, i : i + k, j : j + k] += dy[r, f, i, j] * self.parameters[0][f].reshape(-1, k, k)
+        return dx[:, :, p : dx.shape[2] - p, p : dx.shape[3] - p]
+
+
+class ReLU:
+    parameters = ()
+
+    def forward(self, x):
+        self.x = x
+        return np.where(x > 0, x, 0.0)
+
+    def backward(self, dy):
+        return np.where(self.x > 0, dy, 0.0)
+
+
+class MaxPool2d:
+    parameters = ()
+
+    def __init__(self, size):
+        self.size = size
+
+    def forward(self, x):
+        s, self.x = self.size, x
+        z = np.empty((*x.shape[:2], x.shape[2] // s, x.shape[3] // s))
+        for r, c, i, j in np.ndindex(z.shape):
+            z[r, c, i, j] = x[r, c, i * s : i * s + s, j * s : j * s + s].max()
+        return z
+
+    def backward(self, dy):
+        s, dx = self.size, np.zeros_like(self.x)
+        for r, c, i, j in np.ndindex(dy.shape):
+            window = self.x[r, c, i * s : i * s + s, j * s : j * s + s]
+            y, x = divmod(int(window.argmax()), s)
+            dx[r, c, i * s + y, j * s + x] = dy[r, c, i, j]
+        return dx
+
+
+def train(layers, X, Y, *, steps, batch_size, rate, sequential, clip_norm, cross_entropy):
+    """The loss of the last batch before its update; the layers' parameters are those after training."""
+    starts = range(0, len(X), batch_size)
+    for _ in range(steps):
+        for start in starts:
+            x, y = X[start : start + batch_size], Y[start : start + batch_size]
+            for layer in layers:
+                x = layer.forward(x)
+            x = x.reshape(len(x), -1)
+            if cross_entropy:
+                p = np.exp(x - x.max(axis=1, keepdims=True))
+                p /= p.sum(axis=1, keepdims=True)
+                loss, dy = -np.log(p[np.arange(len(y)), y]).mean(), p
+                dy[np.arange(len(y)), y] -= 1
+                dy /= len(y)
+            else:
+                loss, dy = ((x[:, 0] - y) ** 2).mean(), 2 * (x - y[:, None]) / len(y)
+            for layer in reversed(layers):
+                gradients = layer.gradients(dy) if layer.parameters else []
+                dx = None if sequential else layer.backward(dy)
+                for parameter, gradient in zip(layer.parameters, gradients, strict=True):
+                    norm = np.sqrt((gradient**2).sum())
+                    if clip_norm is not None and norm > clip_norm:
+                        gradient = gradient * clip_norm / (norm + 1e-6)
+                    parameter -= rate * gradient
+                dy = layer.backward(dy) if sequential else dx
+    return loss
