@@ -1,4 +1,7 @@
-"""The element-wise work that host-driven strategies do on the host."""
+"""The element-wise work that host-driven strategies do on the host, in place.
+
+Those in ``IN_PLACE``, by the names of ``snn.backends.ops``, take the operands and numbers of that operation.
+"""
 
 import numpy as np
 
@@ -23,6 +26,50 @@ def clip(gradient: np.ndarray, max_norm: float | None) -> None:
         gradient *= np.float32(max_norm / (norm + 1e-6))
 
 
+def relu(Z: np.ndarray, n: int) -> None:
+    """max(Z, 0)."""
+    np.maximum(Z, 0, out=Z)
+
+
+def error(P: np.ndarray, Y: np.ndarray, n: int, scale: float) -> np.ndarray:
+    """The errors P - Y, a new array; P becomes scale times them, the gradient of the outputs."""
+    P -= Y
+    errors = P.copy()
+    P *= np.float32(scale)
+    return errors
+
+
+def mask(D: np.ndarray, H: np.ndarray, n: int) -> None:
+    """D where H > 0, else 0: the derivative of ReLU."""
+    D *= H > 0
+
+
+def update(W: np.ndarray, dW: np.ndarray, n: int, rate: float) -> None:
+    """W -= rate dW, in the memory of dW, which nothing reads afterwards."""
+    dW *= np.float32(rate)
+    W -= dW
+
+
+def sum_squares(dW: np.ndarray, S: None, n: int) -> None:
+    """Nothing: ``clipped_update`` takes the norm itself."""
+
+
+def clipped_update(W: np.ndarray, dW: np.ndarray, S: None, n: int, rate: float, max_norm: float) -> None:
+    """``update`` by a gradient of at most this L2 norm."""
+    clip(dW, max_norm)
+    update(W, dW, n, rate)
+
+
 def squared_error(error: np.ndarray) -> float:
     """Equation (5) of the paper: the mean of the squared errors, summed in float32."""
     return float(np.mean(error * error))
+
+
+IN_PLACE = {
+    "relu": relu,
+    "mask": mask,
+    "update": update,
+    "sum_squares": sum_squares,
+    "clipped_update": clipped_update,
+}
+"""What the host does to a matrix instead of the CPU backend's operation of that name."""

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from math import prod
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +11,10 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS
-from snn.models.host_ops import clip, transpose
+from snn.models import host_ops
+from snn.models.host_ops import transpose
 from snn.models.network import Network
+from snn.models.step import Launch, Shape
 from snn.models.training_step import training_step
 from snn.strategies.common.strategy import Strategy
 
@@ -20,21 +23,15 @@ Arrays = dict[str, np.ndarray]
 
 
 class _Work(NamedTuple):
-    """One launch of the step as the host does it: ``do(arrays, operands, numbers)``.
+    """One launch of the step as the host does it.
 
-    ``makes`` are the matrices that do not exist before it, with their elements; ``ends`` those that nothing
-    reads after it. ``purpose`` is that of what it makes. ``in_place``: its last operand takes the
-    memory of the first.
+    ``makes`` is the purpose of the matrices that it makes, if any; ``ends`` are those that nothing reads
+    after it.
     """
 
-    do: Callable[[Arrays, "_Work"], None]
-    op: str
-    operands: tuple[str, ...]
-    numbers: tuple[Any, ...]
-    makes: tuple[tuple[str, int], ...]
+    do: Callable[[Arrays], None]
+    makes: str | None
     ends: tuple[str, ...]
-    purpose: str
-    in_place: bool
 
 
 class HostDriven(Strategy):
@@ -118,10 +115,11 @@ class HostDriven(Strategy):
     def _train(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """One step, equations (1) to (4) of the paper; returns the errors E of this batch."""
         arrays = {**self._parameters, "X": X, "Y": Y}
-        for work in self._steps[len(X)]:
-            self._purpose = work.purpose
-            work.do(arrays, work)
-            for name in work.ends:
+        for do, makes, ends in self._steps[len(X)]:
+            if makes is not None:
+                self._purpose = makes
+            do(arrays)
+            for name in ends:
                 self.discard(arrays.pop(name))
         return arrays["E"]
 
@@ -129,63 +127,91 @@ class HostDriven(Strategy):
         """The step's launches, each with how the host does it and with the lives of the matrices in it."""
         step = training_step(self.network, rows, rate)
         last = {name: at for at, launch in enumerate(step.launches) for name in launch.operands}
-        known, plan = {*self._parameters, "X", "Y", "S"}, []
-        for at, (op, operands, numbers) in enumerate(step.launches):
-            sizes = zip(operands, OPS[op].elements(*numbers), strict=True)
-            makes = [(name, size) for name, size in sizes if name not in known]
-            ends = [name for name in dict.fromkeys(operands) if last[name] == at and name in step.purposes]
-            in_place = op == self.network.loss.op and operands[0] in ends
-            if in_place:
-                makes, ends = makes[:-1], ends[1:]
-            ends = [name for name in ends if name not in ("E", "S")]
-            purpose = step.purposes[makes[-1][0]] if makes else ""
-            do = getattr(self, f"_{op}", self._compute)
-            plan.append(_Work(do, op, operands, numbers, tuple(makes), tuple(ends), purpose, in_place))
-            known.update(operands)
+        shapes = {parameter.name: parameter.shape for parameter in self.network.parameters}
+        shapes |= {"X": (rows, prod(self.network.inputs)), "Y": (rows, self.network.outputs), "S": ()}
+        plan = []
+        for at, launch in enumerate(step.launches):
+            ends = [name for name in dict.fromkeys(launch.operands) if last[name] == at]
+            ends = [name for name in ends if name in step.purposes and name not in ("E", "S")]
+            made = [name for name in launch.operands if name not in shapes]
+            if launch.op.startswith("matmul"):
+                do = self._product(launch, shapes)
+            elif launch.op == self.network.loss.op and launch.operands[0] in ends:
+                do = self._loss_in_place(launch, shapes)
+                ends.remove(launch.operands[0])
+            else:
+                do = self._work(launch, shapes)
+            plan.append(_Work(do, step.purposes[made[-1]] if made else None, tuple(ends)))
         return plan
 
-    def _matmul(self, arrays: Arrays, work: _Work) -> None:
-        (A, B, C), (m, k, n) = work.operands, work.numbers
-        arrays[C] = self.matmul(_matrix(arrays[A], m, k), _matrix(arrays[B], k, n))
+    def _product(self, launch: Launch, shapes: dict[str, Shape]) -> Callable[[Arrays], None]:
+        """C = A B, with the transpose of an operand in a matrix of its own."""
+        (a, b, c), (m, k, n) = launch.operands, map(int, launch.numbers)
+        shape_A = (k, m) if launch.op == "matmul_tn" else (m, k)
+        shape_B = (n, k) if launch.op == "matmul_nt" else (k, n)
+        A, B = _reader(a, shapes[a], shape_A), _reader(b, shapes[b], shape_B)
+        shapes[c] = (m, n)
+        multiply, scratch, discard = self.matmul, self.scratch, self.discard
 
-    def _matmul_tn(self, arrays: Arrays, work: _Work) -> None:
-        (A, B, C), (m, k, n) = work.operands, work.numbers
-        transposed = self.scratch((m, k))
-        transpose(_matrix(arrays[A], k, m), transposed)
-        arrays[C] = self.matmul(transposed, _matrix(arrays[B], k, n))
-        self.discard(transposed)
+        def plain(arrays: Arrays) -> None:
+            arrays[c] = multiply(A(arrays), B(arrays))
 
-    def _matmul_nt(self, arrays: Arrays, work: _Work) -> None:
-        (A, B, C), (m, k, n) = work.operands, work.numbers
-        transposed = self.scratch((k, n))
-        transpose(_matrix(arrays[B], n, k), transposed)
-        arrays[C] = self.matmul(_matrix(arrays[A], m, k), transposed)
-        self.discard(transposed)
+        def transposed_A(arrays: Arrays) -> None:
+            transposed = scratch((m, k))
+            transpose(A(arrays), transposed)
+            arrays[c] = multiply(transposed, B(arrays))
+            discard(transposed)
 
-    def _update(self, arrays: Arrays, work: _Work) -> None:
-        """W -= rate dW, in the memory of dW, which nothing reads afterwards."""
-        W, dW = (arrays[name] for name in work.operands[:2])
-        dW = dW.reshape(W.shape)
-        dW *= np.float32(work.numbers[1])
-        W -= dW
+        def transposed_B(arrays: Arrays) -> None:
+            transposed = scratch((k, n))
+            transpose(B(arrays), transposed)
+            arrays[c] = multiply(A(arrays), transposed)
+            discard(transposed)
 
-    def _sum_squares(self, arrays: Arrays, work: _Work) -> None:
-        """Nothing: the norm is taken where it is used."""
+        return {"matmul": plain, "matmul_tn": transposed_A, "matmul_nt": transposed_B}[launch.op]
 
-    def _clipped_update(self, arrays: Arrays, work: _Work) -> None:
-        clip(arrays[work.operands[1]], work.numbers[2])
-        self._update(arrays, work)
+    def _loss_in_place(self, launch: Launch, shapes: dict[str, Shape]) -> Callable[[Arrays], None]:
+        """The errors, and the gradient of the outputs in the memory of the outputs, which end here.
 
-    def _compute(self, arrays: Arrays, work: _Work) -> None:
-        """Any other operation, by NumPy. The errors E outlive the step, so no strategy allocates them."""
-        for name, elements in work.makes:
-            arrays[name] = np.empty(elements, np.float32) if name == "E" else self.result((elements,))
-        if work.in_place:
-            arrays[work.operands[-1]] = arrays[work.operands[0]]
-        flat = [arrays[name].reshape(-1) for name in work.operands]
-        getattr(ops, work.op)(*flat, *work.numbers)
-        if work.in_place:
-            del arrays[work.operands[0]]
+        The errors outlive the step, so no strategy allocates them.
+        """
+        P, Y, E, D = launch.operands
+        shapes |= {E: (), D: shapes[P]}
+        numbers, sizes = launch.numbers, OPS[launch.op].elements(*launch.numbers)
+        compute = getattr(ops, launch.op)
+
+        def squared(arrays: Arrays) -> None:
+            outputs = arrays[D] = arrays.pop(P)
+            arrays[E] = host_ops.error(outputs, arrays[Y], *numbers)
+
+        def general(arrays: Arrays) -> None:
+            outputs = arrays[D] = arrays.pop(P)
+            flat, errors = outputs.reshape(-1), np.empty(sizes[2], np.float32)
+            compute(flat, arrays[Y].reshape(-1), errors, flat, *numbers)
+            arrays[E] = errors
+
+        return squared if launch.op == "error" else general
+
+    def _work(self, launch: Launch, shapes: dict[str, Shape]) -> Callable[[Arrays], None]:
+        """Any other operation: in place where the host has it so, else as the CPU backend computes it."""
+        sizes = zip(launch.operands, OPS[launch.op].elements(*launch.numbers), strict=True)
+        makes = [(name, elements) for name, elements in sizes if name not in shapes]
+        shapes |= {name: (elements,) for name, elements in makes}
+        in_place = host_ops.IN_PLACE.get(launch.op)
+        shape = None if in_place and len({shapes[name] for name in launch.operands} - {()}) == 1 else (-1,)
+        compute = in_place or getattr(ops, launch.op)
+        read = [_reader(name, shapes[name], shape or shapes[name]) for name in launch.operands]
+        numbers = launch.numbers
+
+        def do(arrays: Arrays) -> None:
+            compute(*[get(arrays) for get in read], *numbers)
+
+        def make_and_do(arrays: Arrays) -> None:
+            for name, elements in makes:
+                arrays[name] = np.empty(elements, np.float32) if name == "E" else self.result((elements,))
+            do(arrays)
+
+        return make_and_do if makes else do
 
     def _hold(self, array: np.ndarray, purpose: str) -> np.ndarray:
         held = self.allocate(array.shape, purpose, self.page_locked)
@@ -241,5 +267,10 @@ class Rehearsal(HostDriven):
         return array
 
 
-def _matrix(array: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    return array if array.shape == (rows, cols) else array.reshape(rows, cols)
+def _reader(name: str, shape: Shape, wanted: Shape) -> Callable[[Arrays], Any]:
+    """What looks up a matrix in the shape that is wanted; nothing for one that the host does without."""
+    if shape == ():
+        return lambda arrays: arrays.get(name)
+    if shape == wanted:
+        return itemgetter(name)
+    return lambda arrays: arrays[name].reshape(wanted)
