@@ -3,6 +3,8 @@
 Those in ``IN_PLACE``, by the names of ``snn.backends.ops``, take the operands and numbers of that operation.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 _STRIP = 16  # rows whose elements share cache lines in the transposed matrix: 64 bytes of float32
@@ -65,7 +67,7 @@ def squared_error(error: np.ndarray) -> float:
     return float(np.mean(error * error))
 
 
-IN_PLACE = {
+IN_PLACE: dict[str, Callable[..., None]] = {
     "relu": relu,
     "mask": mask,
     "update": update,
