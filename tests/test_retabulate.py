@@ -107,8 +107,8 @@ def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
     ("text", "said"),
     [
         (None, "cannot be read"),
-        ("", "holds no record"),
-        ("{}\n", "line 1: schema version None"),
+        ("", "there are no records in it"),
+        ("{}\n", "line 1: the schema version is None"),
         ("{", "line 1: not a record"),
     ],
 )

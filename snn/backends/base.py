@@ -44,10 +44,10 @@ class Backend(ABC):
     """Whether the kernel wants W^T kept beside W, so that the propagated error is a plain product."""
 
     @abstractmethod
-    def malloc(self, nbytes: int, kind: str | None = None) -> Any:
+    def malloc(self, nbytes: int, purpose: str | None = None) -> Any:
         """Allocate device memory (cudaMalloc). Raises OutOfMemory.
 
-        ``kind``, one of ``snn.profiling.memory.KINDS``, says what it is for; None: of the kind of what is
+        ``purpose``, one of ``snn.profiling.memory.KINDS``, says what it is for; None: of the kind of what is
         copied into it or out of it.
         """
 
@@ -61,11 +61,11 @@ class Backend(ABC):
 
     @abstractmethod
     def host_alloc(
-        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
         """A host array, page-locked (cudaHostAlloc; pageable where the system refuses one) or pageable.
 
-        ``kind`` says what it is for. Raises OutOfMemory.
+        ``purpose`` says what it is for. Raises OutOfMemory.
         """
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Backend(ABC):
         """Give back to the system what a pool keeps; nothing of it is in use any more."""
 
     @abstractmethod
-    def pool_malloc(self, pool: Any, nbytes: int, kind: str | None = None) -> Any:
+    def pool_malloc(self, pool: Any, nbytes: int, purpose: str | None = None) -> Any:
         """Device memory of a pool, otherwise as ``malloc``. Raises OutOfMemory."""
 
     @abstractmethod
@@ -93,7 +93,7 @@ class Backend(ABC):
         """Give device memory back to its pool."""
 
     @abstractmethod
-    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
         """A page-locked host array of CuPy's pool, otherwise as ``host_alloc``. Raises OutOfMemory."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Backend(ABC):
         """Bytes of device memory that a pool has had from the system, in use or kept."""
 
     @abstractmethod
-    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+    def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
         """A host array that the device reads and writes, too (cudaMallocManaged).
 
         Raises OutOfMemory; Unsupported where there is none, or where all of it together would be more than

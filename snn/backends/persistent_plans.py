@@ -47,7 +47,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Limits:
+class DeviceCapability:
     """Of a device: multiprocessors, bytes of shared memory that a block may have, compute capability."""
 
     multiprocessors: int
@@ -56,7 +56,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LaunchPlan:
     """One launch of ``source``, compiled with ``defines``, of so many ``blocks`` in all.
 
     ``cluster``: the blocks of a cluster, ``clusters`` of which train a network; networks never wait for each
@@ -74,7 +74,7 @@ class Plan:
     cost: float = 1.0
 
 
-def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
+def launch_plans(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
     """The plans for a shape, for one network the best first, and, in words, why another is none."""
     yield from _of_clusters(shape, limits)
     if len(shape.widths) in (3, 4) and shape.members == 1:
@@ -82,7 +82,7 @@ def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
     yield _of_the_grid(shape, limits)
 
 
-def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
+def _of_clusters(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
     reason = _why_no_cluster(shape, limits)
     if reason:
         yield f"no cluster: {reason}"
@@ -100,7 +100,7 @@ def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
         tried.add(blocks)
         size = blocks // clusters
         many = f"{clusters * shape.members} clusters" if clusters * shape.members > 1 else "one cluster"
-        yield Plan(
+        yield LaunchPlan(
             "kernels/persistent/cluster.cu",
             blocks * shape.members,
             32 * warps,
@@ -116,7 +116,7 @@ def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
         )
 
 
-def _why_no_cluster(shape: Shape, limits: Limits) -> str:
+def _why_no_cluster(shape: Shape, limits: DeviceCapability) -> str:
     features, *hidden = shape.widths
     if limits.capability < (9, 0):
         return f"compute capability {limits.capability[0]}.{limits.capability[1]}, clusters need 9.0"
@@ -148,12 +148,12 @@ def _power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def _of_groups(shape: Shape, limits: Limits) -> Plan | str:
+def _of_groups(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
     reason = _why_no_groups(shape, limits)
     if reason:
         return f"no groups of blocks: {reason}"
     groups = _groups(shape.widths, shape.rows)
-    return Plan(
+    return LaunchPlan(
         f"kernels/persistent/{'two' if len(shape.widths) == 3 else 'three'}_layers.cu",
         8 * groups,
         256,
@@ -168,7 +168,7 @@ def _of_groups(shape: Shape, limits: Limits) -> Plan | str:
     )
 
 
-def _why_no_groups(shape: Shape, limits: Limits) -> str:
+def _why_no_groups(shape: Shape, limits: DeviceCapability) -> str:
     if limits.capability < (8, 0):
         return f"compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
     if len(shape.widths) == 4 and (shape.clipped or not shape.sequential):
@@ -208,7 +208,7 @@ def workspace_of_groups(widths: Sequence[int], batch: int) -> int:
     return rows * p // 16 + 2 * (n * (m + p) + groups * p + rows * (m + 2 * n + 16 * p + 8 + groups * m))
 
 
-def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:
+def _of_the_grid(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
     if shape.members > 1:
         return f"no grid: the whole device trains one network, not {shape.members}"
     pairs = list(zip(shape.widths, shape.widths[1:], strict=False))
@@ -230,7 +230,7 @@ def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:
     defines += [("GRID", str(most)), ("CLIP", str(int(shape.clipped)))]
     defines.append(("SEQUENTIAL", str(int(shape.sequential))))
     words = f"{most} blocks together, a tile of every product in each"
-    return Plan("kernels/persistent/grid.cu", most, 256, 0, 1, tuple(defines), words)
+    return LaunchPlan("kernels/persistent/grid.cu", most, 256, 0, 1, tuple(defines), words)
 
 
 def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ class ProtocolConfig:
     runs: int = MISSING
     min_runs: int = MISSING
     rounds: int = MISSING
-    precision: float | None = MISSING
+    relative_error: float | None = MISSING
     max_seconds: float | None = MISSING
     warmup_seconds: float = MISSING
     max_warmup_seconds: float = MISSING

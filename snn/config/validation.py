@@ -87,8 +87,8 @@ def _check_protocol(protocol: Mapping[str, Any]) -> None:
             raise _error(f"protocol.{key}", protocol[key], "a number, at least 0")
     if protocol["max_seconds"] is not None:
         _positive("protocol.max_seconds", protocol["max_seconds"], "or null for no limit")
-    if protocol["precision"] is not None:
-        _positive("protocol.precision", protocol["precision"], "as 0.01, or null for no such rule")
+    if protocol["relative_error"] is not None:
+        _positive("protocol.relative_error", protocol["relative_error"], "as 0.01, or null for no such rule")
 
 
 def _check_choice(group: str, values: Mapping[str, Any]) -> None:

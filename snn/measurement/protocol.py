@@ -19,7 +19,7 @@ class Round:
     runs: int
     min_runs: int = 1
     max_seconds: float | None = None
-    precision: float | None = None
+    relative_error: float | None = None
     warmup_seconds: float = 0.0
     max_warmup_seconds: float = 0.0
     first_run: int = 0
@@ -34,8 +34,8 @@ class Round:
             return "runs"
         if len(seconds) < self.min_runs:
             return None
-        if self.precision is not None and relative_error(seconds) <= self.precision:
-            return "precision"
+        if self.relative_error is not None and relative_error(seconds) <= self.relative_error:
+            return "relative_error"
         if self.max_seconds is not None and sum(seconds) + fmean(seconds) > self.max_seconds:
             return "max_seconds"
         return None
@@ -50,7 +50,7 @@ def of_round(protocol: Mapping[str, Any], number: int) -> Round:
         runs=after - first,
         min_runs=min(ceil(protocol["min_runs"] / rounds), after - first),
         max_seconds=None if limit is None else limit / rounds,
-        precision=protocol["precision"],
+        relative_error=protocol["relative_error"],
         warmup_seconds=protocol["warmup_seconds"],
         max_warmup_seconds=protocol["max_warmup_seconds"],
         first_run=first,

@@ -51,7 +51,7 @@ class CpuBackend(Backend):
         self.fused, self.pretransposed = fused, pretransposed
         self._stream_numbers, self._event_numbers = itertools.count(1), itertools.count(1)
 
-    def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
+    def malloc(self, nbytes: int, purpose: str | None = None) -> HostBuffer:
         return HostBuffer(self._words((-(-nbytes // 4),)))
 
     def free(self, buffer: HostBuffer) -> None:
@@ -61,7 +61,7 @@ class CpuBackend(Backend):
         return HostBuffer(buffer.words[offset // 4 : -(-(offset + nbytes) // 4)])
 
     def host_alloc(
-        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
         return self._words(shape)
 

@@ -31,7 +31,7 @@ class _Config(ctypes.Structure):
     )
 
 
-class Together:
+class CooperativeLaunch:
     """A launch of ``blocks`` that wait for each other: in clusters of ``cluster`` each, or else all of them.
 
     ``function`` is a kernel of a CuPy module, ``shared_bytes`` the dynamic shared memory of a block.

@@ -13,7 +13,7 @@ import numpy as np
 from cupy.cuda import driver, runtime
 
 from snn.backends import kernel_source
-from snn.backends.cuda.cooperative import Together
+from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
 _THREADS = 512  # of a block that keeps a multiprocessor busy
@@ -180,13 +180,15 @@ def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int
                     reason = _too_old(capability, (9, 0))
                     yield Limit(what, blocks, SECONDS, how, reason=reason)
                     continue
-                together = Together(module.get_function(what), blocks, 32, cluster=blocks)
+                together = CooperativeLaunch(module.get_function(what), blocks, 32, cluster=blocks)
                 if not together.held_clusters():
                     yield Limit(what, blocks, SECONDS, how, reason=f"no cluster of {blocks} blocks here")
                     continue
                 given = [ctypes.c_void_p(out)] if what == "cluster_exchange" else []
 
-                def launch(rounds: int, together: Together = together, given: list[Any] = given) -> None:
+                def launch(
+                    rounds: int, together: CooperativeLaunch = together, given: list[Any] = given
+                ) -> None:
                     together([*given, ctypes.c_int(rounds)])
 
                 yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(effort, launch)))
@@ -203,9 +205,9 @@ def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iter
             function = module.get_function(what)
             for blocks in (multiprocessors,) if what == "grid_barrier" else (2, multiprocessors):
                 threads = 32 if what == "grid_barrier" else -(-blocks // 32) * 32
-                together = Together(function, blocks, threads)
+                together = CooperativeLaunch(function, blocks, threads)
 
-                def launch(rounds: int, together: Together = together) -> None:
+                def launch(rounds: int, together: CooperativeLaunch = together) -> None:
                     together([ctypes.c_void_p(words), ctypes.c_int(rounds)])
 
                 def clear() -> None:

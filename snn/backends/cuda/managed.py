@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from cupy.cuda import runtime
 
-from snn.backends.cuda.managed_budget import HalfOfFree
+from snn.backends.cuda.managed_budget import ManagedBudget
 from snn.backends.cuda.views import address_of, as_array
 from snn.errors import Unsupported
 
@@ -24,7 +24,7 @@ class Managed:
     def __init__(self, device: int) -> None:
         self._device = device
         self._sizes: dict[int, int] = {}
-        self._half = HalfOfFree(lambda: runtime.memGetInfo()[0])
+        self._budget = ManagedBudget(lambda: runtime.memGetInfo()[0])
         self._there = runtime.deviceGetAttribute(runtime.cudaDevAttrManagedMemory, device) != 0
         self._shared = runtime.deviceGetAttribute(runtime.cudaDevAttrConcurrentManagedAccess, device) != 0
         self._to_host = _prefetch_to_host() if self._shared else None
@@ -38,18 +38,18 @@ class Managed:
         if not self._there:
             raise Unsupported("the device attribute managedMemory is 0: it has no unified memory")
         nbytes = 4 * math.prod(shape)
-        self._half.take(nbytes)
+        self._budget.take(nbytes)
         try:
             address = runtime.mallocManaged(nbytes)
         except runtime.CUDARuntimeError:
-            self._half.give(nbytes)
+            self._budget.give(nbytes)
             raise
         self._sizes[address] = nbytes
         return as_array(address, shape)
 
     def free(self, array: np.ndarray) -> None:
         address = address_of(array)
-        self._half.give(self._sizes.pop(address))
+        self._budget.give(self._sizes.pop(address))
         runtime.free(address)
 
     def advise(self, array: np.ndarray, advice: str) -> None:

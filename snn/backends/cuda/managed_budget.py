@@ -5,7 +5,7 @@ from collections.abc import Callable
 from snn.errors import Unsupported
 
 
-class HalfOfFree:
+class ManagedBudget:
     """Bytes that are held, of at most half of what was free before the first of them.
 
     More could be had, by moving pages out and in again: that is another experiment than the one made here,

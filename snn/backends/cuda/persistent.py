@@ -9,8 +9,8 @@ from typing import Any
 import cupy
 
 from snn.backends import kernel_source
-from snn.backends.cuda.cooperative import Together
-from snn.backends.persistent_plans import Limits, Plan, Shape, plans
+from snn.backends.cuda.cooperative import CooperativeLaunch
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
 from snn.errors import Unsupported
 
 
@@ -20,14 +20,14 @@ class Trainer:
     def __init__(self, shape: Shape, root: Path) -> None:
         device = cupy.cuda.Device()
         capability = device.compute_capability
-        limits = Limits(
+        limits = DeviceCapability(
             device.attributes["MultiProcessorCount"],
             device.attributes["MaxSharedMemoryPerBlockOptin"],
             (int(capability[:-1]), int(capability[-1])),
         )
         reasons: list[str] = []
         found: list[_Launcher] = []
-        for plan in plans(shape, limits):
+        for plan in launch_plans(shape, limits):
             if isinstance(plan, str):
                 reasons.append(plan)
                 continue
@@ -58,7 +58,7 @@ class Trainer:
 class _Launcher:
     """A plan, compiled. ``held``: networks that the device trains at the same time; ``reason``: why none."""
 
-    def __init__(self, plan: Plan, limits: Limits, root: Path) -> None:
+    def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
         self.plan, self.held, self.reason = plan, 0, ""
         options = tuple(f"-D{name}={value}" for name, value in plan.defines)
         source = kernel_source.text(root / plan.source)
@@ -72,7 +72,7 @@ class _Launcher:
             )
             return
         function = module.get_function("train_persistent")
-        self.launch = Together(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
+        self.launch = CooperativeLaunch(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
         if plan.cluster:
             self.held = self.launch.held_clusters() // plan.clusters
         else:
