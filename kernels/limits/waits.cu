@@ -58,7 +58,7 @@ extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* o
         mbarrier_wait(mbarrier, round / 2 % 2);
         word += words[half][lane % blocks];
         __syncwarp();
-        if (lane == 0) mbarrier_expect(mbarrier, bytes);  // armed before this block's next word, for which the others wait
+        if (lane == 0) mbarrier_expect(mbarrier, bytes);  // before the next word, for which others wait
         __syncwarp();
     }
     cluster_barrier();  // no block may exit while others still write to its shared memory
