@@ -70,7 +70,7 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
         (["strategy=streams", "strategy.streams=x"], "strategy.streams is 'x'"),
         (["strategy=ensemble", "strategy.starts=0"], "strategy.starts is 0: it must be a whole number"),
         (["strategy=ensemble", "strategy.seeds=3"], "strategy.seeds is 3: it must be a list of whole"),
-        (["strategy=ensemble", "strategy.seeds=[1,1]"], "a list that holds each value once"),
+        (["strategy=ensemble", "strategy.seeds=[1,1]"], "a list without duplicates"),
         (["strategy=ensemble", "strategy.learning_rates=[0]"], "a list of numbers above 0, as [1.0e-4"),
         (
             ["strategy=ensemble", "strategy.initialisers=[ones]"],

@@ -60,7 +60,7 @@ def test_reads_back_what_was_written(tmp_path_factory, values, target, header):
     [
         ("", {"target": "y"}, "the file is empty"),
         ("x,y\n", {"target": "y"}, "no rows of data"),
-        ("x,y\n1,2\n3\n", {"target": "y"}, "line 3: 1 columns where the lines before have 2"),
+        ("x,y\n1,2\n3\n", {"target": "y"}, "line 3: 1 columns, but the lines before have 2"),
         ("x,y\n1,2\n3,4,5\n", {"target": "y"}, "line 3: 3 columns"),
         ("x,y\n1,2\n3,four\n", {"target": "y"}, "line 3, column 'y': 'four' is not a number"),
         ("x,y\n1,2\n,4\n", {"target": "y"}, "line 3, column 'x': '' is not a number"),
@@ -69,7 +69,7 @@ def test_reads_back_what_was_written(tmp_path_factory, values, target, header):
         ("x,y\n1,2\n-inf,2\n", {"target": "y"}, "line 3, column 'x': '-inf' is not a finite"),
         ("x,y\n1,2\n1e39,2\n", {"target": "y"}, "line 3, column 'x': '1e39' is not a finite float32"),
         ("x,y\n1,2\n", {"target": "z"}, "column 'z' is not in the header: x, y"),
-        ("y,y\n1,2\n", {"target": "y"}, "column 'y' is twice or more in the header"),
+        ("y,y\n1,2\n", {"target": "y"}, "dataset.target is 'y', which is more than once in the header"),
         ("x,y\n1,2\n", {"target": 2}, "dataset.target is 2: it must be between -2 and 1"),
         ("1,2\n", {"target": "y", "header": False}, "give the column's number, 0 to 1"),
         ("x,y\n1,2\n", {"target": 1, "header": False}, "is the first line a header"),

@@ -243,7 +243,7 @@ def test_refuses_a_grid(tmp_path, change, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sweeps:\n  a: {}\n  a: {}\n", "line 3: the key 'a' stands twice"),
+        ("sweeps:\n  a: {}\n  a: {}\n", "line 3: the key 'a' appears twice"),
         ("sweeps: [\n", "line 2"),
         ("", "is not of type 'object'"),
     ],

@@ -1,4 +1,4 @@
-"""The CUDA device, through CuPy's bindings of the runtime: the only module that touches it."""
+"""The CUDA backend, on CuPy's bindings of the CUDA runtime."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
 
 
 class CudaBackend(Backend):
-    """Plain runtime calls: nothing is pooled or cached behind a strategy's back."""
+    """Plain runtime calls: no memory is pooled or cached unless a strategy asks for it."""
 
     def __init__(
         self, kernel: Mapping[str, Any], precision: str = "fp32", root: Path = ROOT, index: int = 0
@@ -159,7 +159,7 @@ class CudaBackend(Backend):
 
     def training_plan(self, shape: Shape) -> str:
         if self.precision != "fp32":
-            raise Unsupported(f"whole trainings in one launch are float32, not {self.precision}")
+            raise Unsupported(f"training in one launch supports precision fp32, not {self.precision}")
         return self._trainer(shape).words
 
     def _trainer(self, shape: Shape) -> Trainer:

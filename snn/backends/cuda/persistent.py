@@ -1,4 +1,4 @@
-"""Whole trainings in one launch: the plan that a device takes for a shape, compiled, and its launches."""
+"""Whole trainings in one launch: the best launch plan for a shape on this device, compiled."""
 
 import ctypes
 import math
@@ -26,7 +26,7 @@ class Trainer:
             (int(capability[:-1]), int(capability[-1])),
         )
         reasons: list[str] = []
-        found: list[_Launcher] = []
+        launchers: list[_Launcher] = []
         for plan in launch_plans(shape, limits):
             if isinstance(plan, str):
                 reasons.append(plan)
@@ -35,19 +35,19 @@ class Trainer:
             if launcher.reason:
                 reasons.append(launcher.reason)
                 continue
-            found.append(launcher)
+            launchers.append(launcher)
             if shape.members == 1:
                 break
-        if not found:
+        if not launchers:
             raise Unsupported("; ".join(reasons))
-        # Networks that do not fit wait for others to end: fewer blocks for each may be sooner done with all.
-        best = min(found, key=lambda one: math.ceil(shape.members / one.held) * one.plan.cost)
+        # Networks that do not fit wait for others: with fewer blocks for each, all may be done sooner.
+        best = min(launchers, key=lambda it: math.ceil(shape.members / it.held) * it.plan.cost)
         held = f", at most {best.held} networks at the same time" if shape.members > 1 else ""
         self.words = "; ".join([best.plan.words + held, *reasons])
         self._launch = best.launch
 
     def launch(self, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
-        """All epochs: ``numbers`` as of the op ``train``."""
+        """Train all epochs; ``numbers`` are those of the op ``train``."""
         rows, _, epochs, _, rate, max_norm, *_ = numbers
         values: list[Any] = [ctypes.c_void_p(buffer) for buffer in buffers]
         values += [ctypes.c_int(int(rows)), ctypes.c_int(int(epochs))]
@@ -56,7 +56,7 @@ class Trainer:
 
 
 class _Launcher:
-    """A plan, compiled. ``held``: networks that the device trains at the same time; ``reason``: why none."""
+    """A compiled plan. ``held``: networks that the device trains simultaneously; ``reason``: why it is 0."""
 
     def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
         self.plan, self.held, self.reason = plan, 0, ""
