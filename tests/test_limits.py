@@ -61,7 +61,7 @@ def test_usage(capsys, tmp_path):
     assert measure_limits.main([]) == 2
     assert "cuda|cpu OUTPUT" in capsys.readouterr().err
     assert measure_limits.main(["tpu", str(tmp_path / "x.json")]) == 2
-    assert "'tpu' is unknown" in capsys.readouterr().err
+    assert "device is 'tpu'" in capsys.readouterr().err
 
 
 @pytest.mark.gpu

@@ -283,7 +283,7 @@ def test_results_are_published_compactly(project):
     for name in ("speedup", "recommendation", "cpu", "precision"):
         made = (project.folder / f"results/tables/{name}.csv").read_text()
         assert (published / f"tables/{name}.csv").read_text() == made
-    assert "| runs a record | 2 |" in (published / "README.md").read_text()
+    assert "| runs per record | 2 |" in (published / "README.md").read_text()
 
 
 def test_the_report_begins_with_the_answer_and_holds_everything_captioned(project):
