@@ -100,21 +100,25 @@ def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
     rows = [heads, ("---",) * len(heads)]
     for network in networks():
         name, hidden = _name(network), network.layers[1:-1]
-        found = times[name]
-        peers = {one: t for one, t in found.items() if own_runtime(groups.load("strategy", one))}
-        peer = min(peers, key=lambda one: peers[one], default="")
+        seconds_by = times[name]
+        peers = {
+            strategy: seconds
+            for strategy, seconds in seconds_by.items()
+            if own_runtime(groups.load("strategy", strategy))
+        }
+        peer = min(peers, key=lambda strategy: peers[strategy], default="")
         step = Step(network.layers[0], hidden, _ROWS, BATCH, network.update_order == "sequential")
         bound = floor(step, measured)
         least = bound.seconds if bound else None
-        for one, seconds in found.items():
-            check(f"{name} by {one}", seconds, least)
-        ours = found.get(OURS)
+        for strategy, seconds in seconds_by.items():
+            check(f"{name} by {strategy}", seconds, least)
+        ours = seconds_by.get(OURS)
         rows.append(
             (
                 name,
                 peer,
                 _us(peers.get(peer)),
-                _us(found.get("graph")),
+                _us(seconds_by.get("graph")),
                 _us(ours),
                 f"{peers[peer] / ours:.2f}" if peer and ours else "",
                 _us(least),
@@ -132,13 +136,13 @@ def turn(name: str, seconds: float) -> Turn:
     X, Y = data()
     kernel = "naive" if own_runtime(groups.load("strategy", name)) else "tiled_fused"
     backend = backends.make("cuda", groups.load("kernel", kernel))
-    found: Turn = {}
+    times: Turn = {}
     for network in networks():
         try:
-            found[_name(network)] = time_of_step(name, backend, network, X, Y, seconds, _EPOCHS)
+            times[_name(network)] = time_of_step(name, backend, network, X, Y, seconds, _EPOCHS)
         except SnnError as error:
-            found[_name(network)] = str(error)
-    return found
+            times[_name(network)] = str(error)
+    return times
 
 
 def _turn_of_its_own(name: str, seconds: float) -> Turn:
@@ -148,8 +152,8 @@ def _turn_of_its_own(name: str, seconds: float) -> Turn:
     except SnnError as error:
         return {_name(network): str(error) for network in networks()}
     return {
-        network: one if isinstance(one, str) else Timed(*one)
-        for network, one in json.loads(printed.splitlines()[-1]).items()
+        network: time if isinstance(time, str) else Timed(*time)
+        for network, time in json.loads(printed.splitlines()[-1]).items()
     }
 
 
@@ -161,27 +165,27 @@ def in_turns(
     A strategy is left out of a network's row if it has no time in some round.
     """
     everywhere = [_name(network) for network in networks()]
-    found: dict[str, dict[str, list[float]]] = {network: defaultdict(list) for network in everywhere}
+    samples: dict[str, dict[str, list[float]]] = {network: defaultdict(list) for network in everywhere}
     plans: dict[str, str] = {}
     reasons: dict[str, dict[str, str]] = defaultdict(dict)
     for _ in range(rounds):
         for name in names:
             if len(reasons[name]) == len(everywhere):
                 continue
-            for network, one in take(name).items():
-                if isinstance(one, str):
-                    reasons[name].setdefault(network, one)
+            for network, time in take(name).items():
+                if isinstance(time, str):
+                    reasons[name].setdefault(network, time)
                 else:
-                    found[network][name].append(one.seconds)
-                    if name == OURS and one.plan:
-                        plans[network] = one.plan
+                    samples[network][name].append(time.seconds)
+                    if name == OURS and time.plan:
+                        plans[network] = time.plan
     times = {
         network: {
             name: statistics.median(values)
             for name, values in by_name.items()
             if network not in reasons[name]
         }
-        for network, by_name in found.items()
+        for network, by_name in samples.items()
     }
     remarks = [f"{network} by {OURS}: {plan}" for network, plan in plans.items()]
     for name, why in reasons.items():

@@ -42,15 +42,15 @@ def with_everything(job: Job, backend: Backend, device: devices.Device) -> list[
     probe(backend)
     watch = Watch(device)
     watch.readings.append(gpu_state(device))
-    found = measure(job, RULES, backend, lambda runs: watch.readings.append(gpu_state(device)))
-    return [run.seconds for run in found.runs]
+    measurement = measure(job, RULES, backend, lambda runs: watch.readings.append(gpu_state(device)))
+    return [run.seconds for run in measurement.runs]
 
 
 def bare(job: Job, backend: Backend, device: devices.Device) -> list[float]:
     """Seconds of the runs of a round without any instrument."""
-    found = Measurement()
-    _time_runs(job, RULES, backend, found, lambda runs: None)
-    return [run.seconds for run in found.runs]
+    measurement = Measurement()
+    _time_runs(job, RULES, backend, measurement, lambda runs: None)
+    return [run.seconds for run in measurement.runs]
 
 
 def main() -> None:
@@ -79,7 +79,8 @@ def main() -> None:
     on, off = (fmean(run for a_round in seconds[kind] for run in a_round) for kind in ("on", "off"))
     print(
         f"{device.name}, {given.strategy}, {len(seconds['off'])} rounds: "
-        f"{on:.6f} s per run with all instruments on, {off:.6f} s with all off: {on / off - 1:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})"
+        f"{on:.6f} s per run with all instruments on, "
+        f"{off:.6f} s with all off: {on / off - 1:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})"
     )
 
 

@@ -48,9 +48,9 @@ class Slowed(Reference):
 
 def timed(job: Job, rules: Round, backend: Backend) -> list[float]:
     """Seconds of a round's runs, without the instrumented pass, so that rounds are close in time."""
-    found = Measurement()
-    _time_runs(job, rules, backend, found, lambda runs: None)
-    return [run.seconds for run in found.runs]
+    measurement = Measurement()
+    _time_runs(job, rules, backend, measurement, lambda runs: None)
+    return [run.seconds for run in measurement.runs]
 
 
 def main() -> None:
