@@ -22,7 +22,8 @@ from snn.figures.style import save
 from snn.grid import catalogue
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.records.archive import read_all
+from snn.records.archive import as_written, read_all
+from snn.records.store import lift
 from snn.report.write import write
 from snn.tables import device_limits, overview, overview_text, recommendation, sweep
 
@@ -110,12 +111,11 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
     What was published does not depend on how cells are resolved now.
     """
     if grid_file is None and (archive / "sweeps.json").is_file():
-        cells = {grid.name_of(record["cell"]): record["cell"] for record in records}
+        # The published names end with a digest of the cell as it was written, under the keys of that time.
+        cells = {grid.digest(raw["cell"]): lift(raw)["cell"] for raw in as_written(archive).values()}
         published = json.loads((archive / "sweeps.json").read_text(encoding="utf-8"))
         return {
-            name: grid.Sweep(
-                name, tuple(of["axes"]), tuple(cells[one] for one in of["cells"] if one in cells)
-            )
+            name: grid.Sweep(name, tuple(of["axes"]), _present(cells, of["cells"]))
             for name, of in published.items()
         }
     found = [record["provenance"] for record in records]
@@ -123,6 +123,12 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
     host = next((one["device"] for one in found if one["backend"] == "cpu"), None)
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
     return grid.read(grid_file or CONFIG / "grid.yaml", device, Device("cpu", host) if host else None)
+
+
+def _present(cells: Mapping[str, grid.Cell], names: Iterable[str]) -> tuple[grid.Cell, ...]:
+    """The cells, by digest, that an archive holds of those that were published under these names."""
+    digests = (name.rpartition("-")[2] for name in names)
+    return tuple(cells[digest] for digest in digests if digest in cells)
 
 
 def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:

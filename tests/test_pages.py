@@ -136,7 +136,7 @@ def test_configuration_says_what_varies_what_follows_and_what_all_share(tmp_path
     assert values["widths", "network.hidden"] == ("axis", "4, 4-4")
     assert values["sizes", "cells"] == ("count", "4")
     assert values["every sweep", "training.batch_size"] == ("fixed", "256")
-    assert values["every sweep", "protocol.precision"] == ("fixed", "none")
+    assert values["every sweep", "protocol.relative_error"] == ("fixed", "none")
     assert values["verdicts", "noisy"] == ("threshold", str(verdicts["noisy"]))
     assert not table["key"].str.contains("_target_").any()
     assert not table.duplicated(["of", "key"]).any()

@@ -33,7 +33,7 @@ def relu(Z: np.ndarray, n: int) -> None:
     np.maximum(Z, 0, out=Z)
 
 
-def error(P: np.ndarray, Y: np.ndarray, n: int, scale: float) -> np.ndarray:
+def error(P: np.ndarray, Y: np.ndarray, n: float, scale: float) -> np.ndarray:
     """The errors P - Y, a new array; P becomes scale times them, the gradient of the outputs."""
     P -= Y
     errors = P.copy()
