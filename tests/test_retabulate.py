@@ -77,7 +77,7 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
         "recommendation",
         "overview",
     }
-    assert "neurons is left out: 12 of its 18 records are not there" in capsys.readouterr().out
+    assert "neurons is left out: 12 of its 18 records are missing" in capsys.readouterr().out
 
 
 def test_published_records_can_be_tabulated(tmp_path, monkeypatch):

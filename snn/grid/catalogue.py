@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snn.errors import ConfigError
-from snn.models.network import label
+from snn.models.network import network_label
 from snn.strategies.common.traits import side_by_side
 
 
@@ -120,4 +120,4 @@ def _check_room(table: str, room: str, cells: Sequence[Mapping[str, Any]]) -> No
 
 
 def _place(cell: Mapping[str, Any], room: str) -> str:
-    return label(cell["network"]["hidden"]) if room == "network" else cell["dataset"]["name"]
+    return network_label(cell["network"]) if room == "network" else cell["dataset"]["name"]

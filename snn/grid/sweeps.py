@@ -15,7 +15,7 @@ from snn.errors import ConfigError, SnnError
 from snn.grid.catalogue import OVERALL, TABLES, Source, check_name, check_sweep
 from snn.grid.schema import validate
 from snn.hardware.devices import Device, find
-from snn.models.network import label
+from snn.models.network import network_label
 from snn.strategies.common.traits import on_host
 
 Cell = dict[str, Any]
@@ -78,7 +78,7 @@ def device_of(path: Path) -> str:
 def name_of(cell: Cell) -> str:
     """A cell's name in paths: readable to the strategy, then a digest of the whole cell."""
     device = Device(cell["device"]["backend"], cell["device"]["name"])
-    network = label(cell["network"]["hidden"])
+    network = network_label(cell["network"])
     strategy, kernel = cell["strategy"]["name"], cell["kernel"]["name"]
     return f"{device.slug}/{cell['dataset']['name']}/{network}/{strategy}-{kernel}-{digest(cell)}"
 

@@ -85,8 +85,8 @@ def test_a_speedup_carries_the_verdicts_on_both_of_its_machines(tmp_path):
     expected |= write_all(tmp_path, cells[1:], [[1.0, 2.0]])
     loaded = frame.load(expected, THRESHOLDS)
     assert loaded["machine"].tolist() == ["shared", "noisy"]
-    assert loaded["machine_why"][0] == "; ".join(
-        f"round {n}: other processes used 4.00 of 16 processors" for n in (1, 2)
+    assert loaded["machine_note"][0] == "; ".join(
+        f"round {n}: other processes used 4.00 of 16 CPUs" for n in (1, 2)
     )
     reference, other = loaded["strategy"]
     assert reference == "reference"
@@ -124,8 +124,8 @@ def test_pairs(load, name, key):
     )
     assert list(table.columns[:2]) == [key, "reference_s"]
     assert set(table["speedup"]) == {2.0}
-    assert set(table["speedup_low"]) == set(table["speedup_high"]) == {2.0}
-    assert set(table["comparison"]) == {"faster"}
+    assert set(table["speedup_ci_low"]) == set(table["speedup_ci_high"]) == {2.0}
+    assert set(table["verdict"]) == {"faster"}
     assert table["paper_speedup"].notna().all()
     assert len(table) == 3
 
@@ -139,7 +139,7 @@ def test_any_sweep(tmp_path):
     table = sweep.build(frame.load(expected, THRESHOLDS), found.axes, THRESHOLDS)
     assert table["training.batch_size"].tolist() == [64, 128, 64, 128]
     assert table["speedup"].tolist() == [1.0, 1.0, 4.0, 2.0]
-    assert table["comparison"].tolist() == ["reference", "reference", "faster", "faster"]
+    assert table["verdict"].tolist() == ["reference", "reference", "faster", "faster"]
     figure = sweep_figure.draw(table, found.axes, "batches")
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["64", "128"]
     assert len(figure.axes[0].containers) >= 2
@@ -182,16 +182,16 @@ SLOWER_PROBE = {"malloc_us": 80.0, "copy_us": 13.5}
 
 
 @pytest.mark.parametrize(
-    ("differing", "why"),
+    ("differing", "note"),
     [
-        ({"driver": "999"}, "two drivers: 580.1 and 999"),
+        ({"driver": "999"}, "different drivers: 580.1 and 999"),
         (
             {"machine": QUIET | {"probe": {"before": SLOWER_PROBE, "after": SLOWER_PROBE}}},
-            "the probe drifted between them: malloc cost +60%",
+            "the probe's costs drifted between the two: malloc cost +60%",
         ),
     ],
 )
-def test_times_of_two_drivers_or_of_a_drifted_probe_are_not_divided(tmp_path, differing, why):
+def test_times_of_two_drivers_or_of_a_drifted_probe_are_not_divided(tmp_path, differing, note):
     cells = SWEEPS["dataset_size"].cells
     expected = write_all(tmp_path, cells[:3], [[1.0, 1.0]] * 3)
     expected |= write_all(tmp_path, cells[3:4], [[1.0, 1.0]], **differing)
@@ -199,10 +199,10 @@ def test_times_of_two_drivers_or_of_a_drifted_probe_are_not_divided(tmp_path, di
     table = speedup.build(rows, {}, THRESHOLDS)
     # Each against the reference of its data set, which is the first row.
     assert table["dataset"].tolist() == ["small"] * 4
-    assert table["comparison"].tolist() == ["reference", "same", "same", "not comparable"]
-    assert table["why"].tolist() == ["", "", "", why]
+    assert table["verdict"].tolist() == ["reference", "same", "same", "not comparable"]
+    assert table["note"].tolist() == ["", "", "", note]
     assert table["speedup"].isna().tolist() == [False] * 3 + [True]
-    assert table["speedup_low"].isna().tolist() == [False] * 3 + [True]
+    assert table["speedup_ci_low"].isna().tolist() == [False] * 3 + [True]
 
 
 def test_a_small_change_of_a_short_call_is_no_drift():
@@ -293,7 +293,7 @@ def test_figures_are_the_same_bytes_twice(load, tmp_path):
 
 def test_a_figure_without_any_ratio_is_drawn(load):
     table = reference_vs_combined.build(load("neurons", [[1.0, 1.5]] * 6), {}, THRESHOLDS, "neurons")
-    ratios = ["speedup", "speedup_low", "speedup_high"]
+    ratios = ["speedup", "speedup_ci_low", "speedup_ci_high"]
     figure = speedup_vs_neurons.draw(table.assign(**dict.fromkeys(ratios, float("nan"))), "Tesla T4")
     assert "NVIDIA H200" in figure.axes[0].get_legend().get_texts()[-1].get_text()
 
