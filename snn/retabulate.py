@@ -19,7 +19,7 @@ from snn.config.groups import CONFIG, read_yaml
 from snn.errors import SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
-from snn.grid import catalogue
+from snn.grid import catalogue, naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.records.archive import read_all
@@ -48,7 +48,9 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
     """
     records = list(read_all(archive).values())
     sweeps = _sweeps(archive, records, grid_file)
-    known = {(grid.name_of(record["cell"]), record["round"]): record for record in records}
+    known = {
+        naming.record_path(naming.name_of(record["cell"]), record["round"]): record for record in records
+    }
     for folder in ("tables", "figures"):
         (output / folder).mkdir(parents=True, exist_ok=True)
     verdicts = read_yaml(CONFIG / "verdicts.yaml")
@@ -57,32 +59,33 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
     if limits:
         _write(device_limits.build(limits), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
-        wanted = [
-            (grid.name_of(cell), number)
-            for cell in grid.cells_of(name, sweeps)
-            for number in grid.rounds_of(cell)
-        ]
-        found = {grid.record_path(*one): known[one] for one in wanted if one in known}
+        wanted = _record_paths(grid.cells_of(name, sweeps))
+        found = {path: known[path] for path in wanted if path in known}
         if len(found) < len(wanted):
             print(
                 f"{name} is left out: {len(wanted) - len(found)} of its {len(wanted)} records are not there"
             )
             continue
+        entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
         rows = frame.tabulate(found, verdicts)
-        if limits:
+        if limits and entry.with_limits:
             rows = floors.with_floors(rows, limits)
         if name in catalogue.TABLES:
             module = import_module(f"snn.tables.{name}")
-            paper = CONFIG / f"paper/{name}.yaml"
-            table = module.build(rows, read_yaml(paper) if paper.exists() else {}, verdicts)
-            title = module.TITLE
+            paper = read_yaml(CONFIG / f"paper/{name}.yaml") if entry.with_paper else {}
+            table, title = module.build(rows, paper, verdicts), module.TITLE
         else:
-            table, title = sweep.build(rows, sweeps[name].axes, verdicts), f"Sweep {name}"
+            table, title = sweep.build(rows, sweeps[name].axes, verdicts), sweep.TITLE.format(name)
             _save(sweep_figure.draw(table, sweeps[name].axes, name), output, name)
         _write(table, output, name, title)
-        for figure in (figure for figure, of in catalogue.FIGURES.items() if of == name):
+        for figure in (figure for figure, of in catalogue.FIGURES.items() if of.table == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
-    _answer(grid.all_cells(sweeps), known, output, verdicts)
+    _answer(_record_paths(grid.all_cells(sweeps)), known, output, verdicts)
+
+
+def _record_paths(cells: Mapping[str, naming.Cell]) -> list[str]:
+    """Where a workflow would keep the records of these cells."""
+    return [path for name, cell in cells.items() for path in naming.record_paths(cell, name)]
 
 
 def _limits(archive: Path, devices: set[str]) -> dict[str, Any] | None:
@@ -92,10 +95,9 @@ def _limits(archive: Path, devices: set[str]) -> dict[str, Any] | None:
     return max(of_devices, key=lambda one: one["provenance"]["backend"] == "cuda", default=None)
 
 
-def _answer(cells: Iterable[grid.Cell], known: Mapping[Any, Any], output: Path, verdicts: Thresholds) -> None:
+def _answer(wanted: Iterable[str], known: Mapping[str, Any], output: Path, verdicts: Thresholds) -> None:
     """The overview and the recommendation, of all cells whose records are there."""
-    wanted = [(grid.name_of(cell), number) for cell in cells for number in grid.rounds_of(cell)]
-    found = {grid.record_path(*one): known[one] for one in wanted if one in known}
+    found = {path: known[path] for path in wanted if path in known}
     if not found:
         return
     points = overview.points_of(found, verdicts)
@@ -110,11 +112,11 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
     What was published does not depend on how cells are resolved now.
     """
     if grid_file is None and (archive / "sweeps.json").is_file():
-        cells = {grid.name_of(record["cell"]): record["cell"] for record in records}
+        cells = {naming.name_of(record["cell"]): record["cell"] for record in records}
         published = json.loads((archive / "sweeps.json").read_text(encoding="utf-8"))
         return {
             name: grid.Sweep(
-                name, tuple(of["axes"]), tuple(cells[one] for one in of["cells"] if one in cells)
+                name, tuple(of["axes"]), {cell: cells[cell] for cell in of["cells"] if cell in cells}
             )
             for name, of in published.items()
         }

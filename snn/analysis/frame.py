@@ -10,12 +10,14 @@ import pandas as pd
 
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.errors import RecordError
+from snn.grid.naming import name_of, record_path
 from snn.models.network import label
 from snn.profiling.memory import KINDS
 from snn.records.store import read
 from snn.strategies.common.traits import on_host, own_runtime
 
-Expected = Mapping[str, Mapping[str, Any]]
+Expected = Mapping[str, str]
+"""The path of each record, which names its cell and round, and the hash of the sources it must be of."""
 
 
 def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
@@ -29,8 +31,8 @@ def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
 def checked(expected: Expected) -> dict[str, Mapping[str, Any]]:
     """The records at these paths. Raises RecordError where one is not of the cell or sources asked for."""
     records: dict[str, Mapping[str, Any]] = {path: read(Path(path)) for path in expected}
-    for path, wanted in expected.items():
-        _check(path, records[path], wanted)
+    for path, source_hash in expected.items():
+        _check(path, records[path], source_hash)
     return records
 
 
@@ -60,18 +62,14 @@ def _lacks_some_of_whole_numbers(values: Sequence[Any]) -> bool:
     return bool(given) and whole and len(given) < len(values)
 
 
-def _check(path: str, record: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def _check(path: str, record: Mapping[str, Any], source_hash: str) -> None:
     again = f"run it again: snakemake --cores 1 --force {path}"
-    if record["cell"] != wanted["cell"]:
-        changed = [key for key in wanted["cell"] if record["cell"].get(key) != wanted["cell"][key]]
-        raise RecordError(f"{path}: the record of another cell (its {', '.join(changed)} differ): {again}")
-    if record["round"] != wanted["round"]:
-        raise RecordError(f"{path}: the record of round {record['round']}, not {wanted['round']}: {again}")
+    name = record_path(name_of(record["cell"]), record["round"])
+    if not path.endswith(name):
+        raise RecordError(f"{path}: the record of another cell or round, {name}: {again}")
     found = record["provenance"]["source_hash"]
-    if found != wanted["source_hash"]:
-        raise RecordError(
-            f"{path}: measured with other sources ({found}) than now ({wanted['source_hash']}): {again}"
-        )
+    if found != source_hash:
+        raise RecordError(f"{path}: measured with other sources ({found}) than now ({source_hash}): {again}")
 
 
 def _check_one_device(records: Mapping[str, Mapping[str, Any]]) -> None:

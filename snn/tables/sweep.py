@@ -10,6 +10,9 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import against
 from snn.analysis.status import outcome
 
+TITLE = "Sweep {}"
+"""With the name of the sweep."""
+
 MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse"]
 LEDGER = [
     "mallocs",
