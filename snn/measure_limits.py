@@ -45,8 +45,8 @@ def record(device: Device) -> dict[str, Any]:
         measured = measure(device)
         after = gpu_state(device)
         elapsed = time.perf_counter() - clock
-    files = tuple(fingerprint.of_limits(device.backend))
-    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": fingerprint.digest(files)}
+    source_hash = fingerprint.digest(fingerprint.of_limits(device.backend))
+    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash}
     return {
         "limits_version": VERSION,
         **measured.plain(),

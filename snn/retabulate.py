@@ -7,7 +7,7 @@ It needs no GPU.
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from snn.config.groups import CONFIG, read_yaml
 from snn.errors import SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
-from snn.grid import catalogue
+from snn.grid import catalogue, naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.records.archive import read_all
@@ -49,7 +49,9 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
     """
     records = list(read_all(archive).values())
     sweeps = _sweeps(archive, records, grid_file)
-    known = {(grid.name_of(record["cell"]), record["round"]): record for record in records}
+    known = {
+        naming.record_path(naming.name_of(record["cell"]), record["round"]): record for record in records
+    }
     for folder in ("tables", "figures"):
         (output / folder).mkdir(parents=True, exist_ok=True)
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
@@ -58,39 +60,32 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
     if limits:
         _write(device_limits.build(limits), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
-        wanted = _rounds(grid.cells_of(name, sweeps))
-        chosen = _chosen(wanted, known)
+        wanted = _record_paths(grid.cells_of(name, sweeps))
+        chosen = {path: known[path] for path in wanted if path in known}
         if len(chosen) < len(wanted):
             print(f"{name} is left out: {len(wanted) - len(chosen)} of its {len(wanted)} records are missing")
             continue
+        entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
         rows = frame.tabulate(chosen, thresholds)
-        if limits:
+        if limits and entry.with_limits:
             rows = floors.with_floors(rows, limits)
         if name in catalogue.TABLES:
             module = import_module(f"snn.tables.{name}")
-            paper = CONFIG / f"paper/{name}.yaml"
-            table = module.build(rows, read_yaml(paper) if paper.exists() else {}, thresholds)
-            title = module.TITLE
+            paper = read_yaml(CONFIG / f"paper/{name}.yaml") if entry.with_paper else {}
+            table, title = module.build(rows, paper, thresholds), module.TITLE
         else:
-            table, title = sweep.build(rows, sweeps[name].axes, thresholds), f"Sweep {name}"
+            table, title = sweep.build(rows, sweeps[name].axes, thresholds), sweep.TITLE.format(name)
             _save(sweep_figure.draw(table, sweeps[name].axes, name), output, name)
         _write(table, output, name, title)
-        for figure in (figure for figure, of in catalogue.FIGURES.items() if of == name):
+        for figure in (figure for figure, of in catalogue.FIGURES.items() if of.table == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
-    _write_overview(_chosen(_rounds(grid.all_cells(sweeps)), known), output, thresholds)
+    paths = _record_paths(grid.all_cells(sweeps))
+    _write_overview({path: known[path] for path in paths if path in known}, output, thresholds)
 
 
-Round = tuple[str, int]
-"""The name of a cell and the number of one of its rounds."""
-
-
-def _rounds(cells: Iterable[grid.Cell]) -> list[Round]:
-    return [(grid.name_of(cell), number) for cell in cells for number in grid.rounds_of(cell)]
-
-
-def _chosen(rounds: Iterable[Round], known: Mapping[Round, frame.Record]) -> dict[str, frame.Record]:
-    """The records of these rounds by path, of those that are known."""
-    return {grid.record_path(*name): known[name] for name in rounds if name in known}
+def _record_paths(cells: Mapping[str, naming.Cell]) -> list[str]:
+    """Where a workflow would keep the records of these cells."""
+    return [path for name, cell in cells.items() for path in naming.record_paths(cell, name)]
 
 
 def _limits(archive: Path, devices: set[str]) -> dict[str, Any] | None:
@@ -116,11 +111,11 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
     Published sweeps are made of the cells of the records, not resolved again by the current configuration.
     """
     if grid_file is None and (archive / "sweeps.json").is_file():
-        cells = {grid.name_of(record["cell"]): record["cell"] for record in records}
+        cells = {naming.name_of(record["cell"]): record["cell"] for record in records}
         published = json.loads((archive / "sweeps.json").read_text(encoding="utf-8"))
         return {
             name: grid.Sweep(
-                name, tuple(of["axes"]), tuple(cells[cell] for cell in of["cells"] if cell in cells)
+                name, tuple(of["axes"]), {cell: cells[cell] for cell in of["cells"] if cell in cells}
             )
             for name, of in published.items()
         }

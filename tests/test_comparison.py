@@ -9,7 +9,7 @@ from records_of import QUIET, halves, record
 from snn import compare
 from snn.analysis import comparability
 from snn.config.groups import read_yaml
-from snn.grid import sweeps
+from snn.grid import naming, sweeps
 from snn.hardware.devices import Device
 from snn.records.archive import read_all, write
 
@@ -141,7 +141,7 @@ def test_a_folder_of_results_is_as_good_as_an_archive(tmp_path):
 
     a = archive(tmp_path / "a")
     for cell in CELLS:
-        for path in sweeps.record_paths(cell)[:2]:
+        for path in naming.record_paths(cell)[:2]:
             number = int(path[-6])
             made = record(cell, [TIMES[cell["strategy"]["name"]]] * 3, number=number)
             store.write(tmp_path / "b" / path, made)

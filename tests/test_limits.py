@@ -29,7 +29,7 @@ def of_gpu():
 
 
 def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
-    record = floors.read(of_cpu, fingerprint.digest(tuple(fingerprint.of_limits("cpu"))))
+    record = floors.read(of_cpu, fingerprint.digest(fingerprint.of_limits("cpu")))
     table = device_limits.build(record).set_index("limit")
     assert set(table.index[table["status"] == "ok"]) == ON_CPU
     assert (table.loc[list(ON_CPU), "median"] > 0.1).all()

@@ -11,13 +11,15 @@ import pandas as pd
 from snn.analysis.grouping import setting
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.errors import RecordError
+from snn.grid.naming import name_of, record_path
 from snn.models.network import network_label
 from snn.profiling.memory import KINDS
 from snn.records.store import read
 from snn.strategies.common.traits import on_host, own_runtime
 
-Expected = Mapping[str, Mapping[str, Any]]
 Record = Mapping[str, Any]
+Expected = Mapping[str, str]
+"""The path of each record, which names its cell and round, and the hash of the sources it must be of."""
 
 _LOSS, _MEMBER_LOSSES = "final_mse", "member_mse"
 """Where a run of a record keeps its final loss, and those of the networks that it trained side by side."""
@@ -34,8 +36,8 @@ def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
 def checked(expected: Expected) -> dict[str, Record]:
     """The records at these paths. Raises RecordError where one is of another cell, round or source code."""
     records: dict[str, Record] = {path: read(Path(path)) for path in expected}
-    for path, wanted in expected.items():
-        _check(path, records[path], wanted)
+    for path, source_hash in expected.items():
+        _check(path, records[path], source_hash)
     return records
 
 
@@ -65,18 +67,15 @@ def _integers_with_gaps(values: Sequence[Any]) -> bool:
     return bool(given) and integers and len(given) < len(values)
 
 
-def _check(path: str, record: Record, wanted: Mapping[str, Any]) -> None:
+def _check(path: str, record: Record, wanted: str) -> None:
     again = f"run it again: snakemake --cores 1 --force {path}"
-    if record["cell"] != wanted["cell"]:
-        changed = [key for key in wanted["cell"] if record["cell"].get(key) != wanted["cell"][key]]
-        raise RecordError(f"{path}: the record of another cell (its {', '.join(changed)} differ): {again}")
-    if record["round"] != wanted["round"]:
-        raise RecordError(f"{path}: the record of round {record['round']}, not {wanted['round']}: {again}")
+    name = record_path(name_of(record["cell"]), record["round"])
+    if not path.endswith(name):
+        raise RecordError(f"{path}: the record of another cell or round, {name}: {again}")
     source_hash = record["provenance"]["source_hash"]
-    if source_hash != wanted["source_hash"]:
+    if source_hash != wanted:
         raise RecordError(
-            f"{path}: measured with other sources ({source_hash}) than the current ones "
-            f"({wanted['source_hash']}): {again}"
+            f"{path}: measured with other sources ({source_hash}) than the current ones ({wanted}): {again}"
         )
 
 

@@ -10,6 +10,9 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
 from snn.analysis.status import outcome
 
+TITLE = "Sweep {}"
+"""With the name of the sweep."""
+
 NAMES = ("strategy", "dataset", "network", "kernel")
 SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
 """Axes whose values the column ``network`` shows."""

@@ -11,6 +11,9 @@ from snn.models.host_ops import squared_error
 from snn.models.network import Network
 from snn.strategies.common.strategy import Strategy
 
+KERNELS = ("kernels/elementwise.cu",)
+"""What is launched beside the products: a cell of a strategy that imports this module depends on it."""
+
 Batch = tuple[Any, Any, int]
 """X and Y of a batch on the device, and its rows."""
 
