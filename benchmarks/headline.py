@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The project's fastest beside PyTorch and JAX and beside what this GPU could do at best: one table, printed.
+"""Print one table: the fastest strategies of the project, PyTorch and JAX, and the lower bound for this GPU.
 
     benchmarks/headline.py [--seconds 0.5] [--rounds 2] [--strategies jax_scan persistent ...]
 
-Trains the paper's networks on the large data set, batches of 256, float32, from the same weights, by the
-peers that are installed (envs/requirements-peers.txt) and by `graph` and `persistent`; measures the limits of
-the device. Microseconds of a step are medians over rounds, in which the strategies take turns, each in a
-process of its own. Some peers compile for minutes first. Last come whole trainings of the paper's network,
-10,000 steps.
+Trains the paper's networks on the large data set, with batches of 256, in float32, from the same weights, by
+the peers that are installed (envs/requirements-peers.txt) and by `graph` and `persistent`, and measures the
+limits of the device. Times are microseconds per step, medians over rounds in which the strategies take turns,
+each in a process of its own. Some peers compile for minutes first. At the end come whole trainings of the
+paper's network, 10,000 steps each.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from steps import BATCH, ROOT, Timed, data, time_of_step  # first: it says where snn is
+from steps import BATCH, ROOT, Timed, data, time_of_step  # first: it puts snn on the path
 
 from snn import backends
 from snn.analysis import floors
@@ -37,21 +37,21 @@ STRATEGIES = ("torch_eager", "torch_graph", "torch_compile", "jax_scan", "graph"
 OURS = "persistent"
 NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
 Turn = dict[str, Timed | str]
-_EPOCHS = 100  # of a whole training, which some do in one call
+_EPOCHS = 100  # of a whole training, which some strategies run in one call
 
 
 def networks() -> list[Network]:
-    """In the paper's order of updates, not clipped."""
+    """The paper's networks, with its order of updates, without clipping."""
     features = groups.load("dataset", "large")["features"]
     return [Network((features, *hidden, 1), init="he_uniform") for hidden in NETWORKS]
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--seconds", type=float, default=0.5, help="of one measurement, at least")
-    options.add_argument("--rounds", type=int, default=2, help="turns of each strategy")
+    options.add_argument("--seconds", type=float, default=0.5, help="minimum seconds per measurement")
+    options.add_argument("--rounds", type=int, default=2, help="measurements of each strategy")
     options.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES)
-    options.add_argument("--only", choices=STRATEGIES, help="times of one, as JSON: what a turn is")
+    options.add_argument("--only", choices=STRATEGIES, help="print the times of one strategy as JSON")
     given = options.parse_args()
     if not (given.seconds > 0 and given.rounds > 0):
         options.error("--seconds and --rounds must be above 0")
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def headline(seconds: float, rounds: int, names: Sequence[str]) -> None:
-    """Measure everything and print it. Raises MeasurementError where a time is below its floor."""
+    """Measure everything and print it. Raises MeasurementError if a time is below its lower bound."""
     device = devices.find("cuda")
     with tempfile.TemporaryDirectory() as folder:
         limits, training = Path(folder) / "limits.json", Path(folder) / "training.json"
@@ -86,7 +86,7 @@ def headline(seconds: float, rounds: int, names: Sequence[str]) -> None:
 
 
 def table(times: dict[str, dict[str, float]], measured: Measured) -> str:
-    """The table in Markdown, a row a network, from seconds of a step by network and strategy."""
+    """The table in Markdown, one row per network, from seconds per step by network and strategy."""
     heads = (
         "network",
         "best peer",
@@ -128,7 +128,7 @@ _ROWS = groups.load("dataset", "large")["rows"]
 
 
 def turn(name: str, seconds: float) -> Turn:
-    """By network the seconds of a step and the plan, if any; or in words why there is none."""
+    """Seconds per step and the plan, if any, by network; or the reason why there is no time."""
     X, Y = data()
     kernel = "naive" if own_runtime(groups.load("strategy", name)) else "tiled_fused"
     backend = backends.make("cuda", groups.load("kernel", kernel))
@@ -142,7 +142,7 @@ def turn(name: str, seconds: float) -> Turn:
 
 
 def _turn_of_its_own(name: str, seconds: float) -> Turn:
-    """The same in a process of its own."""
+    """The same, in a separate process."""
     try:
         printed = _python(__file__, "--only", name, "--seconds", str(seconds))
     except SnnError as error:
@@ -156,9 +156,9 @@ def _turn_of_its_own(name: str, seconds: float) -> Turn:
 def in_turns(
     rounds: int, names: Sequence[str], take: Callable[[str], Turn]
 ) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """The median seconds by network and strategy; and in words how ours trained, and what is left out.
+    """Median seconds by network and strategy; and remarks on plans and on what is left out.
 
-    A strategy is left out of a network's row where it had no time in any one round.
+    A strategy is left out of a network's row if it has no time in some round.
     """
     everywhere = [_name(network) for network in networks()]
     found: dict[str, dict[str, list[float]]] = {network: defaultdict(list) for network in everywhere}
@@ -197,14 +197,14 @@ def _name(network: Network) -> str:
 
 
 def _us(seconds: float | None) -> str:
-    """Microseconds, two digits behind the point where there are less than a hundred."""
+    """Microseconds, with two decimals below 100."""
     if seconds is None:
         return ""
     return f"{1e6 * seconds:.2f}" if seconds < 1e-4 else f"{1e6 * seconds:.0f}"
 
 
 def _python(*arguments: str) -> str:
-    """What another Python process prints; what it says beside that is shown."""
+    """Standard output of another Python process; its standard error is shown."""
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SnnError(f"{' '.join(arguments)} ended with status {done.returncode}")

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What does measuring cost what is measured? Runs with everything on beside runs with everything off.
+"""The overhead of measuring: runs with "
+        f"all instruments on, compared with runs with all of them off.
 
     benchmarks/measuring_cost.py [--device cuda] [--strategy reference] [--rounds 200] [--seconds 600]
 
-In turns of chance: a round as a cell makes it (probe, ledger, memory, a reading of the machine after a run),
-and one in which nothing is done but the warm-up and the timed runs. Both train on the small data set. Prints
-the ratio of the mean times with its 95% interval.
+Alternates, in random order, between rounds as a cell measures them (probe, ledger, memory, a reading of the
+machine after each run) and rounds with nothing but the warm-up and the timed runs. Both train on the small
+data set. Prints the ratio of the mean times with its 95% confidence interval.
 """
 
 import argparse
@@ -37,7 +38,7 @@ RULES = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
 
 
 def with_everything(job: Job, backend: Backend, device: devices.Device) -> list[float]:
-    """Seconds of the runs of a round as a cell makes it."""
+    """Seconds of the runs of a round, measured as a cell is."""
     probe(backend)
     watch = Watch(device)
     watch.readings.append(gpu_state(device))
@@ -46,7 +47,7 @@ def with_everything(job: Job, backend: Backend, device: devices.Device) -> list[
 
 
 def bare(job: Job, backend: Backend, device: devices.Device) -> list[float]:
-    """Seconds of the runs of a round of which nothing else is asked."""
+    """Seconds of the runs of a round without any instrument."""
     found = Measurement()
     _time_runs(job, RULES, backend, found, lambda runs: None)
     return [run.seconds for run in found.runs]
@@ -56,9 +57,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     options.add_argument("--rounds", type=int, default=200)
-    options.add_argument("--seconds", type=float, default=600.0, help="begin no round after this long")
+    options.add_argument("--seconds", type=float, default=600.0, help="start no round after this time")
     options.add_argument("--strategy", default="reference")
-    options.add_argument("--epochs", type=int, default=20, help="of a run")
+    options.add_argument("--epochs", type=int, default=20, help="epochs per run")
     given = options.parse_args()
     device = devices.find(given.device)
     config = composed(
@@ -77,9 +78,8 @@ def main() -> None:
     low, high = ratio_interval(seconds["on"], seconds["off"])
     on, off = (fmean(run for a_round in seconds[kind] for run in a_round) for kind in ("on", "off"))
     print(
-        f"{device.name}, {given.strategy}, {len(seconds['off'])} rounds: with everything on "
-        f"{on:.6f} s a run, with everything off "
-        f"{off:.6f} s: {on / off - 1:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})"
+        f"{device.name}, {given.strategy}, {len(seconds['off'])} rounds: "
+        f"{on:.6f} s per run with all instruments on, {off:.6f} s with all off: {on / off - 1:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})"
     )
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Would the protocol see a difference of 5%, and call none where there is none? Measured, on this machine.
+"""The sensitivity of the protocol on this machine: does it tell a difference of 5% from none?
 
     benchmarks/sensitivity.py [--device cpu] [--repetitions 20]
 
-Each repetition measures the reference, the same again, and a copy of it whose every epoch is drawn out by 5%,
-in rounds that take turns as those of a workflow do, and compares both with the first by the very statistics
-of the tables. Prints each interval and word, and how often each word was right.
+Each repetition measures the reference, the reference again, and a copy of it whose epochs are slowed down by
+5%, in alternating rounds as in a workflow, and compares both with the first by the statistics of the tables.
+Prints each interval and verdict, and how often each verdict was right.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SLOWER = 1.05
 
 
 class Slowed(Reference):
-    """The reference, every epoch drawn out by waiting."""
+    """The reference, with every epoch slowed down by busy waiting."""
 
     def epoch(self) -> None:
         started = time.perf_counter()
@@ -47,7 +47,7 @@ class Slowed(Reference):
 
 
 def timed(job: Job, rules: Round, backend: Backend) -> list[float]:
-    """Seconds of a round's runs, without the counting pass, so that rounds lie close together."""
+    """Seconds of a round's runs, without the instrumented pass, so that rounds are close in time."""
     found = Measurement()
     _time_runs(job, rules, backend, found, lambda runs: None)
     return [run.seconds for run in found.runs]
@@ -58,8 +58,8 @@ def main() -> None:
     options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     options.add_argument("--repetitions", type=int, default=20)
     options.add_argument("--rounds", type=int, default=400)
-    options.add_argument("--runs", type=int, default=1, help="of a round")
-    options.add_argument("--epochs", type=int, default=20, help="of a run, on the small data set")
+    options.add_argument("--runs", type=int, default=1, help="runs per round")
+    options.add_argument("--epochs", type=int, default=20, help="epochs per run, on the small data set")
     given = options.parse_args()
     margin = groups.read_yaml(groups.CONFIG / "verdicts.yaml")["same"]
     device = devices.find(given.device)
@@ -83,7 +83,9 @@ def main() -> None:
     for repetition in range(1, given.repetitions + 1):
         rounds: dict[str, list[list[float]]] = {name: [] for name in jobs}
         for _ in range(given.rounds):
-            for name in random.sample(list(jobs), len(jobs)):  # none always follows the same other
+            for name in random.sample(
+                list(jobs), len(jobs)
+            ):  # random order: none always follows the same other
                 rounds[name].append(timed(jobs[name], rules, backend))
         for name, expected in (("again", "same"), ("slowed", "slower")):
             low, high = ratio_interval(rounds["reference"], rounds[name])

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Microseconds of one training step, by network, kernel and device-driven strategy, on this GPU.
+"""Microseconds per training step, by network, kernel and device-driven strategy, on this GPU.
 
     benchmarks/step_time.py [--kernels naive tiled_fused] [--strategies resident graph] [--seconds 0.3]
 
-Batches of 256 of the large data set, float32 in memory. Each figure is the median over epochs of 100 steps,
-or over 20 epochs where a strategy trains them at once, after a warm-up; beside it stands the speed of the
-arithmetic that the network cannot do without. Kernels in turn, in one process.
+Batches of 256 of the large data set, float32 in memory. Each time is the median over epochs of 100 steps
+(over groups of 20 epochs for a strategy that trains them in one launch), after a warm-up. Beside it is the
+rate of the arithmetic that the network requires at least. All kernels are measured one after the other in one
+process.
 """
 
 import argparse
 
-from steps import BATCH, data, time_of_step  # first: it says where snn is
+from steps import BATCH, data, time_of_step  # first: it puts snn on the path
 
 from snn import backends
 from snn.analysis.roofline import Step
@@ -23,17 +24,19 @@ NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--kernels", nargs="+", help="all that have the precision, unless named")
+    options.add_argument("--kernels", nargs="+", help="default: all that support the precision")
     options.add_argument("--strategies", nargs="+", default=["resident", "graph", "persistent"])
     options.add_argument("--precision", default="fp32", choices=groups.names("precision"))
     options.add_argument("--seconds", type=float, default=0.3)
     given = options.parse_args()
     X, Y = data()
-    heads = ("network", "strategy", "kernel", "us a step", "TFLOP/s", "plan")
+    heads = ("network", "strategy", "kernel", "us per step", "TFLOP/s", "plan")
     for cells in (heads, ("---",) * len(heads)):
         print(f"| {' | '.join(cells)} |", flush=True)
     able = [
-        one for one in groups.names("kernel") if given.precision in groups.load("kernel", one)["precisions"]
+        name
+        for name in groups.names("kernel")
+        if given.precision in groups.load("kernel", name)["precisions"]
     ]
     for kernel in given.kernels or able:
         try:

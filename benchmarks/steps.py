@@ -1,4 +1,4 @@
-"""The time of one training step of a strategy, as the benchmarks of this folder take it."""
+"""Measure the time per training step of a strategy; shared by the benchmarks of this folder."""
 
 import os
 import statistics
@@ -26,7 +26,7 @@ BATCH = 256
 
 
 class Timed(NamedTuple):
-    """Seconds of a step, and how the strategy trained where it chose."""
+    """Seconds per step, and the plan of a strategy that has a choice of how to train."""
 
     seconds: float
     plan: str | None
@@ -46,9 +46,9 @@ def time_of_step(
     seconds: float,
     at_once: int = 20,
 ) -> Timed:
-    """The time of a step: the median over epochs, waited for one by one, for so many seconds at least.
+    """Seconds per step: the median over epochs, each followed by a synchronisation, for at least ``seconds``.
 
-    A strategy that trains many epochs in one call is asked for ``at_once``.
+    A strategy that trains many epochs in one call trains ``at_once`` epochs per call.
     """
     strategy = factory.make(groups.load("strategy", strategy_name), backend)
     try:

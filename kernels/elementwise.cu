@@ -1,29 +1,29 @@
-// What a training step does between its products, row-major float32. The same for every product kernel
-// but the fused ones, which do it themselves.
+// The element-wise work of a training step, between its matrix products; row-major float32. Every product
+// kernel uses these, except the fused ones, which apply the same operations inside the product.
 //
 //   relu                  Z = max(Z, 0), in place
 //   error                 E = P - Y, D = scale E
 //   mask                  D = D where H > 0, else D * 0: the derivative of ReLU
 //   update                W = W - rate G
 //   update_both           the same, and WT = W^T
-//   sum_squares           partial[b] = what block b adds up of the squares of G
+//   sum_squares           partial[b] = block b's share of the sum of squares of G
 //   clipped_update        G scaled to a norm of at most max_norm, then W = W - rate G
 //   clipped_update_both   the same, and WT = W^T
 //   transpose             T = A^T
 //
-// A NaN passes through all of them, as in NumPy. Updates round as NumPy does, the step and then the
-// difference, hence __fmul_rn and __fsub_rn: the compiler would make one fused multiply-add of them.
-// All sums have one fixed order, so the same input always gives the same bits.
+// A NaN passes through all of them, as in NumPy. Updates are rounded twice, as in NumPy: the step first, then
+// the difference. Hence __fmul_rn and __fsub_rn; otherwise the compiler would fuse both into one multiply-add.
+// Every sum is added in one fixed order, so the same input always gives the same bits.
 //
-// Launch, with 256 threads a block:
-//   of n elements           blockDim = (256), gridDim = (ceil(n / 256))
+// Launch, with blocks of 256 threads:
+//   over n elements         blockDim = (256), gridDim = (ceil(n / 256))
 //   sum_squares             blockDim = (256), gridDim = (256)
 //   transpose and ..._both  blockDim = (32, 8), gridDim = (ceil(cols / 32), ceil(rows / 32))
 
 constexpr int THREADS = 256;
-constexpr int TILE = 32;          // rows and columns of a tile that is transposed
+constexpr int TILE = 32;          // rows and columns of a transposed tile
 constexpr int TILE_THREADS_Y = 8;
-constexpr int PARTIALS = 256;     // blocks of sum_squares
+constexpr int PARTIALS = 256;     // blocks of sum_squares, each with one partial sum
 
 __device__ int own_element() { return blockIdx.x * THREADS + threadIdx.x; }
 
@@ -66,7 +66,7 @@ extern "C" __global__ void update(float* __restrict__ W, const float* __restrict
 
 // ---- the norm of a gradient
 
-// The sum of `value` over the 256 threads of a block, told to each of them.
+// The sum of `value` over the 256 threads of a block, returned to every thread.
 __device__ float block_sum(float value)
 {
     __shared__ float of_warp[THREADS / 32];
@@ -88,8 +88,8 @@ extern "C" __global__ void sum_squares(const float* __restrict__ G, float* __res
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// What a gradient is multiplied by. Every block adds up the partial sums anew: 256 floats that lie in
-// the cache cost less than another launch.
+// The factor that clips a gradient. Every block adds up the partial sums again: reading 256 cached floats
+// costs less than one more launch.
 __device__ float clipping(const float* __restrict__ partial, float max_norm)
 {
     static_assert(PARTIALS == THREADS, "a thread takes one partial sum");
@@ -105,11 +105,11 @@ extern "C" __global__ void clipped_update(float* __restrict__ W, const float* __
     if (i < n) W[i] = stepped(W[i], __fmul_rn(G[i], factor), rate);
 }
 
-// ---- what is written by rows and by columns
+// ---- kernels that write by rows and by columns
 
-// T[col][row] = value(place of [row][col]) for a rows x cols matrix. The tile in shared memory turns: it
-// is filled along rows and read along columns, so that both sides coalesce. Its lines are one float
-// longer than the tile, which puts the values of a column into different banks.
+// T[col][row] = value(index of [row][col]) for a rows x cols matrix. The transposition happens in a tile of
+// shared memory, which is written by rows and read by columns, so that both global accesses coalesce. Each
+// row of the tile is padded by one float, so that the values of a column lie in different banks.
 template <class Value>
 __device__ void transposed(float* __restrict__ T, int rows, int cols, Value value)
 {

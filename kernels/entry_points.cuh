@@ -1,14 +1,14 @@
-// The entry points of a source whose blocks compute a product and finish each element as soon as its sum is there.
+// The kernels of a source whose blocks compute a product and apply the operation that follows to each sum at once.
 //
-// Such a source defines THREADS, of a block, and
+// The including source defines THREADS, the block size, and
 //
 //   template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
 //   product(A, B, m, k, n, beside, WT, finish)
 //
-// where finish(at, sum, beside[at]) writes the element at `at` of C and returns it; WT gets it too, transposed.
-// beside and WT may be null.
+// where finish(at, sum, beside[at]) writes the element of C at index `at` and returns it; WT receives it too,
+// transposed. beside and WT may be null.
 
-#define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1) void  // 1: any number of registers
+#define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1) void  // 1 block per SM: no limit on registers
 #define A_AND_B const float *A, const float *B
 #define SIZES int m, int k, int n
 
@@ -30,7 +30,7 @@ __device__ void masked(A_AND_B, float* C, const float* H, SIZES)
 __device__ void updated(A_AND_B, float* W, float* WT, SIZES, float rate)
 {
     product<true, false>(A, B, m, k, n, W, WT, [=](size_t at, float sum, float w) {
-        return W[at] = __fsub_rn(w, __fmul_rn(rate, sum));  // rounded twice, as NumPy does it
+        return W[at] = __fsub_rn(w, __fmul_rn(rate, sum));  // rounded twice, as in NumPy
     });
 }
 

@@ -1,15 +1,15 @@
-// A product and what a training step does with it next, in one kernel; row-major float32, C is m x n.
+// A matrix product and the element-wise operation that follows it, in one kernel; row-major float32, C is m x n.
 //
-// fused: the arithmetic of the naive kernel, but the thread that holds an element of the product also
-// applies what follows: ReLU, the output error, the mask of ReLU's derivative or the update of a
-// weight. The product never travels to global memory and back, and each fusion saves a launch, which
-// for matrices as small as these costs as much as the product itself.
+// fused: the arithmetic of the naive kernel, but the thread that computed an element of the product also
+// applies the operation that follows: ReLU, the output error, the mask of ReLU's derivative, or the weight
+// update. The product never makes a round trip through global memory, and each fusion saves one launch,
+// which for matrices of this size costs as much as the product itself.
 //
 //   matmul, matmul_tn, matmul_nt   C = A B, A^T B, A B^T
-//   matmul_relu                    C = max(A B, 0)                    Z1 and H1 in one
+//   matmul_relu                    C = max(A B, 0)                    Z1 and H1 at once
 //   matmul_error                   E = A B - Y, D = scale E           Z2, the error and dZ2
 //   matmul_mask, matmul_nt_mask    C = A B, A B^T where H > 0         dH1 and dZ1
-//   matmul_tn_update               W = W - rate A^T B                 dW and its step
+//   matmul_tn_update               W = W - rate A^T B                 dW and the update
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
@@ -17,7 +17,7 @@
 struct Element {
     int row, col;
     bool inside;
-    size_t at;  // its place in a row-major m x n matrix
+    size_t at;  // its index in a row-major m x n matrix
 };
 
 __device__ Element own_element(int m, int n)
@@ -37,7 +37,7 @@ __device__ float dot(const float* __restrict__ A, const float* __restrict__ B, E
     return sum;
 }
 
-// ---- the products alone
+// ---- plain products
 
 extern "C" __global__ void matmul(const float* A, const float* B, float* C, int m, int k, int n)
 {
@@ -97,7 +97,7 @@ extern "C" __global__ void matmul_nt_mask(const float* A, const float* B, float*
     C[c.at] = H[c.at] > 0.0f ? sum : 0.0f;
 }
 
-// Rounded twice, as NumPy does it: the step, then the difference.
+// Rounded twice, as in NumPy: the step, then the difference.
 extern "C" __global__ void matmul_tn_update(const float* A, const float* B, float* W, int m, int k, int n,
                                             float rate)
 {

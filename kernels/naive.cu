@@ -1,16 +1,16 @@
 // C = A B, C = A^T B and C = A B^T, row-major float32; C is m x n, the sums run over k.
 //
-// naive: one thread computes one element of C and reads a row and a column of the two matrices from
-// global memory. Nothing is shared between threads but what the caches happen to hold; this is the
-// kernel that the paper times, and the one that every later kernel is measured against.
+// naive: one thread computes one element of C and reads a row and a column of the two matrices from global
+// memory. Threads share nothing except what happens to be in the caches. This is the kernel that the paper
+// times, and the baseline of every other kernel.
 //
-// What a warp of neighbouring columns reads at one step of the sum, in each version:
+// What a warp of 32 neighbouring columns reads in one iteration of the sum, in each version:
 //
-//   matmul      A (m x k): one float for all;  B (k x n): neighbouring floats
-//   matmul_tn   A (k x m): one float for all;  B (k x n): neighbouring floats
-//   matmul_nt   A (m x k): one float for all;  B (n x k): floats k apart, each from another line of
-//               memory. The paper's programs transpose B on the host first; `pretransposed` keeps it
-//               transposed, `tiled` turns it round in shared memory.
+//   matmul      A (m x k): one float, broadcast;  B (k x n): consecutive floats
+//   matmul_tn   A (k x m): one float, broadcast;  B (k x n): consecutive floats
+//   matmul_nt   A (m x k): one float, broadcast;  B (n x k): floats k apart, each from another cache line.
+//               The paper's programs transpose B on the host first; `pretransposed` keeps a transposed copy,
+//               `tiled` transposes in shared memory.
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.

@@ -1,12 +1,12 @@
 // C = A B and C = A^T B, row-major float32; C is m x n, the sums run over k.
 //
-// pretransposed: the arithmetic of the naive kernel, another matrix. Where an error is sent back
-// through a layer, dH = dZ W^T, neighbouring threads of the naive kernel read W[col][i] at each step of
-// the sum, addresses a whole row of W apart, so that each thread's read is a transaction of its own.
-// Here W^T is kept beside W and renewed with it at every update, and dH = dZ (W^T) is a plain product
-// whose threads read neighbouring floats, eight in a transaction. So there is no matmul_nt.
+// pretransposed: the arithmetic of the naive kernel on another layout. To propagate an error back through a
+// layer, dH = dZ W^T, neighbouring threads of the naive kernel read W[col][i] in each iteration: addresses a
+// whole row of W apart, so that every read is a memory transaction of its own. Here W^T is stored beside W and
+// renewed with it in every update, and dH = dZ (W^T) is a plain product whose threads read consecutive floats,
+// eight per transaction. Hence there is no matmul_nt.
 //
-// What it costs is the second copy of W: its memory, and its write at every update.
+// The price is the second copy of W: its memory, and writing it in every update.
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.

@@ -1,64 +1,64 @@
-// A product and what a training step does with it next, on tensor cores; C is m x n, all in memory float32.
+// A matrix product and the element-wise operation that follows it, on tensor cores; C is m x n, float32 in memory.
 //
 // tensor_core: each input of a product is rounded, in registers, to TF32 (-DTF32: 10 bits of mantissa) or
-// to BF16 (-DBF16: 7 bits); tensor cores multiply what is left exactly and add it up in float32. Weights,
-// activations and gradients stay float32 in memory, and all that follows a product is float32 arithmetic.
-// TF32 and BF16 have float32's exponents: a gradient that float32 holds does not vanish when it is rounded,
-// so nothing is scaled, as it has to be for FP16.
+// to BF16 (-DBF16: 7 bits); tensor cores multiply the rounded values exactly and accumulate in float32. Weights,
+// activations and gradients stay float32 in memory, and the operation after the product is float32 arithmetic.
+// TF32 and BF16 have float32's exponent: a gradient that float32 can hold does not vanish when it is rounded,
+// so no loss scaling is needed, as it would be with FP16.
 //
-//   mma             one instruction of a warp adds a 16 x 8 product to its sums. PTX says what a lane holds.
-//                   With g = lane / 4, t = lane % 4: rows g and g + 8 of A, column g of B, and, of k,
-//                   t and t + 4 (TF32) or 2t, 2t + 1, 2t + 8, 2t + 9 (BF16).
-//   free numbering  but which row is called g is ours to say, and a sum may be added in any order. So a lane
-//                   takes neighbours, ROWS rows, COLS columns and 4 values of k (Operand), and reads vectors
-//                   from global memory, whichever way a matrix is stored, just as they are multiplied.
-//   split of k      a tile of C as small as these matrices ask for is work for one warp, or for a few. The
-//                   others form further groups, which compute the same tile from other slabs of k. So the
-//                   loop has nothing to share and no barrier; only warps of one group that lie side by side
-//                   read the same values, and find them in the cache. At the end the groups' sums meet in
-//                   shared memory and are added in one fixed order: the same input gives the same bits.
-//   stages          the next slabs are on their way from global memory while one is multiplied.
-//   one column      n = 1, the network's output, would leave 7/8 of an mma idle: FP32 units multiply the
-//                   rounded inputs. A warp adds up a row (row_sums), or neighbouring threads neighbouring
+//   mma             one warp-wide instruction adds a product of 16 x 8 elements to its sums. PTX defines which
+//                   elements a lane holds. With g = lane / 4 and t = lane % 4: rows g and g + 8 of A, column g of
+//                   B, and of k the values t and t + 4 (TF32) or 2t, 2t + 1, 2t + 8, 2t + 9 (BF16).
+//   numbering       which row of C is called g is free, and so is the order of a sum. So a lane takes neighbours:
+//                   ROWS rows, COLS columns and 4 values of k (Operand), and loads vectors from global memory,
+//                   whichever way a matrix is stored, that feed the mma without a shuffle.
+//   split of k      the tiles of C that suit these small matrices keep one warp busy, or a few. The other warps
+//                   form more groups, which compute the same tile from other slabs of k. So the main loop shares
+//                   nothing and has no barrier; only neighbouring warps of a group read the same values, which
+//                   they find in the cache. At the end the groups' sums are combined in shared memory, in one
+//                   fixed order, so the same input gives the same bits.
+//   stages          several slabs are being loaded from global memory while one is multiplied.
+//   one column      n = 1, the network's output, would waste 7/8 of an mma: FP32 units multiply the rounded
+//                   inputs instead. A warp adds up a row (row_sums), or neighbouring threads take neighbouring
 //                   columns of A (column_sums).
-//   before sm_80    tensor cores know neither format: there FP32 units multiply all rounded inputs (dot),
-//                   with nothing shared, as the naive kernel does. Correct, and slow.
+//   before sm_80    tensor cores support neither format: FP32 units multiply the rounded inputs (dot), and
+//                   threads share nothing, as in the naive kernel. Correct, but slow.
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), whole warps; a block computes TILE_ROWS x TILE_COLS elements of C,
 // of which a thread writes WORK_ROWS x WORK_COLS; gridDim = (ceil(n / TILE_COLS), ceil(m / TILE_ROWS)).
-// Any m, n >= 1 and k >= 0; what lies outside of the matrices counts as 0.
-// Which work: of [4, 4], [2, 4], [2, 2], [1, 2], [1, 1] with blocks of [16, 16], the first whose grid has
-// at least 3/4 as many blocks as the device has multiprocessors, else the last.
+// Any m, n >= 1 and k >= 0; elements outside the matrices count as 0.
+// Choice of work: of [4, 4], [2, 4], [2, 2], [1, 2], [1, 1] with blocks of [16, 16], the first whose grid has
+// at least 3/4 as many blocks as the device has SMs, else the last.
 
 constexpr int THREADS = BLOCK_X * BLOCK_Y, WORK = WORK_ROWS * WORK_COLS;
 constexpr int TILE_ROWS = BLOCK_Y * WORK_ROWS, TILE_COLS = BLOCK_X * WORK_COLS;
 
-constexpr int SLAB = 16;                                          // values of k that a warp takes at once
-constexpr int ROWS = TILE_ROWS > 16 ? 4 : 2;                      // of A, in a lane
-constexpr int COLS = TILE_COLS > 16 ? 4 : 2;                      // of B, in a lane
-constexpr int WARP_ROWS = 8 * ROWS, WARP_COLS = 8 * COLS;         // what a warp computes
-constexpr int DOWN = (TILE_ROWS + WARP_ROWS - 1) / WARP_ROWS;     // such parts of a tile
+constexpr int SLAB = 16;                                          // values of k that a warp takes at a time
+constexpr int ROWS = TILE_ROWS > 16 ? 4 : 2;                      // rows of A per lane
+constexpr int COLS = TILE_COLS > 16 ? 4 : 2;                      // columns of B per lane
+constexpr int WARP_ROWS = 8 * ROWS, WARP_COLS = 8 * COLS;         // elements that a warp computes
+constexpr int DOWN = (TILE_ROWS + WARP_ROWS - 1) / WARP_ROWS;     // warps that cover a tile, down and across
 constexpr int ACROSS = (TILE_COLS + WARP_COLS - 1) / WARP_COLS;
-constexpr int STAGES = 128 / (WARP_ROWS + WARP_COLS);             // slabs on their way: 48 or 64 registers
+constexpr int STAGES = 128 / (WARP_ROWS + WARP_COLS);             // slabs in flight: 48 or 64 registers
 
-constexpr int SUM_STRIDE = ACROSS * WARP_COLS, SUMS = DOWN * WARP_ROWS * SUM_STRIDE;  // of one group
-constexpr int SHARED_FLOATS = 48 * 1024 / 4;                      // what a block may have without asking
+constexpr int SUM_STRIDE = ACROSS * WARP_COLS, SUMS = DOWN * WARP_ROWS * SUM_STRIDE;  // per group
+constexpr int SHARED_FLOATS = 48 * 1024 / 4;                      // shared memory without opting in to more
 constexpr int SPARE = THREADS / 32 / (DOWN * ACROSS), FITTING = SHARED_FLOATS / SUMS;
-constexpr int GROUPS = SPARE < FITTING ? SPARE : FITTING;         // of warps, each with slabs of its own
+constexpr int GROUPS = SPARE < FITTING ? SPARE : FITTING;         // groups of warps, each with its own slabs
 static_assert(THREADS % 32 == 0, "a block must be whole warps");
 static_assert(GROUPS >= 1, "the tile, block x work, is too large for so many warps, or for shared memory");
 
 template <int SIZE>
-struct __align__(4 * SIZE) Floats {  // read and written as one
+struct __align__(4 * SIZE) Floats {  // loaded and stored as one vector
     float v[SIZE];
 };
 
 __device__ unsigned thread_in_block() { return threadIdx.y * BLOCK_X + threadIdx.x; }
 
-// ---- rounding, and multiplying by a warp
+// ---- rounding, and the product of one warp
 
 #if defined(TF32)
-constexpr int PACK = 1;  // numbers in a register
+constexpr int PACK = 1;  // numbers per register
 #elif defined(BF16)
 constexpr int PACK = 2;
 #else
@@ -66,19 +66,19 @@ constexpr int PACK = 2;
 #endif
 constexpr int WORDS = 4 / PACK;  // registers that hold a lane's four values of k
 
-__device__ float rounded(float x)  // as the tensor cores' inputs are, but in integer arithmetic
+__device__ float rounded(float x)  // the rounding of the tensor cores' inputs, in integer arithmetic
 {
     const unsigned bits = __float_as_uint(x);
-    if ((bits & 0x7f800000) == 0x7f800000) return x;  // infinite, or not a number
+    if ((bits & 0x7f800000) == 0x7f800000) return x;  // infinity or NaN
 #ifdef TF32
-    return __uint_as_float((bits + 0x1000) & 0xffffe000);  // to the nearest, ties away from 0
+    return __uint_as_float((bits + 0x1000) & 0xffffe000);  // to nearest, ties away from 0
 #else
-    return __uint_as_float((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);  // ties to even
+    return __uint_as_float((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);  // to nearest, ties to even
 #endif
 }
 
 #if __CUDA_ARCH__ >= 800
-#ifndef CUDA_ON_CPU  // whose emulator has these of its own
+#ifndef CUDA_ON_CPU  // the CPU emulator of the tests defines its own
 __device__ unsigned cvt_rna_tf32(float x)
 {
     unsigned bits;
@@ -115,17 +115,17 @@ struct Rounded {
     unsigned v[SIZE][WORDS];
 };
 
-// A lane's share of slabs: of each, SIZE neighbouring rows of A or columns of B, and four neighbouring k.
-// ALONG_K: k runs along a line of memory (A, and the B of A B^T); otherwise across the lines (A^T, and B).
+// A lane's share of a slab: SIZE neighbouring rows of A or columns of B, times four neighbouring values of k.
+// ALONG_K: k runs along a row in memory (A, and the B of A B^T); otherwise down the rows (A^T, and B).
 template <bool ALONG_K, int SIZE>
 struct Operand {
-    const float* from;    // its share of the next slab to fetch
-    size_t line, step;    // floats from line to line, and from slab to slab
-    int rows, first_k;    // how many rows or columns the matrix has from there on; where in a slab its k begin
-    bool whole;           // all that the warp takes is in the matrix, and may be read as vectors
+    const float* from;    // the lane's share of the next slab
+    size_t line, step;    // floats from row to row, and from slab to slab
+    int rows, first_k;    // rows or columns left in the matrix; the lane's first k within a slab
+    bool whole;           // the warp's share is inside the matrix and aligned for vector loads
     float held[STAGES][SIZE][4] = {};
 
-    // The warp's rows or columns begin at `first`, its slabs at `first_slab`.
+    // first: the warp's first row or column; first_slab: its first slab.
     __device__ Operand(const float* __restrict__ matrix, int extent, int k, int first, int first_slab)
     {
         const int own = SIZE * (thread_in_block() % 32 / 4);
@@ -139,7 +139,7 @@ struct Operand {
                                  : (first_slab * SLAB + first_k) * line + first + own);
     }
 
-    // Global memory -> registers. left: values of k from this slab on.
+    // Global memory -> registers. left: values of k that remain, this slab included.
     __device__ void fetch(int stage, int left)
     {
         auto& share = held[stage];
@@ -177,13 +177,13 @@ struct Operand {
     }
 };
 
-// sum[p][c]: of rows 2p and 2p + 1 of the lanes of A with column c of those of B. TF32: two mma of 8 k each.
+// sum[p][c] belongs to rows 2p and 2p + 1 of each lane's A and column c of its B. TF32: two mma, of 8 k each.
 __device__ void multiply(float (&sum)[ROWS / 2][COLS][4], const Rounded<ROWS>& a, const Rounded<COLS>& b)
 {
     for (int w = 0; w < WORDS; w += 2)
         for (int p = 0; p < ROWS / 2; ++p)
             for (int c = 0; c < COLS; ++c) {
-                const auto &g = a.v[2 * p], &g8 = a.v[2 * p + 1];  // what the mma calls rows g and g + 8
+                const auto &g = a.v[2 * p], &g8 = a.v[2 * p + 1];  // the mma's rows g and g + 8
                 const unsigned left[] = {g[w], g8[w], g[w + 1], g8[w + 1]};
                 const unsigned right[] = {b.v[c][w], b.v[c][w + 1]};
 #ifdef TF32
@@ -194,8 +194,8 @@ __device__ void multiply(float (&sum)[ROWS / 2][COLS][4], const Rounded<ROWS>& a
             }
 }
 
-// Where the sum of row r and column c of the tile lies among those of its group. A lane writes COLS columns at
-// once, two lanes' width from its neighbour's: those of every other g fall into the banks between.
+// The index of the sum at row r, column c of the tile, among those of its group. A lane stores COLS columns at
+// once, two such widths apart from its neighbour; the xor moves every other g into the banks between.
 __device__ int place(int r, int c) { return r * SUM_STRIDE + (c ^ (r / ROWS % 2 * COLS)); }
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED>
@@ -209,21 +209,21 @@ __device__ void tile_sums(const float* __restrict__ A, const float* __restrict__
     Operand<!A_TRANSPOSED, ROWS> a(A, m, k, blockIdx.y * TILE_ROWS + down, group);
     Operand<B_TRANSPOSED, COLS> b(B, n, k, blockIdx.x * TILE_COLS + across, group);
     float sum[ROWS / 2][COLS][4] = {};
-    const int left = k - group * SLAB, step = GROUPS * SLAB;  // from the group's first slab on; between two
+    const int left = k - group * SLAB, step = GROUPS * SLAB;  // left: of k, from its first slab on; step: to its next
 #pragma unroll 1
-    for (int done = -STAGES * step; done < left; done += STAGES * step)  // in the first round it only fetches
+    for (int done = -STAGES * step; done < left; done += STAGES * step)  // the first iteration only fetches
 #pragma unroll
         for (int s = 0; s < STAGES; ++s) {
             const int multiplied = done + s * step, fetched = multiplied + STAGES * step;
             const bool ready = 0 <= multiplied && multiplied < left;
             Rounded<ROWS> rows;
             Rounded<COLS> cols;
-            if (ready) rows = a.rounded(s), cols = b.rounded(s);  // which frees the registers
+            if (ready) rows = a.rounded(s), cols = b.rounded(s);  // frees the registers for the next fetch
             if (fetched < left) a.fetch(s, left - fetched), b.fetch(s, left - fetched);
             if (ready) multiply(sum, rows, cols);
         }
 
-    // A lane has rows g and g + 8 (half 0 and 1) and columns 2t and 2t + 1 (which) of each mma.
+    // Of each mma a lane holds rows g and g + 8 (half 0 and 1) and columns 2t and 2t + 1 (which).
     const int g = thread_in_block() % 32 / 4, t = thread_in_block() % 4;
     for (int p = 0; p < ROWS / 2; ++p)
         for (int half = 0; half < 2; ++half)
@@ -247,13 +247,13 @@ __device__ float dot(const float* __restrict__ A, const float* __restrict__ B, i
 }
 #endif
 
-// ---- n = 1: a block has TILE_ROWS rows of C; B is k values in a row
+// ---- n = 1: a block computes TILE_ROWS rows of C; B is a vector of k values
 
 template <class Finish>
 __device__ void row_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
                          Finish finish)
 {
-    constexpr int WARPS = THREADS / 32, OWN = (TILE_ROWS + WARPS - 1) / WARPS;  // OWN: rows of a warp
+    constexpr int WARPS = THREADS / 32, OWN = (TILE_ROWS + WARPS - 1) / WARPS;  // OWN: rows per warp
     const int lane = thread_in_block() % 32, first = thread_in_block() / 32 * OWN;
     const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
 
@@ -291,14 +291,14 @@ __device__ void column_sums(const float* __restrict__ A, const float* __restrict
     }
 }
 
-// ---- the product: finish(at, sum, beside[at]) writes an element and returns it; WT gets it too, transposed.
-// beside and WT may be null; beside is read before the sums are ready.
+// ---- the product: finish(at, sum, beside[at]) writes an element and returns it; WT receives its transpose.
+// beside and WT may be null; beside is loaded before the sums are ready.
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
 __device__ void product(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
                         const float* beside, float* WT, Finish finish)
 {
-    constexpr int TURNED = TILE_ROWS * (TILE_COLS + 1);  // floats of a tile whose columns are read
+    constexpr int TURNED = TILE_ROWS * (TILE_COLS + 1);  // floats of a padded tile, whose columns are read
     __shared__ __align__(16) float shared[GROUPS * SUMS > TURNED ? GROUPS * SUMS : TURNED];
 
     if (n == 1) {
@@ -316,7 +316,7 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
     const auto inside = [&](int r, int c) { return first_row + r < m && first_col + c < n; };
     const auto at = [&](int r, int c) { return (size_t)(first_row + r) * n + first_col + c; };
 
-    // The elements that this thread writes: neighbouring threads, neighbouring columns.
+    // The elements that this thread writes: neighbouring threads write neighbouring columns.
     float other[WORK], value[WORK];
     for (int e = 0; e < WORK; ++e) {
         const unsigned i = thread + e * THREADS, r = i / TILE_COLS, c = i % TILE_COLS;
@@ -349,7 +349,7 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
         shared[i / TILE_COLS * (TILE_COLS + 1) + i % TILE_COLS] = value[e];
     }
     __syncthreads();
-    for (int e = 0; e < WORK; ++e) {  // here neighbouring threads take neighbouring rows
+    for (int e = 0; e < WORK; ++e) {  // now neighbouring threads write neighbouring rows of C
         const unsigned i = thread + e * THREADS, r = i % TILE_ROWS, c = i / TILE_ROWS;
         if (inside(r, c)) WT[(size_t)(first_col + c) * m + first_row + r] = shared[r * (TILE_COLS + 1) + c];
     }

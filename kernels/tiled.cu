@@ -1,24 +1,24 @@
 // C = A B, C = A^T B and C = A B^T, row-major float32; C is m x n, the sums run over k.
 //
-// tiled: a block computes one tile of C and walks along k in slabs. All its threads first copy the
-// slab of A and of B that the tile needs into shared memory, each value once, and then read it there
-// as often as the tile is wide or high: 16 times less traffic to global memory than the naive kernel
-// for a tile of 16 x 16.
+// tiled: a block computes one tile of C and walks along k in slabs. All its threads first copy the slabs of A
+// and B that the tile needs into shared memory, each value once, and then read each value there as many times
+// as the tile is wide or high. For a tile of 16 x 16 this is 16 times less global-memory traffic than in the
+// naive kernel.
 //
-//   copying    neighbouring threads read neighbouring addresses, whichever way a matrix is stored, so
-//              the reads coalesce also for A^T and B^T, which the naive kernel reads in jumps.
-//   padding    a transposed copy writes a column of the shared tile; lines of one float more than the
-//              tile put the values of a column into different banks.
-//   barriers   two a slab: no thread reads before all have written, none overwrites before all have read.
+//   coalescing  neighbouring threads copy from neighbouring addresses, whichever way a matrix is stored, so
+//               reads coalesce for A^T and B^T too, where the naive kernel's are strided.
+//   padding     copying a transposed operand writes columns of the shared tile; rows padded by one float put
+//               the values of a column into different banks.
+//   barriers    two per slab: no thread reads before all have written, none overwrites before all have read.
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), each 1 to 32, gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
-// Any m, n >= 1 and k >= 0; what lies outside of the matrices counts as 0.
+// Any m, n >= 1 and k >= 0; elements outside the matrices count as 0.
 
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
 constexpr int DEPTH = BLOCK_X > BLOCK_Y ? BLOCK_X : BLOCK_Y;  // k values of a slab
 
-// tile[r][c] = the element (row + r, col + c) of a rows x cols matrix, or of its transpose, which is
-// then what is stored: cols x rows.
+// tile[r][c] = the element (row + r, col + c) of a rows x cols matrix. TRANSPOSED: what is stored in memory is
+// the transpose of that matrix, cols x rows.
 template <bool TRANSPOSED, int TILE_ROWS, int TILE_COLS>
 __device__ void copy_tile(float (*tile)[TILE_COLS + 1], const float* __restrict__ matrix, int row, int col,
                           int rows, int cols)

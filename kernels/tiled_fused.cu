@@ -1,32 +1,32 @@
-// A product and what a training step does with it next, in one kernel; row-major float32, C is m x n.
+// A matrix product and the element-wise operation that follows it, in one kernel; row-major float32, C is m x n.
 //
-// tiled_fused: shared-memory tiles, a kept W^T and fused epilogues together, and further:
+// tiled_fused: shared-memory tiles, a stored W^T and fused epilogues together, and in addition:
 //
-//   register tile   a thread adds up MICRO.rows x MICRO.cols elements, so that a value read from shared
-//                   memory serves up to four sums; values are read as float4.
-//   split of k      a tile as small as these matrices ask for has too few register tiles for all threads.
-//                   So the threads form groups; each group holds the whole tile, but adds up only every
-//                   groups-th four values of k. At the end the partial sums meet in shared memory and
-//                   are added in one fixed order: the same input always gives the same bits.
-//   two buffers     the next slab is on its way from global memory into registers while this one is
-//                   multiplied, and is then put into the other buffer: one barrier a slab.
-//   deep slabs      a thread moves about four float4 a slab. Small tiles get deep slabs, and few of them:
-//                   such products wait for memory rather than for arithmetic.
-//   any order       a slab lies in shared memory as it does in global memory, so a transposed operand is
-//                   copied like any other; only reading it differs (Operand::fragment).
-//   one column      n = 1, the network's output, has no tile: a warp adds up a row (row_sums), or
-//                   neighbouring threads neighbouring columns of A (column_sums).
+//   register tile   a thread accumulates MICRO.rows x MICRO.cols elements, so that a value read from shared
+//                   memory contributes to up to four sums; values are read as float4.
+//   split of k      the tiles that suit these small matrices have fewer register tiles than the block has
+//                   threads. So the threads form groups: each group covers the whole tile, but only every
+//                   groups-th four values of k. At the end the partial sums are combined in shared memory, in
+//                   one fixed order, so the same input always gives the same bits.
+//   double buffer   the next slab is loaded from global memory into registers while the current one is
+//                   multiplied, and is then stored into the other buffer: one barrier per slab.
+//   deep slabs      a thread moves about four float4 per slab. Small tiles get deep slabs, and few of them,
+//                   because such products are limited by memory latency rather than by arithmetic.
+//   any layout      a slab is stored in shared memory as it is in global memory, so a transposed operand is
+//                   copied like any other; only the reads differ (Operand::fragment).
+//   one column      with n = 1, the network's output, there is no tile: a warp adds up a row (row_sums), or
+//                   neighbouring threads take neighbouring columns of A (column_sums).
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y); a block computes TILE_ROWS x TILE_COLS elements of C, of which a
 // thread writes WORK_ROWS x WORK_COLS; gridDim = (ceil(n / TILE_COLS), ceil(m / TILE_ROWS)).
-// Any m, n >= 1 and k >= 0; what lies outside of the matrices counts as 0.
-// Which work: of [4, 4], [2, 4], [2, 2], [1, 2], [1, 1] with blocks of [16, 16], the first whose grid has
-// at least 3/4 as many blocks as the device has multiprocessors, else the last.
+// Any m, n >= 1 and k >= 0; elements outside the matrices count as 0.
+// Choice of work: of [4, 4], [2, 4], [2, 2], [1, 2], [1, 1] with blocks of [16, 16], the first whose grid has
+// at least 3/4 as many blocks as the device has SMs, else the last.
 
 constexpr int THREADS = BLOCK_X * BLOCK_Y, WORK = WORK_ROWS * WORK_COLS;
 constexpr int TILE_ROWS = BLOCK_Y * WORK_ROWS, TILE_COLS = BLOCK_X * WORK_COLS;
-constexpr int SUM_STRIDE = (TILE_COLS + 3) / 4 * 4 + 4;  // floats of a line of partial sums
-constexpr int SHARED_FLOATS = 48 * 1024 / 4;             // what a block may have without asking for more
+constexpr int SUM_STRIDE = (TILE_COLS + 3) / 4 * 4 + 4;  // floats in a row of partial sums
+constexpr int SHARED_FLOATS = 48 * 1024 / 4;             // shared memory that a block has without opting in to more
 
 __device__ constexpr int slab_depth()
 {
@@ -36,14 +36,14 @@ __device__ constexpr int slab_depth()
         depth /= 2;
     return depth;
 }
-constexpr int DEPTH = slab_depth();  // k values of a slab
+constexpr int DEPTH = slab_depth();  // values of k in a slab
 
 struct Micro {
     int rows, cols, groups;
-    bool shaped;  // warps are 4 x 8 register tiles
+    bool shaped;  // a warp is 4 x 8 register tiles
 };
 
-__device__ constexpr Micro micro_tile()  // the largest that fills whole warps, else one of WORK elements
+__device__ constexpr Micro micro_tile()  // the largest tile that fills whole warps, else WORK_ROWS x WORK_COLS
 {
     for (int size = 16; size >= 1; size /= 2) {
         const int rows = size >= 8 ? 4 : size >= 2 ? 2 : 1, cols = size / rows;
@@ -55,10 +55,10 @@ __device__ constexpr Micro micro_tile()  // the largest that fills whole warps, 
     return {WORK_ROWS, WORK_COLS, 1, false};
 }
 constexpr Micro MICRO = micro_tile();
-constexpr int DOWN = TILE_ROWS / MICRO.rows, ACROSS = TILE_COLS / MICRO.cols;  // register tiles of a tile
+constexpr int DOWN = TILE_ROWS / MICRO.rows, ACROSS = TILE_COLS / MICRO.cols;  // register tiles in a tile
 
 template <int SIZE>
-struct __align__(SIZE % 4 == 0 ? 16 : SIZE % 2 == 0 ? 8 : 4) Floats {  // read and written as one
+struct __align__(SIZE % 4 == 0 ? 16 : SIZE % 2 == 0 ? 8 : 4) Floats {  // loaded and stored as one vector
     float v[SIZE];
 };
 
@@ -68,25 +68,25 @@ __device__ Floats<SIZE>& floats(float* p) { return *reinterpret_cast<Floats<SIZE
 __device__ unsigned thread_in_block() { return threadIdx.y * BLOCK_X + threadIdx.x; }
 
 // ---- one operand: EXTENT rows of A or columns of B, and DEPTH values of k
-// ALONG_K: k runs along a line of memory (A, and the B of A B^T); otherwise across the lines (A^T, and B).
+// ALONG_K: k runs along a row in memory (A, and the B of A B^T); otherwise down the rows (A^T, and B).
 
 template <bool ALONG_K, int EXTENT, int SIZE>  // SIZE: rows or columns of a register tile
 struct Operand {
     static constexpr int LINES = ALONG_K ? EXTENT : DEPTH;
-    static constexpr int VECTORS = (ALONG_K ? DEPTH : EXTENT + 3) / 4;  // float4 of a line
+    static constexpr int VECTORS = (ALONG_K ? DEPTH : EXTENT + 3) / 4;  // float4 in a row
     static constexpr int STRIDE = ALONG_K ? DEPTH + 4 : 4 * VECTORS;
     static constexpr int FLOATS = LINES * STRIDE;
-    static constexpr int COPIES = (LINES * VECTORS + THREADS - 1) / THREADS;  // float4 that a thread moves
+    static constexpr int COPIES = (LINES * VECTORS + THREADS - 1) / THREADS;  // float4 that a thread moves per slab
 
-    const float* from[COPIES];  // in the next slab to fetch
+    const float* from[COPIES];  // the thread's addresses in the next slab
     int inside[COPIES];         // elements from there to the last row or column of the matrix
     Floats<4> held[COPIES];
-    size_t step;                // from slab to slab
+    size_t step;                // floats from slab to slab
     bool aligned;
 
-    __device__ Operand(const float* __restrict__ matrix, int extent, int k, int first)  // first of the tile
+    __device__ Operand(const float* __restrict__ matrix, int extent, int k, int first)  // first: of the tile
     {
-        const size_t width = ALONG_K ? k : extent;  // of the matrix as it is stored
+        const size_t width = ALONG_K ? k : extent;  // row length of the matrix as stored
         step = ALONG_K ? DEPTH : DEPTH * width;
         aligned = (size_t)matrix % 16 == 0 && width % 4 == 0 && (ALONG_K || first % 4 == 0);
         for (int c = 0; c < COPIES; ++c) {
@@ -100,7 +100,7 @@ struct Operand {
 
     __device__ void fetch(int left)  // global memory -> registers; left: values of k from this slab on
     {
-        int valid[COPIES];  // how many of the four floats lie in the matrix
+        int valid[COPIES];  // how many of the four floats are inside the matrix
         for (int c = 0; c < COPIES; ++c) {
             const int line = vector(c) / VECTORS, i = vector(c) % VECTORS * 4;
             valid[c] = ALONG_K ? (inside[c] > 0 ? left - i : 0) : (line < left ? inside[c] : 0);
@@ -124,8 +124,8 @@ struct Operand {
                 floats<4>(slab + vector(c) / VECTORS * STRIDE + vector(c) % VECTORS * 4) = held[c];
     }
 
-    // The i-th row or column of register tile t. Along k neighbours take neighbouring lines, STRIDE floats
-    // apart, which lie in different banks; across k those of a register tile are read as one.
+    // The i-th row or column of register tile t. ALONG_K: neighbouring threads take neighbouring rows, STRIDE
+    // floats apart, which lie in different banks. Otherwise the columns of a register tile form one vector.
     static __device__ int place(int t, int i) { return ALONG_K ? t + i * (EXTENT / SIZE) : t * SIZE + i; }
 
     static __device__ void fragment(float* slab, int t, int d, Floats<SIZE> (&f)[4])  // k = d to d + 3
@@ -141,13 +141,13 @@ struct Operand {
     }
 };
 
-// ---- n = 1: a block has whole warps and TILE_ROWS rows of C; B is k values in a row
+// ---- n = 1: a block of whole warps computes TILE_ROWS rows of C; B is a vector of k values
 
 template <class Finish>
 __device__ void row_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
                          Finish finish)
 {
-    constexpr int WARPS = (THREADS + 31) / 32, ROWS = (TILE_ROWS + WARPS - 1) / WARPS;  // ROWS: of a warp
+    constexpr int WARPS = (THREADS + 31) / 32, ROWS = (TILE_ROWS + WARPS - 1) / WARPS;  // ROWS: per warp
     const int lane = thread_in_block() % 32, first = thread_in_block() / 32 * ROWS;
     const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
 
@@ -185,8 +185,8 @@ __device__ void column_sums(const float* __restrict__ A, const float* __restrict
     }
 }
 
-// ---- the product: finish(at, sum, beside[at]) writes an element and returns it; WT gets it too, transposed.
-// beside and WT may be null; beside is read before the sums are ready.
+// ---- the product: finish(at, sum, beside[at]) writes an element and returns it; WT receives its transpose.
+// beside and WT may be null; beside is loaded before the sums are ready.
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
 __device__ void product(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
@@ -213,14 +213,14 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
     const auto inside = [&](int r, int c) { return first_row + r < m && first_col + c < n; };
     const auto at = [&](int r, int c) { return (size_t)(first_row + r) * n + first_col + c; };
 
-    // The elements that this thread writes: neighbouring threads, neighbouring columns.
+    // The elements that this thread writes: neighbouring threads write neighbouring columns.
     float other[WORK], value[WORK];
     for (int e = 0; e < WORK; ++e) {
         const unsigned i = thread + e * THREADS, r = i / TILE_COLS, c = i % TILE_COLS;
         other[e] = beside && inside(r, c) ? beside[at(r, c)] : 0.0f;
     }
 
-    // The register tile (down, across) that it adds up. In a shaped warp lanes 2i and 2i + 1 share columns,
+    // The register tile (down, across) that it accumulates. In a shaped warp lanes 2i and 2i + 1 share columns,
     // i and i + 2 share rows, so that a half-warp reads its float4 in one access.
     const int group = thread / (DOWN * ACROSS), member = thread % (DOWN * ACROSS);
     int down = member / ACROSS, across = member % ACROSS;
@@ -283,7 +283,7 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
         shared[i / TILE_COLS * (TILE_COLS + 1) + i % TILE_COLS] = value[e];
     }
     __syncthreads();
-    for (int e = 0; e < WORK; ++e) {  // here neighbouring threads take neighbouring rows
+    for (int e = 0; e < WORK; ++e) {  // now neighbouring threads write neighbouring rows of C
         const unsigned i = thread + e * THREADS, r = i % TILE_ROWS, c = i / TILE_ROWS;
         if (inside(r, c)) WT[(size_t)(first_col + c) * m + first_row + r] = shared[r * (TILE_COLS + 1) + c];
     }

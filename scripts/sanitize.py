@@ -1,8 +1,8 @@
-"""For compute-sanitizer to watch: short trainings by every strategy, with every kernel; the device's limits.
+"""Workload for compute-sanitizer: short trainings by every strategy with every kernel, and the limits.
 
     compute-sanitizer --tool memcheck python scripts/sanitize.py [--without STRATEGY|limits ...]
 
-Sizes are multiples of nothing, the last batch is a small one, and tiles do not fill.
+Sizes are multiples of no tile, and the last batch is smaller than the others.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from snn.strategies.common.traits import own_runtime  # noqa: E402
 OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load("strategy", name))]
 HIDDEN = (45, 129)
 BATCH = 150
-# Of whole trainings in one launch: every kernel of kernels/persistent has a shape of its own.
+# Hidden layers of whole trainings in one launch: at least one shape for every kernel of kernels/persistent.
 WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 
 
@@ -45,7 +45,7 @@ def cells() -> Iterator[tuple[str, str, str, float | None, tuple[int, ...]]]:
 def train(
     kernel: str, precision: str, strategy: str, clip_norm: float | None, hidden: tuple[int, ...]
 ) -> None:
-    """One of the cells, two epochs; AssertionError if it does not end well."""
+    """Train one of the cells for two epochs; AssertionError if its status is neither ok nor unsupported."""
     random = np.random.default_rng(7)
     X, Y = (random.uniform(-1, 1, (333, n)).astype(np.float32) for n in (31, 1))
     backend = backends.make("cuda", groups.load("kernel", kernel), ROOT, precision)
@@ -59,17 +59,18 @@ def train(
         batch_size=BATCH,
         learning_rate=0.002,
     )
-    found = runs.measure(job, Round(runs=1), backend)
-    said = found.reason or found.runs[0].final_mse
-    print(kernel, precision, strategy, clip_norm, hidden, found.status, said, found.plan or "", flush=True)
-    if found.status != "unsupported":
-        assert found.status == "ok"
+    measured = runs.measure(job, Round(runs=1), backend)
+    outcome = measured.reason or measured.runs[0].final_mse
+    cell = (kernel, precision, strategy, clip_norm, hidden)
+    print(*cell, measured.status, outcome, measured.plan or "", flush=True)
+    if measured.status != "unsupported":
+        assert measured.status == "ok"
         if strategy == "combined":
             explain(job, backend)
 
 
 def limits() -> None:
-    """Each limit's kernel, as briefly as it can be."""
+    """Run the kernels of all limits, as briefly as possible."""
     from snn.backends.cuda import limits as limits_cuda
 
     brief = limits_cuda.Effort(

@@ -1,12 +1,12 @@
-"""The errors that a user can cause or meet; each message says what was wrong and what would be right."""
+"""Errors that a user can cause or meet. Each message says what was wrong and what would be right."""
 
 
 class SnnError(Exception):
-    """Base of every error that is shown to the user without a traceback."""
+    """Base class of all errors that are shown to the user without a traceback."""
 
 
 class ConfigError(SnnError):
-    """A key or value in a configuration, a grid or an override is not one that the project accepts."""
+    """A configuration, grid or override has an unknown key or a value that is not allowed."""
 
 
 class DataError(SnnError):
@@ -14,29 +14,29 @@ class DataError(SnnError):
 
 
 class DeviceError(SnnError):
-    """The device that was asked for cannot be used; the message says why and what to do."""
+    """The requested device cannot be used; the message says why and what to do."""
 
 
 class OutOfMemory(SnnError):
-    """An allocation on the device failed: an outcome that is recorded, not a fault."""
+    """An allocation failed: an outcome that is recorded, not a failure of the program."""
 
 
 def out_of_memory(call: str, asked: int, free: int, total: int) -> OutOfMemory:
-    """The error of an allocation that failed: what was asked, and what was free, in bytes."""
+    """The error for a failed allocation, with the bytes that were requested and that were free."""
     return OutOfMemory(f"{call} of {asked} bytes failed: {free} of {total} bytes are free")
 
 
 class Unsupported(SnnError):
-    """What was asked for has no meaning here, or cannot be had: an outcome that is recorded, not a fault."""
+    """This device or library does not support the request: an outcome that is recorded, not a failure."""
 
 
 class LeakError(SnnError):
-    """A strategy freed what it does not hold, or kept what it should have freed."""
+    """A strategy freed a resource that it did not hold, or did not free one that it held."""
 
 
 class MeasurementError(SnnError):
-    """A time that cannot be: it is below what the device can do at best."""
+    """A measured time is impossible: it is shorter than the lower bound for this device."""
 
 
 class RecordError(SnnError):
-    """A record is missing, malformed, or not the record of the cell that was asked for."""
+    """A record is missing, malformed, or not that of the requested cell."""

@@ -7,7 +7,7 @@ It needs no GPU.
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from snn.figures.style import save
 from snn.grid import catalogue, naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.records.archive import read_all
+from snn.records.archive import as_written, read_all
+from snn.records.store import lift
 from snn.report.write import write
 from snn.tables import device_limits, overview, overview_text, recommendation, sweep
 
@@ -111,12 +112,11 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
     Published sweeps are made of the cells of the records, not resolved again by the current configuration.
     """
     if grid_file is None and (archive / "sweeps.json").is_file():
-        cells = {naming.name_of(record["cell"]): record["cell"] for record in records}
+        # The published names end with a digest of the cell as it was written, under the keys of that time.
+        cells = {naming.digest(raw["cell"]): lift(raw)["cell"] for raw in as_written(archive).values()}
         published = json.loads((archive / "sweeps.json").read_text(encoding="utf-8"))
         return {
-            name: grid.Sweep(
-                name, tuple(of["axes"]), {cell: cells[cell] for cell in of["cells"] if cell in cells}
-            )
+            name: grid.Sweep(name, tuple(of["axes"]), _present(cells, of["cells"]))
             for name, of in published.items()
         }
     provenances = [record["provenance"] for record in records]
@@ -124,6 +124,12 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
     host = next((each["device"] for each in provenances if each["backend"] == "cpu"), None)
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
     return grid.read(grid_file or CONFIG / "grid.yaml", device, Device("cpu", host) if host else None)
+
+
+def _present(cells: Mapping[str, naming.Cell], published: Iterable[str]) -> dict[str, naming.Cell]:
+    """The cells of the archive, given by digest, that were published under these names; by their current name."""
+    digests = (name.rpartition("-")[2] for name in published)
+    return {naming.name_of(cells[digest]): cells[digest] for digest in digests if digest in cells}
 
 
 def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:

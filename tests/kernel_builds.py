@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from snn.backends.persistent_plans import Limits, Plan, Shape, plans
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
 
 SOURCES = sorted((Path(__file__).resolve().parent.parent / "kernels").glob("*.cu"))
 
@@ -100,7 +100,11 @@ def trainings() -> list[tuple[Training, str]]:
     found = []
     for widths, batch, sequential, clipped, members, architectures in _TRAININGS:
         shape = Shape(widths, batch, sequential, clipped, members)
-        plan = [one for one in plans(shape, Limits(132, 227 * 1024, (9, 0))) if isinstance(one, Plan)]
+        plan = [
+            one
+            for one in launch_plans(shape, DeviceCapability(132, 227 * 1024, (9, 0)))
+            if isinstance(one, LaunchPlan)
+        ]
         chosen = next((one for one in reversed(plan) if one.cluster or "layers" in one.source), plan[-1])
         build = Training(SOURCES[0].parents[1] / chosen.source, dict(chosen.defines), architectures)
         found += [(build, architecture) for architecture in architectures]

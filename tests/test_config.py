@@ -48,7 +48,7 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
         (["device=gpu"], "one of auto, cpu, cuda"),
         (["dataset.pth=x"], "dataset has rows, features, noise, seed"),
         (["network.hiden=[3]"], "network has hidden, init, update_order, clip_norm, seed"),
-        (["trainin.epochs=3"], "one of dataset, network"),
+        (["trainin.epochs=3"], "the keys are dataset, network"),
         (["training.epoch=3"], "training has epochs, batch_size, learning_rate"),
         (["strategy.tile_rows=3"], "strategy has no keys to set"),
         (["training.epochs=many"], "'many' of type 'str' could not be converted to Integer"),
@@ -70,7 +70,7 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
         (["strategy=streams", "strategy.streams=x"], "strategy.streams is 'x'"),
         (["strategy=ensemble", "strategy.starts=0"], "strategy.starts is 0: it must be a whole number"),
         (["strategy=ensemble", "strategy.seeds=3"], "strategy.seeds is 3: it must be a list of whole"),
-        (["strategy=ensemble", "strategy.seeds=[1,1]"], "a list that holds each value once"),
+        (["strategy=ensemble", "strategy.seeds=[1,1]"], "a list without duplicates"),
         (["strategy=ensemble", "strategy.learning_rates=[0]"], "a list of numbers above 0, as [1.0e-4"),
         (
             ["strategy=ensemble", "strategy.initialisers=[ones]"],
@@ -121,7 +121,7 @@ def test_a_cell_from_the_command_line(tmp_path):
     ("arguments", "said"),
     [
         (["dataset=nope"], "snn: dataset=nope: not a choice"),
-        (["training.batch_size=300"], "it must be at most 256, the rows of dataset small"),
+        (["training.batch_size=300"], "it must be at most 256, the number of rows of dataset=small"),
         (["device=cpu", "device.name=Abacus"], "device.name is 'Abacus'"),
     ],
 )

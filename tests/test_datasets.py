@@ -60,7 +60,7 @@ def test_reads_back_what_was_written(tmp_path_factory, values, target, header):
     [
         ("", {"target": "y"}, "the file is empty"),
         ("x,y\n", {"target": "y"}, "no rows of data"),
-        ("x,y\n1,2\n3\n", {"target": "y"}, "line 3: 1 columns where the lines before have 2"),
+        ("x,y\n1,2\n3\n", {"target": "y"}, "line 3: 1 columns, but the lines before have 2"),
         ("x,y\n1,2\n3,4,5\n", {"target": "y"}, "line 3: 3 columns"),
         ("x,y\n1,2\n3,four\n", {"target": "y"}, "line 3, column 'y': 'four' is not a number"),
         ("x,y\n1,2\n,4\n", {"target": "y"}, "line 3, column 'x': '' is not a number"),
@@ -68,13 +68,13 @@ def test_reads_back_what_was_written(tmp_path_factory, values, target, header):
         ("x,y\n1,nan\n", {"target": "y"}, "line 2, column 'y': 'nan' is not a finite"),
         ("x,y\n1,2\n-inf,2\n", {"target": "y"}, "line 3, column 'x': '-inf' is not a finite"),
         ("x,y\n1,2\n1e39,2\n", {"target": "y"}, "line 3, column 'x': '1e39' is not a finite float32"),
-        ("x,y\n1,2\n", {"target": "z"}, "column 'z' is not in the header: x, y"),
-        ("y,y\n1,2\n", {"target": "y"}, "column 'y' is twice or more in the header"),
+        ("x,y\n1,2\n", {"target": "z"}, "dataset.target is 'z', which is not in the header: x, y"),
+        ("y,y\n1,2\n", {"target": "y"}, "dataset.target is 'y', which is more than once in the header"),
         ("x,y\n1,2\n", {"target": 2}, "dataset.target is 2: it must be between -2 and 1"),
         ("1,2\n", {"target": "y", "header": False}, "give the column's number, 0 to 1"),
         ("x,y\n1,2\n", {"target": 1, "header": False}, "is the first line a header"),
         ("x;y\n1;2\n", {"target": 0}, "is dataset.delimiter right"),
-        (b"x,y\n1,\xff\n", {"target": "y"}, "not a CSV text file in UTF-8"),
+        (b"x,y\n1,\xff\n", {"target": "y"}, "not a CSV file in UTF-8"),
     ],
 )
 def test_says_what_is_wrong_and_where(tmp_path, text, settings, said):
@@ -107,7 +107,7 @@ def test_refuses_a_file_that_changed(tmp_path):
 
 def test_too_few_rows_for_a_batch():
     table = datasets.make(groups.load("dataset", "small"))
-    with pytest.raises(DataError, match=r"256 rows.*batch_size is 257, at most 256"):
+    with pytest.raises(DataError, match=r"256 rows.*batch_size is 257, it must be at most 256"):
         datasets.split(table, 257, "small")
 
 

@@ -67,11 +67,11 @@ def test_cuda_visible_devices_chooses(monkeypatch, visible, name):
         (
             {"cuda": 12080},
             None,
-            "driver 580.1 is too old: it supports CUDA 12, the installed CuPy needs CUDA 13",
+            "driver 580.1 is too old: it supports CUDA 12, and the installed CuPy needs CUDA 13",
         ),
-        ({}, "", "shows none of the 1 GPUs"),
-        ({}, "-1", "shows none of the 1 GPUs"),
-        ({}, "3", "shows none of the 1 GPUs"),
+        ({}, "", "selects none of the 1 GPUs"),
+        ({}, "-1", "selects none of the 1 GPUs"),
+        ({}, "3", "selects none of the 1 GPUs"),
     ],
 )
 def test_cuda_that_is_absent_says_why_and_what_to_do(monkeypatch, fake, visible, said):

@@ -9,7 +9,7 @@ from test_persistent_on_cpu import H200, launched, made, plan_for
 
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS
-from snn.backends.persistent_plans import Plan, Shape, padded, plans
+from snn.backends.persistent_plans import LaunchPlan, Shape, launch_plans, padded
 
 RATES = np.array([0.01, 0.002, 0.03], dtype=np.float32)
 
@@ -29,7 +29,11 @@ def with_rate(numbers, rate):
 
 
 def by_kernel(buffers, numbers):
-    plan = next(one for one in plans(Shape.of(numbers), H200) if isinstance(one, Plan) and one.cluster == 2)
+    plan = next(
+        one
+        for one in launch_plans(Shape.of(numbers), H200)
+        if isinstance(one, LaunchPlan) and one.cluster == 2
+    )
     launched(plan, buffers, numbers)
 
 
@@ -88,8 +92,8 @@ def test_a_member_has_a_plan_of_one_alone_that_takes_one_cluster(members, hidden
         shape = Shape((16, hidden), batch, True, False, count)
         return [
             plan
-            for plan in plans(shape, H200)
-            if isinstance(plan, Plan) and plan.clusters == 1 and plan.cluster
+            for plan in launch_plans(shape, H200)
+            if isinstance(plan, LaunchPlan) and plan.clusters == 1 and plan.cluster
         ]
 
     for alone, several in zip(of(1), of(members), strict=True):
@@ -99,7 +103,7 @@ def test_a_member_has_a_plan_of_one_alone_that_takes_one_cluster(members, hidden
 
 
 def test_what_no_cluster_trains_is_for_one_network():
-    found = list(plans(Shape((32, 256, 256), 256, True, False, 10), H200))
+    found = list(launch_plans(Shape((32, 256, 256), 256, True, False, 10), H200))
     assert found == [
         "no cluster: 2 hidden layers are too much arithmetic for one",
         "no grid: the whole device trains one network, not 10",

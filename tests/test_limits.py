@@ -35,7 +35,7 @@ def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
     assert (table.loc[list(ON_CPU), "median"] > 0.1).all()
     none = table.drop(list(ON_CPU))
     assert none["median"].isna().all()
-    assert set(none["reason"]) == {"of CUDA devices"}
+    assert set(none["reason"]) == {"needs a CUDA device"}
     assert set(table["device"]) == {devices.find("cpu").name}
     assert Measured.of(record).plain() == {key: record[key] for key in Measured.of(record).plain()}
 
@@ -61,7 +61,7 @@ def test_usage(capsys, tmp_path):
     assert measure_limits.main([]) == 2
     assert "cuda|cpu OUTPUT" in capsys.readouterr().err
     assert measure_limits.main(["tpu", str(tmp_path / "x.json")]) == 2
-    assert "'tpu' is unknown" in capsys.readouterr().err
+    assert "device is 'tpu'" in capsys.readouterr().err
 
 
 @pytest.mark.gpu

@@ -55,7 +55,7 @@ def test_progress_is_told_after_every_run():
 
 def test_rounds_together_make_the_runs_of_one_job():
     whole = runs.measure(JOB, RULES, CpuBackend())
-    rules = {"runs": 4, "min_runs": 1, "rounds": 2, "max_seconds": None, "precision": None}
+    rules = {"runs": 4, "min_runs": 1, "rounds": 2, "max_seconds": None, "relative_error": None}
     rules |= {"warmup_seconds": 0, "max_warmup_seconds": 0}
     halves = [runs.measure(JOB, of_round(rules, n), CpuBackend()) for n in (1, 2)]
     assert [run.final_mse for half in halves for run in half.runs] == [run.final_mse for run in whole.runs]

@@ -7,7 +7,7 @@ import pytest
 from test_measure import JOB, RULES
 from test_strategies import ledger_of
 
-from snn.backends.cuda.managed_budget import HalfOfFree
+from snn.backends.cuda.managed_budget import ManagedBudget
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.measurement.runs import measure
@@ -17,19 +17,19 @@ MIB = 1 << 20
 
 def test_half_of_what_was_free_before_the_first_and_no_more():
     free = [1000]
-    half = HalfOfFree(lambda: free[0])
+    budget = ManagedBudget(lambda: free[0])
     with pytest.raises(Unsupported, match=r"^501 bytes of managed memory were asked for beside 0: .* 1000 "):
-        half.take(501)
-    half.take(300)
+        budget.take(501)
+    budget.take(300)
     free[0] = 700  # which is of no account while some is held
     with pytest.raises(Unsupported, match=r"^201 bytes .* beside 300: together at most half of the 1000 "):
-        half.take(201)
-    half.take(200)
-    half.give(200)
-    half.give(300)
+        budget.take(201)
+    budget.take(200)
+    budget.give(200)
+    budget.give(300)
     with pytest.raises(Unsupported, match="half of the 700 "):
-        half.take(351)
-    half.take(350)
+        budget.take(351)
+    budget.take(350)
 
 
 @pytest.fixture(params=["cupy", "driver"])

@@ -128,7 +128,8 @@ def test_configuration_says_what_varies_what_is_derived_and_what_all_share(tmp_p
     path.write_text(yaml.safe_dump({"sweeps": sweeps}))
     found = grid.read(path, GPU)
     verdicts = read_yaml(ROOT / "config/verdicts.yaml")
-    table = configuration.build([vars(sweep) for sweep in found.values()], verdicts, GPU)
+    plain = [{"name": s.name, "axes": s.axes, "cells": s.cells} for s in found.values()]
+    table = configuration.build(plain, verdicts, GPU)
     values = table.set_index(["sweep", "key"])[["role", "values"]].apply(tuple, axis=1)
     assert values["sizes", "dataset"] == ("axis", "small, large")
     assert values["sizes", "dataset.rows"] == ("derived", "256, 25600")
@@ -136,7 +137,7 @@ def test_configuration_says_what_varies_what_is_derived_and_what_all_share(tmp_p
     assert values["widths", "network.hidden"] == ("axis", "4, 4-4")
     assert values["sizes", "cells"] == ("count", "4")
     assert values["all sweeps", "training.batch_size"] == ("fixed", "256")
-    assert values["all sweeps", "protocol.precision"] == ("fixed", "none")
+    assert values["all sweeps", "protocol.relative_error"] == ("fixed", "none")
     assert values["verdicts", "noisy"] == ("threshold", str(verdicts["noisy"]))
     assert not table["key"].str.contains("_target_").any()
     assert not table.duplicated(["sweep", "key"]).any()

@@ -7,22 +7,22 @@ import pytest
 from conftest import ROOT
 from oracle import train
 
-from snn.backends.persistent_plans import Limits, Plan, Shape, padded, plans, tile_of
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded, tile_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
 from snn.strategies.persistent import Persistent
 
 H200, A100, T4 = (
-    Limits(132, 232448, (9, 0)),
-    Limits(108, 166912, (8, 0)),
-    Limits(40, 65536, (7, 5)),
+    DeviceCapability(132, 232448, (9, 0)),
+    DeviceCapability(108, 166912, (8, 0)),
+    DeviceCapability(40, 65536, (7, 5)),
 )
 
 
 def first(limits, *layers, batch=256, sequential=True, clipped=False):
     shape = Shape(tuple(map(padded, layers[:-1])), batch, sequential, clipped)
-    found = list(plans(shape, limits))
-    plan = next((one for one in found if isinstance(one, Plan)), None)
+    found = list(launch_plans(shape, limits))
+    plan = next((one for one in found if isinstance(one, LaunchPlan)), None)
     return plan, " ".join(one for one in found if isinstance(one, str))
 
 

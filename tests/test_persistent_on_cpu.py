@@ -11,20 +11,22 @@ from oracle import train
 from snn.backends import kernel_source
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS
-from snn.backends.persistent_plans import Limits, Plan, Shape, padded, plans
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
 from snn.strategies.common.single_launch import _in_batches
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
-H200, TURING = Limits(132, 227 * 1024, (9, 0)), Limits(40, 64 * 1024, (7, 5))
-SMALL = Limits(20, 227 * 1024, (8, 0))
+H200, TURING = DeviceCapability(132, 227 * 1024, (9, 0)), DeviceCapability(40, 64 * 1024, (7, 5))
+SMALL = DeviceCapability(20, 227 * 1024, (8, 0))
 RATE = np.float32(0.01)
 
 
 def plan_for(shape, limits, kernel):
-    found = [plan for plan in plans(shape, limits) if isinstance(plan, Plan) and kernel in plan.source]
+    found = [
+        plan for plan in launch_plans(shape, limits) if isinstance(plan, LaunchPlan) and kernel in plan.source
+    ]
     return found[-1]  # of clusters the smallest, which is the most for each block to do
 
 

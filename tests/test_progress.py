@@ -37,7 +37,7 @@ def test_the_line_counts_cells_and_runs(tmp_path, monkeypatch, capsys):
     printer([Run(1.0, 0.0), Run(2.0, 0.0)])
     # One run of this job and three of the one that is left, 1.5 s each.
     assert capsys.readouterr().err == (
-        "job 2 of 3, small reference, round 1: run 2 of 3, 1.5 s a run, about 6 s left\n"
+        "job 2 of 3, small reference, round 1: run 2 of 3, 1.5 s per run, about 6 s left\n"
     )
     printer([Run(1.0, 0.0)] * 2)
     assert capsys.readouterr().err == ""  # less than two seconds later

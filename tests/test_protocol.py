@@ -11,7 +11,7 @@ RULES = {
     "runs": 10,
     "min_runs": 4,
     "rounds": 2,
-    "precision": None,
+    "relative_error": None,
     "max_seconds": 120,
     "warmup_seconds": 1,
     "max_warmup_seconds": 4,
@@ -39,10 +39,10 @@ def test_rounds_share_the_runs_without_gap_or_overlap(runs, rounds, min_runs):
         ([1.0, 1.0], {"max_seconds": 3.5}, None),
         ([1.0] * 6, {}, "runs"),
         ([1.0] * 6, {"max_seconds": 0.1}, "runs"),
-        ([1.0, 1.0], {"precision": 0.01}, None),  # two runs know nothing of their spread
-        ([1.0, 1.001, 0.999], {"precision": 0.01}, "precision"),
-        ([1.0, 1.01, 0.99], {"precision": 0.01}, None),
-        ([1.0, 1.01, 0.99], {"precision": 0.01, "max_seconds": 3.5}, "max_seconds"),
+        ([1.0, 1.0], {"relative_error": 0.01}, None),  # two runs know nothing of their spread
+        ([1.0, 1.001, 0.999], {"relative_error": 0.01}, "relative_error"),
+        ([1.0, 1.01, 0.99], {"relative_error": 0.01}, None),
+        ([1.0, 1.01, 0.99], {"relative_error": 0.01, "max_seconds": 3.5}, "max_seconds"),
     ],
 )
 def test_stop_rule(seconds, rules, stopped):

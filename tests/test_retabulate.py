@@ -96,7 +96,7 @@ def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
     git = {"commit": "beef", "dirty": True}
     one = record(CELLS[0], [1.0], git=git, versions=versions, host={"cpu": "AMD EPYC", "cpus": 2})
     lines = describe([one]).splitlines()
-    assert "| commit | beef, with changes that are not in it |" in lines
+    assert "| commit | beef (dirty working tree) |" in lines
     assert "| PyTorch | 2.11.0 |" in lines and not any("JAX" in line for line in lines)
     one["provenance"]["git"]["dirty"] = False
     assert "| commit | beef |" in describe([one])
@@ -106,8 +106,8 @@ def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
     ("text", "said"),
     [
         (None, "cannot be read"),
-        ("", "holds no record"),
-        ("{}\n", "line 1: schema version None"),
+        ("", "there are no records in it"),
+        ("{}\n", "line 1: the schema version is None"),
         ("{", "line 1: not a record"),
     ],
 )

@@ -20,11 +20,11 @@ from snn.measurement.runs import measure
 from snn.strategies import sequential
 from snn.strategies.common import factory, numba_loops
 
-POOLS = "a CPU has no memory pools: CuPy's and the driver's are of CUDA"
-MANAGED = "unified memory is of CUDA: a CPU has one memory"
+POOLS = "the memory pools of CuPy and of the driver need a CUDA device"
+MANAGED = "managed memory needs a CUDA device"
 ON_CPU = {
     "async_pool": POOLS,
-    "graph": "a CPU captures no graphs: they are of CUDA",
+    "graph": "CUDA graphs need a CUDA device",
     "managed": MANAGED,
     "managed_prefetch": MANAGED,
     "pool": POOLS,

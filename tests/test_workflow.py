@@ -72,7 +72,9 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
 
 
 def test_progress_names_cells_and_runs(made):
-    line = rf"job \d+ of {ROUNDS * CELLS_OF_TINY}, small \w+, round 2: run 2 of 2, .* s a run, about .* left"
+    line = (
+        rf"job \d+ of {ROUNDS * CELLS_OF_TINY}, small \w+, round 2: run 2 of 2, .* s per run, about .* left"
+    )
     assert re.search(line, made.printed)
 
 
@@ -96,7 +98,7 @@ def test_cells_never_ran_side_by_side(made):
 def test_a_strategy_that_has_no_meaning_on_a_cpu_has_a_row_that_says_why(made):
     table = made.table("strategies").set_index("strategy")
     assert table["status"].to_dict() == {"reference": "ok", UNSUPPORTED: "unsupported", "blas": "ok"}
-    assert table.loc[UNSUPPORTED, "reason"] == "a CPU captures no graphs: they are of CUDA"
+    assert table.loc[UNSUPPORTED, "reason"] == "CUDA graphs need a CUDA device"
     assert UNSUPPORTED not in set(made.table("recommendation")["strategy"])
 
 
@@ -106,7 +108,7 @@ def test_a_peer_that_there_is_not_is_a_row_with_its_reason(made):
     assert table["reason"]["torch_graph"].startswith(("torch cannot be imported", "CUDA graphs are of CUDA"))
     assert table["step_us"]["reference"] > 0
     assert (made.folder / "results/figures/peers.svg").is_file()
-    assert "a CPU captures no graphs" in (made.folder / "results/tables/opening.html").read_text()
+    assert "CUDA graphs need a CUDA device" in (made.folder / "results/tables/opening.html").read_text()
 
 
 def test_nothing_runs_again(made):
@@ -287,7 +289,7 @@ def test_results_are_published_compactly(project):
     for name in ("speedup", "recommendation", "cpu", "precision"):
         made = (project.folder / f"results/tables/{name}.csv").read_text()
         assert (published / f"tables/{name}.csv").read_text() == made
-    assert "| runs a record | 2 |" in (published / "README.md").read_text()
+    assert "| runs per record | 2 |" in (published / "README.md").read_text()
 
 
 def test_the_report_begins_with_the_answer_and_holds_everything_captioned(project):

@@ -1,13 +1,13 @@
-// How fast a device computes and reads, each kernel at one thing and nothing else: what floors are computed from.
+// Peak rates of a device: each kernel does one kind of work and nothing else. Floors of a step are computed from them.
 //
-//   multiply_add, mma_*       products in registers. Every thread, or warp, has CHAINS sums that do not depend on each
-//                             other, so that the unit never waits for one: operations a launch are rounds x CHAINS x
-//                             2 a thread, or 2 x 16 x 8 x 8 (TF32) and 2 x 16 x 8 x 16 (BF16) a warp.
-//   read_memory, copy_memory  `rounds` times over `count` float4. What does not fit L2 comes from DRAM, what does is
-//                             there after the first round; L1 is passed by.
+//   multiply_add, mma_*       products in registers. Every thread (or warp) has CHAINS independent sums, so that the
+//                             unit never waits for a result. Operations per launch: rounds x CHAINS x 2 per thread,
+//                             or rounds x CHAINS x 2 x 16 x 8 x 8 (TF32), x 2 x 16 x 8 x 16 (BF16) per warp.
+//   read_memory, copy_memory  `count` float4, `rounds` times. A buffer larger than L2 comes from DRAM, a smaller one
+//                             from L2 after the first round; L1 is bypassed.
 //
-// Launch: any number of blocks of any whole number of warps. Instructions that a device lacks are left out, and
-// such a kernel is not to be launched: mma needs sm_80.
+// Launch: any number of blocks of whole warps. mma needs sm_80; on older devices the body is compiled out, and the
+// kernel must not be launched.
 
 constexpr int CHAINS = 8;
 
@@ -27,7 +27,7 @@ KERNEL multiply_add(float* out, int rounds, float factor, float term)
     float total = 0.0f;
 #pragma unroll
     for (int i = 0; i < CHAINS; ++i) total += sum[i];
-    out[blockIdx.x * blockDim.x + threadIdx.x] = total;  // else there would be nothing to compute it for
+    out[blockIdx.x * blockDim.x + threadIdx.x] = total;  // otherwise the compiler would remove the loop
 }
 
 #if __CUDA_ARCH__ >= 800
@@ -64,20 +64,20 @@ __device__ void multiply(float* out, int rounds, unsigned ones)
 KERNEL mma_tf32(float* out, int rounds)
 {
 #if __CUDA_ARCH__ >= 800
-    multiply<float>(out, rounds, 0x3f800000u);  // 1 in each word
+    multiply<float>(out, rounds, 0x3f800000u);  // 1.0f, a TF32 in each word
 #endif
 }
 
 KERNEL mma_bf16(float* out, int rounds)
 {
 #if __CUDA_ARCH__ >= 800
-    multiply<short>(out, rounds, 0x3f803f80u);  // 1 in each half
+    multiply<short>(out, rounds, 0x3f803f80u);  // 1.0, a BF16 in each half
 #endif
 }
 
 // ---- memory
 
-constexpr int AT_ONCE = 8;  // float4 that a thread has on their way
+constexpr int AT_ONCE = 8;  // float4 that a thread has in flight
 
 template <class Use>
 __device__ void walk(const float4* from, unsigned count, int rounds, Use use)
@@ -93,7 +93,7 @@ __device__ void walk(const float4* from, unsigned count, int rounds, Use use)
             for (int i = 0; i < AT_ONCE; ++i)
                 if (at + i * stride < count) use(at + i * stride, v[i]);
         }
-        asm volatile("" : "+l"(from) :: "memory");  // the next round reads anew
+        asm volatile("" : "+l"(from) :: "memory");  // the next round loads again
     }
 }
 

@@ -1,26 +1,26 @@
-// How long it takes to start work, and for blocks to wait for each other, each again and again in one launch: what
-// floors are computed from. Divided by `rounds`, a launch's time is that of one.
+// Latencies of a device: starting work, and waiting for other blocks. Each kernel repeats one operation `rounds` times
+// in one launch, so that the launch's time over `rounds` is its latency. Floors of a step are computed from them.
 //
-//   empty              nothing: what a launch costs, or a node of a graph.
+//   empty              nothing: the cost of a launch, or of a graph node.
 //   cluster_barrier    all blocks of a cluster arrive and wait.
-//   cluster_exchange   each block of a cluster sends every other one a word, into its shared memory, and waits for
-//                      all of theirs: an mbarrier counts the bytes that have come.
-//   grid_barrier       all blocks of the grid add to one counter in memory and wait until it says that all have.
-//   grid_exchange      each block writes a word to memory and reads those of all others until they are there.
+//   cluster_exchange   each block of a cluster sends one word to every other block's shared memory and waits for
+//                      theirs: an mbarrier counts the bytes that have arrived.
+//   grid_barrier       all blocks of the grid increment one counter in global memory and wait until all have done so.
+//   grid_exchange      each block writes one word to global memory and polls the words of all others.
 //
-// No exchange begins before the one before it has ended. Blocks are as small as they can be,
-// one warp where that is enough, since a floor must not count what a block adds.
+// No exchange begins before the previous one has ended. Blocks are as small as possible, one warp where that is
+// enough, since a lower bound must not include a block's own synchronisation.
 //
-// Launch: clusters or a cooperative grid of blocks of 32 threads, grid_exchange of at least as many threads as there
-// are blocks. `counter` and `words` are 0 before. Clusters need sm_90; what a device lacks is left out, and such
-// a kernel is not to be launched.
+// Launch: clusters, or a cooperative grid, of blocks of 32 threads; grid_exchange with at least as many threads per
+// block as there are blocks. `counter` and `words` must be 0 before. Clusters need sm_90; on older devices the body is
+// compiled out, and the kernel must not be launched.
 
 extern "C" __global__ void empty() {}
 
-// ---- in a cluster, through shared memory
+// ---- within a cluster, through shared memory
 
 #if __CUDA_ARCH__ >= 900
-constexpr int MOST_BLOCKS = 16;  // of a cluster
+constexpr int MOST_BLOCKS = 16;  // per cluster, at most
 
 #include "../persistent/cluster.cuh"
 #include "../persistent/copies.cuh"
@@ -36,7 +36,7 @@ extern "C" __global__ __launch_bounds__(32, 1) void cluster_barrier(int rounds)
 extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* out, int rounds)
 {
 #if __CUDA_ARCH__ >= 900
-    __shared__ unsigned words[2][MOST_BLOCKS];  // of even and odd rounds: one is read while the other is written
+    __shared__ unsigned words[2][MOST_BLOCKS];  // for even and odd rounds: one is read while the other is written
     __shared__ alignas(8) unsigned long long arrived[2];
     const unsigned rank = cluster_rank();
     unsigned blocks;
@@ -45,7 +45,7 @@ extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* o
     if (lane == 0)
         for (int half = 0; half < 2; ++half) mbarrier_init(shared_address(&arrived[half]));
     mbarriers_made();
-    __syncwarp();  // for racecheck, which takes the lane that makes one for another
+    __syncwarp();  // for racecheck, which does not see that lane 0 initialised them
     if (lane == 0)
         for (int half = 0; half < 2; ++half) mbarrier_expect(shared_address(&arrived[half]), bytes);
     cluster_barrier();
@@ -58,15 +58,15 @@ extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* o
         mbarrier_wait(mbarrier, round / 2 % 2);
         word += words[half][lane % blocks];
         __syncwarp();
-        if (lane == 0) mbarrier_expect(mbarrier, bytes);  // before the word of the next round, without which none sends here
+        if (lane == 0) mbarrier_expect(mbarrier, bytes);  // before the next word, for which others wait
         __syncwarp();
     }
-    cluster_barrier();  // whose shared memory is written to until all are through
+    cluster_barrier();  // no block may exit while others still write to its shared memory
     if (lane == 0) out[blockIdx.x] = word;
 #endif
 }
 
-// ---- in a grid, through memory
+// ---- across a grid, through global memory
 
 __device__ unsigned read_acquire(const unsigned* from)
 {

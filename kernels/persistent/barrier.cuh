@@ -1,7 +1,8 @@
-// The barrier of a grid of GRID blocks that all run at once: arrive() ends a phase, wait() begins the next; between them a
-// block may read what is older. One counter for all: eight of them, a line of L2 each, were 2% slower.
+// A barrier of the whole grid, for GRID blocks that all run at once, split in two: arrive() ends a phase and wait()
+// begins the next one; between the two a block may read what was written in earlier phases. All blocks share one
+// counter: eight counters, each in its own L2 cache line, were 2% slower.
 
-constexpr int BARRIER_FLOATS = 4;   // of memory, 0 at first
+constexpr int BARRIER_FLOATS = 4;   // of the workspace; must be 0 before the first launch
 
 struct Barrier {
     unsigned* counter;
@@ -31,7 +32,7 @@ struct Barrier {
 #endif
     }
 
-    __device__ void reset()  // after the last wait(): the next launch begins at 0
+    __device__ void reset()  // after the last wait(), so that the next launch starts at 0
     {
 #ifndef CUDA_ON_CPU
         if (threadIdx.x == 0 && atomicAdd(counter + 1, 1) == GRID - 1) counter[0] = counter[1] = 0;

@@ -1,7 +1,7 @@
-// Products of bits and float32 on tensor cores, which multiply BF16: a bit is 2 or 0, a float the sum of three such
-// numbers, the 8 bits of each cut off from what is left. Needs sm_80.
+// Products of a 0/1 matrix and a float32 matrix on BF16 tensor cores. A bit becomes 2 or 0; a float becomes the sum of
+// three BF16 numbers, each with 8 of its 24 bits of precision, so that nothing is rounded. Needs sm_80.
 
-#ifndef CUDA_ON_CPU  // whose emulator has these
+#ifndef CUDA_ON_CPU  // the CPU emulator of the tests defines these
 __device__ void mma_m16n8k16_bf16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -17,10 +17,10 @@ __device__ unsigned prmt(unsigned a, unsigned b, unsigned which)
 }
 #endif
 
-// Of each byte of a word the bit `which`, at place 6.
+// Bit `which` of each byte of a word, moved to bit 6 of that byte: the upper byte of the BF16 number 2.0.
 __device__ unsigned each_byte(unsigned word, int which) { return __funnelshift_l(word, word, 6 - which) & 0x40404040; }
 
-// Byte i of `low` and byte j of `high`, each above a byte of 0.
+// Two BF16 numbers: byte i of `low` and byte j of `high`, each the upper byte of its half, above a byte of 0.
 __device__ unsigned both(unsigned low, int i, unsigned high, int j)
 {
     return prmt(low, high, (4 + j) << 12 | 0x808 | i << 4);

@@ -1,34 +1,36 @@
-// A whole training of a network with one hidden layer, all epochs, in one kernel.
+// The whole training of a network with one hidden layer, all epochs, in one launch.
 //
 //   Z = X W1, H = max(Z, 0), y = H w2, e = y - Y, g = scale e        forward, equations (1) and (2)
 //   w2 -= rate H^T g, then W1 -= rate X^T (g w2^T where H > 0)       backward, in the paper's order
 //
-// CLUSTERS clusters, mostly one, of CLUSTER blocks train one network. Each block owns NEURONS hidden neurons: their
-// columns of W1 and elements of w2 never leave its registers. Each of its warps takes SLICE rows of the batch, and has
-// all of the block's W1 and w2.
+// CLUSTERS clusters (usually one) of CLUSTER blocks train one network. Each block owns NEURONS hidden neurons: their
+// columns of W1 and elements of w2 never leave its registers. Each of its warps takes SLICE rows of the batch, and
+// holds all of the block's W1 and w2.
 //
-//   forward    Z^T = W1^T X^T on tensor cores (tf32.cuh). What a lane holds of Z^T, of rows 2 q and 2 q + 1, is
-//              what the backward product asks of it, if that product takes rows in this order. So where Z > 0
-//              becomes a bit in the lane, and neither Z nor H is ever written.
-//   exchange   y is the sum of what all blocks add to it. Block b adds up ROWS / CLUSTER of its rows, and sends their
-//              g to all: two short messages (st.async, with an mbarrier to wait at), in one order, so the same bits.
-//              Where there are several clusters, those that add up the same rows first tell each other what they have
-//              found, by words in global memory that hold the step as well: whoever reads the step has the sum.
-//   backward   U^T = B^T diag(g) X with B = 1 where Z > 0, which TF32 has exactly; each warp over its rows. With it
-//              dw2[j] is the sum over f of W1[f][j] U[f][j], since H = X W1 where it is not 0, and dW1 = w2 U after the
+//   forward    Z^T = W1^T X^T on tensor cores (tf32.cuh). A lane's accumulators of Z^T, for rows 2 q and 2 q + 1, are
+//              exactly what the backward product needs from it, if that product takes the rows in this order. So Z > 0
+//              becomes a bit in the lane, and neither Z nor H is ever stored.
+//   exchange   y is the sum of contributions of all blocks. Block b adds up those of its ROWS / CLUSTER rows, always
+//              in the same order, so that the bits are the same, and sends g of these rows to all blocks: two short
+//              messages (st.async, completed on an mbarrier). With several clusters, those that add up the same rows
+//              first exchange their sums through global memory, in words that also hold the step: a reader that sees
+//              the step has the sum.
+//   backward   U^T = B^T diag(g) X with B = 1 where Z > 0, which TF32 represents exactly; each warp over its rows. Then
+//              dw2[j] is the sum over f of W1[f][j] U[f][j], since H = X W1 where H is not 0, and dW1 = w2 U after the
 //              update of w2.
-//   update     A lane holds of U^T just the elements that it holds of W1^T, so each warp adds up the parts of all
-//              warps, in one order, and updates what it has: they stay the same in all, at one barrier a step.
-//   data       The next batch but one is on its way to shared memory (cp.async) while this one trains; what a product
-//              begins with is in registers before the wait for what it lacks.
+//   update     A lane's elements of U^T are the same as its elements of W1^T. So each warp adds up the contributions
+//              of all warps, in one order, and updates its own copy: the copies stay identical, at one barrier per
+//              step.
+//   data       The batch after the next is copied to shared memory (cp.async) while this one trains; the first
+//              operands of a product are in registers before the block waits for the rest.
 //
-// Layout: the batch is padded with 0 to a multiple of 16, features and hidden neurons likewise, and each batch of
-// X and Y by itself. `weights` is W1, then w2.
-// Members: MEMBERS networks on the same X and Y, each with weights and a rate of its own, one after the other in
-// `weights`, E and, where there are several, `workspace`. They know nothing of each other: those that the device cannot
-// hold yet begin when others are done.
+// Layout: the batch, features and hidden neurons are padded with zeros to multiples of 16; each batch of X and Y is
+// stored contiguously. `weights` is W1, then w2.
+// Members: MEMBERS networks train on the same X and Y, each with its own weights and learning rate, stored one after
+// the other in `weights`, E and, where there are several, `workspace`. They are independent: those that do not fit on
+// the device start when others have finished.
 // Launch: MEMBERS times CLUSTERS clusters of CLUSTER blocks of 32 WARPS threads (`shared_bytes` of dynamic shared
-// memory); the device must hold the CLUSTERS clusters of a network at the same time. Needs sm_90.
+// memory); the device must be able to run the CLUSTERS clusters of one network at the same time. Needs sm_90.
 
 #include "cluster.cuh"
 #include "copies.cuh"
@@ -38,27 +40,27 @@
 constexpr int THREADS = 32 * WARPS;
 constexpr int WIDTH[] = {WIDTHS};                                        // features, hidden neurons: multiples of 16
 constexpr int FEATURES = WIDTH[0], HIDDEN = WIDTH[1];
-constexpr int PADDED = (BATCH + 15) / 16 * 16;                           // rows of a batch in memory
-constexpr int K = FEATURES / 8;                                          // features by eight
+constexpr int PADDED = (BATCH + 15) / 16 * 16;                           // rows of a batch in memory, padded
+constexpr int K = FEATURES / 8;                                          // features, in eights
 constexpr int BLOCKS = CLUSTERS * CLUSTER;
-constexpr int M = (HIDDEN + 16 * BLOCKS - 1) / (16 * BLOCKS);            // neurons of a block by sixteen
+constexpr int M = (HIDDEN + 16 * BLOCKS - 1) / (16 * BLOCKS);            // neurons per block, in sixteens
 constexpr int NEURONS = 16 * M;
 
-__device__ constexpr int power_of_two(int most)  // the largest that is not more, at least 1
+__device__ constexpr int power_of_two(int most)  // the largest that is at most `most`, at least 1
 {
     int n = 1;
     while (2 * n <= most) n *= 2;
     return n;
 }
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-constexpr int J = power_of_two(2 * ((PADDED + 8 * WARPS - 1) / (8 * WARPS)) - 1);   // rows of a warp by eight
-constexpr int SLICE = 8 * J, ROWS = SLICE * WARPS, OWN = ROWS / CLUSTER; // OWN: rows whose sum a block makes
-constexpr int REGISTERS = 176;                                           // of a thread: its rows, its part of W1 and of U
-constexpr int TOGETHER = smaller(J, power_of_two(smaller((REGISTERS - 8 * M * K) / (4 * K), 8 / M)));  // of J, at once
-constexpr int STRIDE = FEATURES + 4;                                     // of a row of X: no bank conflicts
+constexpr int J = power_of_two(2 * ((PADDED + 8 * WARPS - 1) / (8 * WARPS)) - 1);   // rows per warp, in eights
+constexpr int SLICE = 8 * J, ROWS = SLICE * WARPS, OWN = ROWS / CLUSTER; // OWN: rows that a block adds up
+constexpr int REGISTERS = 176;                                           // of a thread, for rows, W1 and U
+constexpr int TOGETHER = smaller(J, power_of_two(smaller((REGISTERS - 8 * M * K) / (4 * K), 8 / M)));  // of J, at a time
+constexpr int STRIDE = FEATURES + 4;                                     // of a row of X, padded: no bank conflicts
 constexpr unsigned ONE = 0x3f800000;                                     // 1.0f
-constexpr int SUMS = M * K <= 4 ? 2 : 1;                                 // of U: so that no sum waits for itself
-constexpr int COPIES = OWN < 32 ? 32 / OWN : 1;                          // lanes that have the same row's sum
+constexpr int SUMS = M * K <= 4 ? 2 : 1;                                 // accumulators of U: no mma waits for the last
+constexpr int COPIES = OWN < 32 ? 32 / OWN : 1;                          // lanes that hold the same row's sum
 static_assert(sizeof WIDTH / sizeof *WIDTH == 2, "one hidden layer");
 static_assert(J <= 8 && M * K <= 16 && OWN >= 2 && (CLUSTER & (CLUSTER - 1)) == 0, "this shape is for another kernel");
 static_assert(MEMBERS == 1 || CLUSTERS == 1, "the workspace is of the one or of the other");
@@ -66,14 +68,15 @@ static_assert(MEMBERS == 1 || CLUSTERS == 1, "the workspace is of the one or of 
 struct Shared {
     float X[3][ROWS * STRIDE];
     float4 U[2][WARPS][M][K][32];
-    float parts[2][CLUSTER][OWN];                // of y of this block's rows, from each block
+    float parts[2][CLUSTER][OWN];                // contributions of each block to y of this block's rows
     float g[2][ROWS];
     alignas(8) unsigned long long parts_there[2], g_there[2];
 };
 
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
-// A value that the compiler must not make something of ahead of time, and keep it: registers are scarce.
+// Hides a value from the compiler, which would otherwise precompute what depends on it and keep that in scarce
+// registers.
 __device__ float now(float x)
 {
 #ifndef CUDA_ON_CPU
@@ -97,8 +100,8 @@ __device__ void fetch(float* slab, const float* __restrict__ X)
             copy_async(to + 4 * i * (AT_ONCE / LINE) * STRIDE, from + 4 * i * AT_ONCE);
 }
 
-// The right operand of a product, N tiles of eight rows: for each, and each eight features, two values of a lane. The
-// loads are of single floats, since the two must be neighbouring registers; they are free of bank conflicts.
+// The right operand of a product, N tiles of eight rows: two values per lane for each tile and each eight features.
+// They are loaded as single floats, since both must be in neighbouring registers; there are no bank conflicts.
 template <int N> using Rows = float[N][K][2];
 
 template <int N>
@@ -123,8 +126,8 @@ __device__ void take_backward(Rows<N>& x, const float* from, int group)  // from
             for (int i = 0; i < 2; ++i) x[j][k][i] = from[(8 * (group * N + j) + i) * STRIDE + 8 * k];
 }
 
-// ---- the training. Of a lane, p = lane / 4 and q = lane % 4. It has of W1 and U, for m < M and k < K, neurons
-// 16 m + p and 16 m + p + 8 of features 8 k + q (elements 0 and 1) and 8 k + q + 4 (2 and 3).
+// ---- the training. With p = lane / 4 and q = lane % 4, a lane holds of W1 and U, for m < M and k < K, neurons
+// 16 m + p and 16 m + p + 8 of features 8 k + q (elements 0 and 1) and 8 k + q + 4 (elements 2 and 3).
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float* workspace, int rows,
@@ -167,14 +170,14 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     fetch(s.X[1], of(batches > 1 ? 1 : 0));
     copies_done();
     __syncthreads();
-    cluster_barrier();  // every block's mbarriers are there
+    cluster_barrier();  // every block has initialised its mbarriers
     Rows<TOGETHER> forward_rows;
     Rows<TOGETHER> backward_rows;
     const int forward_from = (warp * SLICE + p) * STRIDE + q;
     const int backward_from = (warp * SLICE + 2 * q) * STRIDE + p / 2 + p % 2 * 4;
     take_forward(forward_rows, s.X[0] + forward_from, 0);
 
-    // The rows whose sums this thread makes: one, or, in a small cluster, every THREADS-th.
+    // The rows that this thread adds up: one, or, in a small cluster, every THREADS-th.
     const bool adds_up = OWN >= THREADS || 32 * warp < OWN;
     const int own = OWN < 32 ? t % OWN : t, copy = OWN < 32 ? lane / OWN : 0;
     constexpr int OF_THREAD = (OWN + THREADS - 1) / THREADS;
@@ -182,8 +185,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
 #pragma unroll
     for (int i = 0; i < OF_THREAD; ++i) y[i] = adds_up ? target(0, (int)rank * OWN + own + i * THREADS) : 0.0f;
 
-    // What clusters tell each other: for each half, cluster and row, a sum and, above it, when it was written. Steps are
-    // counted on from the last launch, of which this cluster's own words know.
+    // What clusters exchange: for each half, cluster and row, a sum and, in the upper half of the word, its step.
+    // Steps are counted on from the last launch, whose last step is in this cluster's own words.
     Word* const words = reinterpret_cast<Word*>(workspace);
     const auto word_of = [&](int half, int cluster, int row) { return words + (half * CLUSTERS + cluster) * ROWS + row; };
     unsigned before = 0;
@@ -240,7 +243,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
                     }
                 positive[m] |= bits << (4 * TOGETHER * group % 32);
             }
-            // Lanes with the same q add up, and each keeps the sums of some tile of rows, while there is more than one.
+            // Lanes with the same q add up their parts; each keeps the sums of some tiles of rows, while there are
+            // several.
             int tile = group * TOGETHER, twins = 0;
 #pragma unroll
             for (int bit = 16, kept = TOGETHER; bit >= 4; bit /= 2) {
@@ -341,7 +345,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
                 s.U[half][warp][m][k][lane] = make_float4(sum[0], sum[2], sum[1], sum[3]);
             }
         copies_done();
-        __syncthreads();  // also: the next batch but one is there
+        __syncthreads();  // also: the batch after the next is in shared memory
 
         // the update
 #pragma unroll
@@ -384,5 +388,5 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
                     for (int f = 0; f < 2; ++f) W1[(size_t)feature(k, f) * HIDDEN + column] = w1[m][k][2 * f + n];
             }
     copies_done();
-    cluster_barrier();  // no block's memory goes while another may write to it
+    cluster_barrier();  // no block may exit while others still write to its shared memory
 }

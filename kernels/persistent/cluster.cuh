@@ -1,7 +1,7 @@
-// Blocks of a cluster, in PTX: messages to each other's shared memory, for which an mbarrier counts the bytes that have
-// come. Needs sm_90.
+// Communication within a cluster of blocks, in PTX: asynchronous stores to another block's shared memory, completed on
+// an mbarrier there, which counts the bytes that have arrived. Needs sm_90.
 
-#ifdef CUDA_ON_CPU  // whose emulator has these
+#ifdef CUDA_ON_CPU  // the CPU emulator of the tests defines these
 using namespace cuda_on_cpu;
 #else
 __device__ unsigned cluster_rank()

@@ -1,6 +1,7 @@
-// Copies to shared memory that go on while their thread does, by its address there. Needs sm_80.
+// Asynchronous copies from global to shared memory (cp.async): the thread goes on while they run. `to` is an address in
+// shared memory, as shared_address() returns it. Needs sm_80.
 
-#ifdef CUDA_ON_CPU  // whose emulator has these
+#ifdef CUDA_ON_CPU  // the CPU emulator of the tests defines these
 using namespace cuda_on_cpu;
 #else
 __device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }

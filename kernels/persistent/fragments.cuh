@@ -1,14 +1,14 @@
-// Fragments of products that follow each other. An accumulator of mma.m16n8k8 has, in a lane with p = lane / 4 and
-// q = lane % 4, columns 2 q and 2 q + 1 of rows p and p + 8. If the next product takes k in the order 0, 2, 4, 6, 1, 3,
-// 5, 7, the lane has what it must bring as the left operand, four floats. If the next product has k down the 16 rows, a
-// lane takes rows 4 s + q and 4 s + q + 8 of column p, two neighbouring floats. That lanes do not meet in a bank, some
-// swap places.
+// Fragments of consecutive products, chained without a transposition. In an accumulator of mma.m16n8k8, a lane with p
+// = lane / 4 and q = lane % 4 holds columns 2 q and 2 q + 1 of rows p and p + 8. If the next product takes k in the
+// order 0, 2, 4, 6, 1, 3, 5, 7, these four floats are what the lane must supply as the left operand. If the next
+// product runs its k down the 16 rows, a lane needs rows 4 s + q and 4 s + q + 8 of column p: two neighbouring floats
+// in memory. Some lanes swap places in shared memory to avoid bank conflicts.
 
 #include "tf32.cuh"
 
 struct Lane {
-    int p, q, at;        // at: where its four floats of a fragment are
-    int down[2];         // and where its two floats are of rows 4 s + q and 4 s + q + 8 of column p
+    int p, q, at;        // at: index of the lane's four floats in a fragment
+    int down[2];         // index of its two floats, rows 4 s + q and 4 s + q + 8 of column p
 
     __device__ Lane()
     {
@@ -18,7 +18,7 @@ struct Lane {
     }
 };
 
-// Where in a right operand of 8 x 8 stands its element; a lane takes k = 2 q and 2 q + 1 of n = p.
+// Index of element (k, n) in a right operand of 8 x 8; a lane reads k = 2 q and 2 q + 1 of column n = p.
 __device__ int right(int n, int k) { return 8 * n + k ^ n / 4 * 8; }
 
 __device__ float4 take4(const float* from) { return *reinterpret_cast<const float4*>(from); }
@@ -34,7 +34,7 @@ __device__ void take(const float* from, float (&to)[COUNT])
     }
 }
 
-// z += x W, of one row and two columns.
+// z += x W for one row x and two columns of W.
 template <int COUNT>
 __device__ void multiply_row(float (&z)[2], const float (&x)[COUNT], const float (&W)[COUNT][2])
 {
@@ -65,7 +65,7 @@ __device__ Parts<2> right_of(float x, float y)
     return b;
 }
 
-// In several sums, of which none waits for itself.
+// The three products of the split (tf32.cuh), in SUMS independent accumulators, so that no mma waits for the last one.
 template <int M, int N, int SUMS>
 __device__ void multiply(float (&sum)[M][N][SUMS][4], const Parts<4> (&a)[M], const Parts<2> (&b)[N])
 {
@@ -83,7 +83,7 @@ __device__ float total(const float (&sum)[SUMS][4], int i)
     return result;
 }
 
-// H, from Z, as an accumulator's floats go on as a left operand.
+// H = max(Z, 0), with an accumulator's floats reordered into a left operand.
 template <int SUMS>
 __device__ void activate(const float (&z)[SUMS][4], float (&h)[4])
 {

@@ -1,27 +1,28 @@
-// A whole training, all epochs, in one launch of one block a multiprocessor; for networks of any depth for which one
-// block's or one cluster's arithmetic would be too little.
+// The whole training of a network, all epochs, in one launch of one block per SM: for networks of any depth whose
+// arithmetic is too much for one block or one cluster.
 //
 //   H_i = max(H_{i-1} W_i, 0), H_0 = X;  y = H_L w;  e = y - Y;  g = 2/rows e                      forward
 //   w -= rate H_L^T g;  dZ_L = g w^T where H_L > 0                                               backward, where
 //   W_i -= rate H_{i-1}^T dZ_i;  dZ_{i-1} = dZ_i W_i^T where H_{i-1} > 0                           i = L, ..., 1
 //
-// A step is a row of phases with a barrier of the whole grid between two: forward<1..L>, then descend<i> (W_i) and
-// propagate<i> (dZ_{i-1}) for i = L, ..., 1: 3 L - 1 phases. In each, every block computes one tile of one product:
+// A step is a sequence of phases, separated by barriers of the whole grid: forward<1..L>, then descend<i> (updates
+// W_i) and propagate<i> (computes dZ_{i-1}) for i = L, ..., 1: 3 L - 1 phases. In each, every block computes one tile
+// of one product:
 //
-//   no staging      the tile is so small that its warps split k among them. None reads what another does, so
-//                   operands go from L2 straight to registers, and the warps' sums meet in shared memory.
-//   before a wait   what is ready already, of both operands, is read before the barrier is waited at: X, W_i
-//                   in the forward pass, H_{i-1} in the backward one.
-//   y, e, g         each tile of H_L adds its part of y; who needs e adds the parts up, in one order, for itself.
-//   w               dW_L = U diag(w), U = H_{L-1}^T (g where H_L > 0). So U need not wait for the new w, of which
-//                   each block computes what belongs to its columns of H_L.
-//   kept            a block's tiles of W_i, and where its tiles of H_i are above 0, never leave its registers.
-//   clipping        (CLIP) the norm of a gradient is known one barrier later, so W_i stays as it is, beside dW_i,
-//                   and whoever reads it takes W_i - factor dW_i; who owns a tile writes it to a second W_i.
-//   3 x TF32        tensor cores multiply TF32, 11 bits. With x = big + small, both of them TF32, a product is
-//                   big big + big small + small big: about what float32 has. Older GPUs, without: float32.
+//   no staging      the tile is so small that its warps split k among them. No warp reads what another one reads, so
+//                   operands go from L2 directly to registers, and the warps' sums are combined in shared memory.
+//   early loads     operands that are ready already are loaded before the barrier is waited for: X, W_i in the forward
+//                   pass, H_{i-1} in the backward pass.
+//   y, e, g         each tile of H_L contributes to y; each block that needs e adds up these parts itself, in one
+//   order.
+//   w               dW_L = U diag(w), U = H_{L-1}^T (g where H_L > 0). So U need not wait for the new w, of which each
+//                   block computes the elements of its columns of H_L.
+//   ownership       a block's tiles of W_i, and the bits of its tiles of H_i > 0, never leave its registers.
+//   clipping        (CLIP) the norm of a gradient is known one barrier later. Until then W_i stays unchanged beside
+//                   dW_i, and readers use W_i - factor dW_i; the owner of a tile writes it to a second copy of W_i.
+//   3 x TF32        float32 products on tensor cores by three TF32 products (tf32.cuh). Before sm_80: float32.
 //
-// Layout: widths and the batch are padded with 0 to multiples of 16, and each batch of X and Y by itself.
+// Layout: widths and the batch are padded with zeros to multiples of 16; each batch of X and Y is stored contiguously.
 // Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory.
 
 #include "barrier.cuh"
@@ -29,21 +30,21 @@
 #include "slab.cuh"
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
-constexpr int SLAB = 16;                                    // values of k that a warp takes at once
+constexpr int SLAB = 16;                                    // values of k that a warp takes at a time
 constexpr int WIDTH[] = {WIDTHS};                           // features, hidden layers: multiples of 16
 constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;         // hidden layers
 constexpr int LAST = WIDTH[L];
-constexpr int ROWS = (BATCH + 15) / 16 * 16;                // of a batch, padded
-// Of a thread, for operands on their way: with fewer they wait longer, with more a compiler has none left.
+constexpr int ROWS = (BATCH + 15) / 16 * 16;                // rows of a batch, padded
+// Per thread, for operands in flight. Fewer hide less latency; with more the compiler runs out of registers.
 constexpr int MOST_REGISTERS = 64 - 16 * CLIP - 16 * (__CUDA_ARCH__ >= 1000);
-constexpr bool SCARCE = CLIP && __CUDA_ARCH__ >= 1000;      // compilers keep more in registers there
+constexpr bool SCARCE = CLIP && __CUDA_ARCH__ >= 1000;      // there the compiler uses more registers itself
 
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
 __device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
 
-// Which thread of which block runs, asked anew in each phase: else the compiler keeps all that follows from it,
-// for all phases, in registers.
+// The index of thread and block, made opaque in each phase: otherwise the compiler would compute everything that
+// depends on it once, and keep it in registers throughout all phases.
 struct Place {
     unsigned thread = threadIdx.x, block = blockIdx.x;
 
@@ -70,16 +71,16 @@ struct Shape {
     static constexpr Tile tile{ROWS_, COLS_};
     static_assert(M % tile.rows == 0 && N % tile.cols == 0 && M / tile.rows * (N / tile.cols) <= GRID, "one tile a block");
     static constexpr int ACROSS = N / tile.cols, TILES = M / tile.rows * ACROSS;
-    static constexpr int SIZE = tile.rows * tile.cols, ELEMENTS = up(SIZE, THREADS);   // ELEMENTS: of a thread
+    static constexpr int SIZE = tile.rows * tile.cols, ELEMENTS = up(SIZE, THREADS);   // ELEMENTS: per thread
 
-    // A warp computes WARP_ROWS x WARP_COLS of the tile from every GROUPS-th slab of k, a lane's share of which is
-    // A_ROWS rows of A and B_COLS columns of B.
+    // A warp computes WARP_ROWS x WARP_COLS elements of the tile over every GROUPS-th slab of k. A lane's share of a
+    // slab is A_ROWS rows of A and B_COLS columns of B.
     static constexpr int WARP_ROWS = smaller(tile.rows, 32), WARP_COLS = smaller(tile.cols, SCARCE ? 16 : 32);
     static constexpr int WARPS_DOWN = tile.rows / WARP_ROWS, WARPS_ACROSS = tile.cols / WARP_COLS;
     static constexpr int A_ROWS = WARP_ROWS / 8, B_COLS = WARP_COLS / 8;
     static constexpr int SLABS = K / SLAB, GROUPS = smaller(SLABS, WARPS / (WARPS_DOWN * WARPS_ACROSS));
-    static constexpr int OWN = up(SLABS, GROUPS);                                  // slabs of a warp, at most
-    static constexpr int STRIDE = tile.cols + 4, PART = tile.rows * STRIDE;        // of the sums of a group
+    static constexpr int OWN = up(SLABS, GROUPS);                                  // slabs per warp, at most
+    static constexpr int STRIDE = tile.cols + 4, PART = tile.rows * STRIDE;        // floats of the sums of a group
 
     static __device__ bool has_tile(Place at) { return at.block < TILES; }
     static __device__ int first_row(Place at) { return at.block / ACROSS * tile.rows; }
@@ -96,12 +97,12 @@ template <int I> using Forward = Shape<ROWS, WIDTH[I], WIDTH[I - 1], FORWARD_TIL
 template <int I> using Descend = Shape<WIDTH[I - 1], WIDTH[I], ROWS, DESCEND_TILES[I - 1].rows, DESCEND_TILES[I - 1].cols>;
 template <int I> using Propagate = Shape<ROWS, WIDTH[I - 1], WIDTH[I], PROPAGATE_TILES[I - 1].rows, PROPAGATE_TILES[I - 1].cols>;
 
-// Whether dW_I in memory lacks its factor diag(w), since w was not known before its norm.
+// Whether dW_I is stored without its factor diag(w), because w is known only after the norm of its gradient.
 template <int I> constexpr bool TIMES_W = CLIP && SEQUENTIAL && I == L;
 
-// ---- memory: of the device, in floats from `workspace` on, of which the first are the barrier's; and of a block
+// ---- layout of the workspace, as offsets in floats, the barrier's first; and of shared memory
 
-constexpr int SPAN = smaller(Forward<L>::tile.cols, 32);   // columns of H_L in a part of y
+constexpr int SPAN = smaller(Forward<L>::tile.cols, 32);   // columns of H_L in one partial sum of y
 constexpr int Y_PARTS = LAST / SPAN;
 
 __device__ constexpr int sum_of_weights(int layers)
@@ -133,17 +134,18 @@ template <int I> __device__ constexpr int most_elements() { return larger(most_e
 template <> __device__ constexpr int most_elements<0>() { return 1; }
 
 struct Shared {
-    float parts[most_floats<L>()];                 // of a tile's sums, from each group of warps
+    float parts[most_floats<L>()];                 // partial sums of a tile, from each group of warps
     float g[ROWS];
     float w[LAST];
-    float dw[WARPS][Descend<L>::tile.cols];        // of w's gradient, from each group
+    float dw[WARPS][Descend<L>::tile.cols];        // partial sums of w's gradient, from each group
     float sums[4][WARPS];
     float dW[CLIP ? most_elements<L>() : 1][THREADS];   // CLIP: this block's tile of the last gradient
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
-// ---- a phase's product. Between the wait and the arithmetic, meanwhile() makes what operands need in shared memory.
-// Element e of a thread is row (threadIdx.x + e THREADS) / cols of the tile, column ... % cols.
+// ---- the product of a phase. After the barrier and before the arithmetic, meanwhile() prepares what operands need in
+// shared memory. Element e of a thread is in row (threadIdx.x + e THREADS) / cols of the tile, column (threadIdx.x + e
+// THREADS) % cols.
 
 template <class S, class A, class B, class Meanwhile>
 __device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, float (&element)[S::ELEMENTS], Meanwhile meanwhile)
@@ -153,7 +155,7 @@ __device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, 
     constexpr int STAGES = smaller(S::OWN, larger(1, MOST_REGISTERS / REGISTERS));
     typename A::Raw raw_a[STAGES];
     typename B::Raw raw_b[STAGES];
-    const auto k_of = [&](int n) { return (S::group(at) + S::GROUPS * n) * SLAB + 4 * t; };   // of this warp's n-th slab
+    const auto k_of = [&](int n) { return (S::group(at) + S::GROUPS * n) * SLAB + 4 * t; };   // k of this warp's n-th slab
     const auto has = [&](int n) {
         constexpr bool ALL = S::SLABS % S::GROUPS == 0 && S::GROUPS * S::WARPS_DOWN * S::WARPS_ACROSS == WARPS;
         return ALL ? n < S::OWN : S::group(at) < S::GROUPS && S::group(at) + S::GROUPS * n < S::SLABS;
@@ -190,7 +192,7 @@ __device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, 
             multiply<S::A_ROWS, S::B_COLS>(sum, left, right);
         }
 
-    if (S::group(at) < S::GROUPS) {  // a lane has rows g and g + 8 and columns 2t and 2t + 1 of each mma
+    if (S::group(at) < S::GROUPS) {  // of each mma a lane holds rows g and g + 8, columns 2t and 2t + 1
         const int row = S::lane_row(at), col = S::lane_col(at) + S::B_COLS * (2 * t - g);
         float* const part = shared.parts + S::group(at) * S::PART + row * S::STRIDE + col;
 #pragma unroll
@@ -213,7 +215,7 @@ __device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, 
     }
 }
 
-// Calls f(e, row, col) for each element of this thread's part of its block's tile.
+// Calls f(e, row, col) for each element of the block's tile that this thread owns.
 template <class S, class F>
 __device__ void for_elements(Place at, F f)
 {
@@ -225,7 +227,7 @@ __device__ void for_elements(Place at, F f)
     }
 }
 
-// ---- what a thread keeps of each layer: its elements of W_i, of the last gradient, and which of H_i are above 0
+// ---- what a thread keeps in registers of each layer: its elements of W_i, and the bits of its elements of H_i > 0
 
 template <int I>
 struct Kept : Kept<I - 1> {
@@ -244,8 +246,8 @@ struct Training {
     float rate, max_norm;
     int batch = 0, rows = 0;       // rows: of this batch
     bool first = true, last = false;
-    int now = 0;                   // CLIP: which of the two W_i the forward pass reads
-    float factor = 0.0f;           // CLIP: of the gradient that is still to be written
+    int now = 0;                   // CLIP: which copy of W_i the forward pass reads
+    float factor = 0.0f;           // CLIP: of the gradient that is not applied in memory yet
     Kept<L> kept;
     Place at;
 
@@ -295,7 +297,7 @@ struct Training {
         }
     }
 
-    // Sums over the block of COUNT values a thread, in one order; every thread gets them.
+    // Sums COUNT values over the threads of the block, in one fixed order; every thread receives the sums.
     template <int COUNT> __device__ void sum_up(float (&value)[COUNT])
     {
         for (int i = 0; i < COUNT; ++i) {
@@ -309,10 +311,10 @@ struct Training {
         }
     }
 
-    // After the wait behind descend<I>: w, and what of W_i had to wait for its gradient's norm.
+    // After the barrier that follows descend<I>: updates w, and with CLIP W_i, which waited for its gradient's norm.
     template <int I> __device__ void settle()
     {
-        if (I == 1 && first) {  // no gradient yet; W_1 - 0 dW_1 is read
+        if (I == 1 && first) {  // no gradient yet: readers use W_1 - 0 dW_1
             factor = 0.0f;
         } else {
             float factor_of_w = rate;
@@ -321,7 +323,7 @@ struct Training {
                 if (at.thread < Descend<I>::TILES) read(norms<I>() + 4 * at.thread, sum);
                 sum_up(sum);
                 if (I == L) factor_of_w = rate * clipped(sum[3], max_norm);
-                // Of U diag(w - f dw), with f the factor of w, the square of the norm is a polynomial in f.
+                // The squared norm of U diag(w - f dw), with f the factor of w, is a polynomial in f.
                 const float f = factor_of_w;
                 factor = rate * clipped(TIMES_W<I> ? sum[0] - 2.0f * f * sum[1] + f * f * sum[2] : sum[0], max_norm);
             }
@@ -337,7 +339,7 @@ struct Training {
             });
         }
     }
-    // e and g of the batch, from the parts of y
+    // Computes e and g of the batch from the partial sums of y.
     __device__ void errors()
     {
         const float scale = 2.0f / rows;

@@ -1,18 +1,18 @@
-// What kernels have in common that train by GROUPS groups of 8 blocks: GRID blocks, all of which run at the same time and
-// hear by messages (messages.cuh) what they need of each other.
+// What the kernels that train with GROUPS groups of 8 blocks share. All GRID blocks run at the same time and exchange
+// data through global memory by self-validating messages (messages.cuh).
 
 #include "barrier.cuh"
 
-constexpr int BLOCKS = 8, WARPS = 8, THREADS = 32 * WARPS;   // BLOCKS: of a group
+constexpr int BLOCKS = 8, WARPS = 8, THREADS = 32 * WARPS;   // BLOCKS: per group
 static_assert(GRID == BLOCKS * GROUPS, "all groups");
 
 struct Groups {
-    Barrier barrier;                      // for the first step alone, and the end
+    Barrier barrier;                      // only before the first step and at the end
     const float *X, *Y;
     float *weights, *E, *workspace;
     float rate;
     int group = blockIdx.x / BLOCKS, rank = blockIdx.x % BLOCKS, t = threadIdx.x;
-    int batch = 0, next = 0, count = 0, step = 0;   // count: rows of this batch
+    int batch = 0, next = 0, count = 0, step = 0;   // next: the next batch; count: rows of this batch
     bool last = false;
 
     __device__ void all_meet()
@@ -21,7 +21,7 @@ struct Groups {
         barrier.wait();
     }
 
-    // What stands in the workspace of an earlier launch.
+    // Clears the messages of an earlier launch.
     __device__ void forget(int from, int to) const
     {
         for (int i = from + (int)blockIdx.x * THREADS + t; i < to; i += GRID * THREADS) workspace[i] = 0.0f;

@@ -1,6 +1,7 @@
-// COUNT neighbouring floats, aligned as vectors are: from L2, since another multiprocessor may have written them.
+// Loads of COUNT consecutive floats, aligned for vector loads, from L2: the L1 of an SM may hold a stale copy of data
+// that another SM has written.
 
-// Not __ldcg: compilers put that off until the value is needed, even beyond a barrier.
+// Not __ldcg: compilers postpone it until the value is needed, even past a barrier. A volatile asm stays in place.
 #ifdef CUDA_ON_CPU
 template <class Vector>
 __device__ Vector from_l2(const Vector* from) { return *from; }

@@ -1,18 +1,24 @@
-// Messages through memory that say themselves whether they have come, so that blocks which run at the same time need
-// neither barrier nor fence between them: floats whose last bit is of the turn in which they were written, and words of
-// 64 bits with the step in the upper half. All reads and writes are relaxed, of the device's scope. The bit is 0 for who
-// reads the float: 23 bits of 24 come.
+// Self-validating messages through global memory, so that blocks that run at the same time exchange data without a
+// barrier or a fence. A reader polls a value until a tag in the value itself marks it as fresh. There are two kinds:
 //
-// A float's place is of every second step; its bit, 0 at first, is 1, 0, 1, ... So a place may be written when all have
-// read what was there two steps ago.
+//   floats   the last bit of the mantissa is the tag of the step ("turn" in the code). The reader sets it to 0, so 23
+//            of the 24 bits of precision arrive.
+//   words    64 bits: 32 bits of data, and the number of the step in the upper half.
+//
+// All loads and stores are relaxed, at GPU scope.
+//
+// Two buffers alternate: even steps use one, odd steps the other. A float's tag, 0 at first, is 1, 0, 1, ... in
+// successive uses of its buffer. So a value may be overwritten once every reader has read what was there two steps
+// earlier; each kernel says why that holds.
 
 typedef unsigned long long Word;
 
-// A pause before the first look at what cannot have come yet, so that nobody hinders those who are to write it: 7% of a
-// step with two hidden layers, 8% with three (256-256, 256-1024-256, NVIDIA H200; of 300 to 700 ns within 1%).
+// A pause before polling starts for a message that cannot have arrived yet, so that polling does not slow down its
+// writers. It saves 7% of a step with two hidden layers and 8% with three (256-256 and 256-1024-256 on an NVIDIA H200);
+// pauses of 300 to 700 ns are within 1% of each other.
 constexpr int NANOSECONDS = 500;
 
-#ifdef CUDA_ON_CPU  // whose emulator has these
+#ifdef CUDA_ON_CPU  // the CPU emulator of the tests defines these
 using namespace cuda_on_cpu;
 __device__ void let_come() { pause(); }
 template <int COUNT>
@@ -38,7 +44,7 @@ __device__ void look(const Word* from, Word (&to)[2])
     asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(to[0]), "=l"(to[1]) : "l"(from) : "memory");
 }
 
-// Which the compiler may move, but not across each other.
+// Without a memory clobber: the compiler may move these loads, but not past each other.
 template <int COUNT>
 __device__ void look(const float* from, float (&to)[COUNT])
 {
@@ -91,7 +97,7 @@ __device__ Word await(const Word* from, unsigned high)
     }
 }
 
-// Whether all that the lanes of a warp have looked for has come; it is worth looking again if not.
+// Whether the messages of all lanes of a warp have arrived; otherwise the warp polls again.
 __device__ bool all_have(bool mine)
 {
     const bool all = __all_sync(0xffffffffu, mine);
@@ -117,7 +123,8 @@ __device__ void without_turn(float (&v)[COUNT])
     for (int i = 0; i < COUNT; ++i) v[i] = __uint_as_float(__float_as_uint(v[i]) & ~1u);
 }
 
-// N vectors, of those that this thread `has`, each from where it is; await() looks again for those that are missing.
+// First load of N vectors, vector i from where(i) if has(i); await() reloads those that have not arrived. Vectors that
+// this thread does not have are marked as arrived.
 template <int N, int COUNT, class Has, class Where>
 __device__ void look_for(float (&v)[N][COUNT], unsigned turn, Has has, Where where)
 {
@@ -160,7 +167,7 @@ __device__ void await(float (&v)[N][COUNT], unsigned turn, Where where)
     without_turn(v);
 }
 
-// Places of two steps, SIZE floats each.
+// Two buffers of SIZE floats: one for even steps, one for odd steps.
 template <int SIZE>
 struct Messages {
     static constexpr int FLOATS = 2 * SIZE;

@@ -1,5 +1,6 @@
-// The product of a slab, 16 values of k, of A and B by a warp, and operands that are read, or made, on their way to it. A
-// lane holds of a slab SIZE neighbouring rows of A or columns of B, and four neighbouring k.
+// The product of one slab, 16 values of k, by one warp, and its operands: matrices read from memory, or computed from
+// them on the way. Of a slab, a lane holds SIZE neighbouring rows of A or columns of B, times four neighbouring values
+// of k.
 
 #include "l2.cuh"
 
@@ -8,13 +9,13 @@ struct Share {
     float v[SIZE][4];
 };
 
-// A matrix in which k runs along the lines of memory (ALONG_K), or across them. READY: before the wait.
+// A matrix whose k runs along the rows in memory (ALONG_K) or down the rows. READY: it may be read before the barrier.
 template <bool ALONG_K, int SIZE_, bool READY>
 struct Matrix {
     static constexpr int SIZE = SIZE_;
     using Raw = Share<SIZE>;
     const float* from;  // its first row or column
-    int line;           // floats of a line
+    int line;           // floats from row to row
 
     __device__ void read_one(int k, Share<SIZE>& raw) const
     {
@@ -36,7 +37,7 @@ struct Matrix {
     __device__ Share<SIZE> value(const Raw& raw, int) { return raw; }
 };
 
-// g w^T where H_L > 0; k runs along its lines.
+// g w^T where H_L > 0; k runs along the rows of H_L.
 template <int SIZE_, bool READY>
 struct LastError : Matrix<true, SIZE_, READY> {
     using Raw = Share<SIZE_>;
@@ -53,7 +54,7 @@ struct LastError : Matrix<true, SIZE_, READY> {
     }
 };
 
-// g where H_L > 0; k, the batch's rows, runs across its lines. On the way, dw = H_L^T g of the columns.
+// g where H_L > 0; k, the rows of the batch, runs down the rows of H_L. As a by-product, dw = H_L^T g of its columns.
 template <int SIZE_, bool READY>
 struct MaskedError : Matrix<false, SIZE_, READY> {
     using Raw = Share<SIZE_>;
@@ -74,7 +75,7 @@ struct MaskedError : Matrix<false, SIZE_, READY> {
     }
 };
 
-// W - factor dW, or W - factor dW diag(w): what W is after an update that is still to be written.
+// W - factor dW, or W - factor dW diag(w): the updated W before it has been written to memory.
 template <bool ALONG_K, int SIZE_, bool TIMES_W>
 struct Stepped {
     static constexpr int SIZE = SIZE_;
@@ -101,7 +102,7 @@ struct Stepped {
     }
 };
 
-// ---- the product: sum[p][c] is of rows 2p and 2p + 1 of the lanes of A with column c of those of B
+// ---- the product: sum[p][c] belongs to rows 2p and 2p + 1 of each lane's A and column c of its B
 
 #if __CUDA_ARCH__ >= 800
 #include "tf32.cuh"
@@ -133,7 +134,7 @@ __device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS
         }
     }
 }
-#else  // no TF32: lanes ask each other for what they lack
+#else  // no TF32 before sm_80: lanes exchange operands by shuffles
 template <int A_ROWS, int B_COLS>
 __device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a, const Share<B_COLS>& b)
 {

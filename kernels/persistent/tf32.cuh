@@ -1,8 +1,9 @@
-// Products of float32 on tensor cores, which multiply TF32, 11 bits. With x = big + small, both of them TF32, a
-// product is big big + big small + small big: about what float32 has. Needs sm_80. Of what they are given, tensor cores
-// ignore the last 13 bits.
+// Products of float32 numbers on TF32 tensor cores, which multiply 11 bits of mantissa. With x = big + small, both
+// TF32, the product of two numbers is big big + big small + small big: close to float32 accuracy with three mma ("3 x
+// TF32"). Tensor cores ignore the last 13 bits of their inputs, so big and small need no explicit rounding. Needs
+// sm_80.
 
-#ifndef CUDA_ON_CPU  // whose emulator has it
+#ifndef CUDA_ON_CPU  // the CPU emulator of the tests defines it
 __device__ void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -22,7 +23,7 @@ struct Split {
     }
 };
 
-// What a lane gives to mma.m16n8k8: N values of an operand, 4 of the left one, 2 of the right one.
+// A lane's share of an operand of mma.m16n8k8, split: N = 4 values of the left operand, 2 of the right one.
 template <int N>
 struct Parts {
     unsigned big[N], small[N];

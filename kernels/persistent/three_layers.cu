@@ -1,34 +1,38 @@
-// A whole training of a network with three hidden layers, all epochs, in one launch of GROUPS groups of 8 blocks.
+// The whole training of a network with three hidden layers, all epochs, in one launch of GROUPS groups of 8 blocks.
 //
 //   H_i = max(H_{i-1} W_i, 0), H_0 = X;  y = H_3 w;  e = y - Y;  g = 2/rows e                      forward
 //   w -= rate H_3^T g;  dZ_3 = g w^T where H_3 > 0                                               backward, where
 //   W_i -= rate H_{i-1}^T dZ_i;  dZ_{i-1} = dZ_i W_i^T where H_{i-1} > 0                           i = 3, 2, 1
 //
-// Blocks tell each other things by floats that say themselves that they have come (messages.cuh): no barrier, no fence.
-// Of a group, block r, all on tensor cores (tf32.cuh):
+// Blocks exchange data by self-validating messages (messages.cuh), without a barrier or a fence. What each block of a
+// group computes, all on tensor cores (tf32.cuh):
 //
-//   forward    Two groups together have 32 rows of the batch, for whose H_1 all blocks wait. Each computes an equal part of
-//              their H_2's columns, then from these what they add to all of Z_3: two products with weights that each
-//              lane reads for itself. Of these sums, each block adds up those of 16 rows and some columns, for H_3, y,
-//              and a bit for each element of H_3 above 0.
-//   backward   A block has 8 neurons of layer 2, with their rows of W_3. dW_3 = U diag(w), U = H_2^T (g where H_3 > 0),
-//              is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T: in BF16, in
-//              which bits are exact (bits.cuh), half of TF32's time. All blocks have w; each tells what 16 rows add to
-//              some of dw. All blocks of a group get its dZ_2; each updates N1 / 8 rows of W_2 in the group's
-//              columns, and multiplies the two: the group's part of these columns of dH_1.
-//   layer 1    A block adds up all groups' parts of two of its columns of dH_1, updates these columns of W_1, and tells
-//              these columns of the next batch's H_1.
+//   forward    Two groups together take 32 rows of the batch, and wait for H_1 of these rows. Each block computes an
+//              equal share of the columns of H_2, then their contribution to all of Z_3: two products whose weights
+//              each lane loads for itself. Each block then adds up the contributions for 16 rows and some columns of
+//              Z_3, which gives H_3, a contribution to y, and a bit for each element of H_3 > 0.
+//   backward   A block owns 8 neurons of layer 2, with their rows of W_3. dW_3 = U diag(w) with U = H_2^T (g where H_3
+//              > 0), that is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T: in
+//              BF16, which represents the bits exactly (bits.cuh), this takes half the time of TF32. All blocks hold
+//              w; each publishes the contribution of 16 rows to some of dw. All blocks of a group receive the group's
+//              dZ_2; each updates N1 / 8 rows of W_2 in the group's columns and multiplies the two: the group's share
+//              of dH_1 in these columns.
+//   layer 1    A block adds up the groups' contributions to two of its columns of dH_1, updates these columns of W_1,
+//              and publishes these columns of the next batch's H_1.
 //
-// Six times a step blocks wait for others: for H_1, Z_3, y, dw, dZ_2, dH_1; what else they read has been told long before.
-// Who may write again what was told two steps ago, or, of bits, one: who tells something in a step has heard H_1, for which
-// all groups' dH_1 was needed, and for that dZ_2 from all blocks of each group, after they had read the bits and every y,
-// for which all blocks had done with the weights, and with all of the step before that.
+// Blocks wait for others six times per step: for H_1, Z_3, y, dw, dZ_2 and dH_1. Everything else was published long
+// before.
 //
-// Products follow each other in the registers' order (fragments.cuh): H_1, H_2 and dZ_2 are stored and told like that,
-// four floats a lane; W_2 and W_3 in the order in which lanes read them.
-// Layout: widths and the batch are padded with 0 to multiples of 16, and each batch of X and Y by itself. `weights` is
-// W_1, W_2, W_3, w. Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory, up to 218
-// KiB. Needs sm_80.
+// Why a message of two steps ago (or, for the bits, of one step ago) may be overwritten: a block that publishes
+// anything in a step has received H_1. That needed dH_1 from all groups, which needed dZ_2 from all blocks of each
+// group, sent after they had read the bits and every y. Each y needed all blocks to have finished with the weights,
+// and with the step before that.
+//
+// Consecutive products keep the order of the registers (fragments.cuh): H_1, H_2 and dZ_2 are stored and sent in that
+// order, four floats per lane; W_2 and W_3 in the order in which lanes read them.
+// Layout: widths and the batch are padded with zeros to multiples of 16; each batch of X and Y is stored contiguously.
+// `weights` is W_1, W_2, W_3, w. Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared
+// memory, up to 218 KiB. Needs sm_80.
 
 #include "bits.cuh"
 #include "copies.cuh"
@@ -42,21 +46,21 @@ __device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
 
 constexpr int WIDTH[] = {WIDTHS};                                // features, hidden layers
 constexpr int F = WIDTH[0], N1 = WIDTH[1], N2 = WIDTH[2], N3 = WIDTH[3];
-constexpr int ROWS = (BATCH + 15) / 16 * 16;                     // of a batch, padded
+constexpr int ROWS = (BATCH + 15) / 16 * 16;                     // rows of a batch, padded
 static_assert(sizeof WIDTH / sizeof *WIDTH == 4 && SEQUENTIAL, "three hidden layers");
 static_assert(ROWS == 16 * GROUPS && N2 == 8 * GRID && GROUPS % 2 == 0 && GROUPS <= 16, "16 rows a group, 8 neurons a block");
 static_assert(F <= 32 && (N1 == 128 || N1 == 256) && N3 == THREADS, "this shape is for another kernel");
 
-constexpr int PART = 128;                                        // floats of a fragment, 16 rows of 8 columns
-constexpr int TILES1 = N1 / 64;                                  // of a block: its columns of H_1, by eight
-constexpr int OWN3 = 32, WORDS = N3 / OWN3;                      // its columns of H_3; words a row
-constexpr int DOWN = up(GROUPS, WARPS);                          // of a warp, sixteens of rows
-constexpr int PAIRS = up(4 * TILES1, GROUPS);                    // of columns of W_1
+constexpr int PART = 128;                                        // floats in a fragment, 16 rows x 8 columns
+constexpr int TILES1 = N1 / 64;                                  // a block's columns of H_1, in eights
+constexpr int OWN3 = 32, WORDS = N3 / OWN3;                      // a block's columns of H_3; words of bits per row
+constexpr int DOWN = up(GROUPS, WARPS);                          // rows per warp, in sixteens
+constexpr int PAIRS = up(4 * TILES1, GROUPS);                    // pairs of columns of W_1 per block
 constexpr int H1_LOADS = up(ROWS * TILES1 * 2, THREADS), OWN_H1_LOADS = N1 / 32;
 constexpr int BIT_LOADS = up(ROWS * WORDS / 2, THREADS), DZ_LOADS = GROUPS;
-constexpr int HALF = GROUPS / 2, COUPLE = 2 * BLOCKS;            // tiles of H_2's columns of a block; blocks of two groups
+constexpr int HALF = GROUPS / 2, COUPLE = 2 * BLOCKS;            // a block's columns of H_2, by eight; blocks of two groups
 
-// ---- memory of the device, in floats from `workspace` on
+// ---- layout of the workspace, as offsets in floats
 
 typedef Messages<ROWS * N1> OfH1;                                // [BLOCKS][GROUPS][TILES1][PART]
 typedef Messages<ROWS * N2> OfH2;                                // [GRID][GROUPS][PART]
@@ -64,10 +68,10 @@ typedef Messages<N1 * N2> OfW2;                                  // [N2 / 8][N1 
 typedef Messages<N2 * N3> OfW3;                                  // [N2 / 8][N3 / 16][lane][4]
 typedef Messages<ROWS * N3 * COUPLE> OfZ3;                       // [GROUPS][to][from][16 * OWN3]
 typedef Messages<ROWS * BLOCKS> OfY;                             // [ROWS][BLOCKS]
-typedef Messages<GROUPS * N3> OfDW;                              // of dw, from the rows of each group
+typedef Messages<GROUPS * N3> OfDW;                              // dw, one partial sum per group
 typedef Messages<ROWS * N2> OfDZ;                                // [GROUPS][GROUPS][BLOCKS][PART]
 typedef Messages<GROUPS * ROWS * N1> OfDH;                       // [GROUPS][N1 / 2][GROUPS][8][4]
-constexpr int AT_BITS = BARRIER_FLOATS;                          // words, above 32 bits the step: [GROUPS][WORDS][8][2]
+constexpr int AT_BITS = BARRIER_FLOATS;                          // the step, above 32 bits; [GROUPS][WORDS][8][2]
 constexpr int AT_W2 = AT_BITS + 2 * ROWS * WORDS, AT_W3 = AT_W2 + OfW2::FLOATS;
 constexpr int AT_H1 = AT_W3 + OfW3::FLOATS, AT_H2 = AT_H1 + OfH1::FLOATS, AT_Z3 = AT_H2 + OfH2::FLOATS;
 constexpr int AT_Y = AT_Z3 + OfZ3::FLOATS, AT_DW = AT_Y + OfY::FLOATS, AT_DZ = AT_DW + OfDW::FLOATS;
@@ -76,19 +80,19 @@ extern "C" __device__ const int workspace_floats = AT_DH + OfDH::FLOATS;
 
 struct Shared {
     union {
-        float H1[GROUPS][TILES1][PART];                          // of the block's columns, all rows
-        float dW2[4][BLOCKS / 2][TILES1][PART];                  // from a fourth of the rows
+        float H1[GROUPS][TILES1][PART];                          // the block's columns, all rows
+        float dW2[4][BLOCKS / 2][TILES1][PART];                  // partial sums, each over a quarter of the rows
     };
     union {
         struct {
-            float H1[2][N1 / 8][PART], H2[2][HALF][PART];        // of 32 rows; H2: of the block's columns
+            float H1[2][N1 / 8][PART], H2[2][HALF][PART];        // 32 rows; H2: the block's columns
         } of_rows;
         float dZ[GROUPS][BLOCKS][PART];
     };
     unsigned Hg[GROUPS][3][64], Ww[N3 / 16][3][64];              // H_2 diag(g) / 2, W_3 diag(w) of its neurons
     unsigned bits[GROUPS][WORDS][16];
     float W2[BLOCKS][TILES1][64];
-    float X[2][ROWS][F + 4];                                     // of even and odd steps, in the threads' order
+    float X[2][ROWS][F + 4];                                     // for even and odd steps, in the order of the threads
     float H3[16][OWN3], w[N3], g[ROWS];
     float dZ1[THREADS][2], dW1[WARPS][F][2], W1[WARPS][F][2];
 };
@@ -99,14 +103,14 @@ extern "C" __device__ const int shared_bytes = sizeof(Shared);
 struct Training : Groups {
     Shared& s;
     int warp = threadIdx.x / 32, couple = blockIdx.x / COUPLE, member = blockIdx.x % COUPLE;
-    float scale = 0.0f;                   // of e to g
-    float W1[PAIRS][2] = {}, W2[2][4] = {}, W3[2][4] = {};   // of this block's, what this thread updates: W1 as all warps
-    float h[PAIRS][2] = {};               // H_1 of its columns, this thread's row
-    // What this lane has looked for, long before: of W_2, two tiles, half of k; of W_3; H_2 of the block's neurons; bits.
+    float scale = 0.0f;                   // g = scale e
+    float W1[PAIRS][2] = {}, W2[2][4] = {}, W3[2][4] = {};   // the elements that this thread owns; W1: in every warp
+    float h[PAIRS][2] = {};               // H_1 of the block's columns in this thread's row
+    // Loaded in advance: two tiles of W_2 for half of k; W_3; H_2 of the block's neurons; the bits.
     float w2[N1 / 16][4], w3[GROUPS][4], h2[DOWN][4];
     Word bits[BIT_LOADS][2];
-    unsigned active = 0;                  // H_2 > 0, four bits of each sixteen rows
-    float half_g[DOWN][2] = {};           // of rows p and p + 8 of these: bits count twice
+    unsigned active = 0;                  // H_2 > 0, four bits per sixteen rows
+    float half_g[DOWN][2] = {};           // g / 2 of rows p and p + 8 of these, since a bit is 2
     const OfH1 of_H1{workspace + AT_H1};
     const OfH2 of_H2{workspace + AT_H2};
     const OfW2 of_W2{workspace + AT_W2};
@@ -117,20 +121,21 @@ struct Training : Groups {
     const OfDZ of_dZ{workspace + AT_DZ};
     const OfDH of_dH{workspace + AT_DH};
 
-    // Of so many vectors that the block's threads read one after the other.
+    // Whether this thread has an i-th vector, if the block's threads share out this many.
     __device__ bool has(int i, int vectors) const { return vectors % THREADS == 0 || t + i * THREADS < vectors; }
     __device__ bool has_row() const { return ROWS == THREADS || t < ROWS; }
     __device__ bool has_rows(int i) const { return DOWN * WARPS == GROUPS || warp * DOWN + i < GROUPS; }
 
     __device__ bool has_bits(int i) const { return has(i, ROWS * WORDS / 2); }
 
-    // Which elements these are: W1 of lane f, W2 and W3 as a lane's accumulators of their transposed gradients.
+    // Which elements a thread owns: W1 of feature t % 32; W2 and W3 as in the accumulators of their transposed
+    // gradients.
     __device__ int pair(int i) const { return rank * TILES1 * 4 + group + i * GROUPS; }
     __device__ bool has_pair(int i) const { return PAIRS * GROUPS == TILES1 * 4 || group + i * GROUPS < TILES1 * 4; }
     __device__ bool has1(int i) const { return t % 32 < F && has_pair(i); }
     __device__ int place1(int i) const { return t % 32 * N1 + 2 * pair(i); }
     __device__ bool has2() const { return N1 == 32 * WARPS || warp < N1 / 32; }
-    __device__ int neurons2() const { return warp % (BLOCKS / 2); }      // which sixteen of the group's
+    __device__ int neurons2() const { return warp % (BLOCKS / 2); }      // which sixteen of the group's neurons
     __device__ int tile1(int n) const { return warp / (BLOCKS / 2) * 2 + n; }
     __device__ int place2(int n, int i, Lane lane) const
     {
@@ -159,7 +164,7 @@ struct Training : Groups {
     __device__ Word* word_of_bits(int i) const { return reinterpret_cast<Word*>(workspace + AT_BITS) + i; }
     __device__ float* w_in_memory() const { return weights + F * N1 + N1 * N2 + N2 * N3; }
 
-    template <class Do> __device__ void for_weights(bool with_W1, Do f)  // f(kept, its place)
+    template <class Do> __device__ void for_weights(bool with_W1, Do f)  // f(kept, its address)
     {
         const Lane lane;
         float *const of_W2 = weights + F * N1, *const of_W3 = of_W2 + N1 * N2;
@@ -221,7 +226,8 @@ struct Training : Groups {
     }
     __device__ void take_row(int step, float (&x)[F]) const { take(s.X[step % 2][t % ROWS], x); }
 
-    // H_1 of a batch, of two columns; t and t ^ 1 have rows p and p + 8 of sixteen, whose first column t brings if it is even.
+    // Publishes two columns of H_1 of a batch. Threads t and t ^ 1 hold rows p and p + 8 of sixteen; an even t sends
+    // the first column of both rows, an odd t the second.
     __device__ void tell_H1(int step, int i, const float (&x)[F])
     {
         if (t % 32 < F) *reinterpret_cast<float2*>(s.W1[warp][t % 32]) = make_float2(W1[i][0], W1[i][1]);
@@ -259,7 +265,7 @@ struct Training : Groups {
         look_for(w3, turn, [&](int) { return !has_W2(0); }, w3_at);
         fetch_X(step + 1, next);
         await(w2, turn, W2_at(step));
-        float z[2][2][1][4] = {};   // of two tiles for half of k; another warp has the other half
+        float z[2][2][1][4] = {};   // two tiles for half of k; another warp has the other half
         if (has_W2(0)) {
 #pragma unroll
             for (int k = 0; k < N1 / 16; ++k) {
@@ -292,7 +298,7 @@ struct Training : Groups {
         __syncthreads();
     }
 
-    // What the block's columns of H_2 add to Z_3. Meanwhile, what the backward phase reads of H_1.
+    // Publishes the contribution of the block's columns of H_2 to Z_3, and loads H_1 for the backward pass.
     __device__ void tell_Z3()
     {
         const Lane lane;
@@ -322,11 +328,12 @@ struct Training : Groups {
             if (has_h1(i)) write4(&s.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
     }
 
-    // Of 16 rows, what the block's columns of H_3 add to y.
+    // Computes the block's columns of H_3 for 16 rows, and publishes their contribution to y.
     __device__ void tell_y()
     {
         const unsigned turn = turn_of(step);
-        // A half of a warp adds up half of the blocks' sums of rows `warp` and warp + 8; then it has one of these rows.
+        // Half a warp adds up the partial sums of half of the blocks for rows `warp` and warp + 8, then holds one of
+        // these rows.
         const int half = t % 32 / 16, n = t % 16 / 4, row = 16 * group + warp + 8 * half;
         const float* const Z3 = of_Z3.of(step) + ((group * BLOCKS + rank) * COUPLE + half * BLOCKS) * 16 * OWN3 + n * PART +
                                 (4 * warp + t % 4) * 4;
@@ -384,7 +391,7 @@ struct Training : Groups {
         const float error = t < count ? sum - target : 0.0f, g = scale * error;
         if (has_row()) s.g[t] = g;
         if (last && blockIdx.x == 0 && has_row()) E[t] = error;
-        if (warp == group / 2) {  // which has the group's rows: what they add to dw
+        if (warp == group / 2) {  // the warp that has the group's rows publishes their contribution to dw
             float one[1] = {};
 #pragma unroll
             for (int i = 0; i < 16; ++i) one[0] += s.H3[i][t % 32] * __shfl_sync(0xffffffff, g, group % 2 * 16 + i);
@@ -393,13 +400,13 @@ struct Training : Groups {
         __syncthreads();
     }
 
-    // W_3, and dZ_2 of the block's neurons.
+    // Updates W_3, and publishes dZ_2 of the block's neurons.
     __device__ void third_layer()
     {
         const Lane lane;
         const unsigned turn = turn_of(step);
         const Word now = step + 1;
-        const int slot = lane.p % 4 * 2 + lane.p / 4;  // lane q takes those of q and q + 8, then q + 4 and q + 12
+        const int slot = lane.p % 4 * 2 + lane.p / 4;  // lane q reads rows q and q + 8, then q + 4 and q + 12
         active = 0;
         for (int i = 0; i < DOWN; ++i) {
             const int down = warp * DOWN + i;
@@ -484,7 +491,7 @@ struct Training : Groups {
         }
         for (int i = 0; i < DOWN; ++i) {
             float dz[4];
-            for (int j = 0; j < 4; ++j) {  // as a left operand: row p + 8 (j % 2), neuron 2 q + j / 2
+            for (int j = 0; j < 4; ++j) {  // in left-operand order: row p + 8 (j % 2), neuron 2 q + j / 2
                 const int from = j % 2 * 2 + j / 2;
                 dz[j] = active >> (4 * i + j) & 1 ? half_g[i][j % 2] * total(z[i], from) : 0.0f;
             }
@@ -492,7 +499,7 @@ struct Training : Groups {
         }
     }
 
-    // W_2, and dH_1 of the block's columns, of its group's neurons.
+    // Updates W_2, and publishes the contribution of the group's neurons to dH_1 in the block's columns.
     __device__ void second_layer()
     {
         const Lane lane;
@@ -509,7 +516,7 @@ struct Training : Groups {
         }
         __syncthreads();
 
-        {  // dW_2^T: a warp has half of the neurons and a fourth of the rows
+        {  // dW_2^T: a warp takes half of the neurons and a quarter of the rows
             const int half = warp % 2, fourth = warp / 2;
             float dw2[2][TILES1][1][4] = {};
 #pragma unroll
@@ -550,7 +557,7 @@ struct Training : Groups {
         copies_done();
         __syncthreads();
 
-        if (has_rows(0)) {  // what the group's neurons add to dH_1
+        if (has_rows(0)) {  // the contribution of the group's neurons to dH_1
             float dh[DOWN][TILES1][1][4] = {};
 #pragma unroll
             for (int k = 0; k < BLOCKS; ++k) {
@@ -576,7 +583,8 @@ struct Training : Groups {
         }
     }
 
-    // W_1, and H_1 of the next batch. Of a batch, thread t has row 16 (t / 16) + t % 16 / 2 + 8 (t % 2).
+    // Updates W_1, and publishes H_1 of the next batch. Thread t takes row 16 (t / 16) + t % 16 / 2 + 8 (t % 2) of a
+    // batch.
     __device__ void first_layer()
     {
         const int lane = t % 32;

@@ -1,29 +1,32 @@
-// A whole training of a network with two hidden layers, all epochs, in one launch of GROUPS groups of 8 blocks.
+// The whole training of a network with two hidden layers, all epochs, in one launch of GROUPS groups of 8 blocks.
 //
 //   H1 = max(X W1, 0), H2 = max(H1 W2, 0), y = H2 w, e = y - Y, g = 2/rows e                       forward
 //   w -= rate H2^T g;  W2 -= rate H1^T (g w^T where H2 > 0);  dZ1 = g w^T W2^T where H1 > 0;       backward, in
 //   W1 -= rate X^T dZ1                                                                             the paper's order
 //
-// Blocks tell each other something three times a step, by floats that say themselves that they have come (messages.cuh):
-// no barrier, no fence. A group's part of the forward pass is 16 rows of the batch, its part of the backward one 16
-// neurons of the first layer. Block r of a group has the same COLS2 columns of W2 and H2 in both, and neurons 2 r and
-// 2 r + 1 of the first layer: it updates their columns of W1, and tells their H1 of the next batch.
+// Blocks exchange data three times per step, by self-validating messages (messages.cuh), without a barrier or a fence.
+// In the forward pass a group computes 16 rows of the batch, in the backward pass 16 neurons of the first layer. Block
+// r of a group works on the same COLS2 columns of W2 and H2 in both passes. It also owns neurons 2 r and 2 r + 1 of
+// the group's first-layer neurons: it updates their columns of W1 and publishes their H1 of the next batch.
 //
-//   forward    Each warp multiplies an eighth of the columns of H1's 16 rows with its rows of W2, from memory to
-//              registers. The warps' parts of H2 meet in shared memory.
-//   backward   Each warp has an eighth of the rows. With B = 1 where H2 > 0, U = (diag(g) H1)^T B need not know w; then
-//              dW2 = U diag(w), and a block has its 16 x COLS2 of W2. dZ1 = diag(g) B (W2 diag(w))^T where H1 > 0: a
-//              block makes what its columns add, for all rows, and tells it the block that has the neurons.
-//   kept       What a block updates never leaves its registers; others have a copy of W2 and w to read.
-//   3 x TF32   on tensor cores (tf32.cuh), or 2 x where an operand is B, which is exact.
+//   forward    Each warp multiplies an eighth of the columns of the 16 rows of H1 with its rows of W2, loaded from
+//              global memory into registers. The warps' partial sums of H2 are combined in shared memory.
+//   backward   Each warp takes an eighth of the rows. With B = 1 where H2 > 0, U = (diag(g) H1)^T B does not depend on
+//              w; then dW2 = U diag(w), of which a block owns 16 x COLS2. dZ1 = diag(g) B (W2 diag(w))^T where H1 > 0:
+//              a block computes the contribution of its columns, for all rows, and sends it to the block that owns the
+//              neurons.
+//   ownership  The weights that a block updates never leave its registers; other blocks read published copies of W2
+//              and w.
+//   3 x TF32   on tensor cores (tf32.cuh), or 2 x where one operand is B, which TF32 represents exactly.
 //
-// Who may write again what was told two steps ago: who tells H1 or anything of a backward pass has heard every y of the
-// step, which came from every block with rows, after it had read weights and had heard every H1, which came from every
-// block with neurons after it had read all of the step before; who tells H2 or y has heard every H1.
+// Why a message of two steps ago may be overwritten: a block that publishes H1, or anything of a backward pass, has
+// received every y of the step. Each y came from a block with rows, after it had read the weights and had received
+// every H1; and each H1 came from a block with neurons, after it had read everything of the step before. A block that
+// publishes H2's bits or y has received every H1.
 //
-// Layout: widths and the batch are padded with 0 to multiples of 16, and each batch of X and Y by itself. `weights` is
-// W1, W2, w. Launch: cooperative, GRID = 8 GROUPS blocks of 256 threads, `shared_bytes` of dynamic shared memory. Needs
-// sm_80.
+// Layout: widths and the batch are padded with zeros to multiples of 16; each batch of X and Y is stored contiguously.
+// `weights` is W1, W2, w. Launch: cooperative, GRID = 8 GROUPS blocks of 256 threads, `shared_bytes` of dynamic shared
+// memory. Needs sm_80.
 
 #include "clipping.cuh"
 #include "copies.cuh"
@@ -33,34 +36,34 @@
 
 constexpr int WIDTH[] = {WIDTHS};
 constexpr int FEATURES = WIDTH[0], N1 = WIDTH[1], N2 = WIDTH[2];
-constexpr int PADDED = (BATCH + 15) / 16 * 16;          // rows of a batch in memory
-constexpr int J = (PADDED + 8 * WARPS - 1) / (8 * WARPS), SLICE = 8 * J, ROWS = SLICE * WARPS;  // SLICE: rows of a warp
-constexpr int COLS1 = N1 / WARPS, T1 = COLS1 / 8;       // columns of H1 of a warp; tiles of a product
-constexpr int COLS2 = N2 / BLOCKS, T2 = COLS2 / 8;      // columns of W2 and H2 of a block
+constexpr int PADDED = (BATCH + 15) / 16 * 16;          // rows of a batch in memory, padded
+constexpr int J = (PADDED + 8 * WARPS - 1) / (8 * WARPS), SLICE = 8 * J, ROWS = SLICE * WARPS;  // SLICE: rows per warp
+constexpr int COLS1 = N1 / WARPS, T1 = COLS1 / 8;       // columns of H1 per warp; tiles of a product
+constexpr int COLS2 = N2 / BLOCKS, T2 = COLS2 / 8;      // columns of W2 and H2 per block
 constexpr int STRIDE = COLS2 + 4, STRIDE_X = FEATURES + 4;
 constexpr unsigned ONE = 0x3f800000;                    // 1.0f
 static_assert(sizeof WIDTH / sizeof *WIDTH == 3, "two hidden layers");
 static_assert(N1 % 64 == 0 && N2 % 64 == 0 && T1 <= 4 && T2 <= 4, "all warps and blocks have columns, and not too many");
 static_assert(FEATURES <= 32 && ROWS <= THREADS && PADDED <= 16 * GROUPS && N1 <= 16 * GROUPS, "this is for another kernel");
 
-// ---- memory of the device, in floats from `workspace` on
+// ---- layout of the workspace, as offsets in floats
 typedef Messages<N1 * N2> OfW2;
 typedef Messages<N2> OfW;
 typedef Messages<PADDED * N1> OfH1;                     // [N1 / 2][PADDED][2]
-typedef Messages<16 * N2> OfDW;                         // of dw, from the rows of each group
-typedef Messages<PADDED * BLOCKS> OfY;                  // of each row's prediction, from each block
-typedef Messages<N1 / 2 * BLOCKS * PADDED * 2> OfDH;    // of dH1, of two neurons, from each block of their group
-typedef Messages<GRID * 4> OfSquares;                   // CLIP: of gradients, summed up over a block's part of them
-constexpr int AT_WORDS = BARRIER_FLOATS;                // above a word of bits, of H2 above 0, the step: [BLOCKS][PADDED]
+typedef Messages<16 * N2> OfDW;                         // dw, one partial sum per group
+typedef Messages<PADDED * BLOCKS> OfY;                  // the prediction of each row, one partial sum per block
+typedef Messages<N1 / 2 * BLOCKS * PADDED * 2> OfDH;    // dH1 of two neurons, one partial sum per block of their group
+typedef Messages<GRID * 4> OfSquares;                   // CLIP: squared norms of gradients, one partial sum per block
+constexpr int AT_WORDS = BARRIER_FLOATS;                // words: the step, above the bits of H2 > 0; [BLOCKS][PADDED]
 constexpr int AT_W2 = AT_WORDS + 2 * BLOCKS * PADDED, AT_W = AT_W2 + OfW2::FLOATS, AT_H1 = AT_W + OfW::FLOATS;
 constexpr int AT_DW = AT_H1 + OfH1::FLOATS, AT_Y = AT_DW + OfDW::FLOATS, AT_DH = AT_Y + OfY::FLOATS;
 constexpr int AT_SQUARES2 = AT_DH + OfDH::FLOATS, AT_SQUARES1 = AT_SQUARES2 + CLIP * OfSquares::FLOATS;
 extern "C" __device__ const int workspace_floats = AT_SQUARES1 + CLIP * OfSquares::FLOATS;
 
 struct Shared {
-    float X[2][ROWS][STRIDE_X];                  // of even and odd steps
+    float X[2][ROWS][STRIDE_X];                  // for even and odd steps
     union {
-        float parts[WARPS][16][STRIDE];          // of Z2, and of U, from each warp
+        float parts[WARPS][16][STRIDE];          // partial sums of Z2, and of U, from each warp
         float dZ[ROWS][2];
     };
     union {
@@ -68,10 +71,10 @@ struct Shared {
         float W1[WARPS][FEATURES][2];
     };
     float dW1[WARPS][FEATURES][2];
-    float H2[16][32];                            // of the group's rows
-    float dw[COLS2], w[2][COLS2];                // w: of even and odd steps
+    float H2[16][32];                            // the group's rows
+    float dw[COLS2], w[2][COLS2];                // w: for even and odd steps
     float g[ROWS];
-    unsigned positive[ROWS];                     // which of H2 are
+    unsigned positive[ROWS];                     // bits: H2 > 0
     float sums[2][WARPS][4];
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
@@ -85,15 +88,15 @@ struct Training : Groups {
     int row = 16 * group, neuron = row, col = rank * COLS2;
     bool has_rows = row < PADDED, has_neurons = neuron < N1, has_row = has_neurons && t < PADDED;
 
-    // Elements of this thread: of W2 and U row t / 16, in U's order, columns 2 (t % 16) and 1 further; of W1 both of the
-    // block's neurons, feature t % 32: all warps have these.
+    // The elements that this thread owns. Of W2 and U: row t / 16, in U's order, columns 2 (t % 16) and the next one.
+    // Of W1: feature t % 32 of both of the block's neurons, held by every warp.
     int row2 = t / 16, col2 = t % 16 * 2;
     bool has2 = has_neurons && col2 < COLS2, has1 = has_neurons && lane < FEATURES, has_w = group == 0 && t < COLS2;
     float kept2[2] = {}, kept1[2] = {};
-    float h[2] = {};                      // H1 of the block's neurons, this thread's row
-    float next_x[FEATURES];               // and X, of the next batch
-    float w2[2 * T1][T2], w[1][1], h1[J][4];   // what this lane has looked for: weights for the forward pass, and H1 of all rows
-    Word word = 0;                        // bits of this thread's row
+    float h[2] = {};                      // H1 of the block's two neurons in this thread's row
+    float next_x[FEATURES];               // this thread's row of X of the next batch
+    float w2[2 * T1][T2], w[1][1], h1[J][4];   // loaded in advance
+    Word word = 0;                        // the bits of this thread's row
     const OfW2 of_W2{workspace + AT_W2};
     const OfW of_w{workspace + AT_W};
     const OfH1 of_H1{workspace + AT_H1};
@@ -101,7 +104,7 @@ struct Training : Groups {
     const OfY of_y{workspace + AT_Y};
     const OfDH of_dH{workspace + AT_DH};
 
-    __device__ int neuron_of(int i) const { return neuron + (i < 8 ? 2 * i : 2 * i - 15); }   // in U's order: 0, 2, ..., 1, 3, ...
+    __device__ int neuron_of(int i) const { return neuron + (i < 8 ? 2 * i : 2 * i - 15); }   // U's order: 0, 2, ..., 1, 3, ...
     __device__ int at2() const { return neuron_of(row2) * N2 + col + col2; }
     __device__ int at1() const { return lane * N1 + neuron + 2 * rank; }
     __device__ Word* word_of_bits(int r) const { return reinterpret_cast<Word*>(workspace + AT_WORDS) + rank * PADDED + r; }
@@ -110,7 +113,7 @@ struct Training : Groups {
     __device__ const float* old_w() const { return s.w[step % 2]; }
     __device__ float* new_w() const { return s.w[1 - step % 2]; }
 
-    template <class Do> __device__ void for_weights(bool with_W1, Do f)  // f(kept, its place)
+    template <class Do> __device__ void for_weights(bool with_W1, Do f)  // f(kept, its address)
     {
         float* const W2 = weights + FEATURES * N1;
         for (int i = 0; i < 2; ++i) {
@@ -175,7 +178,8 @@ struct Training : Groups {
     }
     __device__ void take_row(int step) { take(s.X[step % 2][t % ROWS], next_x); }
 
-    // Of the block's neurons. A thread has a row, and needs itself where it is above 0.
+    // Publishes H1 of the block's neurons. Each thread computes one row, and keeps it: the backward pass needs where
+    // it is > 0.
     __device__ void tell_H1(int step)
     {
         if (has1) *reinterpret_cast<float2*>(s.W1[warp][lane]) = make_float2(kept1[0], kept1[1]);
@@ -187,7 +191,8 @@ struct Training : Groups {
         of_H1.put(step, ((neuron / 2 + rank) * PADDED + t) * 2, h);
     }
 
-    // A warp's sums: of rows p (0 and 1) and p + 8 (2 and 3), columns 2 T2 q + n (0 and 2), and T2 further.
+    // Stores a warp's sums: of rows p (0 and 1) and p + 8 (2 and 3), columns 2 T2 q + n (0 and 2) and T2 further (1
+    // and 3).
     __device__ void leave_parts(const float (&sum)[T2][4])
     {
 #pragma unroll
@@ -198,14 +203,14 @@ struct Training : Groups {
                 for (int n = 0; n < T2; ++n) s.parts[warp][p + 8 * i][2 * T2 * q + e * T2 + n] = sum[n][2 * i + e];
     }
 
-    // CLIP: what all blocks with neurons bring, summed up in one order.
+    // CLIP: sums four values over all blocks with neurons, in one fixed order.
     __device__ void sum_up(const OfSquares& places, float (&value)[4])
     {
         const unsigned turn = turn_of(step);
         const auto place = [&](int) { return places.of(step) + 4 * t; };
         float of_block[1][4];
 #pragma unroll 1
-        for (int of = 0; of < 2; ++of) {  // over the block, over the grid
+        for (int of = 0; of < 2; ++of) {  // over the block, then over the grid
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 for (int apart = 16; apart > 0; apart /= 2) value[i] += __shfl_xor_sync(0xffffffffu, value[i], apart);
@@ -226,18 +231,19 @@ struct Training : Groups {
         }
     }
 
-    __device__ auto H1_at() const   // of neurons 2 p and 2 p + 1, rows 8 j + 2 q and 1 further of the warp's
+    __device__ auto H1_at() const   // neurons 2 p and 2 p + 1, rows 8 j + 2 q and the next one of the warp's slice
     {
         const float* const from = of_H1.of(step) + ((neuron / 2 + p) * PADDED + warp * SLICE + 2 * q) * 2;
         return [=](int j) { return from + 16 * j; };
     }
 
-    // Of the group's rows, what the block's columns of H2 add to y, and which of them are above 0. Row m of the product is
-    // row 2 m, or, from 8 on, 2 m - 15. Meanwhile, what the backward pass reads of X and H1.
+    // Publishes, for the group's rows, the contribution of the block's columns of H2 to y, and the bits of H2 > 0. Row
+    // m of the product is row 2 m of the group, or, from m = 8 on, row 2 m - 15. Loads X and H1 for the backward pass
+    // in the meantime.
     __device__ void tell_y()
     {
         const unsigned turn = turn_of(step);
-        float own[T1][4];   // H1 of rows 2 p (0 and 1) and 2 p + 1 (2 and 3), columns 2 (T1 q + j) and 1 further
+        float own[T1][4];   // H1 of rows 2 p (0 and 1) and 2 p + 1 (2 and 3), columns 2 (T1 q + j) and the next one
         const float* const H1 = of_H1.of(step) + ((warp * COLS1 / 2 + T1 * q) * PADDED + row + 2 * p) * 2;
         const auto own_at = [&](int j) { return H1 + j * PADDED * 2; };
         if (has_rows) {
@@ -248,7 +254,7 @@ struct Training : Groups {
         }
         fetch_X(step + 1, next);
         if (has_rows) {
-            float z[T2][4] = {};   // not by multiply(): 2.4% more a step (256-256, NVIDIA H200)
+            float z[T2][4] = {};   // written out: multiply() costs 2.4% of a step (256-256, H200)
 #pragma unroll
             for (int j = 0; j < T1; ++j) {
                 Parts<4> a;
@@ -265,7 +271,7 @@ struct Training : Groups {
             }
             leave_parts(z);
             __syncthreads();
-            float value[2] = {}, part[2];   // of H2, rows 2 warp and 2 warp + 1, column lane
+            float value[2] = {}, part[2];   // H2 of rows 2 warp and 2 warp + 1, column lane
 #pragma unroll
             for (int e = 0; e < 2; ++e)
                 if (lane < COLS2)
@@ -296,7 +302,8 @@ struct Training : Groups {
         look_for(h1, turn, [&](int j) { return has_neurons && has_rows_of(j); }, H1_at());
     }
 
-    // All blocks hear all errors; the warp that has the group's tells what these rows add to dw.
+    // Every block computes all errors from the partial sums of y. One warp publishes the contribution of the group's
+    // rows to dw.
     __device__ void hear_errors()
     {
         const unsigned turn = turn_of(step);
@@ -327,8 +334,8 @@ struct Training : Groups {
         __syncthreads();
     }
 
-    // W2 and w, and what the block's columns add to dH1. A lane has rows 8 j + 2 q and 1 further of its warp's, neurons
-    // 2 p and 2 p + 1, columns T2 p + n.
+    // Updates W2 and w, and publishes the contribution of the block's columns to dH1. A lane holds rows 8 j + 2 q and
+    // the next one of its warp's slice, neurons 2 p and 2 p + 1, columns T2 p + n.
     __device__ void second_layer()
     {
         const unsigned turn = turn_of(step);
@@ -354,7 +361,7 @@ struct Training : Groups {
                 for (int n = 0; n < T2; ++n) mma_m16n8k8_tf32(u[n], which == 0 ? a.small : a.big, b[n]);
         }
         leave_parts(u);
-        const int of_four = 4 * warp + lane % 4;   // a column, of which eight lanes sum up what groups have told
+        const int of_four = 4 * warp + lane % 4;   // a column, of which eight lanes add up the groups' partial sums
         const auto dw_at = [&](int i) { return of_dw.of(step) + (p + 8 * i) * N2 + col + of_four; };
         look_for(dw, turn, [&](int i) { return of_four < COLS2 && (PADDED == 256 || p + 8 * i < PADDED / 16); }, dw_at);
         await(dw, turn, dw_at);
@@ -372,7 +379,7 @@ struct Training : Groups {
 #pragma unroll
                 for (int from = 0; from < WARPS; ++from) of_u[e] += s.parts[from][row2][col2 + e];
             }
-        if constexpr (CLIP) {  // of U diag(w - f dw), with f w's rate, the square of the norm is a polynomial in f
+        if constexpr (CLIP) {  // the squared norm of U diag(w - f dw), f the rate of w, is a polynomial in f
             float squares[4] = {};
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
@@ -422,7 +429,7 @@ struct Training : Groups {
         }
     }
 
-    // W1, and H1 of the next batch.
+    // Updates W1, and publishes H1 of the next batch.
     __device__ void first_layer()
     {
         const unsigned turn = turn_of(step);

@@ -1,4 +1,4 @@
-"""Backends: the only code that touches a device. CUDA is imported where it is used, and only there."""
+"""Backends: the only code that touches a device. CUDA is imported only when it is used."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,20 +11,26 @@ from snn.errors import Unsupported
 
 
 def make(backend: str, kernel: Mapping[str, Any], root: Path = ROOT, precision: str = "fp32") -> Backend:
-    """The backend ``cuda`` or ``cpu``. ``kernel``: a choice of ``config/kernel``, its source under ``root``.
+    """The backend ``cuda`` or ``cpu``, with a kernel of ``config/kernel`` whose source is under ``root``.
 
-    Raises Unsupported where the backend or the kernel does not have what the other two ask of it.
+    Raises Unsupported where backend, kernel, block size and precision do not go together.
     """
     if precision not in kernel["precisions"]:
         known = ", ".join(kernel["precisions"])
-        raise Unsupported(f"the kernel {kernel['name']} has no {precision}: it has {known}")
+        raise Unsupported(
+            f"kernel={kernel['name']} does not support precision={precision}: it supports {known}"
+        )
     if backend == "cpu":
         from snn.backends.cpu.backend import CpuBackend
 
         if kernel["name"] != "naive":
-            raise Unsupported(f"{kernel['name']} is a CUDA kernel: a CPU multiplies by NumPy, called naive")
+            raise Unsupported(
+                f"kernel={kernel['name']} needs CUDA: on the CPU NumPy multiplies, under the name naive"
+            )
         if list(kernel["block"]) != groups.load("kernel", "naive")["block"]:
-            raise Unsupported("a CPU has no blocks of threads: NumPy multiplies whole matrices")
+            raise Unsupported(
+                "kernel.block has no meaning on the CPU, where NumPy multiplies whole matrices: leave it out"
+            )
         return CpuBackend()
     from snn.backends.cuda.backend import CudaBackend
 

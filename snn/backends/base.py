@@ -1,4 +1,4 @@
-"""What a strategy may ask of the device it runs on."""
+"""The interface of a device: memory, copies, streams, events, graphs and kernel launches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
@@ -9,46 +9,46 @@ import numpy as np
 from snn.backends.persistent_plans import Shape
 
 Buffer = Hashable
-"""Device memory: an address on CUDA, a block of host memory that plays the device on the CPU."""
+"""Device memory: an address on CUDA, a block of host memory on the CPU backend."""
 
 Stream = Hashable
-"""A queue of copies and launches that run in order; None stands for a synchronous call."""
+"""A queue of copies and launches that run in order; None means a synchronous call."""
 
 
 ADVICE = ("read_mostly", "preferred_location", "accessed_by")
-"""What managed memory may be advised of: a copy wherever it is read, kept on the device, mapped there."""
+"""Hints for managed memory: copy to wherever it is read, keep on the device, map for the device."""
 
 
 class Backend(ABC):
-    """Memory, copies, streams and the work of one device. All matrices are float32, row-major."""
+    """Memory, copies, streams and kernels of one device. All matrices are float32, row-major."""
 
     pageable_fallbacks = 0
-    """How many page-locked allocations were refused and served with pageable memory instead."""
+    """Number of pinned (page-locked) allocations that failed and were replaced by pageable memory."""
 
     asynchronous = True
-    """Whether a launch, or a copy with a stream, returns before the device has done it."""
+    """Whether a launch, or a copy with a stream, returns before the device has finished it."""
 
     is_processor = False
-    """Whether the device is the processor itself."""
+    """Whether the device is the CPU itself."""
 
     prefetches_out = False
-    """Whether managed memory can be prefetched to the host as well."""
+    """Whether managed memory can be prefetched to the host too."""
 
     fused = False
-    """Whether the kernel has the products that go on: with ReLU, error, mask and update in them."""
+    """Whether ReLU, error, mask and update run inside the preceding product's kernel."""
 
     precision = "fp32"
-    """What products are computed in: a choice of ``config/precision``."""
+    """The precision of matrix products: a choice of ``config/precision``."""
 
     pretransposed = False
-    """Whether the kernel wants W^T kept beside W, so that the propagated error is a plain product."""
+    """Whether the kernel needs W^T stored beside W, so that the propagated error is a plain product."""
 
     @abstractmethod
-    def malloc(self, nbytes: int, kind: str | None = None) -> Any:
+    def malloc(self, nbytes: int, purpose: str | None = None) -> Any:
         """Allocate device memory (cudaMalloc). Raises OutOfMemory.
 
-        ``kind``, one of ``snn.profiling.memory.KINDS``, says what it is for; None: of the kind of what is
-        copied into it or out of it.
+        ``purpose``, one of ``snn.profiling.memory.KINDS``, says what the memory is used for; None: the same
+        as the host arrays that are copied to or from it.
         """
 
     @abstractmethod
@@ -57,15 +57,15 @@ class Backend(ABC):
 
     @abstractmethod
     def part(self, buffer: Any, offset: int, nbytes: int) -> Any:
-        """Device memory within an allocation, from ``offset`` bytes on; it lives as long as that."""
+        """A part of an allocation, from ``offset`` bytes on; it is valid as long as the allocation."""
 
     @abstractmethod
     def host_alloc(
-        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
-        """A host array, page-locked (cudaHostAlloc; pageable where the system refuses one) or pageable.
+        """A host array, pinned (cudaHostAlloc; pageable if the system refuses) or pageable.
 
-        ``kind`` says what it is for. Raises OutOfMemory.
+        ``purpose`` says what the memory is used for. Raises OutOfMemory.
         """
 
     @abstractmethod
@@ -74,42 +74,42 @@ class Backend(ABC):
 
     @abstractmethod
     def pool_create(self, stream: Any = None) -> Any:
-        """A pool of memory, which keeps what is freed until ``pool_destroy``. Raises Unsupported.
+        """A memory pool, which keeps freed memory until ``pool_destroy``. Raises Unsupported.
 
-        It is CuPy's (MemoryPool and PinnedMemoryPool); with a stream the driver's, of device memory that is
-        had and freed in the order of that stream (cudaMallocAsync, cudaFreeAsync).
+        Without a stream it is CuPy's (MemoryPool and PinnedMemoryPool). With a stream it is the driver's:
+        device memory is allocated and freed in stream order (cudaMallocAsync, cudaFreeAsync).
         """
 
     @abstractmethod
     def pool_destroy(self, pool: Any) -> None:
-        """Give back to the system what a pool keeps; nothing of it is in use any more."""
+        """Return a pool's memory to the system; none of it may be in use."""
 
     @abstractmethod
-    def pool_malloc(self, pool: Any, nbytes: int, kind: str | None = None) -> Any:
-        """Device memory of a pool, otherwise as ``malloc``. Raises OutOfMemory."""
+    def pool_malloc(self, pool: Any, nbytes: int, purpose: str | None = None) -> Any:
+        """Allocate device memory from a pool, otherwise like ``malloc``. Raises OutOfMemory."""
 
     @abstractmethod
     def pool_free(self, pool: Any, buffer: Any) -> None:
-        """Give device memory back to its pool."""
+        """Return device memory to its pool."""
 
     @abstractmethod
-    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
-        """A page-locked host array of CuPy's pool, otherwise as ``host_alloc``. Raises OutOfMemory."""
+    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
+        """A pinned host array from CuPy's pool, otherwise like ``host_alloc``. Raises OutOfMemory."""
 
     @abstractmethod
     def pool_host_free(self, pool: Any, array: np.ndarray) -> None:
-        """Give an array of ``pool_host_alloc`` back; it must not be used afterwards."""
+        """Return an array of ``pool_host_alloc`` to its pool; it must not be used afterwards."""
 
     @abstractmethod
     def pool_bytes(self, pool: Any) -> int:
-        """Bytes of device memory that a pool has had from the system, in use or kept."""
+        """Bytes of device memory that a pool holds, in use or free."""
 
     @abstractmethod
-    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
-        """A host array that the device reads and writes, too (cudaMallocManaged).
+    def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
+        """An array that both host and device read and write (cudaMallocManaged).
 
-        Raises OutOfMemory; Unsupported where there is none, or where all of it together would be more than
-        half of what was free on the device.
+        Raises OutOfMemory; Unsupported where the device has no managed memory, or where the total would
+        exceed half of the memory that was free on the device.
         """
 
     @abstractmethod
@@ -122,40 +122,40 @@ class Backend(ABC):
 
     @abstractmethod
     def advise(self, array: np.ndarray, advice: str) -> None:
-        """Say how the device will use a managed array (cudaMemAdvise): one of ``ADVICE``.
+        """Give a hint, one of ``ADVICE``, how the device will use a managed array (cudaMemAdvise).
 
-        Raises Unsupported where host and device cannot share managed memory at the same time.
+        Raises Unsupported where host and device cannot access managed memory concurrently.
         """
 
     @abstractmethod
     def prefetch_in(self, array: np.ndarray) -> None:
-        """Ask for a managed array to be moved to the device, on the default stream (cudaMemPrefetchAsync)."""
+        """Prefetch a managed array to the device, on the default stream (cudaMemPrefetchAsync)."""
 
     @abstractmethod
     def prefetch_out(self, array: np.ndarray) -> None:
-        """Ask for a managed array to be moved to the host, on the default stream."""
+        """Prefetch a managed array to the host, on the default stream."""
 
     @abstractmethod
     def copy_in(self, buffer: Any, array: np.ndarray, stream: Any = None) -> None:
-        """Copy a C-contiguous array to the device; with a stream, return before it is done."""
+        """Copy a C-contiguous array to the device; with a stream, asynchronously."""
 
     @abstractmethod
     def copy_out(self, array: np.ndarray, buffer: Any, stream: Any = None) -> None:
-        """Copy from the device to a C-contiguous array; with a stream, return before it is done."""
+        """Copy from the device to a C-contiguous array; with a stream, asynchronously."""
 
     @abstractmethod
     def launch(
         self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
     ) -> None:
-        """Launch work of ``snn.backends.ops`` on its operands; without a stream, on the default one."""
+        """Launch an op of ``snn.backends.ops`` on its operands; without a stream, on the default one."""
 
     @abstractmethod
     def training_plan(self, shape: Shape) -> str:
-        """How ``train`` is done for this shape, in words. Raises Unsupported with the reason, if not."""
+        """How ``train`` runs for this shape, in words. Raises Unsupported with the reason if it cannot."""
 
     @abstractmethod
     def stream_create(self) -> Any:
-        """A new stream (cudaStreamCreate)."""
+        """Create a stream (cudaStreamCreate)."""
 
     @abstractmethod
     def stream_destroy(self, stream: Any) -> None:
@@ -163,7 +163,7 @@ class Backend(ABC):
 
     @abstractmethod
     def stream_synchronize(self, stream: Any) -> None:
-        """Wait for what was asked of a stream (cudaStreamSynchronize)."""
+        """Wait for all work queued on a stream (cudaStreamSynchronize)."""
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -171,7 +171,7 @@ class Backend(ABC):
 
     @abstractmethod
     def event_create(self) -> Any:
-        """A new event (cudaEventCreate, without timing)."""
+        """Create an event (cudaEventCreate, without timing)."""
 
     @abstractmethod
     def event_destroy(self, event: Any) -> None:
@@ -179,30 +179,30 @@ class Backend(ABC):
 
     @abstractmethod
     def event_record(self, event: Any, stream: Any) -> None:
-        """The event is what a stream has been asked for so far (cudaEventRecord)."""
+        """Make the event stand for all work queued on a stream so far (cudaEventRecord)."""
 
     @abstractmethod
     def event_wait(self, event: Any, stream: Any) -> None:
-        """What a stream is asked for from now on waits for the event (cudaStreamWaitEvent)."""
+        """Make later work on a stream wait for the event (cudaStreamWaitEvent)."""
 
     @abstractmethod
     def event_synchronize(self, event: Any) -> None:
-        """Wait for an event (cudaEventSynchronize); at once where it was never recorded."""
+        """Wait for an event (cudaEventSynchronize); an event never recorded has passed already."""
 
     @abstractmethod
     def graph_begin(self, stream: Any) -> None:
-        """Capture what a stream is asked for instead of doing it (cudaStreamBeginCapture).
+        """Begin to capture the work queued on a stream, instead of running it (cudaStreamBeginCapture).
 
         Raises Unsupported.
         """
 
     @abstractmethod
     def graph_end(self, stream: Any) -> Any:
-        """What was captured since ``graph_begin``, ready to be launched (cudaGraphInstantiate)."""
+        """End the capture, and return it as a graph ready to launch (cudaGraphInstantiate)."""
 
     @abstractmethod
     def graph_launch(self, graph: Any, stream: Any) -> None:
-        """Do on a stream what was captured (cudaGraphLaunch)."""
+        """Launch a graph on a stream (cudaGraphLaunch)."""
 
     @abstractmethod
     def graph_destroy(self, graph: Any) -> None:
@@ -210,16 +210,16 @@ class Backend(ABC):
 
     @abstractmethod
     def memory(self) -> tuple[int, int]:
-        """Bytes of device memory that are free, and all of it."""
+        """Bytes of device memory: free, and in total."""
 
     @abstractmethod
     def address(self, buffer: Any) -> int:
-        """Where device memory begins."""
+        """The address of device memory."""
 
     @abstractmethod
     def mark(self, stream: Any = None) -> Any:
-        """A point in a stream's work (a CUDA event), whose time ``seconds_between`` tells once it is over."""
+        """A timed point in a stream's work (a CUDA event), for ``seconds_between``."""
 
     @abstractmethod
     def seconds_between(self, first: Any, last: Any) -> float:
-        """Seconds of the device's clock between two marks that it has passed."""
+        """Seconds between two marks that the device has passed, by the device's clock."""

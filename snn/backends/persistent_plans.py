@@ -1,19 +1,19 @@
-"""How a device can train whole networks in one launch: each by one cluster of blocks, or one by all of it."""
+"""How to train whole networks in one launch: a cluster of blocks for each, or the whole device for one."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 UNIT = 16
-"""Widths and batches are padded to multiples of this: an instruction of the tensor cores takes 16 rows."""
+"""Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
 
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
-_MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # of a cluster; of a network
-_ALL_ELSE = 0.75  # of a step, in times of 16 neurons' arithmetic: what is waited for and updated, on an H200
-_CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # the last of a block; at most
-_CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # of a block, at most; above the second registers are scarce
-_CLUSTER_INPUTS = 2048  # of a warp's rows, at most: they are in registers before they are needed
-_MOST_GROUPS, _DEEP_FEATURES = 16, 32  # of two or three hidden layers: groups of 16 rows; features
+_MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # blocks per cluster; clusters per network
+_ALL_ELSE = 0.75  # fixed cost of a step (waits, updates) over that of 16 neurons' arithmetic, on an H200
+_CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # at most; the last per block
+_CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # per block, at most; above the second registers are scarce
+_CLUSTER_INPUTS = 2048  # per warp, at most: its rows are prefetched into registers
+_MOST_GROUPS, _DEEP_FEATURES = 16, 32  # with two or three hidden layers, at most: groups of blocks; features
 
 
 def padded(n: int) -> int:
@@ -23,9 +23,9 @@ def padded(n: int) -> int:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a kernel is compiled for. ``widths``: padded, the features, then the hidden layers.
+    """What a persistent kernel is compiled for. ``widths``: features and hidden layers, padded.
 
-    ``members``: networks of this shape that one launch trains side by side.
+    ``batch`` is the number of rows per step, ``members`` the number of networks that one launch trains.
     """
 
     widths: tuple[int, ...]
@@ -36,19 +36,19 @@ class Shape:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Shape":
-        """What the numbers of the op ``train`` ask for."""
+        """The shape in the numbers of the op ``train``."""
         _, batch, _, sequential, _, max_norm, members, *widths = numbers
         return cls(tuple(map(int, widths)), int(batch), bool(sequential), max_norm > 0, int(members))
 
     @property
     def rows(self) -> int:
-        """Of a batch, padded."""
+        """Rows of a batch, padded."""
         return padded(self.batch)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Of a device: multiprocessors, bytes of shared memory that a block may have, compute capability."""
+class DeviceCapability:
+    """A device: number of SMs, bytes of shared memory per block at most, compute capability."""
 
     multiprocessors: int
     shared_bytes: int
@@ -56,12 +56,13 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One launch of ``source``, compiled with ``defines``, of so many ``blocks`` in all.
+class LaunchPlan:
+    """One launch of ``source``, compiled with ``defines``, with ``blocks`` blocks in all.
 
-    ``cluster``: the blocks of a cluster, ``clusters`` of which train a network; networks never wait for each
-    other, so there may be more of them than the device holds at the same time. ``cluster`` 0: all blocks
-    train one network together. ``cost``: of a step, relative to that of other plans of the same sort.
+    ``cluster`` is the number of blocks per cluster, ``clusters`` the number of clusters per network. Networks
+    are independent, so a launch may have more of them than the device runs at the same time. ``cluster`` 0:
+    all blocks train one network together. ``cost``: of a step, relative to other plans with clusters.
+    ``words`` describes the plan.
     """
 
     source: str
@@ -74,15 +75,15 @@ class Plan:
     cost: float = 1.0
 
 
-def plans(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
-    """The plans for a shape, for one network the best first, and, in words, why another is none."""
+def launch_plans(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
+    """The plans for a shape, for one network the best first; for a plan that is impossible, the reason."""
     yield from _of_clusters(shape, limits)
     if len(shape.widths) in (3, 4) and shape.members == 1:
         yield _of_groups(shape, limits)
     yield _of_the_grid(shape, limits)
 
 
-def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
+def _of_clusters(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
     reason = _why_no_cluster(shape, limits)
     if reason:
         yield f"no cluster: {reason}"
@@ -100,7 +101,7 @@ def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
         tried.add(blocks)
         size = blocks // clusters
         many = f"{clusters * shape.members} clusters" if clusters * shape.members > 1 else "one cluster"
-        yield Plan(
+        yield LaunchPlan(
             "kernels/persistent/cluster.cu",
             blocks * shape.members,
             32 * warps,
@@ -116,7 +117,7 @@ def _of_clusters(shape: Shape, limits: Limits) -> Iterator[Plan | str]:
         )
 
 
-def _why_no_cluster(shape: Shape, limits: Limits) -> str:
+def _why_no_cluster(shape: Shape, limits: DeviceCapability) -> str:
     features, *hidden = shape.widths
     if limits.capability < (9, 0):
         return f"compute capability {limits.capability[0]}.{limits.capability[1]}, clusters need 9.0"
@@ -133,27 +134,27 @@ def _why_no_cluster(shape: Shape, limits: Limits) -> str:
 
 
 def _most_neurons(features: int) -> int:
-    """Of a block: each of its warps has all of their weights in registers."""
+    """Neurons per block, at most: each of its warps holds all their weights in registers."""
     return min(_CLUSTER_NEURONS, _CLUSTER_WEIGHTS // features // UNIT * UNIT)
 
 
 def _warps(shape: Shape) -> int:
-    """Of a block: one a scheduler, or two where the registers of one do not hold its rows."""
+    """Warps per block: one per scheduler of an SM, or two if the registers of one cannot hold its rows."""
     rows = 8 * _power_of_two(math.ceil(shape.rows / 32))
     return 4 if rows * shape.widths[0] <= _CLUSTER_INPUTS else 8
 
 
 def _power_of_two(n: int) -> int:
-    """The next one."""
+    """The smallest power of two that is at least n."""
     return 1 << (n - 1).bit_length()
 
 
-def _of_groups(shape: Shape, limits: Limits) -> Plan | str:
+def _of_groups(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
     reason = _why_no_groups(shape, limits)
     if reason:
         return f"no groups of blocks: {reason}"
     groups = _groups(shape.widths, shape.rows)
-    return Plan(
+    return LaunchPlan(
         f"kernels/persistent/{'two' if len(shape.widths) == 3 else 'three'}_layers.cu",
         8 * groups,
         256,
@@ -168,7 +169,7 @@ def _of_groups(shape: Shape, limits: Limits) -> Plan | str:
     )
 
 
-def _why_no_groups(shape: Shape, limits: Limits) -> str:
+def _why_no_groups(shape: Shape, limits: DeviceCapability) -> str:
     if limits.capability < (8, 0):
         return f"compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
     if len(shape.widths) == 4 and (shape.clipped or not shape.sequential):
@@ -179,10 +180,9 @@ def _why_no_groups(shape: Shape, limits: Limits) -> str:
 
 
 def _groups(widths: Sequence[int], rows: int) -> int:
-    """Groups of 8 blocks that train two or three hidden layers; 0 for shapes that are not for them.
+    """The number of groups of 8 blocks for two or three hidden layers; 0 for unsupported shapes.
 
-    By groups of 4 blocks three layers take longer than by the grid: 40.0 us, not 26.5
-    (256-512-256, NVIDIA H200).
+    Groups of 4 blocks would be slower for three layers than the grid: 40.0 us, not 26.5 (256-512-256, H200).
     """
     features, first, *others = widths
     if len(others) == 1:
@@ -195,7 +195,7 @@ def _groups(widths: Sequence[int], rows: int) -> int:
 
 
 def workspace_of_groups(widths: Sequence[int], batch: int) -> int:
-    """Floats behind the barrier's that groups of blocks need; 0 for shapes that are not for them."""
+    """Floats of workspace, after the barrier's, for groups of blocks; 0 for shapes they do not support."""
     rows = padded(batch)
     groups = _groups(widths, rows) if len(widths) in (3, 4) else 0
     if not groups:
@@ -208,7 +208,7 @@ def workspace_of_groups(widths: Sequence[int], batch: int) -> int:
     return rows * p // 16 + 2 * (n * (m + p) + groups * p + rows * (m + 2 * n + 16 * p + 8 + groups * m))
 
 
-def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:
+def _of_the_grid(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
     if shape.members > 1:
         return f"no grid: the whole device trains one network, not {shape.members}"
     pairs = list(zip(shape.widths, shape.widths[1:], strict=False))
@@ -230,11 +230,11 @@ def _of_the_grid(shape: Shape, limits: Limits) -> Plan | str:
     defines += [("GRID", str(most)), ("CLIP", str(int(shape.clipped)))]
     defines.append(("SEQUENTIAL", str(int(shape.sequential))))
     words = f"{most} blocks together, a tile of every product in each"
-    return Plan("kernels/persistent/grid.cu", most, 256, 0, 1, tuple(defines), words)
+    return LaunchPlan("kernels/persistent/grid.cu", most, 256, 0, 1, tuple(defines), words)
 
 
 def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:
-    """Rows and columns of the smallest tile with which so many blocks cover m x n; then the squarest."""
+    """Rows and columns of the smallest tile with which that many blocks cover m x n; then the squarest."""
     fitting = [
         (rows, cols)
         for rows in _ROWS

@@ -1,4 +1,4 @@
-"""The configuration of one cell: its keys and types, composed by Hydra, checked before any work."""
+"""The configuration of one cell: its keys and types, composed by Hydra and checked before any work."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class ProtocolConfig:
     runs: int = MISSING
     min_runs: int = MISSING
     rounds: int = MISSING
-    precision: float | None = MISSING
+    relative_error: float | None = MISSING
     max_seconds: float | None = MISSING
     warmup_seconds: float = MISSING
     max_warmup_seconds: float = MISSING
@@ -67,7 +67,7 @@ class DeviceConfig:
 
 @dataclass
 class Config:
-    """Every key of a cell. ``dataset`` and ``strategy`` hold the keys of the file that was chosen."""
+    """All keys of a cell. ``dataset`` and ``strategy`` have the keys of the chosen file."""
 
     dataset: Any = MISSING
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -83,9 +83,9 @@ class Config:
 
 
 def composed(overrides: Sequence[str]) -> dict[str, Any]:
-    """The configuration of ``config/config.yaml`` under Hydra overrides, as plain values.
+    """The configuration of ``config/config.yaml`` with Hydra overrides applied, as plain values.
 
-    Raises ConfigError for an unknown key, group or choice, a value of the wrong type or out of range.
+    Raises ConfigError for an unknown key, group or choice, and for a value of the wrong type or out of range.
     """
     ConfigStore.instance().store(name="schema", node=Config)
     try:
@@ -101,17 +101,17 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _explain(error: Exception, overrides: Sequence[str]) -> str:
-    """Hydra's message in few words, with the keys or choices that would be right."""
+    """A short form of Hydra's message, with the keys or choices that would be right."""
     chosen = groups.default_choices()
     for override in overrides:
         key, _, value = override.partition("=")
         if key in groups.GROUPS:
             if value not in groups.names(key):
-                return f"{override}: not a choice: one of {', '.join(groups.names(key))}"
+                return f"{override}: not a choice; {key} must be one of {', '.join(groups.names(key))}"
             chosen[key] = value
     unknown = re.search(r"Could not override '([^']+)'", str(error))
     if unknown:
-        return f"{unknown[1]}: there is no such key: {_known_keys(unknown[1].partition('.')[0], chosen)}"
+        return f"{unknown[1]}: there is no such key; {_known_keys(unknown[1].partition('.')[0], chosen)}"
     merging = re.search(r"Error merging override (.+)", str(error))
     if merging and error.__cause__ is not None:
         return f"{merging[1].strip()}: {str(error.__cause__).splitlines()[0]}"
@@ -124,5 +124,5 @@ def _known_keys(group: str, chosen: Mapping[str, str]) -> str:
     elif group in groups.GROUPS:
         known = [key for key in groups.load(group, chosen[group]) if key not in ("_target_", "name")]
     else:
-        return f"one of {', '.join([*groups.GROUPS, 'training', 'round', 'data', 'output'])}"
+        return f"the keys are {', '.join([*groups.GROUPS, 'training', 'round', 'data', 'output'])}"
     return f"{group} has {', '.join(known) or 'no keys to set'}"

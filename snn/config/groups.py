@@ -1,4 +1,4 @@
-"""The files of ``config/``: which choices there are, and what each one holds."""
+"""The files of ``config/``: the choices of each Hydra group, and their contents."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -15,7 +15,7 @@ GROUPS = ("dataset", "network", "strategy", "kernel", "precision", "protocol", "
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML in which a key that stands twice is an error, not a silent loss of the first."""
+    """A YAML loader that refuses duplicate keys, instead of silently dropping the first."""
 
     def construct_mapping(self, node, deep=False):
         seen = set()
@@ -23,14 +23,14 @@ class _Loader(yaml.CSafeLoader):
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                    None, None, f"the key {key!r} appears twice", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML file. Raises ConfigError, naming file and line, where it is not YAML."""
+    """The content of a YAML file. Raises ConfigError, naming file and line, if it is not valid YAML."""
     try:
         with path.open(encoding="utf-8") as text:
             return yaml.load(text, Loader=_Loader)
@@ -45,7 +45,7 @@ def read_yaml(path: Path) -> Any:
 
 @cache
 def names(group: str) -> list[str]:
-    """The choices of a group, which are the files of ``config/GROUP``."""
+    """The choices of a group: the names of the files in ``config/GROUP``."""
     return sorted(file.stem for file in (CONFIG / group).glob("*.yaml"))
 
 
@@ -55,15 +55,15 @@ def _read(group: str, name: str) -> Mapping[str, Any]:
 
 
 def load(group: str, name: str) -> dict[str, Any]:
-    """What a choice holds. Raises ConfigError, with the choices, where there is no such file."""
+    """The content of a choice's file. Raises ConfigError, with the choices, if there is no such file."""
     if name not in names(group):
-        raise ConfigError(f"{group}: {name!r} is not a choice: one of {', '.join(names(group))}")
+        raise ConfigError(f"{group}: {name!r} is not a choice; it must be one of {', '.join(names(group))}")
     return dict(_read(group, name))
 
 
 @cache
 def list_valued() -> frozenset[str]:
-    """Keys, as ``network.hidden``, whose one value is a list: in the file of a choice that has them."""
+    """Keys such as ``network.hidden`` whose value is itself a list, in the file of some choice."""
     return frozenset(
         f"{group}.{key}"
         for group in GROUPS

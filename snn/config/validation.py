@@ -1,4 +1,4 @@
-"""What a cell's values must be, whichever way they came: from the grid, or from the command line."""
+"""Checks of a cell's values, whether they come from the grid or from the command line."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,27 +10,27 @@ from snn.hardware.devices import BACKENDS
 from snn.models.network import INITIALISERS, UPDATE_ORDERS
 
 _OR_WORD = {"strategy.tile_rows": "auto"}
-"""Keys of a whole number that may also be a word."""
+"""Keys with an integer value that may also be this word."""
 
 _ONE_OF = {"strategy.mode": ("default", "max-autotune-no-cudagraphs")}
-"""Keys of some words only: of PyTorch's modes those that capture no graph of their own."""
+"""Keys with a fixed set of values: PyTorch's modes that do not capture a graph of their own."""
 
 _LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "strategy.seeds": (lambda one: _is_count(one), "whole numbers, each at least 1, as [1, 2, 3]"),
+    "strategy.seeds": (lambda seed: _is_count(seed), "whole numbers, each at least 1, as [1, 2, 3]"),
     "strategy.initialisers": (
-        lambda one: one in INITIALISERS,
+        lambda name: name in INITIALISERS,
         f"initialisers, each one of {', '.join(INITIALISERS)}",
     ),
     "strategy.learning_rates": (
-        lambda one: _is_positive(one),
+        lambda rate: _is_positive(rate),
         "numbers above 0, as [1.0e-4, 1.0e-3] (not 1e-3: YAML reads that as text)",
     ),
 }
-"""Keys of lists: what each of their values must be, where that is known."""
+"""Keys with a list value: a check of each element, and what it must be."""
 
 
 def check_cell(cell: Mapping[str, Any]) -> None:
-    """Raise ConfigError, naming key, value and what would be right, for the first bad value of a cell."""
+    """Raise ConfigError for the first wrong value of a cell, naming key, value and what would be right."""
     for group in ("dataset", "strategy"):
         _check_choice(group, cell[group])
     network, training, protocol = cell["network"], cell["training"], cell["protocol"]
@@ -46,36 +46,40 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     _positive("training.learning_rate", training["learning_rate"])
     rows = cell["dataset"].get("rows")
     if rows is not None and training["batch_size"] > rows:
-        right = f"at most {rows}, the rows of dataset {cell['dataset']['name']}"
+        right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"
         raise _error("training.batch_size", training["batch_size"], right)
     _at_least("network.seed", network["seed"], 1)
     _check_protocol(protocol)
     _one_of("device.backend", cell["device"]["backend"], BACKENDS)
     block = cell["kernel"]["block"]
     if len(block) != 2 or not all(_is_count(side) for side in block) or math.prod(block) > 1024:
-        raise _error("kernel.block", block, "two sides, [x, y], whose product is at most 1024 threads")
+        raise _error("kernel.block", block, "the block size [x, y], at most 1024 threads in all, as [16, 16]")
     _check_work(cell["kernel"])
 
 
 def _check_work(kernel: Mapping[str, Any]) -> None:
-    """The work of a thread: one element, unless the kernel's file says otherwise."""
+    """Check the elements per thread: one, unless the kernel's file says otherwise."""
     work, usual = kernel["work"], groups.load("kernel", kernel["name"])["work"]
     if work is not None and (len(work) != 2 or not all(_is_count(side) for side in work)):
-        raise _error("kernel.work", work, "rows and columns of a product that a thread computes, as [2, 4]")
+        raise _error(
+            "kernel.work", work, "the rows and columns of a product that a thread computes, as [2, 4]"
+        )
     if usual == [1, 1] != work:
-        raise _error("kernel.work", work, f"[1, 1]: a thread of {kernel['name']} computes one element")
+        raise _error(
+            "kernel.work", work, f"[1, 1], since each thread of kernel={kernel['name']} computes one element"
+        )
 
 
 def check_round(number: object, protocol: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a protocol has no such round."""
+    """Raise ConfigError if a protocol has no round of this number."""
     if number is not None and number not in range(1, protocol["rounds"] + 1):
         raise _error(
-            "round", number, f"from 1 to protocol.rounds, {protocol['rounds']}, or null for all runs"
+            "round", number, f"from 1 to protocol.rounds ({protocol['rounds']}), or null for all runs"
         )
 
 
 def settle(cell: Mapping[str, Any]) -> None:
-    """What follows from other values of a checked cell: a round makes a run or more."""
+    """Reduce a checked cell's rounds to its runs, since each round has at least one run."""
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
 
 
@@ -87,19 +91,27 @@ def _check_protocol(protocol: Mapping[str, Any]) -> None:
             raise _error(f"protocol.{key}", protocol[key], "a number, at least 0")
     if protocol["max_seconds"] is not None:
         _positive("protocol.max_seconds", protocol["max_seconds"], "or null for no limit")
-    if protocol["precision"] is not None:
-        _positive("protocol.precision", protocol["precision"], "as 0.01, or null for no such rule")
+    if protocol["relative_error"] is not None:
+        _positive(
+            "protocol.relative_error",
+            protocol["relative_error"],
+            "as 0.01, or null to disable this stopping rule",
+        )
 
 
 def _check_choice(group: str, values: Mapping[str, Any]) -> None:
-    """The keys of a chosen file are the schema: each value has the type of the one in the file."""
+    """Check a choice against its file, which is the schema: the same keys, values of the same types."""
     defaults = groups.load(group, values["name"])
     for key, value in values.items():
         where = f"{group}.{key}"
         if key not in defaults:
-            raise ConfigError(f"{where}: {group} {values['name']} has only {', '.join(defaults)}")
+            raise ConfigError(
+                f"{where}: there is no such key; {group}={values['name']} has {', '.join(defaults)}"
+            )
         if value == "???":
-            raise ConfigError(f"{where} is missing: {group}={values['name']} needs it, as {where}=...")
+            raise ConfigError(
+                f"{where} is missing: {group}={values['name']} needs it; set it with {where}=..."
+            )
         kind = type(defaults[key])
         if kind is int:
             _at_least(where, value, 0 if key == "seed" else 1, _OR_WORD.get(where))
@@ -117,11 +129,11 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
 
 
 def _check_list(key: str, value: object) -> None:
-    is_right, right = _LISTS.get(key, (lambda one: True, ""))
+    is_right, right = _LISTS.get(key, (lambda element: True, ""))
     if not isinstance(value, list) or not all(map(is_right, value)):
-        raise _error(key, value, f"a list of {right}; or [] for the cell's own" if right else "a list")
-    if any(one in value[:i] for i, one in enumerate(value)):
-        raise _error(key, value, "a list that holds each value once")
+        raise _error(key, value, f"a list of {right}, or [] for the cell's own" if right else "a list")
+    if any(element in value[:i] for i, element in enumerate(value)):
+        raise _error(key, value, "a list without duplicates")
 
 
 def _is_count(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""The paper's synthetic regression data, bit for bit that of the authors."""
+"""The paper's synthetic regression data, bit for bit the same as the authors'."""
 
 import numpy as np
 

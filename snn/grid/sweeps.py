@@ -24,7 +24,7 @@ REAL_VALUED = (
     ("network", "clip_norm"),
     ("training", "learning_rate"),
     ("protocol", "max_seconds"),
-    ("protocol", "precision"),
+    ("protocol", "relative_error"),
     ("protocol", "warmup_seconds"),
     ("protocol", "max_warmup_seconds"),
 )

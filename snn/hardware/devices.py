@@ -1,4 +1,4 @@
-"""Which device there is, found without loading CuPy; and, where there is none, why not."""
+"""Find the device to run on without loading CuPy, or explain why it cannot be used."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ BACKENDS = ("auto", "cuda", "cpu")
 
 @dataclass(frozen=True)
 class Device:
-    """A device as the records name it; ``uuid`` and ``driver`` are None on the CPU."""
+    """A device as records name it; ``uuid`` and ``driver`` are None for the CPU."""
 
     backend: str
     name: str
@@ -26,19 +26,19 @@ class Device:
 
     @property
     def slug(self) -> str:
-        """The name in paths: ``nvidia-h200``, ``cpu-amd-epyc``."""
+        """The device's name in paths, as ``nvidia-h200`` or ``cpu-amd-epyc``."""
         words = self.name if self.backend == "cuda" else f"cpu {self.name}"
         return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
 
 def find(backend: str = "auto") -> Device:
-    """The device that ``auto``, ``cuda`` or ``cpu`` stands for on this machine.
+    """The device that ``auto``, ``cuda`` or ``cpu`` means on this machine.
 
-    Raises DeviceError where CUDA is asked for and cannot be used: no driver, driver too old, no
-    device, or no CuPy.
+    Raises DeviceError if ``cuda`` is requested but cannot be used: no driver, a driver that is too
+    old, no GPU, or no CuPy.
     """
     if backend not in BACKENDS:
-        raise DeviceError(f"device {backend!r} is unknown: one of {', '.join(BACKENDS)}")
+        raise DeviceError(f"device is {backend!r}: it must be one of {', '.join(BACKENDS)}")
     if backend == "cpu":
         return Device("cpu", _cpu_name())
     try:
@@ -54,7 +54,7 @@ def _first_gpu() -> Device:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         raise DeviceError(
-            f"device=cuda, but there is no NVIDIA driver ({error}): install one, or use device=cpu"
+            f"device=cuda, but no NVIDIA driver was found ({error}): install one, or use device=cpu"
         ) from error
     try:
         handle = _first_visible()
@@ -63,13 +63,13 @@ def _first_gpu() -> Device:
         _check_cupy(supported, driver)
         return Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), driver)
     except pynvml.NVMLError as error:
-        raise DeviceError(f"device=cuda, but the GPU does not answer ({error}): use device=cpu") from error
+        raise DeviceError(f"device=cuda, but the GPU does not respond ({error}): use device=cpu") from error
     finally:
         pynvml.nvmlShutdown()
 
 
 def _first_visible():
-    """The handle of the device that CUDA will call number 0, in the order of the PCI bus."""
+    """The NVML handle of the GPU that CUDA will number 0, in PCI bus order."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     first = "0" if visible is None else visible.split(",")[0].strip()
     count = pynvml.nvmlDeviceGetCount()
@@ -79,14 +79,14 @@ def _first_visible():
         return pynvml.nvmlDeviceGetHandleByUUID(first)
     if not first.isdigit() or int(first) >= count:
         raise DeviceError(
-            f"device=cuda, but CUDA_VISIBLE_DEVICES={visible!r} shows none of the {count} GPUs: "
+            f"device=cuda, but CUDA_VISIBLE_DEVICES={visible!r} selects none of the {count} GPUs: "
             "unset it, or use device=cpu"
         )
     return pynvml.nvmlDeviceGetHandleByIndex(int(first))
 
 
 def _check_cupy(supported: int, driver: str) -> None:
-    """Refuse a missing CuPy, or one built for a newer CUDA than the driver supports."""
+    """Raise DeviceError if CuPy is missing, or built for a newer CUDA than the driver supports."""
     if find_spec("cupy") is None:
         raise DeviceError("device=cuda, but CuPy is not installed: run `make env`, or use device=cpu")
     for major in (12, 13):
@@ -96,8 +96,8 @@ def _check_cupy(supported: int, driver: str) -> None:
             continue
         if major > supported:
             raise DeviceError(
-                f"device=cuda, but driver {driver} is too old: it supports CUDA {supported}, the "
-                f"installed CuPy needs CUDA {major}: update the driver, run `make env` again, or use "
+                f"device=cuda, but driver {driver} is too old: it supports CUDA {supported}, and the "
+                f"installed CuPy needs CUDA {major}. Update the driver, run `make env` again, or use "
                 "device=cpu"
             )
 
@@ -113,5 +113,5 @@ def _cpu_name() -> str:
 
 
 def usable_processors() -> int:
-    """How many processors this process may use."""
+    """Number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What a device can do at best, measured: its rates of products and of memory, and what it waits for."""
+"""The measured limits of a device: peak rates of products and of memory, and latencies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,15 +9,16 @@ FLOPS, BYTES, SECONDS = "FLOP/s", "B/s", "s"
 """Units of limits."""
 
 VERSION = 1
-"""Of the form of a record of limits."""
+"""The schema version of a record of limits."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One thing measured, several times: ``what``, by or between how many ``blocks``, in which ``unit``.
+    """One measured limit, ``what``, with its samples in ``unit``.
 
-    ``blocks`` is None where it is of the device as a whole or of the host. Without ``samples`` there is a
-    ``reason`` why the device has no such thing. ``how`` says in words what was timed.
+    ``blocks`` is the number of blocks that it was measured with, None for the whole device or the host.
+    ``how`` describes what was timed. Without ``samples`` there is a ``reason`` why the device has no such
+    limit.
     """
 
     what: str
@@ -35,26 +36,26 @@ class Limit:
 
 @dataclass(frozen=True)
 class Measured:
-    """The limits of a device. ``multiprocessors`` and ``l2_bytes`` are None where it has none."""
+    """The limits of a device. ``multiprocessors`` (the number of SMs) and ``l2_bytes`` are None on a CPU."""
 
     limits: tuple[Limit, ...]
     multiprocessors: int | None = None
     l2_bytes: int | None = None
 
     def plain(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The limits as JSON values."""
         return {
             "multiprocessors": self.multiprocessors,
             "l2_bytes": self.l2_bytes,
-            "limits": [asdict(one) | {"samples": list(one.samples)} for one in self.limits],
+            "limits": [asdict(limit) | {"samples": list(limit.samples)} for limit in self.limits],
         }
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Measured":
-        """What ``plain`` has written."""
+        """The limits from the JSON values of ``plain``."""
         limits: Sequence[Mapping[str, Any]] = plain["limits"]
         return cls(
-            tuple(Limit(**{**one, "samples": tuple(one["samples"])}) for one in limits),
+            tuple(Limit(**{**limit, "samples": tuple(limit["samples"])}) for limit in limits),
             plain["multiprocessors"],
             plain["l2_bytes"],
         )

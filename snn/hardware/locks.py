@@ -1,4 +1,4 @@
-"""One measurement at a time on a device, whoever starts it; and none that outlives who asked for it."""
+"""Locks: one measurement at a time per device, one workflow per folder; jobs that end with their workflow."""
 
 import ctypes
 import fcntl
@@ -20,9 +20,9 @@ _PR_SET_PDEATHSIG = 1
 
 @contextmanager
 def device_lock(device: Device) -> Iterator[None]:
-    """Wait until no other measurement runs on the device; the system gives the lock back if we die.
+    """Hold a device exclusively; waits for other measurements on it. The system releases the lock if we die.
 
-    Those on several GPUs may share the host's processors; one on the processors has them to itself.
+    Measurements on different GPUs may share the host's CPUs; a measurement on the CPU has the host to itself.
     """
     with ExitStack() as held:
         held.enter_context(_lock("cpu", fcntl.LOCK_SH if device.uuid else fcntl.LOCK_EX))
@@ -34,7 +34,7 @@ def device_lock(device: Device) -> Iterator[None]:
 @contextmanager
 def _lock(name: str, kind: int) -> Iterator[None]:
     path = Path(tempfile.gettempdir()) / f"snn-{name}.lock"
-    try:  # another user's file can be locked, but neither written nor, in a sticky folder, opened to create
+    try:  # another user's file can be locked, but not written, nor in a sticky folder opened with O_CREAT
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         descriptor = os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o644)
@@ -42,7 +42,7 @@ def _lock(name: str, kind: int) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("waiting for another measurement on this machine to end", file=sys.stderr, flush=True)
+            print("waiting for another measurement on this machine to finish", file=sys.stderr, flush=True)
             fcntl.flock(descriptor, kind)
         yield
     finally:
@@ -50,11 +50,11 @@ def _lock(name: str, kind: int) -> Iterator[None]:
 
 
 class LockedError(SnnError):
-    """Another workflow runs in the same folder."""
+    """Another workflow is running in the same folder."""
 
 
 def folder_lock(folder: Path) -> TextIO:
-    """Hold a folder until the returned file is closed or this process dies. Raises LockedError."""
+    """Lock a folder until the returned file is closed or this process ends. Raises LockedError."""
     folder.mkdir(exist_ok=True)
     file = (folder / "snn.lock").open("a+")
     try:
@@ -64,7 +64,7 @@ def folder_lock(folder: Path) -> TextIO:
         holder = file.read().strip() or "unknown"
         file.close()
         raise LockedError(
-            f"another snakemake (process {holder}) is at work in this folder: wait for it to end"
+            f"another snakemake (process {holder}) is running in this folder: wait until it has finished"
         ) from None
     file.truncate(0)
     file.write(str(os.getpid()))
@@ -73,10 +73,10 @@ def folder_lock(folder: Path) -> TextIO:
 
 
 def end_with_parent() -> None:
-    """On Linux, where the environment asks for it: be killed when the process that started us dies."""
+    """On Linux, if the environment asks for it: get killed when the parent process ends."""
     parent = os.environ.get(END_WITH_PARENT)
     if not parent or sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(parent):  # it died before we asked
-        sys.exit(f"snn: the workflow (process {parent}) is gone")
+    if os.getppid() != int(parent):  # the parent ended before prctl
+        sys.exit(f"snn: the workflow (process {parent}) has ended")

@@ -1,6 +1,6 @@
-"""The state of the machine around each run: who else works on it, its clocks, and what holds them back.
+"""The state of the machine around each run: other load, clocks, and reasons for throttling.
 
-Everything is read between runs, from counters that the system keeps anyway: a timed region pays nothing.
+Everything is read between runs, from counters that the system keeps anyway: timed regions are not affected.
 """
 
 import os
@@ -18,7 +18,7 @@ _LEAST_SECONDS = 0.5
 _PROC_STAT = Path("/proc/stat")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 
-# NVML's reasons for a clock below its maximum, those that take time away from a measurement.
+# Of NVML's reasons for a clock below its maximum, those that slow down a measurement.
 _THROTTLE_REASONS = {
     "software power cap": pynvml.nvmlClocksThrottleReasonSwPowerCap,
     "hardware slowdown": pynvml.nvmlClocksThrottleReasonHwSlowdown,
@@ -30,7 +30,7 @@ _THROTTLE_REASONS = {
 
 @dataclass(frozen=True)
 class CpuCounters:
-    """Seconds since some moment: the clock's, all processors' at work, a hypervisor's, our own."""
+    """Seconds since some moment: wall clock; CPU time of all, of the hypervisor, of this process."""
 
     wall: float
     busy: float
@@ -39,12 +39,12 @@ class CpuCounters:
 
 
 class Watch:
-    """Looks at the machine between the runs of a cell, twice a second at most, and at its end.
+    """Samples the state of the machine between the runs of a cell, at most twice a second, and at the end.
 
-    ``readings`` holds one dict a look: ``seconds`` since the look before; ``other_cores`` and
-    ``stolen_cores``, averages over these seconds in processors; on a GPU also clocks (MHz), temperature
-    (C), power (W), memory in use (bytes), how many other processes compute on it, and what throttles it
-    now. What a system does not tell is None.
+    ``readings`` holds one dict per sample: ``seconds`` since the sample before; ``other_cores`` and
+    ``stolen_cores``, averages over these seconds in numbers of CPUs; on a GPU also clocks (MHz), temperature
+    (C), power (W), memory in use (bytes), the number of other processes that compute on it, and the current
+    reasons for throttling. Values that the system does not provide are None.
     """
 
     def __init__(self, device: Device) -> None:
@@ -54,12 +54,12 @@ class Watch:
         self.readings: list[dict[str, Any]] = []
 
     def after_run(self) -> None:
-        """Look, if half a second has passed: in less, the system's counters are too coarse."""
+        """Take a sample if half a second has passed: over less, the system's counters are too coarse."""
         if time.monotonic() - self._looked >= _LEAST_SECONDS:
             self._look()
 
     def finish(self) -> list[dict[str, Any]]:
-        """All readings, with a last one of the time since the one before where that is long enough."""
+        """All readings, with a last one for the time since the previous one if that is long enough."""
         if not self.readings or time.monotonic() - self._looked >= _LEAST_SECONDS:
             self._look()
         return self.readings
@@ -74,7 +74,7 @@ class Watch:
 
 
 def cores_in_use(before: CpuCounters | None, after: CpuCounters | None) -> dict[str, float | None]:
-    """Processors that others kept busy, and that a hypervisor took away, between two readings."""
+    """CPUs that other processes used, and that a hypervisor took away, on average between two readings."""
     if before is None or after is None or after.wall <= before.wall:
         return {"other_cores": None, "stolen_cores": None}
     wall = after.wall - before.wall
@@ -86,8 +86,8 @@ def cores_in_use(before: CpuCounters | None, after: CpuCounters | None) -> dict[
 
 
 def state_before(device: Device) -> dict[str, Any]:
-    """The machine before a cell touches the device: processors, load, frequency governor, and how many bytes
-    of the GPU's memory others hold already (None on the CPU)."""
+    """The machine before a cell uses the device: CPUs, load, frequency governor, and the bytes of GPU memory
+    that other processes hold (None on the CPU)."""
     return {
         "cpus": os.cpu_count(),
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
@@ -119,12 +119,12 @@ def gpu_state(device: Device) -> dict[str, Any]:
 
 
 def _memory_used(handle: Any) -> int:
-    """Bytes that processes hold, without what the driver keeps for itself."""
+    """Bytes that processes hold, without those reserved by the driver."""
     return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).used
 
 
 def _other_processes(handle: Any) -> int:
-    """Processes that compute on the device besides us; in a container our own may have another number."""
+    """Number of other processes that compute on the device; in a container our own may have another PID."""
     processes = {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
     return len(processes - {os.getpid()}) if os.getpid() in processes else max(len(processes) - 1, 0)
 
@@ -137,12 +137,12 @@ def _throttled(handle: Any) -> list[str]:
 def _ask(question: Callable[[], Any]) -> Any:
     try:
         return question()
-    except pynvml.NVMLError:  # not every device answers every question
+    except pynvml.NVMLError:  # not every device supports every query
         return None
 
 
 def _cpu_counters() -> CpuCounters | None:
-    """None where the system has no /proc/stat."""
+    """The counters of /proc/stat, or None where there is no such file."""
     line = _first_line(_PROC_STAT)
     if line is None:
         return None

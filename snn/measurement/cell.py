@@ -1,4 +1,4 @@
-"""One cell: from a checked configuration to its record."""
+"""Measure one cell: from a checked configuration to a record."""
 
 import time
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     device = _device(config["device"])
     cell = {**config, "device": {"backend": device.backend, "name": device.name}}
     data, output, number = (cell.pop(key) for key in ("data", "output", "round"))
-    if number is None:  # all of its runs in this one job
+    if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     table = datasets.load(Path(data)) if data else datasets.make(cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
@@ -61,7 +61,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
 def _measured(
     job: Job, rules: Round, backend: Backend, device: Device, progress: Progress
 ) -> tuple[Measurement, Explanation | None, dict[str, Any]]:
-    """What the job's measurement found, its explanation, and how the machine was meanwhile."""
+    """The measurement of a job, its explanation, and the state of the machine meanwhile."""
     before, watch = _costs(backend), Watch(device)
 
     def after_run(runs: list[Run]) -> None:
@@ -80,7 +80,7 @@ def _measured(
 
 
 def _costs(backend: Backend) -> dict[str, float]:
-    """The probe's costs; none where the device is too full for it, which is the cell's outcome to tell."""
+    """The probe's costs; empty if the device's memory is too full, which the cell's status will say."""
     try:
         return probe(backend)
     except OutOfMemory:
@@ -88,7 +88,7 @@ def _costs(backend: Backend) -> dict[str, float]:
 
 
 def _advice(job: Job, backend: Backend) -> str:
-    """Which batch would fit; nothing where the device is too full to say how it would be trained."""
+    """Which batch size would fit; empty if there is not enough memory to find out."""
     try:
         return advice(job, backend.memory()[0], backend)
     except (OutOfMemory, Unsupported):
@@ -96,7 +96,7 @@ def _advice(job: Job, backend: Backend) -> str:
 
 
 def _explanation(job: Job, backend: Backend, max_seconds: float) -> Explanation | None:
-    """The explanation; memory that has become too little for it since does not cost what was measured."""
+    """The explanation, or None if there is not enough memory for it: the measurement is kept."""
     try:
         return explain(job, backend, max_seconds)
     except OutOfMemory:
@@ -108,13 +108,13 @@ def _device(wanted: Mapping[str, Any]) -> Device:
     if wanted["name"] not in (None, device.name):
         raise DeviceError(
             f"device.name is {wanted['name']!r}, but this machine's {device.backend} device is "
-            f"{device.name!r}: run the workflow again, so that it plans for this device"
+            f"{device.name!r}: run the workflow again, so that it is planned for this device"
         )
     return device
 
 
 def job_of(cell: Mapping[str, Any], table: Any) -> Job:
-    """What a cell trains, on the data set's table."""
+    """The job of a cell, with the data set's table."""
     training, network = cell["training"], cell["network"]
     X, Y = datasets.split(table, training["batch_size"], cell["dataset"]["name"])
     return Job(

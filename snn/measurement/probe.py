@@ -1,4 +1,4 @@
-"""A short fixed measurement of what the backend's calls cost now: it shows drift between two moments."""
+"""The probe: a short fixed measurement of the cost of backend calls, which reveals drift over time."""
 
 import time
 from collections.abc import Callable
@@ -12,12 +12,12 @@ _REPEATS = 15
 
 
 def probe(backend: Backend) -> dict[str, float]:
-    """Median microseconds of an allocation, a copy in, a launch, and a product of 256 x 256 matrices.
+    """Median microseconds of an allocation, a copy to the device, a launch, and a 256 x 256 product.
 
-    Each call is waited for. What the probe allocates it frees, whatever happens.
+    Each call is followed by a synchronisation. The probe frees what it allocates, even on errors.
     """
     matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)
-    # First, while nothing is held: with memory alive a driver may serve a small block without mapping any.
+    # First, while nothing is allocated: otherwise the driver may serve a small block from mapped memory.
     costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(matrix.nbytes)))}
     buffers = []
     try:
@@ -44,4 +44,4 @@ def _median(backend: Backend, call: Callable[[], None]) -> float:
         call()
         backend.synchronize()
         seconds.append(time.perf_counter() - started)
-    return 1e6 * float(np.median(seconds[1:]))  # the first one pays for what is loaded or grown late
+    return 1e6 * float(np.median(seconds[1:]))  # the first call includes lazy loading

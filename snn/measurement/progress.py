@@ -1,4 +1,4 @@
-"""How far the work is: the runs of this job, and, where a workflow has left its plan, the other jobs."""
+"""Progress messages: the runs of this job and, within a workflow, the other jobs of its plan."""
 
 import itertools
 import json
@@ -13,12 +13,12 @@ from snn.measurement.protocol import Round, of_round
 from snn.measurement.runs import Run
 
 PLAN = Path(".snakemake/snn-plan.json")
-_FIXED_WORK = 5e6  # multiply-adds that cost about what one product's fixed cost does
+_FIXED_WORK = 5e6  # multiply-adds that take about as long as a product's fixed cost
 _QUIET_SECONDS = 2.0
 
 
 def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
-    """The work of one run in multiply-adds, roughly: enough to guess one cell's time from another's."""
+    """The approximate work of one run in multiply-adds, to estimate one cell's time from another's."""
     widths = [features, *cell["network"]["hidden"], 1]
     macs = sum(a * b for a, b in itertools.pairwise(widths))
     batch = cell["training"]["batch_size"]
@@ -28,7 +28,7 @@ def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
 
 
 def round_seconds(rules: Round, run_seconds: float) -> float:
-    """How long a round's runs take if each takes ``run_seconds``, under its time limit."""
+    """The expected seconds of a round's runs if each takes ``run_seconds``, within its time limit."""
     runs = rules.runs
     if rules.max_seconds is not None:
         fitting = max(rules.min_runs, math.floor(rules.max_seconds / run_seconds))
@@ -37,13 +37,13 @@ def round_seconds(rules: Round, run_seconds: float) -> float:
 
 
 def write_plan(jobs: Mapping[str, tuple[Mapping[str, Any], int]]) -> None:
-    """Leave, for the jobs' own processes, which records this workflow is going to make: cell and round."""
+    """Write the workflow's plan for its jobs: the cell and round of each record that will be made."""
     PLAN.parent.mkdir(exist_ok=True)
     PLAN.write_text(json.dumps({"started": time.time(), "jobs": jobs}), encoding="utf-8")
 
 
 class Printer:
-    """Prints a line to standard error every two seconds at most, and one when the cell is done."""
+    """Prints a line to standard error, at most every two seconds, and one at the end of the job."""
 
     def __init__(
         self, cell: Mapping[str, Any], number: int, rows: int, features: int, output: str | None
@@ -61,7 +61,7 @@ class Printer:
             return
         self._last = time.monotonic()
         name = f"{self._cell['dataset']['name']} {self._cell['strategy']['name']}, round {self._number}"
-        parts = [f"{name}: run {len(runs)} of {self._rules.runs}", f"{mean:.3g} s a run"]
+        parts = [f"{name}: run {len(runs)} of {self._rules.runs}", f"{mean:.3g} s per run"]
         if self._plan:
             others = self._unfinished_others()
             total = len(self._plan["jobs"])
@@ -71,7 +71,7 @@ class Printer:
         print(", ".join(parts), file=sys.stderr, flush=True)
 
     def _guess(self, other: Mapping[str, Any], number: int, run_seconds: float) -> float:
-        """Another job's seconds, from how much more work it is; a CSV file's size counts as ours."""
+        """Estimated seconds of another job, in proportion to its work; a CSV file counts as large as ours."""
         mine = work(self._cell, self._rows, self._features)
         data = other["dataset"]
         theirs = work(other, data.get("rows", self._rows), data.get("features", self._features))
@@ -88,7 +88,7 @@ class Printer:
 
 
 def _read_plan(output: str | None) -> dict[str, Any] | None:
-    """The workflow's plan, if this cell is in it."""
+    """The workflow's plan, if this job is in it."""
     try:
         plan = json.loads(PLAN.read_text(encoding="utf-8"))
     except (OSError, ValueError):

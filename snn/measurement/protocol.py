@@ -1,4 +1,4 @@
-"""How often a cell trains and when it stops: the rules of one round, a job with a share of a cell's runs."""
+"""Stopping rules: how often a cell trains in one round, a job with a share of the cell's runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,35 +14,36 @@ _WINDOWS = 4
 
 @dataclass(frozen=True)
 class Round:
-    """The rules of one job. Its runs continue the cell's random stream after ``first_run`` runs of others."""
+    """The rules of one job; ``first_run`` is the number of the cell's runs that belong to earlier rounds."""
 
     runs: int
     min_runs: int = 1
     max_seconds: float | None = None
-    precision: float | None = None
+    relative_error: float | None = None
     warmup_seconds: float = 0.0
     max_warmup_seconds: float = 0.0
     first_run: int = 0
 
     def stop(self, seconds: Sequence[float]) -> str | None:
-        """Why no run follows these: ``runs``, ``precision`` or ``max_seconds``; None where one does.
+        """The rule that ends the round after these runs, or None if another run follows.
 
-        ``precision``: the 95% interval of the mean, Student's, is within that share of it on either side.
-        ``max_seconds``: the next run would probably end after the limit.
+        ``runs``: all runs are done. ``relative_error``: the half-width of the mean's 95% confidence interval,
+        Student's, is at most this fraction of it. ``max_seconds``: the next run would probably exceed the
+        limit.
         """
         if len(seconds) >= self.runs:
             return "runs"
         if len(seconds) < self.min_runs:
             return None
-        if self.precision is not None and relative_error(seconds) <= self.precision:
-            return "precision"
+        if self.relative_error is not None and relative_error(seconds) <= self.relative_error:
+            return "relative_error"
         if self.max_seconds is not None and sum(seconds) + fmean(seconds) > self.max_seconds:
             return "max_seconds"
         return None
 
 
 def of_round(protocol: Mapping[str, Any], number: int) -> Round:
-    """The share of round ``number``, from 1, of a cell's protocol: runs, minimum and time limit divided."""
+    """The rules of round ``number``, from 1: the protocol's runs and time limit divided among the rounds."""
     rounds = protocol["rounds"]
     first, after = (protocol["runs"] * n // rounds for n in (number - 1, number))
     limit = protocol["max_seconds"]
@@ -50,7 +51,7 @@ def of_round(protocol: Mapping[str, Any], number: int) -> Round:
         runs=after - first,
         min_runs=min(ceil(protocol["min_runs"] / rounds), after - first),
         max_seconds=None if limit is None else limit / rounds,
-        precision=protocol["precision"],
+        relative_error=protocol["relative_error"],
         warmup_seconds=protocol["warmup_seconds"],
         max_warmup_seconds=protocol["max_warmup_seconds"],
         first_run=first,
@@ -58,17 +59,17 @@ def of_round(protocol: Mapping[str, Any], number: int) -> Round:
 
 
 def relative_error(seconds: Sequence[float]) -> float:
-    """Half the width of the 95% interval of the mean, over the mean; infinite under three runs."""
+    """Half-width of the mean's 95% confidence interval over the mean; infinite for fewer than three runs."""
     if len(seconds) < 3:
         return float("inf")
     return student_quantile(len(seconds) - 1) * stdev(seconds) / sqrt(len(seconds)) / fmean(seconds)
 
 
 class Steadiness:
-    """Whether epochs have stopped getting faster or slower, told as they are made.
+    """Detects the end of the warm-up: whether the time of an epoch has become steady.
 
-    Epochs are gathered in windows of a quarter of the least time. They are steady when the mean epoch of the
-    last two windows is within 2% of that of the two before.
+    Epochs are grouped in windows of a quarter of ``least_seconds``. They are steady when the mean epoch of
+    the last two windows is within 2% of that of the two before.
     """
 
     def __init__(self, least_seconds: float) -> None:
@@ -77,7 +78,7 @@ class Steadiness:
         self._epochs, self._seconds = 0, 0.0
 
     def add(self, seconds: float) -> None:
-        """Take note of one epoch."""
+        """Add the time of one epoch."""
         self._epochs += 1
         self._seconds += seconds
         if self._seconds >= self._window:

@@ -1,4 +1,4 @@
-"""Where a measurement was made, by what, and in which state the machine was."""
+"""The provenance of a measurement: device, software versions, source revision and host."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from snn.hardware.devices import Device, find
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Device, driver, library versions, source revision and host, as they are now; plain values."""
+    """Device, driver, library versions, source revision and host, as JSON values."""
     return {
         "device": device.name,
         "backend": device.backend,
@@ -57,7 +57,7 @@ def _cupy_version() -> str:
 
 
 def _version(package: str) -> str | None:
-    """Of an installed package, without importing it."""
+    """The version of a package without importing it; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -65,7 +65,7 @@ def _version(package: str) -> str | None:
 
 
 def _git() -> dict[str, Any]:
-    """The commit, and whether tracked files differ; SNN_GIT_COMMIT speaks for a copy without its history."""
+    """The commit, and whether tracked files are modified; without a repository, SNN_GIT_COMMIT and None."""
     commit = _git_output("rev-parse", "HEAD")
     if commit is None:
         return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}

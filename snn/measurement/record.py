@@ -1,4 +1,4 @@
-"""The record of a measured cell: everything that the tables need of it, as plain JSON values."""
+"""Build the record of a measured cell."""
 
 import math
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def build(
     provenance: Mapping[str, Any],
     source_hash: str,
 ) -> dict[str, Any]:
-    """Everything that the tables need of one cell, as plain JSON values; NaN and infinity become null."""
+    """Everything that the tables need of one cell, as JSON values; NaN and infinity become null."""
     return {
         "schema_version": SCHEMA_VERSION,
         "status": measurement.status,
@@ -44,7 +44,7 @@ def build(
 
 
 def _plain(run: Run, several: bool) -> dict[str, Any]:
-    """A run as measured: of several networks in one launch, the launch's seconds and the loss of each."""
+    """One run as JSON values; with several networks per launch, also the loss of each."""
     plain: dict[str, Any] = {"seconds": run.seconds, "final_mse": _finite(run.final_mse)}
     return plain | ({"member_mse": list(map(_finite, run.losses))} if several else {})
 
@@ -67,7 +67,7 @@ def _summary(measurement: Measurement) -> dict[str, float | int | None]:
 
 
 def _shared(launch_seconds: float, members: int) -> dict[str, float | int | None]:
-    """Where a run trains several networks: how many, and what share of its mean seconds is one network's."""
+    """For launches that train several networks: how many, and the mean seconds per network."""
     return {"members": members, "mean_seconds_per_member": launch_seconds / members} if members else {}
 
 

@@ -1,4 +1,4 @@
-"""Trains a network as a protocol says: what was done, counted once untimed; how long it took, run by run."""
+"""Measure a job: count its operations in a separate instrumented pass, then time its runs."""
 
 import gc
 import itertools
@@ -23,10 +23,10 @@ _COUNTED_EPOCHS = 3
 
 @dataclass(frozen=True)
 class Run:
-    """Epochs from fresh weights: wall-clock seconds, and the loss of the last batch.
+    """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
-    Of a strategy that trains several networks in one launch, the seconds are the launch's, ``losses`` are of
-    each of them, and ``final_mse`` is their mean.
+    With several networks per launch, the seconds are those of the launch, ``losses`` has one loss per
+    network, and ``final_mse`` is their mean.
     """
 
     seconds: float
@@ -36,7 +36,7 @@ class Run:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Epochs before the timed runs, and whether the time of an epoch had become ``steady`` in them."""
+    """The warm-up before the timed runs, and whether the time of an epoch became ``steady`` in it."""
 
     seconds: float
     epochs: int
@@ -45,10 +45,11 @@ class WarmUp:
 
 @dataclass
 class Measurement:
-    """What a cell's measurement found; a ``status`` but ok has its reason.
+    """The result of measuring a cell in one round.
 
-    It is ok, diverged, out_of_memory or unsupported. ``members`` tells apart the networks that a run trains
-    where there are several, ``plan`` says how a strategy trains where it chose.
+    ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members``
+    describes the networks that one launch trains, where there are several. ``plan`` describes how a strategy
+    trains, where it has a choice.
     """
 
     status: str = "ok"
@@ -68,14 +69,14 @@ Progress = Callable[[list[Run]], None]
 
 
 def measure(job: Job, rules: Round, backend: Backend, progress: Progress = lambda runs: None) -> Measurement:
-    """Count one run, then time the runs of the round. Raises LeakError where something is not freed.
+    """Count one run, then time the runs of the round. Raises LeakError if something is not freed.
 
-    A run's time is that of its epochs, up to the point where the device has finished: not the setup,
-    the drawing of weights or the reading of the loss.
+    The time of a run is that of its epochs until the device has finished. It excludes setup, drawing weights,
+    and reading the loss.
     """
     measurement = Measurement()
     try:
-        with np.errstate(all="ignore"):  # a diverging run is an outcome, and says so by its loss
+        with np.errstate(all="ignore"):  # a diverging run is an outcome, visible in its loss
             measurement.ledger, measurement.memory = count(job, backend)
             _time_runs(job, rules, backend, measurement, progress)
     except OutOfMemory as error:
@@ -95,11 +96,11 @@ def measure(job: Job, rules: Round, backend: Backend, progress: Progress = lambd
 
 
 def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
-    """The ledger of one run with its setup, exact, and the memory it held: an untimed pass over some epochs.
+    """The ledger of one run including setup, and its memory use, from a separate instrumented pass.
 
-    Both are empty for a strategy with a runtime of its own: what it does is not nothing, but not seen.
-    Where the second and third epoch do the same, so do all after them, since what a strategy does depends
-    on shapes alone: the second epoch's counts stand for the rest. Otherwise every epoch is run.
+    Both are empty for a strategy with a runtime of its own, whose calls cannot be observed. The counts are
+    exact, though only three epochs are run: a strategy's calls depend on shapes alone, so if the second and
+    the third epoch make the same calls, all later ones do too. Otherwise every epoch is run.
     """
     if factory.class_of(job.strategy).own_runtime:
         return {}, {}
@@ -116,7 +117,7 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
 
 
 def _train_counted(job: Job, strategy: Strategy, counting: CountingBackend) -> dict[str, int]:
-    """Train; returns the counts of the epochs that were left out."""
+    """Train, and return the counts of the epochs that were not run."""
     if strategy.at_once:
         strategy.train(job.epochs)
         return {}
@@ -157,7 +158,7 @@ def _time_runs(
 
 
 def _warm_up(job: Job, rules: Round, strategy: Strategy, backend: Backend) -> WarmUp:
-    """Epochs until their time is steady, within the least and the most seconds of the round's rules."""
+    """Train until the time of an epoch is steady, within the round's minimum and maximum seconds."""
     strategy.load(next(strategy.starts(job.network, job.seed)))
     steadiness, epochs = Steadiness(rules.warmup_seconds), 0
     started = time.perf_counter()
@@ -173,7 +174,7 @@ def _warm_up(job: Job, rules: Round, strategy: Strategy, backend: Backend) -> Wa
 
 
 def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray]) -> Run:
-    """One timed training, right after an epoch that is not timed: what came before it leaves no trace."""
+    """One timed training, right after an untimed epoch, so that all runs start from the same state."""
     strategy.load(weights)
     strategy.epoch()
     strategy.load(weights)
@@ -192,5 +193,5 @@ def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarra
 
 
 def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
-    """What an epoch added to each count; a peak is not a sum, so it adds nothing."""
+    """The counts of one epoch; peaks are not sums, so they count as 0."""
     return {key: 0 if key.startswith("peak_") else later[key] - earlier[key] for key in later}

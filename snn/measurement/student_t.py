@@ -1,4 +1,4 @@
-"""Student's t distribution: how much wider an interval is that few runs give."""
+"""Quantiles of Student's t distribution, for confidence intervals of few runs."""
 
 from statistics import NormalDist
 
@@ -7,9 +7,9 @@ _EXACT = {1: 12.7062, 2: 4.3027, 3: 3.1824}
 
 
 def student_quantile(freedom: float) -> float:
-    """Student's t at the upper end of the 95% interval, by the expansion of Cornish and Fisher.
+    """The 97.5% quantile of Student's t distribution, by the Cornish-Fisher expansion.
 
-    Within 1% of the exact value; for fewer than 3 degrees of freedom, at least 1, between the exact values.
+    Within 1% of the exact value. For 1 to 3 degrees of freedom, interpolated between the exact values.
     """
     if freedom < 3:  # between the exact values, by their logarithms
         low = int(freedom)

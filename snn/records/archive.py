@@ -1,4 +1,4 @@
-"""Records from a folder: one of results, or an archive that ``scripts/publish`` wrote."""
+"""Read and write whole sets of records: a folder of results, or an archive made by ``scripts/publish``."""
 
 import gzip
 import json
@@ -8,43 +8,48 @@ from pathlib import Path
 from typing import Any
 
 from snn.errors import RecordError
-from snn.records.store import check_version, read
+from snn.records.store import check_version, read_json
 
 RECORDS = "records.jsonl.gz"
-"""The file of an archive's records, compressed: they repeat themselves, and take a sixth of the space."""
+"""An archive's file of records, one per line. Records are repetitive: gzip saves five sixths of the space."""
 
 
 def write(records: Iterable[Mapping[str, Any]], folder: Path) -> None:
-    """Write an archive's records, and no time of writing: what did not change does not change the file."""
-    lines = (json.dumps(one, separators=(",", ":"), sort_keys=True) + "\n" for one in records)
+    """Write an archive's records. The bytes depend on the records alone: the gzip header has no timestamp."""
+    lines = (json.dumps(record, separators=(",", ":"), sort_keys=True) + "\n" for record in records)
     (folder / RECORDS).write_bytes(gzip.compress("".join(lines).encode("utf-8"), mtime=0))
 
 
 def read_all(folder: Path) -> dict[str, dict[str, Any]]:
     """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or of such a file) by line.
 
-    Raises RecordError, with file and line, where it holds something else, or nothing.
+    Older records are returned in today's form. Raises RecordError, naming file and line, where there is
+    something else, or no record at all.
     """
+    return {place: check_version(record, place) for place, record in as_written(folder).items()}
+
+
+def as_written(folder: Path) -> dict[str, Any]:
+    """The same records, unchecked and under the key names that they were written with."""
     if (folder / "cells").is_dir():
-        found = {str(path): read(path) for path in sorted((folder / "cells").rglob("*.json"))}
+        records = {str(path): read_json(path) for path in sorted((folder / "cells").rglob("*.json"))}
     else:
-        found = _of_lines(folder / RECORDS if folder.is_dir() else folder)
-    if not found:
-        raise RecordError(f"{folder}: holds no record")
-    return found
+        records = _read_lines(folder / RECORDS if folder.is_dir() else folder)
+    if not records:
+        raise RecordError(f"{folder}: there are no records in it")
+    return records
 
 
-def _of_lines(file: Path) -> dict[str, dict[str, Any]]:
+def _read_lines(file: Path) -> dict[str, Any]:
     try:
         lines = gzip.decompress(file.read_bytes()).decode("utf-8").splitlines()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise RecordError(f"{file}: cannot be read: {error}") from error
-    found = {}
+    records = {}
     for number, line in enumerate(lines, 1):
         place = f"{file}, line {number}"
         try:
-            record = json.loads(line)
+            records[place] = json.loads(line)
         except ValueError as error:
             raise RecordError(f"{place}: not a record: {error}") from error
-        found[place] = check_version(record, place)
-    return found
+    return records

@@ -1,4 +1,4 @@
-"""A record: the JSON file that a cell leaves, complete or not there at all."""
+"""A record: the JSON file that holds what was measured of one cell in one round."""
 
 import json
 import os
@@ -12,7 +12,7 @@ SCHEMA_VERSION = 2
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record so that the file is either whole or absent, also when the process is killed."""
+    """Write a record atomically: the file is complete or absent, even if the process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -27,12 +27,12 @@ def write(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record of this schema version. Raises RecordError, naming the file, where it is not one."""
+    """A record in today's form. Raises RecordError, naming the file, where it is not a record."""
     return check_version(read_json(path), str(path))
 
 
 def read_json(path: Path) -> Any:
-    """What a file written by ``write`` holds. Raises RecordError, naming it, where it is no JSON."""
+    """The content of a file that ``write`` wrote. Raises RecordError, naming the file, if it is not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -40,8 +40,23 @@ def read_json(path: Path) -> Any:
 
 
 def check_version(record: Any, place: str) -> dict[str, Any]:
-    """The record itself. Raises RecordError, naming the place, where it is not one of this schema version."""
+    """The record in today's form. Raises RecordError, naming the place, for an unknown schema version."""
     version = record.get("schema_version") if isinstance(record, dict) else None
     if version != SCHEMA_VERSION:
-        raise RecordError(f"{place}: schema version {version!r}, this program reads {SCHEMA_VERSION}")
+        raise RecordError(
+            f"{place}: the schema version is {version!r}, but this program reads version {SCHEMA_VERSION}"
+        )
+    return lift(record)
+
+
+def lift(record: dict[str, Any]) -> dict[str, Any]:
+    """A record under today's key names, whichever version of the program wrote it; the input is unchanged."""
+    cell = record.get("cell", {})
+    protocol = cell.get("protocol", {})
+    if "precision" in protocol:  # renamed to relative_error
+        renamed = {key: value for key, value in protocol.items() if key != "precision"}
+        renamed["relative_error"] = protocol["precision"]
+        record = {**record, "cell": {**cell, "protocol": renamed}}
+    if record.get("stopped") == "precision":
+        record = {**record, "stopped": "relative_error"}
     return record

@@ -1,7 +1,7 @@
-"""The CPU in the role of the device: every call keeps its meaning, over host memory.
+"""The CPU backend: every call of the interface keeps its meaning, on host memory.
 
-Device memory is a second block of host memory, a copy is a copy, a product is NumPy's, and a stream
-runs its work at once. What is measured here is this: a CPU, not a stand-in for a GPU.
+Device memory is a second block of host memory, a copy is a copy, a product is NumPy's, and a stream runs its
+work immediately. Measurements on it are those of a CPU; they say nothing about a GPU.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from snn.errors import Unsupported, out_of_memory
 
 
 class HostBuffer:
-    """A block of host memory that plays device memory; a float32 array that only the backend opens."""
+    """A block of host memory in the role of device memory; only the backend accesses its float32 array."""
 
     __slots__ = ("words",)
 
@@ -30,7 +30,7 @@ class HostBuffer:
 
 
 def _refused(reason: str) -> Callable[..., Any]:
-    """A method of what a CPU does not have."""
+    """A method for what a CPU does not support."""
 
     def refuse(self: "CpuBackend", *arguments: Any) -> Any:
         raise Unsupported(reason)
@@ -39,9 +39,10 @@ def _refused(reason: str) -> Callable[..., Any]:
 
 
 class CpuBackend(Backend):
-    """NumPy's memory and NumPy's work, which is the oracle of the CUDA kernels.
+    """Host memory and NumPy's arithmetic, which is also the oracle of the CUDA kernels.
 
-    It goes any kernel's way through a step: ``fused`` and ``pretransposed`` as in the kernel's choice file.
+    ``fused`` and ``pretransposed``, as in the files of ``config/kernel``, choose the same sequence of
+    ops that a CUDA kernel of that kind gets.
     """
 
     asynchronous = False
@@ -51,7 +52,7 @@ class CpuBackend(Backend):
         self.fused, self.pretransposed = fused, pretransposed
         self._stream_numbers, self._event_numbers = itertools.count(1), itertools.count(1)
 
-    def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
+    def malloc(self, nbytes: int, purpose: str | None = None) -> HostBuffer:
         return HostBuffer(self._words((-(-nbytes // 4),)))
 
     def free(self, buffer: HostBuffer) -> None:
@@ -61,12 +62,12 @@ class CpuBackend(Backend):
         return HostBuffer(buffer.words[offset // 4 : -(-(offset + nbytes) // 4)])
 
     def host_alloc(
-        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
         return self._words(shape)
 
     def host_free(self, array: np.ndarray) -> None:
-        """Nothing to do: NumPy frees an array with its last reference."""
+        """Nothing to do: NumPy frees an array when the last reference goes away."""
 
     def copy_in(self, buffer: HostBuffer, array: np.ndarray, stream: int | None = None) -> None:
         buffer.words[: array.size] = array.ravel()
@@ -114,14 +115,14 @@ class CpuBackend(Backend):
     def event_synchronize(self, event: int) -> None:
         """Nothing is pending on the CPU."""
 
-    _no_graphs = _refused("a CPU captures no graphs: they are of CUDA")
+    _no_graphs = _refused("CUDA graphs need a CUDA device")
     graph_begin = graph_end = graph_launch = graph_destroy = _no_graphs
 
-    _no_pools = _refused("a CPU has no memory pools: CuPy's and the driver's are of CUDA")
+    _no_pools = _refused("the memory pools of CuPy and of the driver need a CUDA device")
     pool_create = pool_destroy = pool_malloc = pool_free = _no_pools
     pool_host_alloc = pool_host_free = pool_bytes = _no_pools
 
-    _not_managed = _refused("unified memory is of CUDA: a CPU has one memory")
+    _not_managed = _refused("managed memory needs a CUDA device")
     managed_alloc = managed_free = managed_buffer = _not_managed
     advise = prefetch_in = prefetch_out = _not_managed
 
@@ -129,8 +130,10 @@ class CpuBackend(Backend):
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         try:
             lines = Path("/proc/meminfo").read_text().splitlines()
-            return 1024 * next(int(one.split()[1]) for one in lines if one.startswith("MemAvailable")), total
-        except (OSError, StopIteration):  # a system that does not tell
+            return 1024 * next(
+                int(line.split()[1]) for line in lines if line.startswith("MemAvailable")
+            ), total
+        except (OSError, StopIteration):  # a system without /proc/meminfo
             return total, total
 
     def address(self, buffer: HostBuffer) -> int:

@@ -1,4 +1,4 @@
-"""The limits of a processor that have a meaning: its products by NumPy, and copies in its memory."""
+"""The measured peak rates of a CPU: matrix products by NumPy, and copies in memory."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
 _SIDE = 512
-_COPIED_BYTES = 1 << 26  # more than a processor's caches hold
+_COPIED_BYTES = 1 << 26  # more than the caches of a CPU hold
 _REPEATS = 5
 
 _OF_CUDA = {
@@ -22,7 +22,7 @@ _OF_CUDA = {
 
 
 def measure() -> Measured:
-    """Product rate and memory bandwidth of as many threads as NumPy has; the rest is of CUDA devices."""
+    """Product rate and memory bandwidth with NumPy's own threads; the other limits need a CUDA device."""
     A, B = (np.full((_SIDE, _SIDE), 0.5, np.float32) for _ in range(2))
     C = np.empty_like(A)
     operations = 2 * _SIDE**3
@@ -31,7 +31,7 @@ def measure() -> Measured:
     moved = 2 * _COPIED_BYTES
     copies = tuple(moved / s for s in _seconds(lambda: np.copyto(target, source)))
     none = [
-        Limit(what, None, unit, "", reason="of CUDA devices")
+        Limit(what, None, unit, "", reason="needs a CUDA device")
         for unit, names in _OF_CUDA.items()
         for what in names
     ]
@@ -45,10 +45,10 @@ def measure() -> Measured:
 
 
 def _seconds(call: Callable[[], object]) -> list[float]:
-    """Of each of several calls, after one that pays for what is loaded or touched first."""
-    found = []
+    """The seconds of each of several calls, after a first one that is not counted."""
+    seconds = []
     for _ in range(_REPEATS + 1):
         started = time.perf_counter()
         call()
-        found.append(time.perf_counter() - started)
-    return found[1:]
+        seconds.append(time.perf_counter() - started)
+    return seconds[1:]

@@ -1,4 +1,4 @@
-"""The CUDA device, through CuPy's bindings of the runtime: the only module that touches it."""
+"""The CUDA backend, on CuPy's bindings of the CUDA runtime."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
 
 
 class CudaBackend(Backend):
-    """Plain runtime calls: nothing is pooled or cached behind a strategy's back."""
+    """Plain runtime calls: no memory is pooled or cached unless a strategy asks for it."""
 
     def __init__(
         self, kernel: Mapping[str, Any], precision: str = "fp32", root: Path = ROOT, index: int = 0
@@ -41,7 +41,7 @@ class CudaBackend(Backend):
         self._page_locked: set[int] = set()
         self._managed = Managed(index)
 
-    def malloc(self, nbytes: int, kind: str | None = None) -> int:
+    def malloc(self, nbytes: int, purpose: str | None = None) -> int:
         try:
             return runtime.malloc(nbytes)
         except runtime.CUDARuntimeError as error:
@@ -56,7 +56,7 @@ class CudaBackend(Backend):
         return buffer + offset
 
     def host_alloc(
-        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
         if not page_locked:
             return np.empty(shape, dtype=np.float32)
@@ -82,7 +82,7 @@ class CudaBackend(Backend):
     def pool_destroy(self, pool: CupyPool | DriverPool) -> None:
         pool.close()
 
-    def pool_malloc(self, pool: CupyPool | DriverPool, nbytes: int, kind: str | None = None) -> int:
+    def pool_malloc(self, pool: CupyPool | DriverPool, nbytes: int, purpose: str | None = None) -> int:
         try:
             return pool.malloc(nbytes)
         except (cupy.cuda.memory.OutOfMemoryError, runtime.CUDARuntimeError) as error:
@@ -94,7 +94,7 @@ class CudaBackend(Backend):
         pool.free(buffer)
 
     def pool_host_alloc(
-        self, pool: CupyPool | DriverPool, shape: tuple[int, ...], kind: str = "workspace"
+        self, pool: CupyPool | DriverPool, shape: tuple[int, ...], purpose: str = "workspace"
     ) -> np.ndarray:
         try:
             return pool.host_alloc(shape)
@@ -114,7 +114,7 @@ class CudaBackend(Backend):
     def prefetches_out(self) -> bool:  # type: ignore[override]
         return self._managed.prefetches_out
 
-    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
+    def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
         try:
             return self._managed.alloc(shape)
         except runtime.CUDARuntimeError as error:
@@ -159,7 +159,7 @@ class CudaBackend(Backend):
 
     def training_plan(self, shape: Shape) -> str:
         if self.precision != "fp32":
-            raise Unsupported(f"whole trainings in one launch are float32, not {self.precision}")
+            raise Unsupported(f"training in one launch supports precision fp32, not {self.precision}")
         return self._trainer(shape).words
 
     def _trainer(self, shape: Shape) -> Trainer:

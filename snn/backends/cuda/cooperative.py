@@ -1,4 +1,4 @@
-"""Launches that CuPy has no call for: of clusters of blocks, and of grids whose blocks all run at once."""
+"""Launches that CuPy has no call for: with clusters of blocks, and cooperative grids."""
 
 import ctypes
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 _driver = ctypes.CDLL("libcuda.so.1")
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
 _DYNAMIC_SHARED, _ANY_CLUSTER = 8, 14  # CUfunction_attribute
-_MOST_PORTABLE = 8  # blocks of a cluster that every device with clusters allows
+_MOST_PORTABLE = 8  # cluster size that every device with clusters supports
 
 
 class _Value(ctypes.Union):
@@ -31,16 +31,17 @@ class _Config(ctypes.Structure):
     )
 
 
-class Together:
-    """A launch of ``blocks`` that wait for each other: in clusters of ``cluster`` each, or else all of them.
+class CooperativeLaunch:
+    """A launch whose blocks wait for each other: within clusters of ``cluster`` blocks, or all (0).
 
-    ``function`` is a kernel of a CuPy module, ``shared_bytes`` the dynamic shared memory of a block.
+    ``function`` is a kernel of a CuPy module, ``blocks`` the grid size, ``threads`` the block size,
+    ``shared_bytes`` the dynamic shared memory of a block.
     """
 
     def __init__(
         self, function: Any, blocks: int, threads: int, cluster: int = 0, shared_bytes: int = 0
     ) -> None:
-        self._function = function  # holds the module: dropping that would unload the kernel
+        self._function = function  # keeps the module loaded
         self._pointer = ctypes.c_void_p(function.kernel.ptr)
         self._attribute = _Attribute(id=_CLUSTER if cluster else _COOPERATIVE)
         if cluster:
@@ -54,30 +55,32 @@ class Together:
             status = _driver.cuFuncSetAttribute(self._pointer, _DYNAMIC_SHARED, shared_bytes)
             _check(status, "cuFuncSetAttribute")
         if cluster > _MOST_PORTABLE:
-            _driver.cuFuncSetAttribute(self._pointer, _ANY_CLUSTER, 1)  # where it cannot be had, none fits
+            _driver.cuFuncSetAttribute(
+                self._pointer, _ANY_CLUSTER, 1
+            )  # if it is refused, held_clusters() is 0
 
     def held_clusters(self) -> int:
-        """Clusters that the device runs at the same time; 0 where it cannot run such a one."""
-        found = ctypes.c_int(0)
+        """Number of such clusters that the device runs at the same time; 0 if it cannot run one."""
+        count = ctypes.c_int(0)
         status = _driver.cuOccupancyMaxActiveClusters(
-            ctypes.byref(found), self._pointer, ctypes.byref(self._config)
+            ctypes.byref(count), self._pointer, ctypes.byref(self._config)
         )
-        return found.value if status == 0 else 0
+        return count.value if status == 0 else 0
 
     def held_blocks(self) -> int:
-        """Blocks that a multiprocessor runs at the same time."""
-        found = ctypes.c_int(0)
+        """Number of such blocks that an SM runs at the same time."""
+        count = ctypes.c_int(0)
         status = _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            ctypes.byref(found),
+            ctypes.byref(count),
             self._pointer,
             ctypes.c_int(self._config.block[0]),
             ctypes.c_size_t(self._config.shared_bytes),
         )
         _check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
-        return found.value
+        return count.value
 
     def __call__(self, values: Sequence[Any], stream: int = 0) -> None:
-        """Launch it with these arguments, each a value of ``ctypes``."""
+        """Launch the kernel with these arguments, each a ``ctypes`` value."""
         arguments = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         self._config.stream = stream
         status = _driver.cuLaunchKernelEx(ctypes.byref(self._config), self._pointer, arguments, None)

@@ -1,4 +1,4 @@
-"""The products of cuBLAS, in the place of a kernel: the library's answer."""
+"""Matrix products by cuBLAS instead of a kernel of our own."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -19,8 +19,7 @@ _ONE, _ZERO = ctypes.c_float(1), ctypes.c_float(0)
 class Cublas:
     """C = A B and its transposed forms by cublasGemmEx; float32 in memory, ``precision`` in the products.
 
-    TF32 and BF16 are what cuBLAS may round the inputs to, on their way to tensor cores: it chooses for each
-    size whether it does, and how.
+    With tf32 or bf16 cuBLAS may round the inputs and use tensor cores: it chooses for each size.
     """
 
     def __init__(self, precision: str) -> None:
@@ -37,9 +36,9 @@ class Cublas:
         self._compute = _COMPUTE[precision]
 
     def make(self, op: str, numbers: Sequence[float]) -> Callable[[Sequence[int], int], None]:
-        """A product of ``snn.backends.ops`` of these sizes, to be called with its operands and a stream."""
+        """A product of ``snn.backends.ops`` for these sizes, to be called with operands and a stream."""
         if op not in ("matmul", "matmul_tn", "matmul_nt"):
-            raise Unsupported(f"cuBLAS has no product that goes on as {op} does")
+            raise Unsupported(f"cuBLAS has no fused product such as {op}")
         m, k, n = (int(number) for number in numbers)
         # cuBLAS is column-major: it sees every matrix transposed, and C^T = B^T A^T.
         left = (_T, k) if op == "matmul_nt" else (_N, n)
@@ -49,7 +48,7 @@ class Cublas:
 
         def product(buffers: Sequence[int], stream: int) -> None:
             A, B, C = buffers
-            with _current(stream):  # CuPy has cuBLAS run on its current stream, whatever setStream said
+            with _current(stream):  # CuPy runs cuBLAS on its current stream, whatever setStream said
                 library.gemmEx(
                     *(handle, left[0], right[0], n, m, k, one),
                     *(B, _FLOAT, max(left[1], 1), A, _FLOAT, max(right[1], 1)),
@@ -61,7 +60,7 @@ class Cublas:
 
 @cache
 def _current(stream: int) -> Any:
-    """Makes a stream CuPy's current one, as a context manager."""
+    """A context manager that makes a stream CuPy's current one."""
     return cupy.cuda.Stream.from_external(_Stream(stream))
 
 

@@ -1,4 +1,4 @@
-"""CUDA kernels, compiled for a shape of block and launched with as little host work as there can be."""
+"""CUDA kernels, compiled for a block shape and launched with as little host work as possible."""
 
 import ctypes
 import math
@@ -16,15 +16,15 @@ from snn.backends.cuda.cublas import Cublas
 from snn.backends.ops import OPS, PARTIAL_SUMS, Op
 
 WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
-"""Elements, rows by columns, that a thread may compute where each product has its own choice."""
+"""Elements per thread, rows by columns, to choose from where ``kernel.work`` is null."""
 
 _THREADS = 256
-_SIDE, _STRIPS = 32, 8  # the tile of a kernel over a matrix, and the rows of threads that walk it
+_SIDE, _STRIPS = 32, 8  # tile of the kernels that transpose, and the rows of threads of a block
 _ON_MATRICES = ("rows", "cols")
 
 
 class Kernels:
-    """The kernels of a choice of ``config/kernel`` and the element-wise ones, by the names of ``OPS``."""
+    """The kernels of a file of ``config/kernel`` and the element-wise kernels, by the names of ``OPS``."""
 
     def __init__(self, kernel: Mapping[str, Any], precision: str, root: Path) -> None:
         self._library = None if kernel["source"] else Cublas(precision)
@@ -36,7 +36,7 @@ class Kernels:
         self._launchers: dict[tuple[str, tuple[float, ...]], Callable[[Sequence[int], int], None]] = {}
 
     def launch(self, op: str, buffers: Sequence[int], numbers: tuple[float, ...], stream: int) -> None:
-        """Launch it, compiled at its first use."""
+        """Launch the kernel of an op; it is compiled at the first use."""
         launcher = self._launchers.get((op, numbers))
         if launcher is None:
             launcher = self._launchers[op, numbers] = self._make(op, numbers)
@@ -44,7 +44,7 @@ class Kernels:
 
     @property
     def can_be_captured(self) -> bool:
-        """Whether a CUDA graph can hold them: CuPy's cuBLAS refuses to run while a stream is captured."""
+        """Whether a CUDA graph can capture them: CuPy's cuBLAS refuses to run during a capture."""
         return self._library is None
 
     def _make(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
@@ -68,15 +68,16 @@ class Kernels:
 
 
 class _Launcher:
-    """One kernel with its numbers. CUDA copies the arguments out before a launch returns.
+    """A kernel with its grid, block and scalar arguments.
 
-    They live in one buffer, of which only the addresses are written anew for each launch.
+    The arguments live in one buffer, in which a launch replaces only the addresses. That is safe because CUDA
+    copies the arguments before a launch returns.
     """
 
     def __init__(
         self, function: Any, op: Op, numbers: tuple[float, ...], grid: tuple[int, int], block: tuple[int, ...]
     ) -> None:
-        self._function = function  # holds the module: dropping that would unload the kernel
+        self._function = function  # keeps the module loaded
         self._pointer = function.kernel.ptr
         self._shape = (*grid, 1, *block, 1)
         count = len(op.operands)
@@ -100,12 +101,12 @@ def _cast(kinds: str, numbers: Sequence[float]) -> list[float]:
 
 
 def _grid(m: int, n: int, block: Sequence[int], work: Sequence[int]) -> tuple[int, int]:
-    """Blocks of a product of m rows and n columns."""
+    """The grid of a product of m rows and n columns."""
     return math.ceil(n / (block[0] * work[1])), math.ceil(m / (block[1] * work[0]))
 
 
 def _best_work(m: int, n: int, block: Sequence[int], multiprocessors: int) -> tuple[int, int]:
-    """The most work a thread that leaves most multiprocessors a block; the least where none does."""
+    """The most work per thread that still gives at least 3/4 as many blocks as SMs; otherwise the least."""
     for work in WORKS:
         if math.prod(_grid(m, n, block, work)) >= 0.75 * multiprocessors:
             return work

@@ -1,4 +1,4 @@
-"""The limits of a CUDA device, each measured by a kernel of ``kernels/limits`` that does nothing else."""
+"""The limits of a CUDA device: peak rates and latencies, each measured by a kernel of ``kernels/limits``."""
 
 import ctypes
 import time
@@ -13,18 +13,18 @@ import numpy as np
 from cupy.cuda import driver, runtime
 
 from snn.backends import kernel_source
-from snn.backends.cuda.cooperative import Together
+from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
 KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
 """What is launched: the limits depend on it."""
 
-_THREADS = 512  # of a block that keeps a multiprocessor busy
+_THREADS = 512  # block size that keeps an SM busy
 _CHAINS = 8  # of kernels/limits/rates.cu
 _CLUSTERS = (2, 4, 8, 16)
-_L2_SHARE = 0.25  # of L2 that is read: it is there to stay
+_L2_SHARE = 0.25  # fraction of L2 that is read, small enough to stay there
 
-# what, kernel, operations of a thread in a round, the least compute capability
+# limit, kernel, operations per thread and round, minimum compute capability
 _PRODUCTS = (
     ("fp32", "multiply_add", 2 * _CHAINS, (5, 0)),
     ("tf32", "mma_tf32", 2 * 16 * 8 * 8 * _CHAINS // 32, (8, 0)),
@@ -32,23 +32,23 @@ _PRODUCTS = (
 )
 
 Launch = Callable[[int], None]
-"""Does so many rounds in one launch on the default stream."""
+"""Runs a number of rounds in one launch on the default stream."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What a measurement takes to be one; with less, the kernels only run."""
+    """How long and how often to measure; a smaller effort only exercises the kernels."""
 
-    least_seconds: float = 3e-3  # of a launch, beside which its own cost is nothing
-    warm_up_seconds: float = 0.1  # until clocks are those of a device at work
+    least_seconds: float = 3e-3  # per launch, so that its fixed cost does not matter
+    warm_up_seconds: float = 0.1  # until the clocks have risen
     repeats: int = 7
-    launches: int = 1000  # in turn, or nodes of a graph
+    launches: int = 1000  # consecutive launches, or nodes of a graph
     most_copied_bytes: int = 1 << 30
 
 
 def measure(root: Path, effort: Effort = Effort()) -> Measured:
-    """All limits of the current device, in a few seconds; what it allocates it frees."""
-    runtime.free(0)  # so that there is a context
+    """All limits of the current device; takes a few seconds, and frees what it allocates."""
+    runtime.free(0)  # creates the context
     device = cupy.cuda.Device()
     capability = int(device.compute_capability[:-1]), int(device.compute_capability[-1])
     multiprocessors = device.attributes["MultiProcessorCount"]
@@ -71,10 +71,10 @@ def measure(root: Path, effort: Effort = Effort()) -> Measured:
 def _products(
     effort: Effort, module: cupy.RawModule, multiprocessors: int, capability: tuple[int, int]
 ) -> Iterator[Limit]:
-    """Operations a second of one multiprocessor by itself, and of all: these may have lower clocks."""
+    """Operations per second of one SM alone, and of all SMs, whose clocks may be lower."""
     with _memory_of(4 * _THREADS * multiprocessors) as out:
         for what, name, operations, needed in _PRODUCTS:
-            how = f"{name}, a block of {_THREADS} threads a multiprocessor"
+            how = f"{name}, one block of {_THREADS} threads per SM"
             function = module.get_function(name)
             more = (np.float32(0.5), np.float32(1.0)) if what == "fp32" else ()
             for blocks in (1, multiprocessors):
@@ -89,12 +89,12 @@ def _products(
                 _warm_up(effort, launch)
                 done = operations * _THREADS * blocks
                 yield Limit(
-                    what, blocks, FLOPS, how, tuple(done / s for s in _seconds_a_round(effort, launch))
+                    what, blocks, FLOPS, how, tuple(done / s for s in _seconds_per_round(effort, launch))
                 )
 
 
 def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_bytes: int) -> Iterator[Limit]:
-    """Bytes a second of reading, and of copying, in which each byte is read and written."""
+    """Bytes per second of reading, and of copying, which counts each byte twice: read and written."""
     free, _ = runtime.memGetInfo()
     far = min(effort.most_copied_bytes, free // 4)
     reads, copies = (module.get_function(name) for name in ("read_memory", "copy_memory"))
@@ -117,13 +117,13 @@ def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_byt
 
             for what, launch, passes in (("read", read, 1), ("copy", copy, 2)):
                 moved = 16 * quads[what] * passes
-                how = f"{moved} bytes{' read and written' if passes == 2 else ' read'}, again and again"
+                how = f"{moved} bytes{' read and written' if passes == 2 else ' read'}, repeatedly"
                 yield Limit(
                     f"{level}_{what}",
                     None,
                     BYTES,
                     how,
-                    tuple(moved / s for s in _seconds_a_round(effort, launch)),
+                    tuple(moved / s for s in _seconds_per_round(effort, launch)),
                 )
 
 
@@ -131,7 +131,7 @@ def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_byt
 
 
 def _launch(effort: Effort, module: cupy.RawModule) -> Limit:
-    """Seconds from one launch to the next, of many one after the other."""
+    """Seconds from one launch to the next, over many consecutive launches."""
     pointer = module.get_function("empty").kernel.ptr
     samples = []
     for _ in range(effort.repeats + 1):
@@ -141,12 +141,12 @@ def _launch(effort: Effort, module: cupy.RawModule) -> Limit:
         runtime.deviceSynchronize()
         samples.append((time.perf_counter() - started) / effort.launches)
     return Limit(
-        "launch", 1, SECONDS, f"{effort.launches} empty kernels, launched in turn", tuple(samples[1:])
+        "launch", 1, SECONDS, f"{effort.launches} consecutive launches of an empty kernel", tuple(samples[1:])
     )
 
 
 def _graph_node(effort: Effort, module: cupy.RawModule) -> Limit:
-    """Seconds of an empty kernel in a graph of many that follow one another."""
+    """Seconds per empty kernel in a graph of many consecutive ones."""
     pointer = module.get_function("empty").kernel.ptr
     stream = runtime.streamCreate()
     try:
@@ -162,19 +162,19 @@ def _graph_node(effort: Effort, module: cupy.RawModule) -> Limit:
                 for _ in range(rounds):
                     runtime.graphLaunch(graph, stream)
 
-            samples = tuple(s / effort.launches for s in _seconds_a_round(effort, launch, stream))
+            samples = tuple(s / effort.launches for s in _seconds_per_round(effort, launch, stream))
         finally:
             runtime.graphExecDestroy(graph)
     finally:
         runtime.streamDestroy(stream)
-    return Limit("graph_node", 1, SECONDS, f"a graph of {effort.launches} empty kernels in a row", samples)
+    return Limit("graph_node", 1, SECONDS, f"a graph of {effort.launches} consecutive empty kernels", samples)
 
 
 def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int]) -> Iterator[Limit]:
-    """Seconds of a barrier, and of an exchange of a word, between the blocks of a cluster."""
+    """Seconds of a barrier, and of an exchange of one word, between the blocks of a cluster."""
     said = {
         "cluster_barrier": "blocks of one warp arrive and wait",
-        "cluster_exchange": "a word from each block to every other one's shared memory",
+        "cluster_exchange": "one word from each block to the shared memory of every other",
     }
     with _memory_of(4 * max(_CLUSTERS)) as out:
         for what, how in said.items():
@@ -183,53 +183,59 @@ def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int
                     reason = _too_old(capability, (9, 0))
                     yield Limit(what, blocks, SECONDS, how, reason=reason)
                     continue
-                together = Together(module.get_function(what), blocks, 32, cluster=blocks)
+                together = CooperativeLaunch(module.get_function(what), blocks, 32, cluster=blocks)
                 if not together.held_clusters():
-                    yield Limit(what, blocks, SECONDS, how, reason=f"no cluster of {blocks} blocks here")
+                    yield Limit(
+                        what, blocks, SECONDS, how, reason=f"the device runs no cluster of {blocks} blocks"
+                    )
                     continue
                 given = [ctypes.c_void_p(out)] if what == "cluster_exchange" else []
 
-                def launch(rounds: int, together: Together = together, given: list[Any] = given) -> None:
+                def launch(
+                    rounds: int, together: CooperativeLaunch = together, given: list[Any] = given
+                ) -> None:
                     together([*given, ctypes.c_int(rounds)])
 
-                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(effort, launch)))
+                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_per_round(effort, launch)))
 
 
 def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
-    """Seconds of a barrier of a block a multiprocessor, and of an exchange of a word between so many."""
+    """Seconds of a barrier over one block per SM, and of an exchange of one word between them."""
     said = {
-        "grid_barrier": "blocks of one warp add to a counter in memory and wait for it",
-        "grid_exchange": "a word from each block through memory to every other one",
+        "grid_barrier": "blocks of one warp increment a counter in global memory and wait",
+        "grid_exchange": "one word from each block to every other through global memory",
     }
     with _memory_of(4 * multiprocessors) as words:
         for what, how in said.items():
             function = module.get_function(what)
             for blocks in (multiprocessors,) if what == "grid_barrier" else (2, multiprocessors):
                 threads = 32 if what == "grid_barrier" else -(-blocks // 32) * 32
-                together = Together(function, blocks, threads)
+                together = CooperativeLaunch(function, blocks, threads)
 
-                def launch(rounds: int, together: Together = together) -> None:
+                def launch(rounds: int, together: CooperativeLaunch = together) -> None:
                     together([ctypes.c_void_p(words), ctypes.c_int(rounds)])
 
                 def clear() -> None:
                     runtime.memset(words, 0, 4 * multiprocessors)
 
-                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_a_round(effort, launch, before=clear)))
+                yield Limit(
+                    what, blocks, SECONDS, how, tuple(_seconds_per_round(effort, launch, before=clear))
+                )
 
 
 def _too_old(capability: tuple[int, int], needed: tuple[int, int]) -> str:
-    return f"compute capability {capability[0]}.{capability[1]}, it needs {needed[0]}.{needed[1]}"
+    return f"compute capability {capability[0]}.{capability[1]}, but {needed[0]}.{needed[1]} is needed"
 
 
 # ---- timing
 
 
-def _seconds_a_round(
+def _seconds_per_round(
     effort: Effort, launch: Launch, stream: int = 0, before: Callable[[], None] = lambda: None
 ) -> list[float]:
-    """Of each of several launches, with as many rounds as last long enough; ``before`` is not timed."""
+    """Seconds per round, of several launches that are long enough; ``before`` is not timed."""
     rounds = 16
-    seconds = _seconds(launch, rounds, stream, before)  # of a first launch, which may be slow: not kept
+    seconds = _seconds(launch, rounds, stream, before)  # the first launch may be slow: not kept
     while (seconds := _seconds(launch, rounds, stream, before)) < effort.least_seconds:
         rounds *= min(16, max(2, round(effort.least_seconds / max(seconds, 1e-6))))
     return [_seconds(launch, rounds, stream, before) / rounds for _ in range(effort.repeats)]
@@ -265,7 +271,7 @@ def _pointer(address: int) -> np.uint64:
 
 @contextmanager
 def _memory_of(nbytes: int) -> Iterator[int]:
-    """Device memory, filled with 0."""
+    """Device memory, filled with zeros, for the time of a ``with`` block."""
     address = runtime.malloc(nbytes)
     try:
         runtime.memset(address, 0, nbytes)

@@ -1,15 +1,15 @@
-"""How much managed memory may be held: half of what is free on the device, never more."""
+"""The budget for managed memory: half of what is free on the device."""
 
 from collections.abc import Callable
 
 from snn.errors import Unsupported
 
 
-class HalfOfFree:
-    """Bytes that are held, of at most half of what was free before the first of them.
+class ManagedBudget:
+    """Bytes of managed memory in use, at most half of what was free before the first allocation.
 
-    More could be had, by moving pages out and in again: that is another experiment than the one made here,
-    and one that other programs on the device would notice. ``free`` says how many bytes are free now.
+    Managed memory could be oversubscribed, but then the driver swaps pages: that is another experiment,
+    and other programs on the device would notice it. ``free`` returns the bytes that are free now.
     """
 
     def __init__(self, free: Callable[[], int]) -> None:
@@ -17,7 +17,7 @@ class HalfOfFree:
         self._held = self._free = 0
 
     def take(self, nbytes: int) -> None:
-        """Hold so many more, or raise Unsupported."""
+        """Count an allocation of ``nbytes``, or raise Unsupported if it exceeds the budget."""
         if not self._held:
             self._free = self._free_now()
         if self._held + nbytes > self._free // 2:
@@ -28,5 +28,5 @@ class HalfOfFree:
         self._held += nbytes
 
     def give(self, nbytes: int) -> None:
-        """Hold so many less."""
+        """Count an allocation of ``nbytes`` as freed."""
         self._held -= nbytes

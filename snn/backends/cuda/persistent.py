@@ -1,4 +1,4 @@
-"""Whole trainings in one launch: the plan that a device takes for a shape, compiled, and its launches."""
+"""Whole trainings in one launch: the best launch plan for a shape on this device, compiled."""
 
 import ctypes
 import math
@@ -9,8 +9,8 @@ from typing import Any
 import cupy
 
 from snn.backends import kernel_source
-from snn.backends.cuda.cooperative import Together
-from snn.backends.persistent_plans import Limits, Plan, Shape, plans
+from snn.backends.cuda.cooperative import CooperativeLaunch
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
 from snn.errors import Unsupported
 
 
@@ -20,14 +20,14 @@ class Trainer:
     def __init__(self, shape: Shape, root: Path) -> None:
         device = cupy.cuda.Device()
         capability = device.compute_capability
-        limits = Limits(
+        limits = DeviceCapability(
             device.attributes["MultiProcessorCount"],
             device.attributes["MaxSharedMemoryPerBlockOptin"],
             (int(capability[:-1]), int(capability[-1])),
         )
         reasons: list[str] = []
-        found: list[_Launcher] = []
-        for plan in plans(shape, limits):
+        launchers: list[_Launcher] = []
+        for plan in launch_plans(shape, limits):
             if isinstance(plan, str):
                 reasons.append(plan)
                 continue
@@ -35,19 +35,19 @@ class Trainer:
             if launcher.reason:
                 reasons.append(launcher.reason)
                 continue
-            found.append(launcher)
+            launchers.append(launcher)
             if shape.members == 1:
                 break
-        if not found:
+        if not launchers:
             raise Unsupported("; ".join(reasons))
-        # Networks that do not fit wait for others to end: fewer blocks for each may be sooner done with all.
-        best = min(found, key=lambda one: math.ceil(shape.members / one.held) * one.plan.cost)
+        # Networks that do not fit wait for others: with fewer blocks for each, all may be done sooner.
+        best = min(launchers, key=lambda it: math.ceil(shape.members / it.held) * it.plan.cost)
         held = f", at most {best.held} networks at the same time" if shape.members > 1 else ""
         self.words = "; ".join([best.plan.words + held, *reasons])
         self._launch = best.launch
 
     def launch(self, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
-        """All epochs: ``numbers`` as of the op ``train``."""
+        """Train all epochs; ``numbers`` are those of the op ``train``."""
         rows, _, epochs, _, rate, max_norm, *_ = numbers
         values: list[Any] = [ctypes.c_void_p(buffer) for buffer in buffers]
         values += [ctypes.c_int(int(rows)), ctypes.c_int(int(epochs))]
@@ -56,9 +56,9 @@ class Trainer:
 
 
 class _Launcher:
-    """A plan, compiled. ``held``: networks that the device trains at the same time; ``reason``: why none."""
+    """A compiled plan. ``held``: networks that the device trains simultaneously; ``reason``: why it is 0."""
 
-    def __init__(self, plan: Plan, limits: Limits, root: Path) -> None:
+    def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
         self.plan, self.held, self.reason = plan, 0, ""
         options = tuple(f"-D{name}={value}" for name, value in plan.defines)
         source = kernel_source.text(root / plan.source)
@@ -72,7 +72,7 @@ class _Launcher:
             )
             return
         function = module.get_function("train_persistent")
-        self.launch = Together(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
+        self.launch = CooperativeLaunch(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
         if plan.cluster:
             self.held = self.launch.held_clusters() // plan.clusters
         else:

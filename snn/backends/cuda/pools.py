@@ -1,4 +1,4 @@
-"""Memory pools on CUDA: CuPy's, of device and page-locked memory, and the driver's, in a stream's order."""
+"""Memory pools on CUDA: CuPy's, of device and pinned memory, and the driver's, in stream order."""
 
 import math
 
@@ -13,7 +13,7 @@ _KEEP_ALL = 2**64 - 1
 
 
 class CupyPool:
-    """CuPy's MemoryPool and PinnedMemoryPool, none of which anyone else uses."""
+    """A MemoryPool and a PinnedMemoryPool of CuPy, private to this object."""
 
     allocates_by = "CuPy's pool by cudaMalloc"
 
@@ -36,7 +36,7 @@ class CupyPool:
         return as_array(pages.ptr, shape)
 
     def host_free(self, array: np.ndarray) -> None:
-        self._pages.pop(address_of(array), None)  # none where a page lock was refused
+        self._pages.pop(address_of(array), None)  # absent if it is pageable memory
 
     def nbytes(self) -> int:
         return self._device.total_bytes()
@@ -47,9 +47,9 @@ class CupyPool:
 
 
 class DriverPool:
-    """The device's default pool. Until ``close`` it keeps what is freed: its release threshold is raised.
+    """The device's default memory pool, which keeps freed memory until ``close`` (release threshold raised).
 
-    Raises Unsupported where the driver has none.
+    Raises Unsupported where the driver has no memory pools.
     """
 
     allocates_by = "cudaMallocAsync"
@@ -57,7 +57,7 @@ class DriverPool:
     def __init__(self, stream: int) -> None:
         device = runtime.getDevice()
         if not runtime.deviceGetAttribute(runtime.cudaDevAttrMemoryPoolsSupported, device):
-            raise Unsupported("the driver has no memory pools on this device: cudaMallocAsync needs one")
+            raise Unsupported("the driver has no memory pools on this device, which cudaMallocAsync needs")
         self._stream, self._pool = stream, runtime.deviceGetDefaultMemPool(device)
         self._threshold = runtime.memPoolGetAttribute(self._pool, runtime.cudaMemPoolAttrReleaseThreshold)
         runtime.memPoolSetAttribute(self._pool, runtime.cudaMemPoolAttrReleaseThreshold, _KEEP_ALL)
@@ -69,10 +69,10 @@ class DriverPool:
         runtime.freeAsync(buffer, self._stream)
 
     def host_alloc(self, shape: tuple[int, ...]) -> np.ndarray:
-        raise Unsupported("the driver's pool has no page-locked memory")
+        raise Unsupported("the driver's pool has no pinned memory")
 
     def host_free(self, array: np.ndarray) -> None:
-        raise Unsupported("the driver's pool has no page-locked memory")
+        raise Unsupported("the driver's pool has no pinned memory")
 
     def nbytes(self) -> int:
         return runtime.memPoolGetAttribute(self._pool, runtime.cudaMemPoolAttrReservedMemCurrent)

@@ -1,10 +1,10 @@
-"""Memory that the CUDA runtime allocates for the host, as NumPy sees it."""
+"""NumPy views of host memory that the CUDA runtime allocated."""
 
 import numpy as np
 
 
 class _Memory:
-    """Shows memory to NumPy as a float32 array; its life is the care of who allocated it."""
+    """Presents memory to NumPy as a float32 array; whoever allocated the memory frees it."""
 
     __slots__ = ("__array_interface__",)
 
@@ -18,10 +18,10 @@ class _Memory:
 
 
 def as_array(address: int, shape: tuple[int, ...]) -> np.ndarray:
-    """The memory from an address on, as a float32 array."""
+    """A float32 array over the memory at an address."""
     return np.asarray(_Memory(address, shape))
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where an array begins."""
+    """The address of an array's data."""
     return array.__array_interface__["data"][0]
