@@ -1,6 +1,6 @@
-"""``python -m snn.compare A B OUTPUT``: two results (machines, dates, versions) side by side.
+"""``python -m snn.compare A B OUTPUT``: compare two sets of results, of other machines, dates or versions.
 
-A and B are folders of results, or archives that scripts/publish wrote. OUTPUT gets comparison.csv, .html,
+A and B are folders of results, or archives written by scripts/publish. OUTPUT gets comparison.csv, .html,
 .svg and .png. Times are divided only where device, driver and the probe's costs are the same on both sides.
 """
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from snn.analysis import frame
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import RecordError, SnnError
 from snn.figures import comparison as figure
@@ -34,32 +35,32 @@ def main(arguments: list[str]) -> int:
 
 
 def run(a: Path, b: Path, output: Path) -> str:
-    """Compare, write, and say in a line or two what was and was not compared.
+    """Compare, write table and figure, and return a summary of what was and was not compared.
 
-    Raises RecordError where a folder is none, holds two devices, or shares no cell with the other.
+    Raises RecordError where a folder holds no results or two devices, or shares no cell with the other.
     """
-    verdicts = read_yaml(CONFIG / "verdicts.yaml")
-    left, right = (_load(folder, verdicts) for folder in (a, b))
+    thresholds = read_yaml(CONFIG / "verdicts.yaml")
+    left, right = (_load(folder, thresholds) for folder in (a, b))
     if not left.index.isin(right.index).any():
         raise RecordError(f"{a} and {b} have no cell in common")
-    table = comparison.build(left, right, verdicts)
+    table = comparison.build(left, right, thresholds)
     output.mkdir(parents=True, exist_ok=True)
     title = f"A: {_name(left)}; B: {_name(right)}"
     write(table, str(output / "comparison.csv"), str(output / "comparison.html"), title)
     paths = [str(output / f"comparison.{ending}") for ending in ("svg", "png")]
     save(figure.draw(table, _name(left), _name(right)), paths)
-    lines = [f"{len(table)} cells compared: {_counts(table['comparison'])}"]
-    for name, one, other in (("A", left, right), ("B", right, left)):
-        alone = one[~one.index.isin(other.index)]
+    lines = [f"{len(table)} cells compared: {_counts(table['verdict'])}"]
+    for name, rows, other in (("A", left, right), ("B", right, left)):
+        alone = rows[~rows.index.isin(other.index)]
         if len(alone):
             lines.append(f"{len(alone)} cells are only in {name}")
-    lines += [f"not comparable: {why}" for why in table["why"].unique() if why]
+    lines += [f"{NOT_COMPARABLE}: {note}" for note in table["note"].unique() if note]
     return "\n".join(lines)
 
 
-def _load(folder: Path, verdicts: Thresholds) -> pd.DataFrame:
+def _load(folder: Path, thresholds: Thresholds) -> pd.DataFrame:
     try:
-        return comparison.keyed(frame.tabulate(read_all(folder), verdicts))
+        return comparison.keyed(frame.tabulate(read_all(folder), thresholds))
     except RecordError as error:
         raise RecordError(f"{folder}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""``python -m snn.measure_limits cuda|cpu OUTPUT``: measure what the device can do at best, and record it."""
+"""``python -m snn.measure_limits cuda|cpu OUTPUT``: measure the limits of the device, and record them."""
 
 import os
 import sys
@@ -38,15 +38,15 @@ def main(arguments: list[str]) -> int:
 
 
 def record(device: Device) -> dict[str, Any]:
-    """The device's limits, measured now, with its state before and after, and where they come from."""
+    """Measure the device's limits; a record of them, with the device's state before and after."""
     with device_lock(device):
         started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
         before = gpu_state(device)
         measured = measure(device)
         after = gpu_state(device)
         elapsed = time.perf_counter() - clock
-    files = tuple(fingerprint.of_limits(device.backend))
-    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": fingerprint.digest(files)}
+    source_hash = fingerprint.digest(fingerprint.of_limits(device.backend))
+    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash}
     return {
         "limits_version": VERSION,
         **measured.plain(),
@@ -56,7 +56,7 @@ def record(device: Device) -> dict[str, Any]:
 
 
 def measure(device: Device) -> Measured:
-    """The limits of the device, measured now."""
+    """Measure the limits of the device."""
     if device.backend == "cpu":
         from snn.backends.cpu import limits as limits_cpu
 

@@ -1,7 +1,7 @@
-"""``python -m snn.perfetto RECORD ... OUTPUT``: traces of records as a file that ui.perfetto.dev opens.
+"""``python -m snn.perfetto RECORD ... OUTPUT``: the traces of records as a file for ui.perfetto.dev.
 
-Each strategy is a process, with the host's calls as one thread, a thread a stream, and counters of the bytes
-held. The format is the Trace Event Format, JSON.
+Each strategy is a process: the host's calls are one thread, each stream is a thread, and counters show the
+bytes held. The format is the Trace Event Format, JSON.
 """
 
 import json
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from snn.errors import SnnError
-from snn.models.network import label
+from snn.models.network import network_label
 from snn.records import store
 
-_HOST = 1000  # thread numbers of streams are their own
+_HOST = 1000  # streams are the threads of their own numbers
 
 
 def main(arguments: list[str]) -> int:
@@ -31,10 +31,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def write(output: Path, found: Iterable[Mapping[str, Any]]) -> None:
-    """The traces of these records in one file; a record without one (memory ran out) adds nothing."""
+def write(output: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """Write the traces of these records to one file; a record without a trace adds nothing."""
     events: list[dict[str, Any]] = []
-    for number, record in enumerate(found, 1):
+    for number, record in enumerate(records, 1):
         if record["explanation"]:
             events += of_record(record, number)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -42,24 +42,24 @@ def write(output: Path, found: Iterable[Mapping[str, Any]]) -> None:
 
 
 def of_record(record: Mapping[str, Any], process: int) -> list[dict[str, Any]]:
-    """The trace events of one record, under this process number; times in microseconds."""
-    cell, traced = record["cell"], record["explanation"]["trace"]
-    name = f"{cell['strategy']['name']} {cell['dataset']['name']} {label(cell['network']['hidden'])}"
+    """The trace events of one record as the process of this number; times in microseconds."""
+    cell, trace = record["cell"], record["explanation"]["trace"]
+    name = f"{cell['strategy']['name']} {cell['dataset']['name']} {network_label(cell['network'])}"
     events = [_named("process_name", process, _HOST, name), _named("thread_name", process, _HOST, "host")]
-    rows = [dict(zip(traced["columns"], values, strict=True)) for values in traced["events"]]
+    rows = [dict(zip(trace["columns"], values, strict=True)) for values in trace["events"]]
     for stream in sorted({row["stream"] for row in rows if row["device_start_us"] is not None}):
         lane = "default stream" if stream == 0 else f"stream {stream}"
         events.append(_named("thread_name", process, stream, lane))
     for row in rows:
         size = "x".join(map(str, row["size"]))
-        details = {"size": size, "site": traced["sites"][row["site"]]}
+        details = {"size": size, "call_site": trace["sites"][row["site"]]}
         common = {"name": row["call"], "ph": "X", "pid": process, "args": details}
         events.append({**common, "tid": _HOST, **_span(row["start_us"], row["end_us"])})
         if row["device_start_us"] is not None:
             span = _span(row["device_start_us"], row["device_end_us"])
             events.append({**common, "tid": row["stream"], **span})
-        for counter in ("device_bytes", "page_locked_bytes"):
-            value = {"bytes": row[counter]}
+        for counter, column in (("device_bytes", "device_bytes"), ("pinned_bytes", "page_locked_bytes")):
+            value = {"bytes": row[column]}
             events.append({"name": counter, "ph": "C", "pid": process, "ts": row["end_us"], "args": value})
     return events
 

@@ -1,4 +1,4 @@
-"""``python -m snn.prepare dataset=NAME ... output=FILE.npy``: make a data set once, for all its cells."""
+"""``python -m snn.prepare dataset=NAME ... output=FILE.npy``: prepare a data set for all of its cells."""
 
 import os
 import sys

@@ -1,7 +1,8 @@
-"""``python -m snn.retabulate ARCHIVE OUTPUT [GRID]``: tables and figures of published records, anywhere.
+"""``python -m snn.retabulate ARCHIVE OUTPUT [GRID]``: make tables and figures from published records.
 
-ARCHIVE is a folder that ``scripts/publish`` wrote, its records.jsonl.gz, or a folder of results. GRID says
-which tables there are; unless it is given, the sweeps that were published do, or else config/grid.yaml.
+ARCHIVE is a folder written by ``scripts/publish``, its records.jsonl.gz, or a folder of results. GRID is the
+grid file that defines the tables; its default is the sweeps published with the archive, or config/grid.yaml.
+It needs no GPU.
 """
 
 import json
@@ -19,7 +20,7 @@ from snn.config.groups import CONFIG, read_yaml
 from snn.errors import SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
-from snn.grid import catalogue
+from snn.grid import catalogue, naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.records.archive import as_written, read_all
@@ -29,7 +30,7 @@ from snn.tables import device_limits, overview, overview_text, recommendation, s
 
 
 def main(arguments: list[str]) -> int:
-    """Write what can be made of the archive; 0, or 2 on a user's error."""
+    """Write all tables and figures that the archive has the records for; 0, or 2 on a user's error."""
     if len(arguments) not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
@@ -43,92 +44,92 @@ def main(arguments: list[str]) -> int:
 
 
 def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> None:
-    """Make every table and figure whose cells the archive holds; say which it does not.
+    """Write every table and figure whose records the archive holds; print which ones it does not.
 
-    Raises RecordError where the archive is not one, or mixes devices in a table.
+    Raises RecordError where the archive holds no records, or records of two devices for one table.
     """
     records = list(read_all(archive).values())
     sweeps = _sweeps(archive, records, grid_file)
-    known = {(grid.name_of(record["cell"]), record["round"]): record for record in records}
+    known = {
+        naming.record_path(naming.name_of(record["cell"]), record["round"]): record for record in records
+    }
     for folder in ("tables", "figures"):
         (output / folder).mkdir(parents=True, exist_ok=True)
-    verdicts = read_yaml(CONFIG / "verdicts.yaml")
+    thresholds = read_yaml(CONFIG / "verdicts.yaml")
     paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
     limits = _limits(archive, {record["provenance"]["device"] for record in records})
     if limits:
         _write(device_limits.build(limits), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
-        wanted = [
-            (grid.name_of(cell), number)
-            for cell in grid.cells_of(name, sweeps)
-            for number in grid.rounds_of(cell)
-        ]
-        found = {grid.record_path(*one): known[one] for one in wanted if one in known}
-        if len(found) < len(wanted):
-            print(
-                f"{name} is left out: {len(wanted) - len(found)} of its {len(wanted)} records are not there"
-            )
+        wanted = _record_paths(grid.cells_of(name, sweeps))
+        chosen = {path: known[path] for path in wanted if path in known}
+        if len(chosen) < len(wanted):
+            print(f"{name} is left out: {len(wanted) - len(chosen)} of its {len(wanted)} records are missing")
             continue
-        rows = frame.tabulate(found, verdicts)
-        if limits:
+        entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
+        rows = frame.tabulate(chosen, thresholds)
+        if limits and entry.with_limits:
             rows = floors.with_floors(rows, limits)
         if name in catalogue.TABLES:
             module = import_module(f"snn.tables.{name}")
-            paper = CONFIG / f"paper/{name}.yaml"
-            table = module.build(rows, read_yaml(paper) if paper.exists() else {}, verdicts)
-            title = module.TITLE
+            paper = read_yaml(CONFIG / f"paper/{name}.yaml") if entry.with_paper else {}
+            table, title = module.build(rows, paper, thresholds), module.TITLE
         else:
-            table, title = sweep.build(rows, sweeps[name].axes, verdicts), f"Sweep {name}"
+            table, title = sweep.build(rows, sweeps[name].axes, thresholds), sweep.TITLE.format(name)
             _save(sweep_figure.draw(table, sweeps[name].axes, name), output, name)
         _write(table, output, name, title)
-        for figure in (figure for figure, of in catalogue.FIGURES.items() if of == name):
+        for figure in (figure for figure, of in catalogue.FIGURES.items() if of.table == name):
             _save(import_module(f"snn.figures.{figure}").draw(table, paper_device), output, figure)
-    _answer(grid.all_cells(sweeps), known, output, verdicts)
+    paths = _record_paths(grid.all_cells(sweeps))
+    _write_overview({path: known[path] for path in paths if path in known}, output, thresholds)
+
+
+def _record_paths(cells: Mapping[str, naming.Cell]) -> list[str]:
+    """Where a workflow would keep the records of these cells."""
+    return [path for name, cell in cells.items() for path in naming.record_paths(cell, name)]
 
 
 def _limits(archive: Path, devices: set[str]) -> dict[str, Any] | None:
-    """The limits of the archive's device, before those of its host, if any were measured."""
-    found = map(floors.read, sorted([*archive.glob("limits.json"), *archive.glob("limits/*.json")]))
-    of_devices = [one for one in found if one["provenance"]["device"] in devices]
-    return max(of_devices, key=lambda one: one["provenance"]["backend"] == "cuda", default=None)
+    """The measured limits of the archive's device, preferably of its GPU; None where there are none."""
+    paths = sorted([*archive.glob("limits.json"), *archive.glob("limits/*.json")])
+    records = [record for record in map(floors.read, paths) if record["provenance"]["device"] in devices]
+    return max(records, key=lambda record: record["provenance"]["backend"] == "cuda", default=None)
 
 
-def _answer(cells: Iterable[grid.Cell], known: Mapping[Any, Any], output: Path, verdicts: Thresholds) -> None:
-    """The overview and the recommendation, of all cells whose records are there."""
-    wanted = [(grid.name_of(cell), number) for cell in cells for number in grid.rounds_of(cell)]
-    found = {grid.record_path(*one): known[one] for one in wanted if one in known}
-    if not found:
+def _write_overview(records: Mapping[str, frame.Record], output: Path, thresholds: Thresholds) -> None:
+    """The overview and the recommendation, from all of these records."""
+    if not records:
         return
-    points = overview.points_of(found, verdicts)
-    table = overview.build(points, verdicts)
+    points = overview.points_of(records, thresholds)
+    table = overview.build(points, thresholds)
     _write(recommendation.build(points, table), output, "recommendation", recommendation.TITLE)
     _write(overview_text.with_sentences(table), output, "overview", overview.TITLE)
 
 
 def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None) -> dict[str, grid.Sweep]:
-    """The sweeps of a grid file, or those that were published with the archive, made of its own cells.
+    """The sweeps of a grid file, or those that were published with the archive.
 
-    What was published does not depend on how cells are resolved now.
+    Published sweeps are made of the cells of the records, not resolved again by the current configuration.
     """
     if grid_file is None and (archive / "sweeps.json").is_file():
         # The published names end with a digest of the cell as it was written, under the keys of that time.
-        cells = {grid.digest(raw["cell"]): lift(raw)["cell"] for raw in as_written(archive).values()}
+        cells = {naming.digest(raw["cell"]): lift(raw)["cell"] for raw in as_written(archive).values()}
         published = json.loads((archive / "sweeps.json").read_text(encoding="utf-8"))
         return {
             name: grid.Sweep(name, tuple(of["axes"]), _present(cells, of["cells"]))
             for name, of in published.items()
         }
-    found = [record["provenance"] for record in records]
-    where = next((one for one in found if one["backend"] == "cuda"), found[0])
-    host = next((one["device"] for one in found if one["backend"] == "cpu"), None)
+    provenances = [record["provenance"] for record in records]
+    where = next((each for each in provenances if each["backend"] == "cuda"), provenances[0])
+    host = next((each["device"] for each in provenances if each["backend"] == "cpu"), None)
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
     return grid.read(grid_file or CONFIG / "grid.yaml", device, Device("cpu", host) if host else None)
 
 
-def _present(cells: Mapping[str, grid.Cell], names: Iterable[str]) -> tuple[grid.Cell, ...]:
-    """The cells, by digest, that an archive holds of those that were published under these names."""
-    digests = (name.rpartition("-")[2] for name in names)
-    return tuple(cells[digest] for digest in digests if digest in cells)
+def _present(cells: Mapping[str, naming.Cell], published: Iterable[str]) -> dict[str, naming.Cell]:
+    """The cells of the archive, given by digest, that were published under these names; by their current name."""
+    digests = (name.rpartition("-")[2] for name in published)
+    return {naming.name_of(cells[digest]): cells[digest] for digest in digests if digest in cells}
 
 
 def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:

@@ -226,7 +226,7 @@ def test_the_losses_of_each_rate(cells):
     assert table["trainings"].tolist() == [3, 2, 2]
     assert table["finite"].tolist()[1:] == [2, 1]
     assert table["final_mse"].tolist() == [41.0, 2.0, 5.0]
-    assert table["lowest"].tolist()[1:] == [1.0, 5.0]
+    assert table["final_mse_min"].tolist()[1:] == [1.0, 5.0]
     assert table["status"].tolist() == ["ok", "ok", "diverged"]
     assert table["launch_s"].tolist() == [1.0, 2.0, 2.0]
 

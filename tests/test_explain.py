@@ -176,7 +176,7 @@ def test_explaining_is_quick():
 
 def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, capsys):
     from records_of import record
-    from test_tables import SWEEPS
+    from test_paper_tables import SWEEPS
 
     cells = SWEEPS["dataset_size"].cells[:2]
     paths = []

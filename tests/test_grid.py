@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from snn.config import compose, groups
 from snn.errors import ConfigError, DataError
+from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 
@@ -29,7 +30,7 @@ def test_the_papers_grid():
     papers = {name: sweeps[name] for name in ("dataset_size", "neurons", "depth")}
     assert [len(sweep.cells) for sweep in papers.values()] == [15, 6, 6]
     # 256 neurons on large stand in all three sweeps, reference and combined: they run once.
-    assert len(list(grid.all_cells(papers))) == 15 + 4 + 4
+    assert len(grid.all_cells(papers)) == 15 + 4 + 4
     clipping = {tuple(c["network"]["hidden"]): c["network"]["clip_norm"] for c in sweeps["depth"].cells}
     assert clipping == {(256,): None, (256, 256): 5.0, (256, 1024, 256): 3.0}
 
@@ -41,7 +42,7 @@ def test_the_cpu_has_its_own_protocol():
 
 
 def test_every_choice_is_in_a_sweep():
-    cells = list(grid.all_cells(grid.read(ROOT / "config/grid.yaml", GPU)))
+    cells = grid.all_cells(grid.read(ROOT / "config/grid.yaml", GPU)).values()
     for group in ("strategy", "kernel", "precision"):
         assert {cell[group]["name"] for cell in cells} == set(groups.names(group))
     ranked = {
@@ -63,7 +64,7 @@ def test_the_host_has_its_baselines_beside_a_gpu():
 
 def test_hydra_composes_the_very_same_cell():
     seen = set()
-    cells = grid.all_cells(grid.read(ROOT / "config/grid.yaml", GPU, CPU))
+    cells = grid.all_cells(grid.read(ROOT / "config/grid.yaml", GPU, CPU)).values()
     for cell in sorted(cells, key=lambda cell: -len(grid.overrides(cell))):
         overrides = [one for one in grid.overrides(cell) if "seed" not in one]
         if not seen.issuperset(overrides):  # each override once: composing takes its time
@@ -114,7 +115,7 @@ def test_a_path_with_quotes_and_spaces_survives_the_command_line(tmp_path):
 def test_a_round_makes_a_run_or_more(tmp_path):
     (cell,) = sweeps_of(tmp_path, {"x": {"protocol.rounds": 3, "protocol.runs": 2}})["x"].cells
     assert cell["protocol"]["rounds"] == 2
-    assert len(grid.record_paths(cell)) == 2
+    assert len(naming.record_paths(cell)) == 2
     assert compose.composed(["protocol.rounds=3", "protocol.runs=2", "round=2"])["round"] == 2
     with pytest.raises(ConfigError, match=r"round is 3: it must be from 1 to protocol\.rounds \(2\)"):
         compose.composed(["protocol.rounds=3", "protocol.runs=2", "round=3"])
@@ -128,7 +129,7 @@ def test_equal_cells_are_one_however_they_are_written(tmp_path):
             "b": {"network.hidden": [256, 256], "network.clip_norm": 5},
         },
     )
-    assert len(list(grid.all_cells(sweeps))) == 1
+    assert len(grid.all_cells(sweeps)) == 1
 
 
 def test_a_union_has_the_cells_of_all_its_products(tmp_path):
@@ -161,7 +162,7 @@ def test_a_cell_is_plain_and_sorted(tmp_path):
 
 def test_record_paths_can_be_read(tmp_path):
     (cell,) = sweeps_of(tmp_path, {"x": {"strategy": "combined", "dataset": "large"}}, GPU)["x"].cells
-    first, second, _ = grid.record_paths(cell)
+    first, second, _ = naming.record_paths(cell)
     assert first.startswith("results/cells/nvidia-h200/large/256/combined-naive-")
     assert first.endswith("-round1.json")
     assert second == first.replace("round1", "round2")

@@ -29,12 +29,12 @@ def of_gpu():
 
 
 def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
-    record = floors.read(of_cpu, fingerprint.digest(tuple(fingerprint.of_limits("cpu"))))
+    record = floors.read(of_cpu, fingerprint.digest(fingerprint.of_limits("cpu")))
     table = device_limits.build(record).set_index("limit")
     assert set(table.index[table["status"] == "ok"]) == ON_CPU
-    assert (table.loc[list(ON_CPU), "value"] > 0.1).all()
+    assert (table.loc[list(ON_CPU), "median"] > 0.1).all()
     none = table.drop(list(ON_CPU))
-    assert none["value"].isna().all()
+    assert none["median"].isna().all()
     assert set(none["reason"]) == {"needs a CUDA device"}
     assert set(table["device"]) == {devices.find("cpu").name}
     assert Measured.of(record).plain() == {key: record[key] for key in Measured.of(record).plain()}
@@ -92,4 +92,4 @@ def test_clusters_are_where_there_are_some_and_say_why_elsewhere(of_gpu):
     clusters = table[table["limit"].str.startswith("cluster")]
     assert len(clusters) == 8
     assert pd.notna(clusters["blocks"]).all()
-    assert (clusters["value"].isna() == (clusters["reason"] != "")).all()
+    assert (clusters["median"].isna() == (clusters["reason"] != "")).all()

@@ -3,11 +3,16 @@
 import numpy as np
 
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import draw_weights, label, mlp
+from snn.models.network import draw_weights, label, mlp, network_label
 
 
 def test_label():
     assert label([256, 1024, 256]) == "256-1024-256"
+
+
+def test_a_network_is_named_by_its_widths_or_its_layers():
+    assert network_label({"hidden": [256, 256], "init": "he_uniform"}) == "256-256"
+    assert network_label({"layers": ["conv2d 16 3", "relu", "linear 10"]}) == "conv16x3-relu-linear10"
 
 
 def test_weights_are_drawn_row_by_row_and_runs_continue_the_stream():

@@ -1,16 +1,18 @@
 """The overview: who is fastest, how sure that is, what is said of device, machine and failures."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import PROVENANCE, QUIET, record, write_all
+from records_of import PROVENANCE, QUIET, write_all
 
 from snn.config.groups import read_yaml
 from snn.errors import RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.records.store import write
+from snn.records.store import read, write
 from snn.report import summary
 from snn.tables import overview, overview_text
 
@@ -49,40 +51,44 @@ def three(tmp_path):
 
 def test_a_clear_winner_is_named_with_both_ratios(three):
     row = three(SLOW, FASTER, FAST).iloc[0]
-    assert (row["fastest"], row["runner_up"], row["lead_is"], row["rivals"]) == (
+    assert (row["fastest"], row["runner_up"], row["lead_verdict"], row["tied_with"]) == (
         "combined",
         "pinned",
-        "clear",
+        "significant",
         "",
     )
     assert row["speedup"] == pytest.approx(4.0025 / 1.0025)
     assert row["lead"] == pytest.approx(2.0025 / 1.0025)
-    assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
+    assert row["speedup_ci_low"] < row["speedup"] < row["speedup_ci_high"]
     said = overview_text.sentence(row)
-    assert said.startswith("combined is fastest, 3.99 [")
-    assert said.endswith("times as fast as pinned, the next.")
+    assert said.startswith("combined is the fastest: 3.99 times as fast as the reference (95% CI ")
+    assert " and 2.00 times as fast as pinned, the runner-up (95% CI " in said
 
 
 def test_a_reference_that_nothing_beats_is_the_answer(three):
     row = three(FASTER, FAST, SLOW).iloc[0]
-    assert (row["fastest"], row["comparison"], row["runner_up"]) == ("reference", "reference", "combined")
-    assert overview_text.sentence(row).startswith("reference is fastest, 2.00 [")
-    assert overview_text.sentence(row).endswith("times as fast as combined, the next.")
+    assert (row["fastest"], row["verdict"], row["runner_up"]) == ("reference", "reference", "combined")
+    said = overview_text.sentence(row)
+    assert said.startswith("reference is the fastest: 2.00 times as fast as combined, the runner-up (95% CI ")
 
 
-def test_equal_times_are_level(three):
+def test_equal_times_are_a_tie(three):
     row = three(SLOW, FASTER, FASTER).iloc[0]
-    assert (row["lead_is"], row["rivals"]) == ("same", "pinned")
-    assert overview_text.sentence(row).endswith("level with pinned.")
+    assert (row["lead_verdict"], row["tied_with"]) == ("same", "pinned")
+    assert overview_text.sentence(row).endswith("; equally fast: pinned.")
 
 
-def test_an_unsure_lead_is_said_to_be_one_also_over_a_third(three):
+def test_a_lead_that_is_not_significant_is_called_so_also_over_a_third(three):
     row = three(SLOW, FASTER, UNSURE).iloc[0]
-    assert (row["lead_is"], row["rivals"]) == ("unclear", "pinned")
-    assert "combined has the shortest mean" in overview_text.sentence(row)
-    assert "not clearly ahead of pinned." in overview_text.sentence(row)
+    assert (row["lead_verdict"], row["tied_with"]) == ("not significant", "pinned")
+    assert "combined has the shortest mean time" in overview_text.sentence(row)
+    assert "; not significantly slower: pinned." in overview_text.sentence(row)
     row = three([1.1 + i / 1000 for i in range(6)], FASTER, UNSURE).iloc[0]
-    assert (row["runner_up"], row["lead_is"], row["rivals"]) == ("reference", "unclear", "pinned")
+    assert (row["runner_up"], row["lead_verdict"], row["tied_with"]) == (
+        "reference",
+        "not significant",
+        "pinned",
+    )
 
 
 def test_strategies_are_compared_within_a_point_only(tmp_path):
@@ -93,10 +99,10 @@ def test_strategies_are_compared_within_a_point_only(tmp_path):
     said = overview_text.with_sentences(table)
     assert list(said.columns[:3]) == ["case", "answer", "dataset"]
     assert said["case"].tolist() == ["small, 256, batch size 64", "small, 256, batch size 128"]
-    assert said["answer"].str.startswith("combined is fastest, 2.00 [").all()
-    assert (said["answer"].str.count("times") == 1).all()  # the reference is the next: it is said once
+    assert said["answer"].str.startswith("combined is the fastest: 2.00 times").all()
+    assert (said["answer"].str.count("times") == 1).all()  # the reference is the runner-up: it is named once
     assert overview_text.headline(table) == (
-        "combined is clearly fastest in 2 of 2 cases, 2.00 times as fast as the reference."
+        "combined is significantly fastest in 2 of 2 cases (2.00 times as fast as the reference)."
     )
 
 
@@ -111,19 +117,21 @@ def test_a_strategy_that_stands_twice_is_named_with_its_options(tmp_path):
 
 def test_one_strategy_alone_wins_nothing(tmp_path):
     table = overview.build(points_of(tmp_path, {"strategy": "pinned"}, [FAST]), THRESHOLDS)
-    assert overview_text.sentence(table.iloc[0]) == "pinned takes 2.002 s, with nothing to compare it to."
+    assert (
+        overview_text.sentence(table.iloc[0]) == "pinned takes 2.002 s; there is nothing to compare it with."
+    )
     assert overview_text.headline(table).startswith("Nothing to compare")
 
 
 def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch):
-    real = overview.against
+    real = overview.over_baselines
 
-    def with_one_set_aside(frame, bases, verdicts):
-        table = real(frame, bases, verdicts)
+    def with_one_set_aside(frame, baselines, thresholds):
+        table = real(frame, baselines, thresholds)
         aside = frame["strategy"] == "pinned"
-        return table.assign(comparison=table["comparison"].mask(aside, "not comparable"))
+        return table.assign(verdict=table["verdict"].mask(aside, "not comparable"))
 
-    monkeypatch.setattr(overview, "against", with_one_set_aside)
+    monkeypatch.setattr(overview, "over_baselines", with_one_set_aside)
     points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, [SLOW, FAST, FASTER])
     row = overview.build(points, THRESHOLDS).iloc[0]
     assert (row["fastest"], row["runner_up"]) == ("combined", "reference")
@@ -131,24 +139,27 @@ def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch)
     table = overview.build(
         points_of(tmp_path, {"strategy": ["reference", "pinned"]}, [FAST, SLOW]), THRESHOLDS
     )
-    said = "reference takes 2.002 s, with nothing to compare it to. Not comparable: pinned."
+    said = "reference takes 2.002 s; there is nothing to compare it with. Not comparable: pinned."
     assert overview_text.sentence(table.iloc[0]) == said
     assert overview_text.headline(table).startswith("Nothing to compare")
 
 
 def test_headlines():
     def said(*rows):
-        columns = ["fastest", "lead_is", "speedup", "comparison"]
+        columns = ["fastest", "lead_verdict", "speedup", "verdict"]
         return overview_text.headline(pd.DataFrame(rows, columns=columns))
 
-    clear = [("a", "clear", 1.5, "faster"), ("a", "clear", 3.0, "faster"), ("b", "clear", 2.0, "faster")]
-    assert said(*clear, ("a", "unclear", 1.1, "unclear"), ("b", "same", 1.1, "faster")) == (
-        "a is clearly fastest in 2 of 5 cases, 1.50 to 3.00 times as fast as the reference; "
-        "b in 1, 2.00 times as fast as the reference; in 1 the best are level (shortest mean: b in 1); "
-        "in 1 the lead is unclear (shortest mean: a in 1)."
+    won = [(name, "significant", speedup, "faster") for name, speedup in (("a", 1.5), ("a", 3.0), ("b", 2.0))]
+    tied = [("a", "not significant", 1.1, "not significant"), ("b", "same", 1.1, "faster")]
+    assert said(*won, *tied) == (
+        "a is significantly fastest in 2 of 5 cases (1.50 to 3.00 times as fast as the reference); "
+        "b is significantly fastest in 1 of 5 cases (2.00 times as fast as the reference). "
+        "In 1 case the fastest are equally fast; shortest mean times: b 1. "
+        "In 1 case the lead is not significant; shortest mean times: a 1."
     )
-    assert said(("a", "unclear", 1.1, "unclear")) == (
-        "No strategy is clearly fastest in any of 1 cases; in 1 the lead is unclear (shortest mean: a in 1)."
+    assert said(*2 * tied[:1]) == (
+        "No strategy is significantly fastest in any of 2 cases. "
+        "In 2 cases the lead is not significant; shortest mean times: a 2."
     )
 
 
@@ -156,14 +167,14 @@ def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
     settings = {"strategy": ["reference", "combined", "pinned"], "network.hidden": [1024]}
     cells = cells_of(tmp_path, settings)
     expected = write_all(tmp_path, cells, [SLOW, FAST, FASTER])
-    for name, wanted in expected.items():
-        strategy = wanted["cell"]["strategy"]["name"]
-        found = record(wanted["cell"], SLOW, number=wanted["round"])
+    for path in map(Path, expected):
+        found = read(path)
+        strategy = found["cell"]["strategy"]["name"]
         if strategy == "combined":
-            write(tmp_path / name, found | {"status": "diverged", "reason": "the loss is not finite"})
+            write(path, found | {"status": "diverged", "reason": "the loss is not finite"})
         if strategy == "pinned":
             nothing = {"runs": [], "ledger": {}, "memory": {}, "explanation": None}
-            write(tmp_path / name, found | nothing | {"status": "out_of_memory", "reason": "12 bytes"})
+            write(path, found | nothing | {"status": "out_of_memory", "reason": "12 bytes"})
     points = overview.load(expected, THRESHOLDS)
     table = overview.build(points, THRESHOLDS)
     assert table["failed"][0] == "combined, pinned"
@@ -207,8 +218,8 @@ def test_the_opening_shows_the_first_of_many_cases_and_says_so(tmp_path):
     settings = {"strategy": ["reference", "combined"], "training.batch_size": list(range(10, 25))}
     points = points_of(tmp_path, settings, [SLOW] * 15 + [FAST] * 15)
     page = summary.fragment(overview.build(points, THRESHOLDS), points, origins())
-    assert page.count("combined is fastest") == 12
-    assert "3 more cases stand in the overview." in page
+    assert page.count("combined is the fastest") == 12
+    assert "The overview shows 3 more cases." in page
     assert "30 cells were measured: 30 quiet" in page
 
 

@@ -40,7 +40,7 @@ def test_every_heading_is_a_button_and_the_page_needs_no_other_file():
     text = to_html(pd.DataFrame({"strategy": ["a"], "start_us": [1.0]}), "T")
     assert re.findall(r'<th scope="col"[^>]*><button type="button">([^<]*)</button></th>', text) == [
         "strategy",
-        "start (us)",
+        "start (µs)",
     ]
     assert "aria-sort" in text
     assert not re.search(r"""(src|href)=|url\(|https?:""", text)
@@ -55,7 +55,7 @@ def test_mixed_values_of_a_column_stay_what_they_are():
 
 
 def test_words_have_a_tone_and_a_legend_of_those_that_occur():
-    table = pd.DataFrame({"comparison": ["faster", "not comparable"], "machine": ["quiet", "shared, noisy"]})
+    table = pd.DataFrame({"verdict": ["faster", "not comparable"], "machine": ["quiet", "shared, noisy"]})
     text = to_html(table, "T")
     assert '<span class="word good">faster</span>' in text
     assert '<span class="word plain">not comparable</span>' in text
@@ -70,7 +70,7 @@ def test_words_have_a_tone_and_a_legend_of_those_that_occur():
 
 
 @pytest.mark.parametrize(
-    ("word", "tone"), [("slower", "bad"), ("same", "plain"), ("unclear", "warn"), ("diverged", "bad")]
+    ("word", "tone"), [("slower", "bad"), ("same", "plain"), ("not significant", "warn"), ("diverged", "bad")]
 )
 def test_tones(word, tone):
     assert glossary.badge(word) == f'<span class="word {tone}">{word}</span>'
@@ -97,10 +97,10 @@ def test_provenance_has_a_row_a_record():
         "580.1",
         "GPU-1",
     )
-    assert (row["commit"], row["uncommitted"], row["runs"], row["elapsed_s"]) == ("68f1112", "yes", 2, 12.5)
+    assert (row["commit"], row["dirty"], row["runs"], row["elapsed_s"]) == ("68f1112", "yes", 2, 12.5)
     assert row["source_hash"] == records["0.json"]["provenance"]["source_hash"]
     text = to_html(table, "T")
-    for said in ("Driver 580.1.", "CuPy 14.2.0.", "CUDA runtime 13.2.", "Uncommitted changes: yes."):
+    for said in ("Driver 580.1.", "CuPy 14.2.0.", "CUDA runtime 13.2.", "Dirty working tree: yes."):
         assert said in text
     assert ">driver<" not in text
 
@@ -119,7 +119,7 @@ def test_versions_that_differ_stay_columns_and_what_a_cpu_lacks_is_left_out():
     assert "CuPy" not in text and "None" not in text
 
 
-def test_configuration_says_what_varies_what_follows_and_what_all_share(tmp_path):
+def test_configuration_says_what_varies_what_is_derived_and_what_all_share(tmp_path):
     path = tmp_path / "grid.yaml"
     sweeps = {
         "sizes": {"dataset": ["small", "large"], "strategy": ["reference", "streams"]},
@@ -128,15 +128,16 @@ def test_configuration_says_what_varies_what_follows_and_what_all_share(tmp_path
     path.write_text(yaml.safe_dump({"sweeps": sweeps}))
     found = grid.read(path, GPU)
     verdicts = read_yaml(ROOT / "config/verdicts.yaml")
-    table = configuration.build([vars(sweep) for sweep in found.values()], verdicts, GPU)
-    values = table.set_index(["of", "key"])[["part", "values"]].apply(tuple, axis=1)
+    plain = [{"name": s.name, "axes": s.axes, "cells": s.cells} for s in found.values()]
+    table = configuration.build(plain, verdicts, GPU)
+    values = table.set_index(["sweep", "key"])[["role", "values"]].apply(tuple, axis=1)
     assert values["sizes", "dataset"] == ("axis", "small, large")
-    assert values["sizes", "dataset.rows"] == ("follows", "256, 25600")
+    assert values["sizes", "dataset.rows"] == ("derived", "256, 25600")
     assert values["widths", "dataset"] == ("fixed", "small")
     assert values["widths", "network.hidden"] == ("axis", "4, 4-4")
     assert values["sizes", "cells"] == ("count", "4")
-    assert values["every sweep", "training.batch_size"] == ("fixed", "256")
-    assert values["every sweep", "protocol.relative_error"] == ("fixed", "none")
+    assert values["all sweeps", "training.batch_size"] == ("fixed", "256")
+    assert values["all sweeps", "protocol.relative_error"] == ("fixed", "none")
     assert values["verdicts", "noisy"] == ("threshold", str(verdicts["noisy"]))
     assert not table["key"].str.contains("_target_").any()
-    assert not table.duplicated(["of", "key"]).any()
+    assert not table.duplicated(["sweep", "key"]).any()

@@ -66,16 +66,16 @@ def test_a_step_is_a_run_over_its_epochs_and_batches(table):
         nan_ok=True,
     )
     timed = table[table["step_us"].notna()]
-    assert (timed["step_low_us"] < timed["step_us"]).all()
-    assert (timed["step_us"] < timed["step_high_us"]).all()
+    assert (timed["step_ci_low_us"] < timed["step_us"]).all()
+    assert (timed["step_us"] < timed["step_ci_high_us"]).all()
 
 
-def test_each_network_is_held_against_its_own_best_peer(table):
+def test_each_network_is_compared_with_its_own_best_peer(table):
     for network in ("128", "256"):
         rows = table[table["network"] == network].set_index("strategy")
         expected = {name: 0.201 / np.mean(SECONDS[name]) for name in SECONDS} | {"torch_compile": np.nan}
-        assert rows["over_best_peer"].to_dict() == pytest.approx(expected, nan_ok=True)
-        assert rows["comparison"].to_dict() == {
+        assert rows["speedup_over_best_peer"].to_dict() == pytest.approx(expected, nan_ok=True)
+        assert rows["verdict"].to_dict() == {
             "persistent": "faster",
             "graph": "slower",
             "torch_eager": "slower",
@@ -84,7 +84,11 @@ def test_each_network_is_held_against_its_own_best_peer(table):
         }
         assert rows["best_peer"].tolist() == ["jax_scan"] * 4 + [""]
         persistent = rows.loc["persistent"]
-        assert persistent["over_best_peer_low"] < 0.201 / 0.101 < persistent["over_best_peer_high"]
+        assert (
+            persistent["speedup_over_best_peer_ci_low"]
+            < 0.201 / 0.101
+            < persistent["speedup_over_best_peer_ci_high"]
+        )
 
 
 def test_a_peer_is_named_with_its_version_and_without_a_kernel(table):
@@ -119,6 +123,18 @@ def test_a_time_below_its_floor_is_refused(records):
         peers.build(rows, {}, THRESHOLDS)
 
 
+def test_a_network_of_layers_is_named_by_them_and_has_no_floor(records):
+    """A direct convolution's operations are no lower bound: Winograd's has fewer."""
+    record = next(iter(records.values()))
+    network = {key: value for key, value in record["cell"]["network"].items() if key != "hidden"}
+    network["layers"] = ["conv2d 16 3", "relu", "linear 10"]
+    records["cnn"] = record | {"cell": record["cell"] | {"network": network}}
+    rows = with_floors(frame.tabulate(records, THRESHOLDS), limits_of())
+    assert rows["network"].iloc[-1] == "conv16x3-relu-linear10"
+    assert rows["floor_s"].isna().sum() == (rows["mean_s"].isna().sum() + 1)
+    assert peers.build(rows, {}, THRESHOLDS)["fraction_of_limit"].isna().iloc[-1]
+
+
 def test_limits_of_another_device_are_refused(records):
     rows = frame.tabulate(records, THRESHOLDS)
     with pytest.raises(RecordError, match="GPU-2"):
@@ -138,7 +154,7 @@ def test_without_any_peer_times_stand_and_are_held_against_nothing(records):
     ours = {key: one for key, one in records.items() if one["explanation"] or not one["runs"]}
     table = peers.build(frame.tabulate(ours, THRESHOLDS), {}, THRESHOLDS)
     assert table["step_us"].notna().sum() == 4
-    assert table["over_best_peer"].isna().all()
+    assert table["speedup_over_best_peer"].isna().all()
     assert set(table["best_peer"]) == {""}
     assert len(figure.draw(table, "Tesla T4").axes) == 2
 

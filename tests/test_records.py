@@ -12,7 +12,9 @@ from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.records import store
 
-CELL = next(sweeps.all_cells(sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))))
+CELL = next(
+    iter(sweeps.all_cells(sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))).values())
+)
 
 
 def test_what_is_written_is_read(tmp_path):

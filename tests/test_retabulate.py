@@ -11,13 +11,13 @@ from conftest import ROOT
 from records_of import limits_of, record
 
 from snn import retabulate
-from snn.grid import catalogue, sweeps
+from snn.grid import catalogue, naming, sweeps
 from snn.hardware.devices import Device
 from snn.records import archive, store
 
 HOST = Device("cpu", "AMD EPYC")
 SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"), HOST)
-CELLS = list(sweeps.all_cells(SWEEPS))
+CELLS = list(sweeps.all_cells(SWEEPS).values())
 
 
 def archived(folder, cells, **provenance):
@@ -25,7 +25,7 @@ def archived(folder, cells, **provenance):
     records = [
         record(cell, [float(i), i + 1.0], number=number, **provenance)
         for i, cell in enumerate(cells, 1)
-        for number in sweeps.rounds_of(cell)
+        for number in naming.rounds_of(cell)
     ]
     archive.write(records, folder)
     return str(folder)
@@ -42,15 +42,14 @@ def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
     tables, figures = made(tmp_path / "out")
     named = {*catalogue.own_tables(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
     assert tables == {*named, "recommendation", "overview"}
-    drawn = {figure for figure, table in catalogue.FIGURES.items() if table in named}
-    drawn |= set(catalogue.sweep_tables(SWEEPS))
+    drawn = {*catalogue.own_figures(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
     assert figures == {f"{name}.{ending}" for name in drawn for ending in ("svg", "png")}
     assert capsys.readouterr().out == ""
 
 
 def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path):
     """Published as limits.json beside the records; those of another device are left aside."""
-    cells = sweeps.cells_of("peers", SWEEPS)
+    cells = sweeps.cells_of("peers", SWEEPS).values()
     folder = Path(archived(tmp_path / "a", cells))
     for name, limits in (
         ("limits.json", limits_of(seconds=1e-6)),
@@ -64,7 +63,7 @@ def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path
 
 
 def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
-    cells = sweeps.cells_of("correctness", SWEEPS) + sweeps.cells_of("speedup", SWEEPS)
+    cells = (sweeps.cells_of("correctness", SWEEPS) | sweeps.cells_of("speedup", SWEEPS)).values()
     assert retabulate.main([archived(tmp_path / "a", cells), str(tmp_path / "out")]) == 0
     assert made(tmp_path / "out")[0] == {
         "correctness",
@@ -77,7 +76,7 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
         "recommendation",
         "overview",
     }
-    assert "neurons is left out: 12 of its 18 records are not there" in capsys.readouterr().out
+    assert "neurons is left out: 12 of its 18 records are missing" in capsys.readouterr().out
 
 
 def test_published_records_can_be_tabulated(tmp_path, monkeypatch):

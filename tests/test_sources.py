@@ -57,15 +57,15 @@ def test_what_only_shows_or_stores_results_is_no_source():
 
 def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
-    fingerprint.digest.cache_clear()
+    fingerprint._digest.cache_clear()
     found = []
     for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("a.py", "1")):
         fingerprint._content_digest.cache_clear()
-        fingerprint.digest.cache_clear()
+        fingerprint._digest.cache_clear()
         (tmp_path / name).write_text(text)
         found.append(fingerprint.digest((name,)))
     fingerprint._content_digest.cache_clear()
-    fingerprint.digest.cache_clear()
+    fingerprint._digest.cache_clear()
     assert len(set(found)) == 3
     assert found[0] == found[3]
 

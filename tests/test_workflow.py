@@ -57,7 +57,13 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
     for name in ("correctness", "training_time", "speedup", "neurons", "depth", "tiles"):
         words = {word for cell in made.table(name)["machine"].dropna() for word in cell.split(", ")}
         assert words <= {"quiet", "noisy", "shared", "drifted"}
-    assert set(made.table("speedup")["comparison"]) <= {"reference", "faster", "slower", "same", "unclear"}
+    assert set(made.table("speedup")["verdict"]) <= {
+        "reference",
+        "faster",
+        "slower",
+        "same",
+        "not significant",
+    }
     assert list(made.table("speedup").columns[:4]) == ["strategy", "dataset", "speedup", "paper_speedup"]
     traced = json.loads((made.folder / "results/traces/timeline.json").read_text())["traceEvents"]
     assert {event["pid"] for event in traced} == {1, 2, 3, 4, 5}
@@ -292,7 +298,7 @@ def test_the_report_begins_with_the_answer_and_holds_everything_captioned(projec
     assert len(page) < 10_000_000
     opening = embedded(page, "workflow-desc")
     assert opening.index("cases") < opening.index("no GPU was used") < opening.index("<td>")
-    assert "The machine while the" in opening
+    assert "State of the machine while the" in opening
     categories, results = embedded(page, "categories"), embedded(page, "results")
     assert sorted(categories) == [
         "1 Overview",

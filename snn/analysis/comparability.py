@@ -11,22 +11,22 @@ _OF_KERNEL = ("kernel", "kernel.block", "kernel.work", "precision")
 
 
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
-    """Empty where they may be; otherwise what differs between two rows of ``snn.analysis.frame``, and how.
+    """Why the times of two rows of ``snn.analysis.frame`` may not be divided; empty where they may.
 
-    Times of two devices, of two drivers, or of moments at which the probe's costs differed are not divided,
-    nor is there anything to divide where a side has no run. Of cells with two kernels, or one of two shapes,
-    or with a runtime of their own, only what a copy costs is compared: the probe launches the cell's own
-    kernel, and what an allocation costs depends on the memory that a library holds beside it.
+    They may not where the devices or drivers differ, where the probe's costs drifted between the two, or
+    where a side has no run. The probe launches the cell's own kernel, and what an allocation costs depends on
+    the memory that a library holds. So of cells with different kernels, or with a runtime of their own, only
+    the cost of a copy is compared.
     """
-    for one in (a, b):
-        if not one["runs"]:
-            return f"{one['strategy']} has no time: {one['status']}"
+    for row in (a, b):
+        if not row["runs"]:
+            return f"{row['strategy']} has no time: {row['status']}"
     for key, what in (("device", "devices"), ("device_uuid", "devices"), ("driver", "drivers")):
         if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
-            return f"two {what}: {a[key]} and {b[key]}"
+            return f"different {what}: {a[key]} and {b[key]}"
     alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL) and not (a.get("runtime") or b.get("runtime"))
     before, after = (
-        {key: cost for key, cost in one["probe"].items() if key == "copy_us" or alike} for one in (a, b)
+        {key: cost for key, cost in row["probe"].items() if key == "copy_us" or alike} for row in (a, b)
     )
     drifted = drift(before, after, thresholds)
-    return f"the probe drifted between them: {drifted}" if drifted else ""
+    return f"the probe's costs drifted between the two: {drifted}" if drifted else ""

@@ -1,46 +1,47 @@
-"""Whether a training in fewer digits ends where fp32 does: over several seeds, pair by pair."""
+"""Whether training at reduced precision ends at fp32's loss: an equivalence test over pairs of seeds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
 from statistics import fmean, stdev
 
+from snn.analysis.verdicts import CONVERGES, DIFFERS, INCONCLUSIVE
 from snn.measurement.student_t import student_quantile
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """``difference`` is the mean over seeds of loss / fp32's - 1, with its 95% interval; ``word`` judges."""
+    """The mean over seeds of loss / fp32's loss - 1, its 95% interval (None with one seed), the verdict."""
 
     seeds: int
-    difference: float | None
-    low: float | None
-    high: float | None
-    word: str
+    relative_difference: float | None
+    ci_low: float | None
+    ci_high: float | None
+    verdict: str
 
 
 def convergence(
     fp32: Mapping[int, float | None], other: Mapping[int, float | None], margin: float
 ) -> Convergence:
-    """Final losses by seed, None where one is not finite, against fp32's from the same weights.
+    """Compare final losses by seed, None where one is not finite, with fp32's from the same initial weights.
 
-    A seed decides where a training starts, so losses of two seeds differ more than those of two precisions:
-    each is held against its own seed's. ``converges`` where the whole 95% interval (Student's) of the mean
-    relative difference lies within ``margin`` of 0; ``differs`` where it lies outside, or where a loss is not
-    finite though fp32's is; else ``unclear``, as with one seed.
+    A seed determines the initial weights, so losses of two seeds differ more than those of two precisions:
+    each is compared with that of its own seed. ``converges`` where the whole 95% interval (Student's t) of
+    the mean relative difference lies within ``margin`` of 0; ``differs`` where it lies outside, or where a
+    loss is not finite though fp32's is; otherwise ``inconclusive``, as with a single seed.
     """
     pairs = [(fp32[seed], other[seed]) for seed in other if fp32.get(seed)]
-    ratios = [loss / base - 1 for base, loss in pairs if base is not None and loss is not None]
+    ratios = [loss / expected - 1 for expected, loss in pairs if expected is not None and loss is not None]
     mean = fmean(ratios) if ratios else None
     if len(ratios) < len(pairs):
-        return Convergence(len(pairs), mean, None, None, "differs")
+        return Convergence(len(pairs), mean, None, None, DIFFERS)
     if mean is None:
-        return Convergence(0, None, None, None, "unclear")
-    many = len(ratios) > 1
-    reach = student_quantile(len(ratios) - 1) * stdev(ratios) / sqrt(len(ratios)) if many else inf
+        return Convergence(0, None, None, None, INCONCLUSIVE)
+    several = len(ratios) > 1
+    reach = student_quantile(len(ratios) - 1) * stdev(ratios) / sqrt(len(ratios)) if several else inf
     low, high = mean - reach, mean + reach
     if -margin <= low and high <= margin:
-        word = "converges"
+        verdict = CONVERGES
     else:
-        word = "differs" if low > margin or high < -margin else "unclear"
-    return Convergence(len(ratios), mean, low if many else None, high if many else None, word)
+        verdict = DIFFERS if low > margin or high < -margin else INCONCLUSIVE
+    return Convergence(len(ratios), mean, low if several else None, high if several else None, verdict)

@@ -1,4 +1,4 @@
-"""The limit beside each time: the floor of a cell's step, and which share of the time it is."""
+"""The floor of each row's training step, from the measured limits of its device, and the fraction reached."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,46 +13,47 @@ from snn.hardware.limits import VERSION, Measured
 from snn.records.store import read_json
 
 FLOOR = "floor_s"
-"""The column of a frame that ``with_floors`` adds: seconds of a step, or nothing."""
+"""The column of a frame that ``with_floors`` adds: seconds per step, NaN where there is no floor."""
 
 
 def read(path: Path, source_hash: str | None = None) -> dict[str, Any]:
-    """A record of limits. Raises RecordError where it is none, or was not measured with these sources."""
-    found = read_json(path)
-    version = found.get("limits_version") if isinstance(found, dict) else None
+    """A record of limits. Raises RecordError where it is none, or was measured with other sources."""
+    record = read_json(path)
+    version = record.get("limits_version") if isinstance(record, dict) else None
     if version != VERSION:
         raise RecordError(f"{path}: limits version {version!r}, this program reads {VERSION}")
-    had = found["provenance"]["source_hash"]
-    if source_hash not in (None, had):
+    recorded = record["provenance"]["source_hash"]
+    if source_hash not in (None, recorded):
         raise RecordError(
-            f"{path}: measured with other sources ({had}) than now ({source_hash}): "
+            f"{path}: measured with other sources ({recorded}) than the current ones ({source_hash}): "
             f"run it again: snakemake --cores 1 --force {path}"
         )
-    return found
+    return record
 
 
 def with_floors(frame: pd.DataFrame, limits: Mapping[str, Any]) -> pd.DataFrame:
     """The rows of ``snn.analysis.frame`` with the floor of each, from a record of limits.
 
-    It is empty for what ran on the host of a GPU, for a data set whose size the cell does not state, and
-    where the record gives none. Raises RecordError where the limits are of another device than the rows.
+    There is no floor for what ran on a GPU's host, for a network that is not an MLP, for a data set whose
+    size the cell does not state, and where limits are missing. Raises RecordError where the limits are of
+    another device than the rows.
     """
-    measured, where = Measured.of(limits), limits["provenance"]
-    here = frame[(frame["backend"] == where["backend"]) & frame["mean_s"].notna()]
-    for _, row in here.iterrows():
-        if (row["device"], row["device_uuid"]) != (where["device"], where["device_uuid"]):
+    measured, provenance = Measured.of(limits), limits["provenance"]
+    rows = frame[(frame["backend"] == provenance["backend"]) & frame["mean_s"].notna()]
+    for _, row in rows.iterrows():
+        if (row["device"], row["device_uuid"]) != (provenance["device"], provenance["device_uuid"]):
             raise RecordError(
-                f"the limits are of {where['device']} {where['device_uuid']}, times of "
+                f"the limits are of {provenance['device']} {provenance['device_uuid']}, times of "
                 f"{row['device']} {row['device_uuid']}: measure the limits there, or the cells here, again"
             )
-    floors = {i: _floor(row, measured) for i, row in here.iterrows()}
+    floors = {i: _floor(row, measured) for i, row in rows.iterrows()}
     return frame.assign(**{FLOOR: pd.Series(floors, dtype=float).reindex(frame.index)})
 
 
 def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:
-    """The floor of each row over its mean time of a step, between 0 and 1; empty where there is no floor.
+    """The floor of each row over its mean time per step, between 0 and 1; NaN where there is no floor.
 
-    Of a launch that trains several members it is the launch's time, which is no less than one of them takes.
+    Where one launch trains several members it is the launch's time, which is no less than one member takes.
     Raises MeasurementError where a time is below its floor: then one of the two was measured wrongly.
     """
     if FLOOR not in frame:
@@ -65,22 +66,22 @@ def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:
 
 
 def steps(frame: pd.DataFrame) -> pd.Series:
-    """Of a run of each row; NaN for a data set whose rows the cell does not state."""
+    """The steps of one run of each row; NaN for a data set whose size the cell does not state."""
     rows = frame["dataset.rows"] if "dataset.rows" in frame else pd.Series(np.nan, frame.index)
     return frame["training.epochs"] * np.ceil(rows.astype(float) / frame["training.batch_size"])
 
 
 def _floor(row: pd.Series, measured: Measured) -> float:
     rows, features = (row.get(f"dataset.{name}") for name in ("rows", "features"))
-    if pd.isna(rows) or pd.isna(features):
+    if row["hidden"] is None or pd.isna(rows) or pd.isna(features):
         return np.nan
     step = Step(
         features=int(features),
-        hidden=tuple(int(width) for width in row["network"].split("-")),
+        hidden=tuple(row["hidden"]),
         rows=int(rows),
         batch_size=int(row["training.batch_size"]),
         sequential=row["network.update_order"] == "sequential",
         precision=row["precision"],
     )
-    found = floor(step, measured)
-    return found.seconds if found else np.nan
+    bound = floor(step, measured)
+    return bound.seconds if bound else np.nan

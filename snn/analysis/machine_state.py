@@ -1,70 +1,70 @@
-"""What a record's readings say of the machine, in a word: quiet, noisy, throttled, shared or drifted."""
+"""The machine's state while a cell was measured: quiet, noisy, throttled, shared or drifted."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from snn.analysis.verdicts import DRIFTED, NOISY, QUIET, SHARED, THROTTLED, UNKNOWN
 from snn.profiling.memory import size
 
 Thresholds = Mapping[str, float]
+"""The values of ``config/verdicts.yaml``."""
 
 
 def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tuple[str, str]:
-    """The words that hold for a cell's rounds, gravest first, and the figures behind them.
+    """The words that apply to the rounds of a cell, gravest first, and the figures behind them.
 
-    ``quiet`` where none does, ``unknown`` where a record holds no readings, and no word where nothing was
-    measured because it is unsupported. The thresholds are those of ``config/verdicts.yaml``; shares of
-    processors are averages over the longest run that exceeds them.
+    ``quiet`` where none applies, ``unknown`` where a record holds no readings, and no word where nothing was
+    measured because the cell is unsupported. Shares of CPUs are averages over the run that exceeds the
+    threshold most.
     """
     if all(record.get("status") == "unsupported" for record in records):
         return "", ""
-    machines = [record.get("machine") for record in records]
-    if not all(machines):
-        return "unknown", "the record holds no readings"
-    found = {
-        "shared": _by_round(records, lambda machine: _shared(machine, thresholds)),
-        "throttled": _by_round(records, _throttled),
-        "drifted": _by_round(records, lambda machine: _drifted(machine["probe"], thresholds)),
-        "noisy": _noisy(records, thresholds["noisy"]),
+    if not all(record.get("machine") for record in records):
+        return UNKNOWN, "the record holds no readings"
+    notes = {
+        SHARED: _by_round(records, lambda machine: _shared(machine, thresholds)),
+        THROTTLED: _by_round(records, _throttled),
+        DRIFTED: _by_round(records, lambda machine: _drifted(machine["probe"], thresholds)),
+        NOISY: _noisy(records, thresholds["noisy"]),
     }
-    named = {word: why for word, why in found.items() if why}
-    if not named:
-        return "quiet", ""
-    return ", ".join(named), "; ".join(named.values())
+    notes = {word: note for word, note in notes.items() if note}
+    return ", ".join(notes) or QUIET, "; ".join(notes.values())
 
 
 def _by_round(records: Sequence[Mapping[str, Any]], find: Callable[[Mapping[str, Any]], str]) -> str:
-    """What is found in each round; of several, with the round's number before it."""
-    found = [(record["round"], find(record["machine"])) for record in records]
+    """The note on each round's machine; where there are several rounds, each with its number."""
+    notes = [(record["round"], find(record["machine"])) for record in records]
     if len(records) == 1:
-        return found[0][1]
-    return "; ".join(f"round {number}: {why}" for number, why in found if why)
+        return notes[0][1]
+    return "; ".join(f"round {number}: {note}" for number, note in notes if note)
 
 
 def _shared(machine: Mapping[str, Any], thresholds: Thresholds) -> str:
+    readings = machine["readings"]
     cpus = machine["host"]["cpus"] or 1
-    reasons = []
+    notes = []
     for key, what in (("other_cores", "other processes used"), ("stolen_cores", "the hypervisor took")):
-        most = max((one[key] for one in machine["readings"] if one[key] is not None), default=0.0)
-        if most / cpus > thresholds[key]:
-            reasons.append(f"{what} {most:.2f} of {cpus} processors")
-    processes = max((one.get("other_processes") or 0 for one in machine["readings"]), default=0)
+        cores = max((reading[key] for reading in readings if reading[key] is not None), default=0.0)
+        if cores / cpus > thresholds[key]:
+            notes.append(f"{what} {cores:.2f} of {cpus} CPUs")
+    processes = max((reading.get("other_processes") or 0 for reading in readings), default=0)
     if processes:
-        reasons.append(f"{processes} other processes on the GPU")
-    least = thresholds["others_gpu_bytes"]
+        notes.append(f"{processes} other processes on the GPU")
+    allowed = thresholds["others_gpu_bytes"]
     before = machine["host"].get("others_gpu_bytes") or 0
-    if before > least:
-        reasons.append(f"others held {size(before)} of the GPU before")
-    # Between runs our own memory is always the same: what comes or goes is another's.
-    used = [one["memory_used_bytes"] for one in machine["readings"] if one.get("memory_used_bytes")]
-    if used and max(used) - min(used) > least:
-        reasons.append(f"others took or gave back {size(max(used) - min(used))} of the GPU meanwhile")
-    return ", ".join(reasons)
+    if before > allowed:
+        notes.append(f"other processes held {size(before)} of GPU memory before the cell")
+    # Between runs our own memory is always the same: a change is another process's.
+    used = [reading["memory_used_bytes"] for reading in readings if reading.get("memory_used_bytes")]
+    if used and max(used) - min(used) > allowed:
+        notes.append(f"GPU memory of other processes changed by {size(max(used) - min(used))}")
+    return ", ".join(notes)
 
 
 def _throttled(machine: Mapping[str, Any]) -> str:
-    names = {name for one in machine["readings"] for name in one.get("throttled") or ()}
-    return ", ".join(sorted(names))
+    causes = {cause for reading in machine["readings"] for cause in reading.get("throttled") or ()}
+    return ", ".join(sorted(causes))
 
 
 def _drifted(probe: Mapping[str, Mapping[str, float]], thresholds: Thresholds) -> str:
@@ -74,8 +74,8 @@ def _drifted(probe: Mapping[str, Mapping[str, float]], thresholds: Thresholds) -
 def drift(before: Mapping[str, float], after: Mapping[str, float], thresholds: Thresholds) -> str:
     """Which of a probe's costs, in microseconds, changed by more than the thresholds allow; empty if none.
 
-    A change counts where it exceeds the share ``drifted`` and also ``drifted_least_us``: a call of one
-    microsecond that takes two is not a machine that has drifted.
+    A change counts where it exceeds both the share ``drifted`` and ``drifted_least_us``: a call that takes
+    two microseconds instead of one is no sign that the machine has drifted.
     """
     changes = {key: after[key] - cost for key, cost in before.items() if key in after}
     return ", ".join(
@@ -85,9 +85,9 @@ def drift(before: Mapping[str, float], after: Mapping[str, float], thresholds: T
     )
 
 
-def _noisy(records: Sequence[Mapping[str, Any]], most: float) -> str:
+def _noisy(records: Sequence[Mapping[str, Any]], threshold: float) -> str:
     seconds = [run["seconds"] for record in records for run in record["runs"]]
     if len(seconds) < 2:
         return ""
-    spread = stdev(seconds) / fmean(seconds)
-    return f"runs spread by {spread:.1%}" if spread > most else ""
+    variation = stdev(seconds) / fmean(seconds)
+    return f"coefficient of variation of the runs {variation:.1%}" if variation > threshold else ""

@@ -1,4 +1,4 @@
-"""What a training step takes at least on a device, by its measured limits, whoever writes it."""
+"""A roofline-style lower bound of an MLP's training step, from the measured limits of a device."""
 
 import itertools
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ _PRODUCTS = {
     "tf32": {"fp32": 1, "tf32": 1},
     "bf16": {"fp32": 1, "tf32": 1, "bf16": 1},
 }
-"""The units that can do products in a precision, and how many of theirs one takes: fp32's accuracy can be had
-from three in TF32, big big + big small + small big, where x = big + small; or from six in BF16, of three
+"""The units that can compute a product in a precision, and how many products of theirs it takes. fp32's
+accuracy takes three in TF32, big big + big small + small big, where x = big + small; or six in BF16, of three
 parts."""
 
 _OF_BITS = _PRODUCTS | {"fp32": {"fp32": 1, "tf32": 2, "bf16": 3}}
-"""The same where one operand is 0 or 1, which is exact: as many as the other one has parts."""
+"""The same where one operand is 0 or 1, which is exact: as many as the other operand has parts."""
 
 _NEAR, _FAR = ("cluster_barrier", "cluster_exchange"), ("grid_barrier", "grid_exchange")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A training step, the mean one of an epoch: from ``features`` through ``hidden`` widths to one output.
+    """An epoch's mean training step of an MLP: from ``features`` through ``hidden`` widths to one output.
 
     ``sequential``: each weight is updated before the error is propagated through it.
     """
@@ -38,24 +38,24 @@ class Step:
 
     @property
     def batch(self) -> float:
-        """Rows of a batch, on average: the last one of an epoch may have fewer."""
+        """The mean number of rows in a batch: the last one of an epoch may have fewer."""
         return self.rows / ceil(self.rows / self.batch_size)
 
     @property
     def flop(self) -> float:
-        """Operations of the products that a step cannot do without.
+        """Floating-point operations of the products that no step can do without.
 
             2 batch (3 (w_1 + ... + w_L) - w_1 + n_L),   w_i = n_{i-1} n_i elements of W_i
 
-        Three products for each hidden weight, Z = H W, dW = H^T dZ and dH = dZ W^T, but the last of them for
-        the first. Of the output's weight w only H w: with U = H^T (g where Z > 0), which has to be computed
-        anyhow, dW_L = U diag(w), and the gradient of w is the sum of the elements of W_L U over each column.
+        Three products for each hidden weight, Z = H W, dW = H^T dZ and dH = dZ W^T, except dH for the first.
+        For the output's weight w only H w: with U = H^T (g where Z > 0), which is needed in any case,
+        dW_L = U diag(w), and the gradient of w is the sum of the elements of W_L U over each column.
         """
         return 2 * self.batch * (3 * sum(self._elements) - self._elements[0] + self.hidden[-1])
 
     @property
     def flop_of_bits(self) -> float:
-        """Those of ``flop`` that can be had from B = 1 where Z_L > 0, else 0: behind the last hidden layer.
+        """Those of ``flop`` with an operand of bits, B = 1 where Z_L > 0, else 0: of the last hidden layer.
 
         dW_L = (diag(g) H_{L-1})^T B diag(w),   dH_{L-1} = diag(g) B (W_L diag(w))^T
         """
@@ -63,21 +63,21 @@ class Step:
 
     @property
     def smallest_product(self) -> float:
-        """Operations of the smallest product of a hidden weight."""
+        """Floating-point operations of the smallest product with a hidden weight."""
         return 2 * self.batch * min(self._elements)
 
     @property
     def data_bytes(self) -> float:
-        """Of X and Y of a batch in float32: weights may stay on the chip."""
+        """Bytes of a batch's X and Y in float32; weights may stay on the chip."""
         return 4 * self.batch * (self.features + 1)
 
     @property
     def exchanges(self) -> int:
-        """How often, at least, blocks that share a step wait for each other, one time after the other.
+        """The least number of waits, one after the other, of blocks that share a step.
 
-        Once, however deep the network: every weight depends on every row's error, and that on every weight.
-        If sequential, once a hidden layer: an error in one layer depends on all errors in the next one, by
-        the sum over the rows that the weight between them has been updated with.
+        One, however deep the network: every weight depends on every row's error, and that on every weight.
+        If sequential, one per hidden layer: an error in one layer depends on all errors in the next one,
+        through the sum over rows with which the weight between them was updated.
         """
         return len(self.hidden) if self.sequential else 1
 
@@ -88,7 +88,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Floor:
-    """Seconds that a step takes at least, by what: the longest of the three decides."""
+    """Lower bounds of a step's seconds: of arithmetic, exchanges between blocks, and memory."""
 
     arithmetic: float
     exchanges: float
@@ -96,33 +96,34 @@ class Floor:
 
     @property
     def seconds(self) -> float:
+        """The largest of the three."""
         return max(self.arithmetic, self.memory, self.exchanges)
 
 
 def floor(step: Step, measured: Measured) -> Floor | None:
-    """The floor of a step; None where limits of the device are missing, as they are on a CPU.
+    """The lower bound of a step's time; None where limits of the device are missing, as on a CPU.
 
         T >= max(memory, min over ways of max(sum over kinds of products of flop / rate, exchanges))
 
-    The three may overlap, so the longest counts and not their sum. The ways: one multiprocessor, which waits
-    for nobody; the largest cluster of blocks there is, whose every wait is as short as the shortest of any
-    cluster; the whole device, of whose waits one at least is through memory. The kinds: products of bits and
-    all others. ``rate`` is that of the fastest unit of so many multiprocessors, and no more than that of all
-    together. A wait is saved where each block computes for itself what it would wait for: so none counts more
-    than the smallest product of the step takes on one multiprocessor. Data come from L2, and what it cannot
-    hold of them from DRAM.
+    The three may overlap, so the longest counts and not their sum. The ways are: one SM, which waits for
+    nothing; the largest possible cluster of blocks, with every wait as short as the shortest of any cluster;
+    the whole device, where at least one wait goes through global memory. The kinds are products with an
+    operand of bits, and all others. ``rate`` is that of the fastest unit of so many SMs, at most that of the
+    whole device. A block can avoid a wait by computing itself what it would wait for, so no wait counts more
+    than the step's smallest product takes on one SM. Data come from L2, and from DRAM what L2 cannot hold.
 
-    Not in it, so that it stays a floor: launches (a whole training may be one), element-wise work, updates,
-    clipping. It is one of dense products, by the instructions that were measured, one unit at a time: others
-    (wgmma), FP32 units beside tensor cores, or leaving out the rows for which ReLU is 0, may pass it.
+    Launches (one may be a whole training), element-wise work, updates and clipping are not counted, so that
+    it stays a lower bound. It holds for dense products by the measured instructions, one unit at a time:
+    other instructions (wgmma), FP32 units beside tensor cores, or skipping rows for which ReLU is 0, may beat
+    it. It says nothing of other networks: a direct convolution's operations are no bound for Winograd's.
     """
-    limits = {(one.what, one.blocks): one.value for one in measured.limits if one.value}
-    everywhere = measured.multiprocessors
+    limits = {(limit.what, limit.blocks): limit.value for limit in measured.limits if limit.value}
+    sms = measured.multiprocessors
     kinds = ((step.flop - step.flop_of_bits, _PRODUCTS), (step.flop_of_bits, _OF_BITS))
-    rates = [[_rate(of[step.precision], blocks, limits) for blocks in (1, everywhere)] for _, of in kinds]
+    rates = [[_rate(of[step.precision], blocks, limits) for blocks in (1, sms)] for _, of in kinds]
     clusters = [value for (what, _), value in limits.items() if what in _NEAR]
     grids = [value for (what, _), value in limits.items() if what in _FAR]
-    if not (everywhere and grids and all(map(all, rates))):
+    if not (sms and grids and all(map(all, rates))):
         return None
 
     def arithmetic(blocks: int) -> float:
@@ -134,7 +135,7 @@ def floor(step: Step, measured: Measured) -> Floor | None:
     saved = step.smallest_product / max(alone for alone, _ in rates)
     far = min([*grids, saved])
     near = min([*clusters, far])
-    ways = [(1, 0.0), (everywhere, far + (step.exchanges - 1) * near)]
+    ways = [(1, 0.0), (sms, far + (step.exchanges - 1) * near)]
     if clusters:
         largest = max(blocks for what, blocks in limits if what in _NEAR and blocks)
         ways.append((largest, step.exchanges * near))
@@ -143,23 +144,23 @@ def floor(step: Step, measured: Measured) -> Floor | None:
     return Floor(needed, waited, _memory(step, limits, measured.l2_bytes or 0))
 
 
-def check(name: str, seconds: float, least: float | None) -> None:
-    """Raise MeasurementError where a step of the cell of this name was measured to be below its floor."""
-    if least is not None and seconds < least:
+def check(name: str, seconds: float, floor_seconds: float | None) -> None:
+    """Raise MeasurementError where the measured time per step of the named cell is below its floor."""
+    if floor_seconds is not None and seconds < floor_seconds:
         raise MeasurementError(
-            f"{name}: a step was measured to take {1e6 * seconds:.4g} us, but by the limits of this device "
-            f"none takes less than its floor of {1e6 * least:.4g} us: measure one of the two again"
+            f"{name}: the measured time per step, {1e6 * seconds:.4g} us, is below the floor of "
+            f"{1e6 * floor_seconds:.4g} us that follows from the limits of this device: measure both again"
         )
 
 
 def _rate(products: dict[str, int], blocks: int | None, limits: dict[tuple[str, int | None], float]) -> float:
-    """FLOP/s of so many multiprocessors by the unit that is fastest at such products; 0 if none is known."""
+    """FLOP/s of so many SMs with the unit that is fastest at such products; 0 if none is known."""
     rates = [limits[unit, blocks] / n for unit, n in products.items() if (unit, blocks) in limits]
     return max(rates, default=0.0)
 
 
 def _memory(step: Step, limits: dict[tuple[str, int | None], float], l2_bytes: int) -> float:
-    """Seconds for the data of a batch; nothing for a rate that is not known."""
+    """Seconds to read the data of a batch, counting only rates that are known."""
     whole = 4 * step.rows * (step.features + 1)
     from_dram = step.data_bytes * max(0.0, 1 - l2_bytes / whole)
     near, far = (limits.get((what, None)) for what in ("l2_read", "dram_read"))

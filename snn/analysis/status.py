@@ -1,13 +1,13 @@
-"""How a row's measurement ended, by which plan, and why there is no time where there is none."""
+"""How a row's measurement ended, with which launch plan, and why a row has no time."""
 
 import pandas as pd
 
 
 def outcome(frame: pd.DataFrame) -> pd.DataFrame:
-    """``status`` of each row of ``snn.analysis.frame``; ``plan``, how a strategy trained that chooses, where
-    any row has one; and ``reason``, where any has no time."""
-    found = frame[["status"]]
+    """``status`` of each row of ``snn.analysis.frame``; ``plan`` of strategies that choose one, where any row
+    has one; and ``reason`` of rows without a time, where there are any."""
+    columns = frame[["status"]]
     if (frame["plan"] != "").any():
-        found = found.join(frame["plan"])
+        columns = columns.join(frame["plan"])
     untimed = frame["mean_s"].isna()
-    return found.assign(reason=frame["reason"].where(untimed, "")) if untimed.any() else found
+    return columns.assign(reason=frame["reason"].where(untimed, "")) if untimed.any() else columns

@@ -1,1 +1,1 @@
-"""Figures: each a module whose ``draw`` makes a Matplotlib figure from a table."""
+"""Figures: one module per figure, whose ``draw`` makes a Matplotlib figure from a table."""

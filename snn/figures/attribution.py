@@ -1,4 +1,4 @@
-"""Where the time of a run goes: a stacked bar a strategy, a panel a data set."""
+"""Time breakdown of one training: a stacked bar per strategy, a panel per data set."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,18 +20,18 @@ _COLOURS = {
     "host_arithmetic": "#9ca3af",
 }
 PARTS = {part: (_COLOURS[part], label) for part, label in LABELS.items()}
-"""Each part's colour and what it is called."""
+"""The colour and the label of each part."""
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """From ``attribution.csv``: the parts of one run, the measured mean with its standard deviation, and the
-    time that the prices of its calls foretell.
+    time predicted from per-call costs.
 
     The paper has no such figure, so its device is not named.
     """
     table = table[table["attributed_s"].notna()]
     if table.empty:
-        return nothing("no time was attributed: nothing ran")
+        return nothing("no time breakdown: nothing ran")
     datasets = list(dict.fromkeys(table["dataset"]))
     figure, panels = plt.subplots(1, len(datasets), figsize=(1.5 + 3.4 * len(datasets), 4.4), squeeze=False)
     for axes, dataset in zip(panels[0], datasets, strict=True):
@@ -49,8 +49,8 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
         )
         axes.set_xticks(positions, rows["strategy"], rotation=30, ha="right")
         axes.set_title(dataset, fontsize=10)
-    panels[0][0].set_ylabel("seconds of one training")
-    figure.suptitle(f"Where the time goes: {where(table)}", fontsize=10)
+    panels[0][0].set_ylabel("training time (s)")
+    figure.suptitle(f"Time breakdown of one training: {where(table)}", fontsize=10)
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
     return figure

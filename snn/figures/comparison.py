@@ -1,4 +1,4 @@
-"""Two sets of results: the ratio of their times where it may be formed, and each side's own speedups."""
+"""Two sets of results: the ratio of their times where they are comparable, and each side's own speedups."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.figures.style import PAPER_COLOUR
 
 _A, _B = "#2563eb", "#d97706"
@@ -13,7 +14,7 @@ _LABELS = ("dataset", "network", "strategy")
 
 
 def draw(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
-    """From a comparison: a row a cell, dots with 95% intervals, A above B."""
+    """From a comparison: a row per cell, dots with 95% intervals, A above B."""
     table = table.sort_values(["dataset", "network"], kind="stable").reset_index(drop=True)
     comparable = table["ratio"].notna().any()
     height = 0.28 * len(table) + 1.8
@@ -30,7 +31,7 @@ def draw(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
         _dots(axes, table, "ratio", rows, PAPER_COLOUR, "A's time / B's time")
         axes.set_xlabel("A's time / B's time (above 1: B is faster)")
         for row in table.index[table["ratio"].isna()]:
-            axes.text(1, row, "not comparable", fontsize=7, color="#6b7280", ha="center", va="center")
+            axes.text(1, row, NOT_COMPARABLE, fontsize=7, color="#6b7280", ha="center", va="center")
     for axes in panels[0]:
         axes.axvline(1, color="#6b7280", linewidth=1)
         axes.grid(axis="x")
@@ -43,6 +44,6 @@ def draw(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
 
 
 def _dots(axes: Axes, table: pd.DataFrame, column: str, rows: np.ndarray, colour: str, label: str) -> None:
-    value, low, high = table[column], table[f"{column}_low"], table[f"{column}_high"]
+    value, low, high = table[column], table[f"{column}_ci_low"], table[f"{column}_ci_high"]
     spread = [(value - low).clip(lower=0), (high - value).clip(lower=0)]
     axes.errorbar(value, rows, xerr=spread, fmt="o", markersize=4, capsize=2, color=colour, label=label)

@@ -1,4 +1,4 @@
-"""Fewer digits: the time of a training, and the loss that it ends with, each beside fp32's."""
+"""Reduced precision: training time and final loss, each beside fp32's."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -12,9 +12,9 @@ _COLOURS = {"fp32": "#6b7280", "tf32": "#2563eb", "bf16": "#d97706"}
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
-    """From ``precision.csv``: above, times with the standard deviation of a run; below, how far the final
-    loss lies from fp32's of the same weights, with its 95% interval over seeds. A column a network. The paper
-    has no such figure, so its device is not named.
+    """From ``precision.csv``: above, times with the standard deviation of the runs; below, the relative
+    difference of the final loss from fp32's, with its 95% interval over seeds. A column per network. The
+    paper has no such figure, so its device is not named.
     """
     if not table["mean_s"].notna().any():
         return nothing("precision: no cell has a time")
@@ -22,15 +22,15 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     columns = [table[points == point] for point in dict.fromkeys(points)]
     widths = [1 + len(rows) for rows in columns]
     size = (1.2 + 0.55 * sum(widths), 5.6)
-    figure, found = plt.subplots(
+    figure, grid = plt.subplots(
         2, len(columns), figsize=size, sharex="col", squeeze=False, width_ratios=widths
     )
-    for (above, below), rows, point in zip(found.T, columns, dict.fromkeys(points), strict=True):
+    for (above, below), rows, point in zip(grid.T, columns, dict.fromkeys(points), strict=True):
         _times(above, rows)
         _losses(below, rows)
         above.set_title(point, fontsize=10)
-    found[0][0].set_ylabel("training time (s)")
-    found[1][0].set_ylabel("final loss over fp32's, less 1 (%)")
+    grid[0][0].set_ylabel("training time (s)")
+    grid[1][0].set_ylabel("final loss relative to fp32 (%)")
     shown = [name for name in dict.fromkeys(table["precision"]) if name in _COLOURS]
     handles = [Patch(color=_COLOURS[name], label=name) for name in shown]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
@@ -49,12 +49,15 @@ def _times(axes: Axes, rows: pd.DataFrame) -> None:
 def _losses(axes: Axes, rows: pd.DataFrame) -> None:
     axes.axhline(0, color=_COLOURS["fp32"], linewidth=1)
     for x, (_, row) in enumerate(rows.iterrows()):
-        if pd.isna(row["difference"]) or not isinstance(row["convergence"], str):
+        if pd.isna(row["relative_difference"]) or not isinstance(row["convergence"], str):
             continue
-        low, high = (100 * abs(row[f"difference_{end}"] - row["difference"]) for end in ("low", "high"))
+        low, high = (
+            100 * abs(row[f"relative_difference_ci_{end}"] - row["relative_difference"])
+            for end in ("low", "high")
+        )
         axes.errorbar(
             x,
-            100 * row["difference"],
+            100 * row["relative_difference"],
             yerr=[[low], [high]],
             fmt="o",
             capsize=3,

@@ -1,4 +1,4 @@
-"""All strategies in the order of their times: a panel a point, the fastest on top."""
+"""All strategies ranked by time: a panel per data set and network, the fastest on top."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -6,31 +6,32 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from snn.analysis.verdicts import NOT_SIGNIFICANT, REFERENCE
 from snn.figures.style import colour, nothing, texts, where
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
-    """From ``strategies.csv``: mean times with the standard deviation of a run on a log axis, joined to the
-    reference's, and the speedup over it beside each; below, what has no time. The paper has no such figure,
-    so its device is not named.
+    """From ``strategies.csv``: mean times with the standard deviation of the runs on a log axis, joined by a
+    line to the reference's, with the speedup over it; at the bottom, what has no time. The paper has no such
+    figure, so its device is not named.
     """
     points = _points(table)
     panels = [table[points == point] for point in dict.fromkeys(points)]
     if not table["mean_s"].notna().any():
         return nothing("no strategy has a time")
     rows = max(map(len, panels))
-    figure, found = plt.subplots(
+    figure, grid = plt.subplots(
         1, len(panels), figsize=(1 + 4.4 * len(panels), 1.6 + 0.26 * rows), squeeze=False
     )
-    for axes, cells, point in zip(found[0], panels, dict.fromkeys(points), strict=True):
+    for axes, cells, point in zip(grid[0], panels, dict.fromkeys(points), strict=True):
         _panel(axes, cells.sort_values("mean_s", kind="stable").reset_index(drop=True))
         axes.set_title(point, fontsize=10)
-    figure.suptitle(f"Strategies by their time: {where(table)}", fontsize=10)
+    figure.suptitle(f"Strategies ranked by training time: {where(table)}", fontsize=10)
     return figure
 
 
 def _points(table: pd.DataFrame) -> pd.Series:
-    """Of each row all that the sweep varies but strategy, kernel, precision and their options."""
+    """What the sweep varies in each row, except strategy, kernel, precision and their options."""
     chosen = ("strategy.", "kernel.", "ledger.")
     settings = [name for name in table if "." in name and not name.startswith(chosen)]
     named = ["network"] if table["network"].nunique() > 1 else []
@@ -38,7 +39,7 @@ def _points(table: pd.DataFrame) -> pd.Series:
 
 
 def _panel(axes: Axes, cells: pd.DataFrame) -> None:
-    """A row a cell, in the order given; those without a time are last."""
+    """A row per cell, in the order given; those without a time are last."""
     reference = cells.loc[cells["strategy"] == "reference", "mean_s"].dropna()
     if len(reference):
         axes.axvline(reference.iloc[0], color=colour("reference"), linewidth=1, linestyle="--")
@@ -49,7 +50,7 @@ def _panel(axes: Axes, cells: pd.DataFrame) -> None:
             axes.text(0.02, i, cell["status"], transform=at, fontsize=7, va="center", color="#6b7280")
             continue
         beside = cell["backend"] == "cpu" and (cells["backend"] != "cpu").any()
-        if len(reference) and not beside:  # of one device with the reference
+        if len(reference) and not beside:  # on the reference's device
             axes.plot([reference.iloc[0], mean], [i, i], color=shade, linewidth=2, alpha=0.35)
         spread = None if np.isnan(cell["std_s"]) else [[min(cell["std_s"], 0.99 * mean)], [cell["std_s"]]]
         axes.errorbar(mean, i, xerr=spread, fmt="s" if beside else "o", markersize=5, capsize=3, color=shade)
@@ -58,7 +59,7 @@ def _panel(axes: Axes, cells: pd.DataFrame) -> None:
         )
     axes.set_xscale("log")
     axes.margins(x=0.12)
-    axes.set_xlabel("seconds of one training")
+    axes.set_xlabel("training time (s)")
     axes.set_yticks(range(len(cells)), _names(cells), fontsize=8)
     axes.set_ylim(len(cells) - 0.4, -0.8)
     axes.grid(axis="x")
@@ -66,15 +67,15 @@ def _panel(axes: Axes, cells: pd.DataFrame) -> None:
 
 
 def _speedup(cell: pd.Series) -> str:
-    """How many times as fast as the reference; a question mark where that is unclear."""
-    ratio, over = cell.get("speedup", np.nan), str(cell.get("over")).split(", ")
-    if over[0] != "reference" or np.isnan(ratio) or cell["comparison"] == "reference":
+    """The speedup over the reference; with a question mark where it is not significant."""
+    ratio, baseline = cell.get("speedup", np.nan), str(cell.get("baseline")).split(", ")
+    if baseline[0] != "reference" or np.isnan(ratio) or cell["verdict"] == REFERENCE:
         return ""
-    return f"{ratio:.3g}×" + ("?" if cell["comparison"] == "unclear" else "")
+    return f"{ratio:.3g}×" + ("?" if cell["verdict"] == NOT_SIGNIFICANT else "")
 
 
 def _names(cells: pd.DataFrame) -> list[str]:
-    """The strategies, and what else is chosen where it is not what most rows have: ``graph, cublas``."""
+    """The strategies' names, each with the choices in which it differs from most rows: ``graph, cublas``."""
     shown = cells.copy()
     for name in ("kernel", "precision"):
         if name in shown:

@@ -1,4 +1,4 @@
-"""Figure 1: how the speedup of ``combined`` depends on the width of the hidden layer."""
+"""Figure 1: the speedup of ``combined`` by the width of the hidden layer."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -16,7 +16,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     axes.errorbar(
         positions,
         table["speedup"],
-        yerr=[table["speedup"] - table["speedup_low"], table["speedup_high"] - table["speedup"]],
+        yerr=[table["speedup"] - table["speedup_ci_low"], table["speedup_ci_high"] - table["speedup"]],
         marker="o",
         capsize=4,
         color=colour("combined"),

@@ -1,4 +1,4 @@
-"""What all figures share: a colour for each strategy that never changes, and how they are saved."""
+"""Style shared by all figures: the colour of each strategy, how a device is named, how figures are saved."""
 
 import hashlib
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ plt.rcParams.update(
 
 
 def colour(strategy: str) -> str:
-    """The strategy's colour: its own where it has one, otherwise one that its name decides."""
+    """The strategy's colour, the same in every figure; one that is not listed gets a colour from its name."""
     if strategy in COLOURS:
         return COLOURS[strategy]
     hue, lightness, *_ = hashlib.sha256(strategy.encode()).digest()
@@ -65,23 +65,25 @@ def colour(strategy: str) -> str:
 
 
 def where(table: pd.DataFrame) -> str:
-    """How a figure names what a table was measured on: a CPU is called one, a GPU stands before its host."""
-    found = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)
-    return " and ".join(device_text(*row) for row in found.itertuples(index=False))
+    """The devices that a table was measured on, the GPU before its host."""
+    devices = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)
+    return " and ".join(device_text(*row) for row in devices.itertuples(index=False))
 
 
-def nothing(said: str) -> Figure:
-    """The figure of a table that has nothing to draw, which says so."""
+def nothing(message: str) -> Figure:
+    """A figure that only holds a message, of a table that has nothing to draw."""
     figure, axes = plt.subplots(figsize=(6, 1.5))
     axes.axis("off")
-    axes.text(0.5, 0.5, said, ha="center", va="center", color="#6b7280")
+    axes.text(0.5, 0.5, message, ha="center", va="center", color="#6b7280")
     return figure
 
 
 def texts(table: pd.DataFrame, names: Sequence[str], between: str = ", ") -> pd.Series:
-    """The values of these columns of each row as one text; what a row does not have is left out."""
-    rows = table[list(names)].to_numpy(dtype=object)  # a row each even where there are no names
-    return pd.Series([between.join(_text(one) for one in row if pd.notna(one)) for row in rows], table.index)
+    """The values of these columns joined to one text per row; empty values are left out."""
+    rows = table[list(names)].to_numpy(dtype=object)  # keeps the rows even where there are no names
+    return pd.Series(
+        [between.join(_text(value) for value in row if pd.notna(value)) for row in rows], table.index
+    )
 
 
 def _text(value: object) -> str:
@@ -89,15 +91,15 @@ def _text(value: object) -> str:
 
 
 def missing(axes: Axes, at: float, status: str) -> None:
-    """Where a bar would stand that has no time: why not, upright at the foot of the axes."""
+    """Write the status of a cell without a time where its bar would stand."""
     foot: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": "#6b7280"}
     axes.text(at, 0.02, status, transform=axes.get_xaxis_transform(), **foot)
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:
-    """Write the figure to each path, in the format of its ending; the same figure gives the same bytes."""
+    """Write the figure to each path, in the format of its ending; equal figures give equal bytes."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # it is laid out now, and each format would do so twice more
+    figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
     for path in paths:
         metadata = {"Date": None} if path.endswith(".svg") else {}
         figure.savefig(path, metadata=metadata)
@@ -105,5 +107,5 @@ def save(figure: Figure, paths: Sequence[str]) -> None:
 
 
 def device_text(device: str, backend: str) -> str:
-    """How a figure names the device: a CPU is called one."""
+    """The device's name in a figure; a CPU is marked as one."""
     return device if backend == "cuda" else f"{device} (CPU backend)"

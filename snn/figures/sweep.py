@@ -1,4 +1,4 @@
-"""The figure of any sweep: time of every cell, grouped by what varied, coloured by strategy."""
+"""The figure of any sweep: the time of every cell, grouped by what varies, coloured by strategy."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,21 +11,22 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from snn.figures.style import colour, device_text, missing, nothing, texts
+from snn.tables.sweep import SHOWN_BY_NETWORK
 
 _LOG_FROM = 20  # largest over smallest time
-_INCHES = 0.28  # of a bar
-_MOST_COLOURS = 6  # that a legend can tell apart; where there are more, each bar is named
+_INCHES = 0.28  # per bar
+_MOST_COLOURS = 6  # that a reader can tell apart; with more strategies, each bar is labelled
 
 
 def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figure:
-    """From a sweep's tidy table: a bar a cell with the standard deviation of its runs, a panel a device.
+    """From a sweep's table: a bar per cell with the standard deviation of its runs, a panel per device.
 
-    Bars are grouped by all that the sweep varies but its choices: strategy, kernel, precision, their options.
-    Each is named below where colours would not tell them apart. Where a cell has no time, its status stands.
+    Bars are grouped by all that the sweep varies except strategy, kernel, precision and their options, and
+    labelled with these where colours would not tell them apart. A cell without a time shows its status.
     """
     if not table["mean_s"].notna().any():
         return nothing(f"{title}: no cell has a time")
-    varied = [{"network.hidden": "network"}.get(axis, axis) for axis in axes_of_sweep]
+    varied = ["network" if axis in SHOWN_BY_NETWORK else axis for axis in axes_of_sweep]
     groups = [axis for axis in varied if not _is_choice(axis) and axis in table] or ["dataset"]
     choices = [axis for axis in varied if _is_choice(axis) and axis in table]
     choices.sort(key=lambda axis: axis != "strategy")
@@ -36,16 +37,14 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figur
     panels = [table[table["device"] == device] for device in devices["device"]]
     widths = [max(4.0, _INCHES * (len(rows) + texts(rows, groups, "\n").nunique())) for rows in panels]
     size = (max(6.0, 0.7 + sum(widths)), 5.6 if choices else 4.2)
-    figure, found = plt.subplots(
-        1, len(panels), figsize=size, width_ratios=widths, sharey=True, squeeze=False
-    )
-    for axes, rows, device in zip(found[0], panels, devices.itertuples(index=False), strict=True):
+    figure, grid = plt.subplots(1, len(panels), figsize=size, width_ratios=widths, sharey=True, squeeze=False)
+    for axes, rows, device in zip(grid[0], panels, devices.itertuples(index=False), strict=True):
         _panel(axes, rows, groups, choices)
         axes.set_title(device_text(*device), fontsize=9, pad=6 + 10 * len(groups) if choices else 6)
         axes.set_xlabel(", ".join(_plain(axis) for axis in choices or groups))
     if table["mean_s"].max() > _LOG_FROM * table["mean_s"].min():
-        found[0][0].set_yscale("log")
-    found[0][0].set_ylabel("training time (s)")
+        grid[0][0].set_yscale("log")
+    grid[0][0].set_ylabel("training time (s)")
     figure.suptitle(title, fontsize=10)
     if 1 < len(strategies) <= _MOST_COLOURS:
         handles = [Patch(color=colour(strategy), label=strategy) for strategy in strategies]
@@ -62,7 +61,7 @@ def _plain(axis: str) -> str:
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, groups: Sequence[str], choices: Sequence[str]) -> None:
-    """Side by side what is at one point, in the order of the sweep; each group is named, or each bar."""
+    """Bars of one point side by side, in the order of the sweep; labels name each group, or each bar."""
     points, bars = texts(rows, groups, "\n"), texts(rows, choices)
     position = 0.0
     ticks: dict[float, str] = {}

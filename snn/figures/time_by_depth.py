@@ -10,8 +10,8 @@ from snn.figures.style import colour, device_text
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
-    """From ``depth.csv``: measured means with their standard deviations; the paper's in a panel of its own,
-    since seconds of two devices do not share an axis."""
+    """From ``depth.csv``: measured means with their standard deviations; the paper's in a separate panel,
+    since times of two devices do not share an axis."""
     figure, (measured, paper) = plt.subplots(1, 2, figsize=(9, 3.8))
     _bars(measured, table, "", [table["reference_std_s"], table["combined_std_s"]])
     measured.set_title(

@@ -1,4 +1,4 @@
-"""Two steps of each strategy side by side: a lane for the host and one a stream, and the bytes held below."""
+"""Two steps of each strategy: a lane for the host and one per stream, with the bytes held below."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -26,7 +26,7 @@ _PART_OF = {
     "event_record": "streams",
     "event_wait": "streams",
 }
-_WORK = "launch"  # all other calls: kernels by their names, and graphs of them
+_WORK = "launch"  # all other calls: kernels, by their names, and graph launches
 _KIB = 1024
 
 
@@ -34,7 +34,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """From ``timeline.csv``; the paper has no such figure, so its device is not named."""
     strategies = list(dict.fromkeys(table["strategy"]))
     if not strategies:
-        return nothing("no call was traced: nothing ran")
+        return nothing("no trace: nothing ran")
     figure, panels = plt.subplots(
         2 * len(strategies),
         1,
@@ -48,19 +48,19 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
         _lanes(panels[2 * i][0], rows)
         panels[2 * i][0].set_title(strategy, fontsize=10, loc="left")
         _bytes(panels[2 * i + 1][0], rows)
-    panels[-1][0].set_xlabel("microseconds")
+    panels[-1][0].set_xlabel("time (µs)")
     panels[-1][0].set_xlim(0, table[["end_us", "device_end_us"]].max().max() * 1.01)
     figure.suptitle(f"Two steps of training, call by call: {where(table)}", fontsize=10)
     keys = [*dict.fromkeys(_PART_OF.values()), _WORK, "kernels"]
     handles = [Patch(color=PARTS[key][0], label=PARTS[key][1]) for key in keys]
     handles.append(Patch(color="#374151", label="device memory"))
-    handles.append(Patch(color="#d1d5db", label="page-locked memory"))
+    handles.append(Patch(color="#d1d5db", label="pinned memory"))
     figure.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=8)
     return figure
 
 
 def _lanes(axes: Axes, rows: pd.DataFrame) -> None:
-    """The host's calls on top; below, a lane a stream with what the device did."""
+    """The host's calls on top; below, a lane per stream with the device's work."""
     worked = rows[rows["device_start_us"].notna()]
     streams = sorted(worked["stream"].dropna().unique())
     for call in dict.fromkeys(rows["call"]):
@@ -82,7 +82,7 @@ def _bars(axes: Axes, lane: int, start: pd.Series, end: pd.Series, colour: str) 
 
 
 def _bytes(axes: Axes, rows: pd.DataFrame) -> None:
-    for column, colour in (("page_locked_bytes", "#d1d5db"), ("device_bytes", "#374151")):
+    for column, colour in (("pinned_bytes", "#d1d5db"), ("device_bytes", "#374151")):
         axes.fill_between(rows["end_us"], rows[column] / _KIB, step="post", color=colour, linewidth=0)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("KiB held", fontsize=8)

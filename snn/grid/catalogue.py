@@ -1,4 +1,8 @@
-"""Which tables and figures there are: those with a form of their own, and one of each for any other sweep."""
+"""Which tables and figures there are: those with a form of their own, and one of each for any other sweep.
+
+A form is a module: ``snn.tables.NAME`` says how a table is made, ``snn.figures.NAME`` how a figure is
+drawn. A line here says of what, and where the report lists it; the rules of ``workflow/`` are made of them.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,80 +10,147 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snn.errors import ConfigError
-from snn.models.network import label
+from snn.models.network import network_label
 from snn.strategies.common.traits import side_by_side
+
+OVERVIEW = "Overview"
+PAPER_TABLES = "The paper's tables"
+PAPER_FIGURES = "The paper's figures"
+SWEEPS = "Sweeps"
+WHY = "Why"
+ORIGIN = "Configuration and provenance"
+
+CATEGORIES = {
+    OVERVIEW: ("table",),
+    PAPER_TABLES: ("table",),
+    PAPER_FIGURES: ("figure",),
+    SWEEPS: ("sweep", "form"),
+    WHY: ("what", "form"),
+    ORIGIN: ("table",),
+}
+"""The categories of the report, in its order, each with the headings of its menu.
+
+Where a category holds both tables and figures, ``form`` says which of them an entry is.
+"""
 
 
 @dataclass(frozen=True)
-class Source:
-    """Whose cells a table shows: a sweep's, and those of others that the grid has; ``only`` of some choices.
+class Entry:
+    """A table or figure in the menu of the report: its category, and its label there."""
 
-    ``room``, if any, says that it has room for one cell of each strategy and ``dataset``, or ``network``.
+    category: str
+    label: str
+
+    def labels(self, form: str) -> dict[str, str]:
+        """What the menu shows under each heading; ``form`` is table or figure."""
+        return dict(zip(CATEGORIES[self.category], (self.label, form), strict=False))
+
+
+@dataclass(frozen=True)
+class Table(Entry):
+    """A table of the cells of a sweep, and of the sweeps ``also`` where the grid has them.
+
+    Of these it shows those with the choices ``only``. If it has ``one_row_per`` dataset or network, a
+    strategy may have one cell of each. ``with_paper``: the values of ``config/paper/NAME.yaml`` stand beside
+    the measured ones. ``with_limits``: so do the limits of the device.
     """
 
     sweep: str
-    room: str | None = None
+    one_row_per: str | None = None
     also: tuple[str, ...] = ()
     only: Mapping[str, str] = field(default_factory=dict)
+    with_paper: bool = False
+    with_limits: bool = False
 
     def holds(self, cell: Mapping[str, Any]) -> bool:
         """Whether a cell of these sweeps is shown; one from before there was a choice had the only one."""
         return all(cell.get(section, {}).get("name", name) == name for section, name in self.only.items())
 
 
-TABLES = {
-    "correctness": Source(
-        "dataset_size", "dataset", ("strategies", "kernels"), {"dataset": "small", "precision": "fp32"}
-    ),
-    "training_time": Source("dataset_size", "dataset"),
-    "speedup": Source("dataset_size", "dataset"),
-    "attribution": Source("dataset_size", "dataset"),
-    "memory": Source("dataset_size", "dataset"),
-    "timeline": Source("dataset_size", "dataset", only={"dataset": "small"}),
-    "neurons": Source("neurons", "network"),
-    "depth": Source("depth", "network"),
-    "precision": Source("precision"),
-    "cpu": Source("cpu"),
-    "peers": Source("peers"),
-    "learning_rates": Source("learning_rates"),
-}
-"""Tables with a form of their own (``snn.tables.NAME``), and the cells that each is of.
+@dataclass(frozen=True)
+class Figure(Entry):
+    """A figure that is drawn from a table."""
 
-Any sweep that is not called as one of them has a tidy table of its own name as well."""
+    table: str
+
+
+TABLES = {
+    "correctness": Table(
+        PAPER_TABLES,
+        "III correctness",
+        "dataset_size",
+        one_row_per="dataset",
+        also=("strategies", "kernels"),
+        only={"dataset": "small", "precision": "fp32"},
+        with_paper=True,
+    ),
+    "training_time": Table(
+        PAPER_TABLES, "IV training time", "dataset_size", one_row_per="dataset", with_paper=True
+    ),
+    "speedup": Table(PAPER_TABLES, "V speedup", "dataset_size", one_row_per="dataset", with_paper=True),
+    "neurons": Table(PAPER_TABLES, "VI neurons", "neurons", one_row_per="network", with_paper=True),
+    "depth": Table(PAPER_TABLES, "VII depth", "depth", one_row_per="network", with_paper=True),
+    "attribution": Table(WHY, "where the time goes", "dataset_size", one_row_per="dataset"),
+    "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
+    "timeline": Table(WHY, "call by call", "dataset_size", one_row_per="dataset", only={"dataset": "small"}),
+    "precision": Table(SWEEPS, "precision", "precision"),
+    "cpu": Table(SWEEPS, "cpu", "cpu"),
+    "peers": Table(SWEEPS, "peers", "peers", with_limits=True),
+    "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates"),
+}
+"""Tables with a form of their own, and the cells that each is of."""
+
+FIGURES = {
+    "speedup_vs_neurons": Figure(PAPER_FIGURES, "1 speedup by neurons", "neurons"),
+    "time_by_depth": Figure(PAPER_FIGURES, "2 time by depth", "depth"),
+    "attribution": Figure(WHY, "where the time goes", "attribution"),
+    "timeline": Figure(WHY, "call by call", "timeline"),
+    "ranking": Figure(OVERVIEW, "3 strategies ranked", "strategies"),
+    "precision": Figure(SWEEPS, "precision", "precision"),
+    "cpu": Figure(SWEEPS, "cpu", "cpu"),
+    "peers": Figure(SWEEPS, "peers", "peers"),
+}
+"""Figures with a form of their own, and the table that each is drawn from."""
+
+TIDY = "sweep"
+"""The form of the table and figure of any sweep that is not called as a table above; both have its name."""
+
+TIDY_TABLE = Table(SWEEPS, "{table}", "{table}", with_limits=True)
+TIDY_FIGURE = Figure(SWEEPS, "{figure}", "{figure}")
+
+PAGES = {
+    "recommendation": Entry(OVERVIEW, "1 what to use, and why"),
+    "overview": Entry(OVERVIEW, "2 which strategy is fastest"),
+    "gpu": Entry(PAPER_TABLES, "I the device"),
+    "datasets": Entry(PAPER_TABLES, "II data sets"),
+    "device_limits": Entry(WHY, "what the device can do"),
+    "configuration": Entry(ORIGIN, "1 configuration"),
+    "provenance": Entry(ORIGIN, "2 provenance"),
+}
+"""Tables that are not of one sweep; each has a rule of its own."""
+
+RESERVED = {*PAGES, *TABLES, *FIGURES} - {table.sweep for table in TABLES.values()}
+"""Names of tables and figures that no sweep may take."""
 
 _OF_MEMBERS = ("correctness", "learning_rates")
 """Those that tell of each network of a launch; the others' times are of one network alone."""
-
-FIGURES = {
-    "speedup_vs_neurons": "neurons",
-    "time_by_depth": "depth",
-    "attribution": "attribution",
-    "timeline": "timeline",
-    "ranking": "strategies",
-    "precision": "precision",
-    "cpu": "cpu",
-    "peers": "peers",
-}
-"""Figures with a form of their own (``snn.figures.NAME``), and the table that each is drawn from."""
-
-OVERALL = ("recommendation", "overview", "provenance")
-"""Tables of the cells of all sweeps."""
-
-RESERVED = {"gpu", "datasets", "device_limits", "configuration", *OVERALL, *TABLES, *FIGURES} - {
-    source.sweep for source in TABLES.values()
-}
-"""Names of tables and figures that no sweep may take."""
 
 
 def own_tables(sweeps: Iterable[str]) -> list[str]:
     """The tables with a form of their own that sweeps of these names give."""
     given = set(sweeps)
-    return [table for table, source in TABLES.items() if source.sweep in given]
+    return [name for name, table in TABLES.items() if table.sweep in given]
 
 
 def sweep_tables(sweeps: Iterable[str]) -> list[str]:
     """The tidy tables that sweeps of these names give: those whose name no other table has."""
     return [name for name in sweeps if name not in TABLES]
+
+
+def own_figures(sweeps: Iterable[str]) -> list[str]:
+    """The figures with a form of their own that sweeps of these names give."""
+    tables = {*own_tables(sweeps), *sweep_tables(sweeps)}
+    return [name for name, figure in FIGURES.items() if figure.table in tables]
 
 
 def check_name(sweep: str) -> None:
@@ -91,26 +162,26 @@ def check_name(sweep: str) -> None:
 def check_sweep(sweep: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Raise ConfigError where a table of this sweep cannot be made from its cells."""
     several = next((cell["strategy"]["name"] for cell in cells if side_by_side(cell["strategy"])), None)
-    for table, source in TABLES.items():
-        if source.sweep != sweep:
+    for name, table in TABLES.items():
+        if table.sweep != sweep:
             continue
-        if source.room:
-            _check_room(table, source.room, cells)
-        if several and table not in _OF_MEMBERS:
+        if table.one_row_per:
+            _check_one_row(name, table.one_row_per, cells)
+        if several and name not in _OF_MEMBERS:
             raise ConfigError(
-                f"strategy: a run of {several} trains several networks, and times in {table}.csv are of one: "
+                f"strategy: a run of {several} trains several networks, and times in {name}.csv are of one: "
                 "give the sweep a name of its own"
             )
 
 
-def _check_room(table: str, room: str, cells: Sequence[Mapping[str, Any]]) -> None:
-    needed = {"reference", "combined"} if room == "network" else {"reference"}
+def _check_one_row(table: str, per: str, cells: Sequence[Mapping[str, Any]]) -> None:
+    needed = {"reference", "combined"} if per == "network" else {"reference"}
     missing = needed - {cell["strategy"]["name"] for cell in cells}
     if missing:
         raise ConfigError(f"strategy: {', '.join(sorted(missing))} is missing: {table}.csv divides by it")
     if table == "correctness" and not any(cell["dataset"]["name"] == "small" for cell in cells):
         raise ConfigError("dataset: small is missing: correctness.csv is about it")
-    rows = Counter((cell["strategy"]["name"], _place(cell, room)) for cell in cells)
+    rows = Counter((cell["strategy"]["name"], _place(cell, per)) for cell in cells)
     (strategy, point), count = rows.most_common(1)[0]
     if count > 1:
         raise ConfigError(
@@ -119,5 +190,5 @@ def _check_room(table: str, room: str, cells: Sequence[Mapping[str, Any]]) -> No
         )
 
 
-def _place(cell: Mapping[str, Any], room: str) -> str:
-    return label(cell["network"]["hidden"]) if room == "network" else cell["dataset"]["name"]
+def _place(cell: Mapping[str, Any], per: str) -> str:
+    return network_label(cell["network"]) if per == "network" else cell["dataset"]["name"]

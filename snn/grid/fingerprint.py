@@ -3,6 +3,7 @@
 import ast
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,54 +11,44 @@ from typing import Any
 from snn.backends import kernel_source
 from snn.config.groups import ROOT
 
-_KERNELS = {
-    "snn/strategies/common/device_driven.py": ["kernels/elementwise.cu"],
-    "snn/strategies/common/single_launch.py": [
-        "kernels/persistent/cluster.cu",
-        "kernels/persistent/two_layers.cu",
-        "kernels/persistent/three_layers.cu",
-        "kernels/persistent/grid.cu",
-    ],
-}
-"""What strategies launch that depend on a module, beside the kernel of their choice."""
-
-
-_OF_LIMITS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
-
 
 def of_cell(cell: Mapping[str, Any]) -> list[str]:
     """The source files, relative to the checkout, that decide what a cell measures.
 
     The measurement and what it imports, the cell's strategy and data set, its backend, and on CUDA
-    its kernel: an edit of one of these makes the cell's record out of date, an edit elsewhere does not.
+    its kernel and those that the strategy launches beside it: an edit of one of these makes the cell's record
+    out of date, an edit elsewhere does not.
     """
-    modules = [
+    backend = cell["device"]["backend"]
+    modules = (
         "snn.measurement.runs",
         "snn.profiling.profile",
-        f"snn.backends.{cell['device']['backend']}.backend",
-        cell["strategy"]["_target_"].rpartition(".")[0],
+        f"snn.backends.{backend}.backend",
+        _module_of(cell["strategy"]),
         *of_dataset_modules(cell["dataset"]),
-    ]
-    files = closure(modules)
-    if cell["device"]["backend"] == "cuda":
-        kernels = {cell["kernel"]["source"]} - {None}
-        for module, launched in _KERNELS.items():
-            kernels |= set(launched) if module in files else set()
-        files |= {file for kernel in kernels for file in _of_kernel(kernel)}
-    return sorted(files)
+    )
+    return list(_with_kernels(modules, cell["kernel"]["source"]) if backend == "cuda" else _sorted(modules))
 
 
 def of_limits(backend: str) -> list[str]:
     """The source files, relative to the checkout, that decide what the limits of a device are measured as."""
-    files = closure([f"snn.backends.{backend}.limits"])
-    if backend == "cuda":
-        files |= {file for kernel in _OF_LIMITS for file in _of_kernel(kernel)}
-    return sorted(files)
+    modules = (f"snn.backends.{backend}.limits",)
+    return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
+
+
+def of_script(script: str, *modules: str) -> list[str]:
+    """The files, relative to the checkout, that decide what a script of the workflow writes.
+
+    They are the script, the modules that it imports, those that it is told to import, and the style sheets of
+    their pages.
+    """
+    files = closure([*_parsed(script).imports, *modules])
+    return sorted({script} | files | assets(files))
 
 
 def of_dataset_modules(dataset: Mapping[str, Any]) -> list[str]:
     """The modules that make a data set."""
-    return ["snn.datasets", dataset["_target_"].rpartition(".")[0]]
+    return ["snn.datasets", _module_of(dataset)]
 
 
 def closure(modules: Iterable[str]) -> set[str]:
@@ -68,7 +59,7 @@ def closure(modules: Iterable[str]) -> set[str]:
         file = _file_of(waiting.pop())
         if file is not None and file not in files:
             files.add(file)
-            waiting += _imports(file)
+            waiting += _parsed(file).imports
     return files
 
 
@@ -79,18 +70,39 @@ def assets(files: Iterable[str]) -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".css", ".js")}
 
 
+def digest(files: Iterable[str]) -> str:
+    """SHA-256, shortened to 16 digits, of the names and contents of these files."""
+    return _digest(tuple(files))
+
+
+def _module_of(choice: Mapping[str, Any]) -> str:
+    return choice["_target_"].rpartition(".")[0]
+
+
+@cache
+def _sorted(modules: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(closure(modules)))
+
+
+@cache
+def _with_kernels(modules: tuple[str, ...], kernel: str | None) -> tuple[str, ...]:
+    """The closure of these modules with their kernels and the chosen one, and the headers of all of them."""
+    files = _sorted(modules)
+    sources = {kernel} - {None} | {source for file in files for source in _parsed(file).kernels}
+    return tuple(sorted({*files, *(file for source in sources for file in _of_kernel(source))}))
+
+
 @cache
 def _of_kernel(source: str) -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in kernel_source.files(ROOT / source)]
 
 
 @cache
-def digest(files: tuple[str, ...]) -> str:
-    """SHA-256, shortened to 16 digits, of the names and contents of these files."""
-    total = hashlib.sha256()
+def _digest(files: tuple[str, ...]) -> str:
+    sha = hashlib.sha256()
     for file in files:
-        total.update(file.encode() + b"\0" + _content_digest(file))
-    return total.hexdigest()[:16]
+        sha.update(file.encode() + b"\0" + _content_digest(file))
+    return sha.hexdigest()[:16]
 
 
 @cache
@@ -107,14 +119,28 @@ def _file_of(module: str) -> str | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Source:
+    """What a Python file says of its dependencies at its top level, read without running it.
+
+    ``imports`` are the ``snn`` modules that it imports; imports inside functions are choices. ``kernels`` are
+    the CUDA sources in its constant ``KERNELS``: those that it launches beside the kernel of a cell's choice.
+    """
+
+    imports: tuple[str, ...]
+    kernels: tuple[str, ...]
+
+
 @cache
-def _imports(file: str) -> list[str]:
-    """The ``snn`` modules that a file imports at its top level; those inside functions are choices."""
-    found = []
+def _parsed(file: str) -> _Source:
+    imports: list[str] = []
+    kernels: tuple[str, ...] = ()
     for node in ast.parse((ROOT / file).read_text(encoding="utf-8"), file).body:
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.append(node.module)
-            found += [f"{node.module}.{alias.name}" for alias in node.names]
-    return [name for name in found if name == "snn" or name.startswith("snn.")]
+            imports.append(node.module)
+            imports += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["KERNELS"]:
+            kernels = ast.literal_eval(node.value)
+    return _Source(tuple(name for name in imports if name.partition(".")[0] == "snn"), kernels)

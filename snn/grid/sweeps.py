@@ -1,10 +1,8 @@
 """``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell a plain dict, keys sorted."""
 
-import hashlib
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +10,12 @@ from snn.config import groups
 from snn.config.validation import check_cell, settle
 from snn.datasets.csv_table import digest as file_digest
 from snn.errors import ConfigError, SnnError
-from snn.grid.catalogue import OVERALL, TABLES, Source, check_name, check_sweep
+from snn.grid.catalogue import TABLES, TIDY_TABLE, check_name, check_sweep
+from snn.grid.naming import Cell, name_of
 from snn.grid.schema import validate
 from snn.hardware.devices import Device, find
-from snn.models.network import label
 from snn.strategies.common.traits import on_host
 
-Cell = dict[str, Any]
 SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
 _NAMED = ("dataset", "strategy", "kernel", "precision")
 """Sections that know the name of the file they come from."""
@@ -40,7 +37,13 @@ class Sweep:
 
     name: str
     axes: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    named: Mapping[str, Cell]
+    """The cells by their names in paths."""
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells in the order of the grid."""
+        return tuple(self.named.values())
 
 
 def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sweep]:
@@ -73,40 +76,6 @@ def device_of(path: Path) -> str:
     """The device that a grid file asks for: auto, cuda or cpu."""
     grid = groups.read_yaml(path)
     return grid.get("device", "auto") if isinstance(grid, dict) else "auto"
-
-
-def name_of(cell: Cell) -> str:
-    """A cell's name in paths: readable to the strategy, then a digest of the whole cell."""
-    device = Device(cell["device"]["backend"], cell["device"]["name"])
-    network = label(cell["network"]["hidden"])
-    strategy, kernel = cell["strategy"]["name"], cell["kernel"]["name"]
-    return f"{device.slug}/{cell['dataset']['name']}/{network}/{strategy}-{kernel}-{digest(cell)}"
-
-
-def record_path(name: str, number: int) -> str:
-    """Where the record of a cell's round stands; rounds are numbered from 1."""
-    return f"results/cells/{name}-round{number}.json"
-
-
-def record_paths(cell: Cell) -> list[str]:
-    """Where the records of a cell stand, one a round."""
-    name = name_of(cell)
-    return [record_path(name, number) for number in rounds_of(cell)]
-
-
-def rounds_of(cell: Cell) -> range:
-    """The numbers of a cell's rounds."""
-    return range(1, cell["protocol"]["rounds"] + 1)
-
-
-def dataset_path(cell: Cell) -> str:
-    """Where a cell's prepared data set stands."""
-    return f"results/datasets/{cell['dataset']['name']}-{digest(cell['dataset'])}.npy"
-
-
-def digest(values: Mapping[str, Any]) -> str:
-    """Eight hexadecimal digits that name these values."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def overrides(cell: Cell) -> list[str]:
@@ -142,7 +111,7 @@ def _expand(name: str, products: Sequence[Mapping[str, Any]], devices: tuple[Dev
     ]
     unique = {name_of(cell): cell for cell in (_resolve(point, devices) for point in points)}
     check_sweep(name, list(unique.values()))
-    return Sweep(name, axes, tuple(unique.values()))
+    return Sweep(name, axes, unique)
 
 
 def _axis(key: str, value: Any) -> list[Any]:
@@ -198,16 +167,13 @@ def _hydra_value(value: Any) -> str:
     return repr(value)
 
 
-def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> list[Cell]:
-    """The cells that a table is made from; none where the grid has no such sweep."""
-    if table in OVERALL:
-        return list(all_cells(sweeps))
-    source = TABLES.get(table, Source(table))
-    shown = (name for name in (source.sweep, *source.also) if name in sweeps and source.sweep in sweeps)
-    found = {name_of(cell): cell for name in shown for cell in sweeps[name].cells if source.holds(cell)}
-    return list(found.values())
+def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:
+    """The cells that a table is made from, by name; none where the grid has no such sweep."""
+    entry = TABLES.get(table) or replace(TIDY_TABLE, sweep=table)
+    shown = [name for name in (entry.sweep, *entry.also) if name in sweeps and entry.sweep in sweeps]
+    return {name: cell for sweep in shown for name, cell in sweeps[sweep].named.items() if entry.holds(cell)}
 
 
-def all_cells(sweeps: Mapping[str, Sweep]) -> Iterator[Cell]:
-    """Every cell once, however many sweeps hold it."""
-    yield from {name_of(cell): cell for sweep in sweeps.values() for cell in sweep.cells}.values()
+def all_cells(sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:
+    """Every cell once, by name, however many sweeps hold it."""
+    return {name: cell for sweep in sweeps.values() for name, cell in sweep.named.items()}

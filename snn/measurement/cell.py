@@ -53,9 +53,9 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             measurement, explanation, machine = _measured(job, rules, backend, device, progress)
         elapsed = time.perf_counter() - clock
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
-    files = tuple(fingerprint.of_cell(cell))
+    source_hash = fingerprint.digest(fingerprint.of_cell(cell))
     machine["host"] = host
-    return build(cell, number, measurement, explanation, machine, described, fingerprint.digest(files))
+    return build(cell, number, measurement, explanation, machine, described, source_hash)
 
 
 def _measured(

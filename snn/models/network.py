@@ -107,6 +107,22 @@ def label(hidden: Sequence[int]) -> str:
     return "-".join(str(width) for width in hidden)
 
 
+def network_label(network: Mapping[str, Any]) -> str:
+    """The name of a cell's ``network`` in tables and paths.
+
+    ``256-1024-256`` of the widths in ``hidden``; of the texts in ``layers``, ``conv16x3-relu-linear10``.
+    """
+    if layers := network.get("layers"):
+        return "-".join(_layer_label(layer) for layer in layers)
+    return label(network["hidden"])
+
+
+def _layer_label(layer: str) -> str:
+    """``conv16x3`` of ``conv2d 16 3``."""
+    kind, *sizes = layer.split()
+    return kind.removesuffix("2d") + "x".join(sizes)
+
+
 def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
     """Fresh float32 parameters, drawn row by row, the first layer's first; each call continues the stream.
 

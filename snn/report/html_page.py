@@ -1,4 +1,4 @@
-"""HTML of tables: self-contained pages whose rows sort, with a tone for every word that a table says."""
+"""HTML pages of tables: self-contained, sortable by column, with verdict words coloured by their tone."""
 
 import html
 import math
@@ -12,16 +12,16 @@ from snn.report.glossary import WORD_COLUMNS, WORDS, badge
 
 _HERE = Path(__file__).parent
 _LONG = 45
-"""Characters above which a column's cells are broken into lines."""
+"""Texts with more characters than this are wrapped."""
 
 
 def badges() -> str:
-    """The rules for badges: all that a fragment within another page needs."""
+    """The CSS rules for badges, which is all that a fragment of another page needs."""
     return (_HERE / "word.css").read_text(encoding="utf-8")
 
 
 def document(title: str, body: str) -> str:
-    """A whole page that needs no other file."""
+    """A whole HTML page that needs no other file."""
     css = (_HERE / "page.css").read_text(encoding="utf-8") + badges()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     return (
@@ -32,7 +32,7 @@ def document(title: str, body: str) -> str:
 
 
 def sortable(table: pd.DataFrame) -> str:
-    """The table in a frame that scrolls; a heading is a button that sorts by it."""
+    """The table in a scrolling frame; each column header is a button that sorts by it."""
     classes = {name: _classes(table, name) for name in table}
     head = "".join(
         f'<th scope="col"{_attribute("class", classes[name])}>'
@@ -50,8 +50,8 @@ def sortable(table: pd.DataFrame) -> str:
 
 
 def legend(table: pd.DataFrame) -> str:
-    """What the words mean that this table says."""
-    said = {
+    """The meanings of the words that occur in this table."""
+    words = {
         word
         for name in WORD_COLUMNS
         if name in table
@@ -61,44 +61,44 @@ def legend(table: pd.DataFrame) -> str:
     lines = "".join(
         f"<dt>{badge(word)}</dt><dd>{html.escape(meaning)}</dd>"
         for word, (_, meaning) in WORDS.items()
-        if word in said and meaning
+        if word in words and meaning
     )
     return f"<dl>{lines}</dl>" if lines else ""
 
 
 def heading(name: str) -> str:
-    """``paper_reference_s`` is "paper reference (s)"."""
-    for unit in ("us", "s"):
-        if name.endswith(f"_{unit}"):
-            return f"{name.removesuffix(f'_{unit}').replace('_', ' ')} ({unit})"
-    return name.replace("_", " ")
+    """A column's header: ``paper_reference_s`` is "paper reference (s)"."""
+    for suffix, unit in (("_us", " (µs)"), ("_s", " (s)")):
+        if name.endswith(suffix):
+            return heading(name.removesuffix(suffix)) + unit
+    return name.replace("_ci_", "_95%_CI_").replace("_", " ")
 
 
 def _classes(table: pd.DataFrame, name: str) -> list[str]:
-    kinds = []
+    classes = []
     if name.startswith("paper_"):
-        kinds.append("paper")
+        classes.append("paper")
     if not pd.api.types.is_numeric_dtype(table[name]):
-        kinds.append("text")
+        classes.append("text")
         if any(len(value) > _LONG and " " in value for value in map(str, table[name])):
-            kinds.append("long")
-    return kinds
+            classes.append("long")
+    return classes
 
 
 def _cell(name: str, value: object, classes: list[str]) -> str:
     if is_empty(value):
         return f"<td{_attribute('class', [*classes, 'empty'])}>–</td>"
-    kind = _attribute("class", classes)
+    attribute = _attribute("class", classes)
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
         exact = int(value) if isinstance(value, numbers.Integral) else float(value)
-        return f'<td{kind} data-value="{exact!r}">{_rounded(name, exact)}</td>'
+        return f'<td{attribute} data-value="{exact!r}">{_rounded(name, exact)}</td>'
     if name in WORD_COLUMNS:
-        return f"<td{kind}>{', '.join(badge(word) for word in str(value).split(', '))}</td>"
-    return f"<td{kind}>{html.escape(str(value))}</td>"
+        return f"<td{attribute}>{', '.join(badge(word) for word in str(value).split(', '))}</td>"
+    return f"<td{attribute}>{html.escape(str(value))}</td>"
 
 
 def _rounded(name: str, value: int | float) -> str:
-    """Four digits, but for errors, whose agreement in the eighth is the point."""
+    """Four significant digits; eight of errors, which are meant to agree in as many."""
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.8g}" if name.endswith("_mse") else f"{value:.4g}"

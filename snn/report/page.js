@@ -1,5 +1,5 @@
-// A press on a heading sorts the rows by its column, a second one reverses them: numbers by their full value
-// (data-value), text by the alphabet with numbers in it by size, empty cells last either way.
+// A click on a column header sorts the rows by that column, a second click reverses them: numbers by their full
+// value (data-value), text alphabetically with the numbers in it by size, empty cells always last.
 "use strict";
 
 function key(cell) {

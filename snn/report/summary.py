@@ -1,4 +1,4 @@
-"""What a reader of the report sees first: the answer, the device and what is to be doubted, as HTML."""
+"""The report's first page as HTML: the fastest strategies, the device, and what limits the results."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -15,69 +15,68 @@ _MOST_FAILURES = 6
 
 
 def fragment(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
-    """For the report's first page, into which it is put; of many cases it shows the first."""
+    """The part of the report's first page that is made from the records, with the first of many cases."""
     asked, reasons = overview_text.asked_for(table), recommendation.build(points, table)["reason"]
     rows = "\n".join(
         f"<tr><th>{escape(overview_text.case(row, table))}</th>"
         f"<td>{escape(overview_text.sentence(row))}<br><small>{escape(reason)}</small></td>"
-        f"<td>{'' if is_empty(row['lead_is']) else badge(row['lead_is'])}</td></tr>"
+        f"<td>{'' if is_empty(row['lead_verdict']) else badge(row['lead_verdict'])}</td></tr>"
         for (_, row), reason in zip(asked.head(_MOST_CASES).iterrows(), reasons, strict=False)
     )
     left = len(table) - min(len(asked), _MOST_CASES)
-    more = f"<p>{left} more cases stand in the overview.</p>\n" if left > 0 else ""
+    more = f"<p>The overview shows {left} more cases.</p>\n" if left > 0 else ""
     return (
         f'<style>\n{html_page.badges()}</style>\n<div class="answer">\n'
         f"{_headline(table, provenance)}<table>\n"
-        f"<thead><tr><th>data set, hidden layers</th><th>answer, and why</th><th>lead</th></tr></thead>\n"
-        f"<tbody>\n{rows}\n</tbody></table>\n{more}{_doubts(table, points)}</div>\n"
+        f"<thead><tr><th>data set, hidden layers</th><th>fastest strategy, and why</th><th>lead</th></tr>"
+        f"</thead>\n<tbody>\n{rows}\n</tbody></table>\n{more}{_caveats(table, points)}</div>\n"
     )
 
 
 def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
-    """Paragraphs: who is fastest how often, on which device, on how quiet a machine, and what failed."""
-    return _headline(table, provenance) + _doubts(table, points)
+    """Paragraphs: which strategy is fastest how often, on which device, the machine's state, and failures."""
+    return _headline(table, provenance) + _caveats(table, points)
 
 
 def _headline(table: pd.DataFrame, provenance: pd.DataFrame) -> str:
-    devices = "".join(f"<p>{escape(one)}</p>\n" for one in overview_text.of_devices(provenance))
-    return (
-        f'<p class="headline">{escape(overview_text.headline(overview_text.asked_for(table)))}</p>\n{devices}'
-    )
+    headline = overview_text.headline(overview_text.asked_for(table))
+    devices = "".join(f"<p>{escape(text)}</p>\n" for text in overview_text.of_devices(provenance))
+    return f'<p class="headline">{escape(headline)}</p>\n{devices}'
 
 
-def _doubts(table: pd.DataFrame, points: Sequence[pd.DataFrame]) -> str:
-    cells = sum((one["status"] != "unsupported").sum() for one in points)
-    failed = _failures(overview_text.failures(points, table))
+def _caveats(table: pd.DataFrame, points: Sequence[pd.DataFrame]) -> str:
+    measured = sum((cells["status"] != "unsupported").sum() for cells in points)
     return (
-        _machine(overview_text.of_machine(points), cells)
-        + failed
+        _machine(overview_text.of_machine(points), measured)
+        + _failures(overview_text.failures(points, table))
         + _unsupported(overview_text.unsupported(points))
     )
 
 
 def _machine(counts: Mapping[str, int], cells: int) -> str:
-    said = ", ".join(f"{count} {badge(word)}" for word, count in counts.items())
-    return f"<p>The machine while the {cells} cells were measured: {said}.</p>\n"
+    states = ", ".join(f"{count} {badge(word)}" for word, count in counts.items())
+    return f"<p>State of the machine while the {cells} cells were measured: {states}.</p>\n"
 
 
 def _failures(failed: Sequence[tuple[str, str, str]]) -> str:
     """The first failures with their reasons, and how many more there are."""
     if not failed:
-        return "<p>Every cell ended well: none diverged, none ran out of memory.</p>\n"
+        return "<p>No cell diverged or ran out of memory.</p>\n"
     lines = "".join(
         f"<li>{escape(cell)}: {', '.join(badge(word) for word in status.split(', '))} {escape(reason)}</li>"
         for cell, status, reason in failed[:_MOST_FAILURES]
     )
     left = len(failed) - _MOST_FAILURES
     more = f"<li>and {left} more, named in the overview</li>" if left > 0 else ""
-    return f"<p>Not all ended well:</p>\n<ul>{lines}{more}</ul>\n"
+    return f"<p>Some cells failed:</p>\n<ul>{lines}{more}</ul>\n"
 
 
-def _unsupported(found: Sequence[tuple[str, str]]) -> str:
-    """What has no meaning on this device, with the reasons; nothing where all has."""
+def _unsupported(reasons: Sequence[tuple[str, str]]) -> str:
+    """What is unsupported on this device, with the reasons; empty where everything is supported."""
     lines = "".join(
-        f"<li>{escape(who)}: {badge('unsupported')} {escape(why)}</li>" for who, why in found[:_MOST_FAILURES]
+        f"<li>{escape(strategies)}: {badge('unsupported')} {escape(reason)}</li>"
+        for strategies, reason in reasons[:_MOST_FAILURES]
     )
-    left = len(found) - _MOST_FAILURES
+    left = len(reasons) - _MOST_FAILURES
     more = f"<li>and {left} more, named in the tables of their sweeps</li>" if left > 0 else ""
-    return f"<p>Not everything is to be had here:</p>\n<ul>{lines}{more}</ul>\n" if found else ""
+    return f"<p>Some combinations are unsupported here:</p>\n<ul>{lines}{more}</ul>\n" if reasons else ""

@@ -1,4 +1,4 @@
-"""A table as files: CSV for programs, a page of HTML for readers and for the report."""
+"""A table as two files: CSV for programs, and an HTML page for readers and the report."""
 
 import html
 from pathlib import Path
@@ -18,28 +18,28 @@ FACTS = {
     "jax": "JAX {}",
     "python": "Python {}",
     "system": "{}",
-    "cpus": "{} processors",
+    "cpus": "{} CPUs",
     "device_uuid": "UUID {}",
     "commit": "Commit {}",
-    "uncommitted": "Uncommitted changes: {}",
+    "dirty": "Dirty working tree: {}",
     "paper_device": "The paper's device: {}",
 }
-"""Columns that stand as a sentence over the table where they are the same in every row."""
+"""Columns that become a sentence above the table where their value is the same in every row."""
 
 
 def write(table: pd.DataFrame, csv: str, path: str, title: str) -> None:
-    """Write both files; numbers in the page are rounded, those of the CSV are not."""
+    """Write both files; numbers are rounded in the page, not in the CSV."""
     table.to_csv(csv, index=False)
     Path(path).write_text(to_html(table, title), encoding="utf-8")
 
 
 def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:
-    """A page: title, ``before`` (HTML) or else the facts that hold for all rows, the table, its words."""
+    """A page: title, ``before`` (HTML) or else the facts common to all rows, the table, its words."""
     constant = [name for name in FACTS if name in table and table[name].nunique() <= 1]
     facts = "".join(f"{fact(name, table[name].iloc[0])}. " for name in constant if table[name].notna().all())
     before = before or f"<p>{html.escape(facts.strip())}</p>\n"
     shown = table.drop(columns=constant)
-    hints = "Press a heading to sort by it, again to reverse."
+    hints = "Click a column header to sort by it, again to reverse."
     if any(name.startswith("paper_") for name in shown):
         hints += " Shaded columns are the paper's values."
     return html_page.document(
@@ -50,6 +50,6 @@ def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:
 
 
 def fact(name: str, value: object) -> str:
-    """A column's one value as a sentence; of a CPU it is said what that means."""
-    said = FACTS[name].format(value)
-    return f"{said}, no GPU was used" if (name, value) == ("backend", "cpu") else said
+    """A column's one value as a sentence; the CPU backend's adds what that means."""
+    text = FACTS[name].format(value)
+    return f"{text}, no GPU was used" if (name, value) == ("backend", "cpu") else text

@@ -1,1 +1,1 @@
-"""Tables: each a module whose ``build`` makes a data frame from records and the paper's values."""
+"""Tables: one module per table, whose ``build`` makes a data frame from records and the paper's values."""

@@ -1,4 +1,4 @@
-"""Where the time of a run goes, by strategy and data set, and what the prices of its calls foretell."""
+"""Time breakdown of one training, by strategy and data set, and the time predicted from per-call costs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,31 +6,31 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import against_reference
+from snn.analysis.speedups import over_reference
 from snn.analysis.status import outcome
 
 PART = "part."
 LABELS = {
     "allocation": "device allocation and free",
     "host_allocation": "host allocation and free",
-    "streams": "streams made and destroyed",
-    "copy_in": "copies in",
-    "copy_out": "copies out",
+    "streams": "stream creation and destruction",
+    "copy_in": "host-to-device copies",
+    "copy_out": "device-to-host copies",
     "launch": "launches",
     "kernels": "kernels",
-    "waiting": "waiting for the device otherwise",
+    "waiting": "other waits for the device",
     "host_arithmetic": "host arithmetic",
 }
-"""The parts of a run's time: from what the paper's strategies remove to what they cannot."""
+"""The parts of a run's time, from those that the paper's strategies remove to those that they cannot."""
 
-TITLE = "Where the time of one training goes, and what the calls' prices foretell"
+TITLE = "Time breakdown of one training, and the time predicted from per-call costs"
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
-    """One row a strategy and data set: seconds of one run by part, their sum, the predicted and the measured.
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per strategy and data set: the seconds of one run by part, their sum, predicted and measured.
 
-    The parts come from an untimed pass with a timer around every call. ``predicted_s`` is the host arithmetic
-    and what the ledger's calls should take by their prices, which are measured without any training.
+    The parts come from a separate instrumented pass with a timer around every call. ``predicted_s`` is the
+    host arithmetic plus the ledger's calls at their costs, which are measured without any training.
     ``predicted_speedup`` stands beside ``speedup``.
     """
     parts = [name for name in frame if name.startswith(PART)]
@@ -42,8 +42,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
     unknown = pd.Series(float("nan"), frame.index)
     arithmetic = frame.get(f"{PART}host_arithmetic", unknown)
     table["predicted_s"] = frame.get("predicted_calls_s", unknown) + arithmetic
-    ratios = against_reference(frame, ["dataset"], verdicts)
-    table["speedup"] = ratios["speedup"]
-    base = table[frame["strategy"] == "reference"].set_index("dataset")["predicted_s"]
-    table["predicted_speedup"] = frame["dataset"].map(base) / table["predicted_s"]
+    table["speedup"] = over_reference(frame, ["dataset"], thresholds)["speedup"]
+    reference = table[frame["strategy"] == "reference"].set_index("dataset")["predicted_s"]
+    table["predicted_speedup"] = frame["dataset"].map(reference) / table["predicted_s"]
     return table.join(outcome(frame)).join(frame[["machine", "device", "backend"]])

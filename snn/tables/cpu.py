@@ -1,7 +1,6 @@
-"""How many times faster than the host's own processor: the classic CPU-to-GPU speedups, of one machine.
+"""CPU and GPU of one machine: speedups over one CPU core and over the fastest CPU baseline.
 
-The one place where times of two devices are divided by each other: a GPU's by those of the very host that it
-is in, which is what the columns say.
+The only table that divides times of two devices by each other: a CPU's by those of the GPU in the same host.
 """
 
 from collections.abc import Mapping
@@ -16,28 +15,27 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.status import outcome
 from snn.tables.overview import options_of
 
-TITLE = "The host's processor and the device of the same machine"
+TITLE = "CPU and GPU of the same machine"
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
-    """One row a cell, with the device that it was measured on, and two ratios with their 95% intervals.
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per cell, with the device it was measured on, and two speedups with their 95% intervals.
 
-    ``over_sequential`` is the time of the baseline ``sequential``, one core of the host, over the row's;
-    ``over_fastest_host`` that of the host's fastest baseline, which ``fastest_host`` names. Of a row of the
-    GPU both divide a time of the host's processor by one of the GPU. ``where`` says ``host`` or ``device``.
-    ``frame`` has been checked to be of one machine.
+    ``speedup_over_sequential`` is over the baseline ``sequential``, which runs on one CPU core;
+    ``speedup_over_fastest_cpu`` over the fastest CPU baseline, which ``fastest_cpu`` names. ``ran_on`` is
+    ``host`` for CPU baselines, otherwise ``device``. ``frame`` has been checked to be of one machine.
     """
     point = settings(frame, ("dataset", "network", "training"))
     points = texts(frame, point)
     names = pd.Series([_name(row, frame) for _, row in frame.iterrows()], index=frame.index)
     more = varied(frame, point, ["dataset", "network"])
-    rows = [_ratios(i, frame[points == points[i]], names) for i in frame.index]
+    rows = [_speedups(i, frame[points == points[i]], names) for i in frame.index]
     return pd.DataFrame(
         {
             "strategy": frame["strategy"],
             "options": [name.partition(" (")[2].rstrip(")") for name in names],
             **{key: frame[key] for key in ("dataset", "network", "kernel", *more)},
-            "where": frame["on_host"].map({True: "host", False: "device"}),
+            "ran_on": frame["on_host"].map({True: "host", False: "device"}),
             **{key: frame[key] for key in ("mean_s", "std_s", "runs")},
         }
     ).join([pd.DataFrame(rows, index=frame.index), outcome(frame), frame[["machine", "device", "backend"]]])
@@ -48,25 +46,26 @@ def _name(row: pd.Series, frame: pd.DataFrame) -> str:
     return f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"]
 
 
-def _ratios(i: Any, point: pd.DataFrame, names: pd.Series) -> dict[str, Any]:
+def _speedups(i: Any, point: pd.DataFrame, names: pd.Series) -> dict[str, Any]:
     host = point[point["on_host"] & point["mean_s"].notna()]
     sequential = host[host["strategy"] == "sequential"]
     fastest = host.sort_values("mean_s", kind="stable")
     return {
-        **_ratio("over_sequential", sequential, i, point),
-        **_ratio("over_fastest_host", fastest, i, point),
-        "fastest_host": names[fastest.index[0]] if len(fastest) else "",
+        **_speedup("speedup_over_sequential", sequential, i, point),
+        **_speedup("speedup_over_fastest_cpu", fastest, i, point),
+        "fastest_cpu": names[fastest.index[0]] if len(fastest) else "",
     }
 
 
-def _ratio(name: str, bases: pd.DataFrame, i: Any, point: pd.DataFrame) -> dict[str, float]:
-    """The first base's mean time over that of the row, with its interval; empty where a side has none."""
+def _speedup(name: str, baselines: pd.DataFrame, i: Any, point: pd.DataFrame) -> dict[str, float]:
+    """The row's speedup over the first baseline, with its interval; NaN where a side has no time."""
     row = point.loc[i]
-    if bases.empty or pd.isna(row["mean_s"]):
-        found = (np.nan, np.nan, np.nan)
-    elif bases.index[0] == i:
-        found = (1.0, 1.0, 1.0)
+    if baselines.empty or pd.isna(row["mean_s"]):
+        values = (np.nan, np.nan, np.nan)
+    elif baselines.index[0] == i:
+        values = (1.0, 1.0, 1.0)
     else:
-        base = bases.iloc[0]
-        found = (base["mean_s"] / row["mean_s"], *ratio_interval(base["rounds"], row["rounds"]))
-    return dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
+        baseline = baselines.iloc[0]
+        interval = ratio_interval(baseline["rounds"], row["rounds"])
+        values = (baseline["mean_s"] / row["mean_s"], *interval)
+    return dict(zip((name, f"{name}_ci_low", f"{name}_ci_high"), values, strict=True))

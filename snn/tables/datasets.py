@@ -1,4 +1,4 @@
-"""Table II: the data sets of the grid, and how many matrix products a training on them takes."""
+"""Table II: the data sets of the grid, and the matrix products of one training on each."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from snn.hardware.devices import Device
 def build(
     cells: Sequence[Mapping[str, Any]], tables: Sequence[str], paper: Mapping[str, Any], device: Device
 ) -> pd.DataFrame:
-    """One row a prepared table; ``operations`` counts one training with one hidden layer.
+    """One row per data set; ``operations`` counts the products of one training with one hidden layer.
 
-    A step of that network has 5 products, as the paper counts; epochs and batch size are the cells'.
+    A step of that network has 5 products, as the paper counts them; epochs and batch size are the cells'.
     """
     rows = []
     for cell, path in zip(cells, tables, strict=True):

@@ -1,4 +1,4 @@
-"""What the device can do at best, measured: the rates and waits that floors are computed from."""
+"""The measured limits of the device: the rates and latencies that floors are computed from."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,34 +7,34 @@ import pandas as pd
 
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Measured
 
-TITLE = "What the device can do at best"
+TITLE = "Measured limits of the device"
 
 _SHOWN = {FLOPS: ("GFLOP/s", 1e-9), BYTES: ("GB/s", 1e-9), SECONDS: ("us", 1e6)}
 
 
 def build(limits: Mapping[str, Any]) -> pd.DataFrame:
-    """One row a limit of a record: the median, the least and the most of its samples, in ``unit``.
+    """One row per limit of a record: the median, minimum and maximum of its samples, in ``unit``.
 
-    ``blocks``: by or between how many, each on a multiprocessor of its own. Where the device has no such
-    thing the row is ``unsupported`` and says why.
+    ``blocks`` is the number of blocks that it was measured with or between, each on an SM of its own. Where
+    the device lacks the feature, the row is ``unsupported`` and ``reason`` says why.
     """
-    where, rows = limits["provenance"], []
-    for one in Measured.of(limits).limits:
-        unit, factor = _SHOWN[one.unit]
-        samples = [factor * sample for sample in one.samples]
+    provenance, rows = limits["provenance"], []
+    for limit in Measured.of(limits).limits:
+        unit, factor = _SHOWN[limit.unit]
+        samples = [factor * sample for sample in limit.samples]
         rows.append(
             {
-                "limit": one.what,
-                "blocks": one.blocks,
-                "value": factor * one.value if one.value is not None else None,
-                "least": min(samples, default=None),
-                "most": max(samples, default=None),
+                "limit": limit.what,
+                "blocks": limit.blocks,
+                "median": factor * limit.value if limit.value is not None else None,
+                "min": min(samples, default=None),
+                "max": max(samples, default=None),
                 "unit": unit,
                 "samples": len(samples),
-                "how": one.how,
+                "method": limit.how,
                 "status": "ok" if samples else "unsupported",
-                "reason": one.reason,
+                "reason": limit.reason,
             }
         )
-    table = pd.DataFrame(rows).astype({"blocks": "Int64", "value": float, "least": float, "most": float})
-    return table.assign(device=where["device"], backend=where["backend"])
+    table = pd.DataFrame(rows).astype({"blocks": "Int64", "median": float, "min": float, "max": float})
+    return table.assign(device=provenance["device"], backend=provenance["backend"])

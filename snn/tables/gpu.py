@@ -1,4 +1,4 @@
-"""Table I: the device that everything was measured on, beside the paper's."""
+"""Table I: properties of the device, beside those of the paper's."""
 
 import os
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ GIGA = 1e9
 
 
 def build(device: Device, paper: Mapping[str, Any]) -> pd.DataFrame:
-    """One row a property. On the CPU, what has a meaning there; the rest stays empty."""
+    """One row per property; on a CPU, those that do not apply are empty."""
     values = _cpu() if device.uuid is None else _gpu(device.uuid)
     names = dict.fromkeys([*paper["values"], *values])
     return pd.DataFrame(
@@ -40,7 +40,7 @@ def _gpu(uuid: str) -> dict[str, Any]:
         return {
             "CUDA cores": pynvml.nvmlDeviceGetNumGpuCores(handle),
             "Memory (GB)": round(pynvml.nvmlDeviceGetMemoryInfo(handle).total / GIGA),
-            # Two transfers a clock: MHz x 2 x bits / 8 = MB/s.
+            # Two transfers per clock: MHz x 2 x bits / 8 = MB/s.
             "Memory bandwidth (GB/s)": round(clock * 2 * width / 8 / 1000),
             "Compute capability": ".".join(map(str, pynvml.nvmlDeviceGetCudaComputeCapability(handle))),
             "Copy engines": _copy_engines(),

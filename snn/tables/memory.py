@@ -1,4 +1,4 @@
-"""What memory each strategy holds at its peak, by kind, and how it lies."""
+"""Peak memory of each strategy by purpose, and its fragmentation."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,15 +8,15 @@ import pandas as pd
 from snn.analysis.machine_state import Thresholds
 
 MEMORY = "memory."
-TITLE = "Memory at its peak, by kind"
+TITLE = "Peak memory by purpose"
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
-    """One row a strategy and data set: bytes of device memory at the peak by kind, reserved and free in it,
-    page-locked bytes, the largest share of the device that was in use, and a warning where that is over 90%.
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per strategy and data set: peak bytes of device memory by purpose, reserved and free bytes,
+    pinned host bytes, the largest fraction of the device's memory in use, and a warning where it exceeds 90%.
 
-    ``reserved_bytes`` are the 2 MiB chunks that the blocks touch, ``fragmentation`` the share of their free
-    bytes outside of the largest free run. A cell that ran out of memory says so in ``reason``.
+    ``reserved_bytes`` counts the 2 MiB chunks that the blocks touch; ``fragmentation`` is the share of their
+    free bytes outside of the largest free run. A cell that ran out of memory has a ``reason``.
     """
     columns = [name for name in frame if name.startswith(MEMORY)]
     table = frame[["strategy", "dataset", *columns]].rename(

@@ -1,4 +1,4 @@
-"""The answer: for each network and data set, what trains fastest, and how sure that is."""
+"""The fastest strategy for each network and data set, and how significant its lead is."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,19 @@ import pandas as pd
 from snn.analysis import frame
 from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import against, joint, speedup
+from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
+from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT
 from snn.strategies.common.traits import own_runtime, side_by_side
 
-TITLE = "Which strategy trains fastest"
+TITLE = "The fastest strategy"
 POINT = ["dataset", "network"]
 _SECTIONS = ("dataset", "network", "training")
 _CHOSEN = ("strategy", "kernel")
 
+_LEAD = ("lead", "lead_ci_low", "lead_ci_high")
 _ANSWER = (
-    *("fastest", "strategies", "mean_s", "speedup", "speedup_low", "speedup_high", "comparison"),
-    *("runner_up", "lead", "lead_low", "lead_high", "lead_is", "rivals"),
+    *("fastest", "strategies", "mean_s", *SPEEDUP, "verdict"),
+    *("runner_up", *_LEAD, "lead_verdict", "tied_with"),
 )
 
 
@@ -28,34 +30,36 @@ def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]
     return points_of(frame.checked(expected), thresholds)
 
 
-def points_of(records: Mapping[str, Mapping[str, Any]], thresholds: Thresholds) -> list[pd.DataFrame]:
-    """A frame for each set of cells that train the same on one device, in fp32, in the order of the grid.
+def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> list[pd.DataFrame]:
+    """One frame per set of cells that do the same training on one device in fp32, in the order of the grid.
 
-    They differ in strategy and kernel. What was measured by several protocols, or from several seeds, is
-    there once, with the most runs: neither decides how long the same work takes. Peers are left out where
-    there is another strategy: they are not what is chosen among, and the table ``peers`` shows them. So are
-    ensembles: a share of a launch is not how long one network trains. Raises RecordError as
-    ``frame.tabulate`` does; only the cells of one set must be of one device.
+    The cells of a point differ in strategy and kernel. What was measured with several protocols or seeds is
+    there once, with the most runs: neither changes how long the same work takes. Peers are left out where
+    there is another strategy; the table ``peers`` shows them. So are ensembles, since a share of a launch is
+    not the time of one network's training. Raises RecordError as ``frame.tabulate`` does; only the cells of
+    one point must be of one device.
     """
-    points: dict[str, dict[str, dict[str, dict[str, Mapping[str, Any]]]]] = {}
+    points: dict[str, dict[str, dict[str, dict[str, frame.Record]]]] = {}
     for path, record in records.items():
         cell = record["cell"]
         if cell.get("precision", {}).get("name", "fp32") != "fp32":
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}
         point["network"] = {key: value for key, value in cell["network"].items() if key != "seed"}
-        one = points.setdefault(_text(point), {}).setdefault(_text([cell[key] for key in _CHOSEN]), {})
-        one.setdefault(_text([cell["protocol"], cell["network"]["seed"]]), {})[path] = record
-    found = []
+        choice = [cell[key] for key in _CHOSEN]
+        measured = points.setdefault(_text(point), {}).setdefault(_text(choice), {})
+        measured.setdefault(_text([cell["protocol"], cell["network"]["seed"]]), {})[path] = record
+    frames = []
     for choices in points.values():
-        best = [max(several.values(), key=_runs) for several in choices.values()]
-        chosen = [one for one in best if not any(map(_stands_apart, one.values()))] or best
-        found.append(frame.tabulate({path: one for some in chosen for path, one in some.items()}, thresholds))
-    return found
+        best = [max(measured.values(), key=_runs) for measured in choices.values()]
+        chosen = [rounds for rounds in best if not any(map(_is_set_apart, rounds.values()))] or best
+        named = {path: record for rounds in chosen for path, record in rounds.items()}
+        frames.append(frame.tabulate(named, thresholds))
+    return frames
 
 
-def _stands_apart(record: Mapping[str, Any]) -> bool:
-    """Whether it is of a peer, or of several networks in one launch."""
+def _is_set_apart(record: frame.Record) -> bool:
+    """Whether the record is of a peer, or of several networks in one launch."""
     choice = record["cell"]["strategy"]
     return own_runtime(choice) is not None or side_by_side(choice)
 
@@ -64,111 +68,107 @@ def _text(values: Any) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def _runs(records: Mapping[str, Mapping[str, Any]]) -> int:
+def _runs(records: Mapping[str, frame.Record]) -> int:
     return sum(len(record["runs"]) for record in records.values())
 
 
-def build(points: Sequence[pd.DataFrame], verdicts: Thresholds) -> pd.DataFrame:
-    """One row a frame of ``load``: what is fastest in it, and two ratios with their 95% intervals.
+def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per frame of ``load``: the fastest strategy, and two ratios with their 95% intervals.
 
-    ``speedup`` is the reference's mean time over the fastest's, ``lead`` the runner-up's over the fastest's.
-    ``lead_is`` says ``clear`` where the fastest is ``faster`` than every other, ``same`` where it is that to
-    all that it is not faster than, otherwise ``unclear``; ``rivals`` names these. What is
-    ``not comparable`` to the reference takes no part, nor what did not end well where something did.
-    ``status`` is that of all that is supported. Where a point has no reference, or nothing finished, the
-    columns in question stay empty.
+    ``speedup`` is over the reference, ``lead`` over the runner-up. ``lead_verdict`` is ``significant`` where
+    the fastest is ``faster`` than every other; ``tied_with`` names those that it is not faster than, and the
+    verdict is ``same`` where it is that to all of these, otherwise ``not significant``. Left out are cells
+    that are ``not comparable`` to the reference, and those that failed, where any did not. ``status`` joins
+    those of all supported cells. Columns are empty where a point has no reference, or nothing finished.
     """
     more = _varied(points)
     rows = []
     for cells in points:
         first = cells.iloc[0]
-        rows.append({key: first[key] for key in (*POINT, *more)} | _answer(cells, verdicts))
-    numbers = ("mean_s", "speedup", "speedup_low", "speedup_high", "lead", "lead_low", "lead_high")
-    return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+        rows.append({key: first[key] for key in (*POINT, *more)} | _answer(cells, thresholds))
+    return pd.DataFrame(rows).astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
 
 
 def _varied(points: Sequence[pd.DataFrame]) -> list[str]:
-    """The keys that tell points apart whose data set and network are the same."""
+    """The settings in which points differ that have the same data set and network."""
     firsts = pd.DataFrame([cells.iloc[0] for cells in points])
     keys = [key for key in settings(firsts, _SECTIONS) if key != "network.seed"]
     return varied(firsts, keys, POINT)
 
 
-def _answer(cells: pd.DataFrame, verdicts: Thresholds) -> dict[str, Any]:
+def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     cells = cells.assign(name=names(cells))
     timed = cells[cells["mean_s"].notna()].reset_index(drop=True)
-    ratios = _over_reference(timed, verdicts)
-    comparable = ratios["comparison"] != "not comparable"
-    ended_well = timed["status"] == "ok"
-    competing = comparable & (ended_well if (ended_well & comparable).any() else True)
+    ratios = _over_reference(timed, thresholds)
+    comparable = ratios["verdict"] != NOT_COMPARABLE
+    ok = timed["status"] == "ok"
+    competing = comparable & (ok if (ok & comparable).any() else True)
     order = timed[competing].sort_values("mean_s", kind="stable").index
     supported = cells[cells["status"] != "unsupported"]
-    found: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
+    answer: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
     if len(order):
         best, others = order[0], order[1:]
-        leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], verdicts)
+        leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], thresholds)
         leads.index = timed.loc[others, "name"]
-        found |= {
+        answer |= {
             "fastest": timed.loc[best, "name"],
             "mean_s": timed.loc[best, "mean_s"],
-            **ratios.loc[best, ["speedup", "speedup_low", "speedup_high", "comparison"]],
+            **ratios.loc[best, [*SPEEDUP, "verdict"]],
             **_lead(leads),
         }
-    return found | {
+    return answer | {
         "not_comparable": ", ".join(timed.loc[~comparable, "name"]),
         "failed": ", ".join(supported.loc[supported["status"] != "ok", "name"]),
         "status": joint("ok", *([word] for word in supported["status"]))[0]
         if len(supported)
         else "unsupported",
-        "machine": joint("quiet", *([word] for word in cells["machine"]))[0],
+        "machine": joint(QUIET, *([word] for word in cells["machine"]))[0],
         "device": cells["device"].iloc[0],
         "backend": cells["backend"].iloc[0],
     }
 
 
-def _over_reference(timed: pd.DataFrame, verdicts: Thresholds) -> pd.DataFrame:
-    """Each row's speedup over the reference, which is 1 to itself; empty where there is no reference."""
-    base = reference(timed)
-    columns = ["speedup", "speedup_low", "speedup_high", "comparison"]
-    if base is None:
+def _over_reference(timed: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
+    """Each row's speedup over the reference, whose own is 1; empty where there is no reference."""
+    baseline = reference(timed)
+    columns = [*SPEEDUP, "verdict"]
+    if baseline is None:
         return pd.DataFrame(index=timed.index, columns=columns)
-    return against(timed, [timed.index.get_loc(base.name)] * len(timed), verdicts)[columns]
+    return over_baselines(timed, [timed.index.get_loc(baseline.name)] * len(timed), thresholds)[columns]
 
 
 def reference(cells: pd.DataFrame) -> pd.Series | None:
-    """The row of a point that all of it is held against: the paper's reference, with the paper's kernel."""
-    found = cells[(cells["strategy"] == "reference") & cells["mean_s"].notna()]
-    found = found[found["kernel"] == "naive"] if (found["kernel"] == "naive").any() else found
-    return found.iloc[0] if len(found) == 1 else None
+    """The baseline of a point: the paper's reference, with the paper's kernel where it has several."""
+    timed = cells[(cells["strategy"] == "reference") & cells["mean_s"].notna()]
+    timed = timed[timed["kernel"] == "naive"] if (timed["kernel"] == "naive").any() else timed
+    return timed.iloc[0] if len(timed) == 1 else None
 
 
 def _lead(leads: pd.DataFrame) -> dict[str, Any]:
-    """The lead over the runner-up, and who is not clearly slower, from the fastest's ratios to all others."""
+    """The lead over the runner-up and its verdict, from the ratios of the fastest to all others."""
     if leads.empty:
         return {}
-    rivals = leads[leads["comparison"] != "faster"]
-    word = "same" if (rivals["comparison"] == "same").all() else "unclear"
+    ties = leads[leads["verdict"] != FASTER]
+    tied = SAME if (ties["verdict"] == SAME).all() else NOT_SIGNIFICANT
     runner_up = leads.iloc[0]
     return {
         "runner_up": runner_up.name,
-        "lead": runner_up["speedup"],
-        "lead_low": runner_up["speedup_low"],
-        "lead_high": runner_up["speedup_high"],
-        "lead_is": "clear" if rivals.empty else word,
-        "rivals": ", ".join(rivals.index),
+        **dict(zip(_LEAD, runner_up[list(SPEEDUP)], strict=True)),
+        "lead_verdict": SIGNIFICANT if ties.empty else tied,
+        "tied_with": ", ".join(ties.index),
     }
 
 
 def names(cells: pd.DataFrame) -> list[str]:
-    """The strategies' names; of one that stands twice with what differs: ``combined (tile_rows 32)``."""
-    found = []
+    """The strategies' names; of one that occurs twice with its options: ``combined (tile_rows 32)``."""
+    full_names = []
     for _, row in cells.iterrows():
         options = options_of(row, cells, "strategy")
         if cells.loc[cells["strategy"] == row["strategy"], "kernel"].nunique() > 1:
             options.append(f"kernel {row['kernel']}")
         options += options_of(row, cells, "kernel")
-        found.append(f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"])
-    return found
+        full_names.append(f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"])
+    return full_names
 
 
 def options_of(row: pd.Series, cells: pd.DataFrame, group: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The overview in words: sentences from its table, from the cells' frames and from their provenance."""
+"""The overview in sentences, from its table, the frames of its points and the provenance of the records."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,30 +7,33 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
+from snn.analysis.verdicts import NOT_SIGNIFICANT, REFERENCE, SAME, SIGNIFICANT
 from snn.tables.overview import POINT, names
 
 _NEAR_ONE = 0.1
-"""Within this of 1 a ratio is said with a third digit."""
+"""A ratio within this of 1 is given with three decimals instead of two."""
 
-_NOT_CLEAR = {"same": "the best are level", "unclear": "the lead is unclear"}
+_TIED = {SAME: "the fastest are equally fast", NOT_SIGNIFICANT: "the lead is not significant"}
 
 
 def headline(table: pd.DataFrame) -> str:
-    """Which strategy is clearly fastest how often, of the cases that have two to compare."""
-    cases = table[table["lead_is"].notna()]
+    """Which strategy is significantly fastest in how many cases, of those with two strategies to compare."""
+    cases = table[table["lead_verdict"].notna()]
     if cases.empty:
         return "Nothing to compare: no case has two strategies that finished and are comparable."
-    clear, found = cases[cases["lead_is"] == "clear"], []
-    for i, (name, count) in enumerate(clear["fastest"].value_counts().items()):
-        of = f"{name} is clearly fastest in {count} of {len(cases)} cases" if i == 0 else f"{name} in {count}"
-        found.append(of + _range(clear[clear["fastest"] == name]))
-    if not found:
-        found.append(f"No strategy is clearly fastest in any of {len(cases)} cases")
-    for word, said in _NOT_CLEAR.items():
-        left = cases[cases["lead_is"] == word]
-        if len(left):
-            found.append(f"in {len(left)} {said} (shortest mean: {_counted(left['fastest'])})")
-    return "; ".join(found) + "."
+    won = cases[cases["lead_verdict"] == SIGNIFICANT]
+    of = f"of {_cases(len(cases))}"
+    winners = [
+        f"{name} is significantly fastest in {count} {of}{_range(won[won['fastest'] == name])}"
+        for name, count in won["fastest"].value_counts().items()
+    ]
+    sentences = [f"{'; '.join(winners) or f'No strategy is significantly fastest in any {of}'}."]
+    for verdict, meaning in _TIED.items():
+        tied = cases[cases["lead_verdict"] == verdict]
+        if len(tied):
+            fastest = ", ".join(f"{name} {count}" for name, count in tied["fastest"].value_counts().items())
+            sentences.append(f"In {_cases(len(tied))} {meaning}; shortest mean times: {fastest}.")
+    return " ".join(sentences)
 
 
 def sentence(row: pd.Series) -> str:
@@ -39,30 +42,31 @@ def sentence(row: pd.Series) -> str:
         return "No strategy finished."
     aside = f" Not comparable: {row['not_comparable']}." if row["not_comparable"] else ""
     if is_empty(row["runner_up"]):
-        return f"{row['fastest']} takes {row['mean_s']:.4g} s, with nothing to compare it to.{aside}"
-    said = [] if row["comparison"] == "reference" else _times(row, "speedup", "the reference")
-    if row["lead_is"] == "clear":
-        said.insert(0, f"{row['fastest']} is fastest")
-        if row["runner_up"] != "reference" or len(said) == 1:
-            said += _times(row, "lead", f"{row['runner_up']}, the next")
-    else:
-        level = "level with" if row["lead_is"] == "same" else "not clearly ahead of"
-        said = [f"{row['fastest']} has the shortest mean", *said, f"{level} {row['rivals']}"]
-    return f"{', '.join(said)}.{aside}"
+        return f"{row['fastest']} takes {row['mean_s']:.4g} s; there is nothing to compare it with.{aside}"
+    over_reference = "" if row["verdict"] == REFERENCE else _times(row, "speedup", "the reference")
+    if row["lead_verdict"] == SIGNIFICANT:
+        over_next = _times(row, "lead", f"{row['runner_up']}, the runner-up")
+        is_next = row["runner_up"] == "reference" and over_reference
+        ratios = [over_reference, "" if is_next else over_next]
+        return f"{row['fastest']} is the fastest: {' and '.join(filter(None, ratios))}.{aside}"
+    shortest = f"{row['fastest']} has the shortest mean time{over_reference and f', {over_reference}'}"
+    if row["lead_verdict"] == SAME:
+        return f"{shortest}; equally fast: {row['tied_with']}.{aside}"
+    return f"{shortest}; not significantly slower: {row['tied_with']}.{aside}"
 
 
 def with_sentences(table: pd.DataFrame) -> pd.DataFrame:
-    """The overview with its ``case`` and ``answer`` in words, and what they are made from after them."""
+    """The overview with two columns in front: its ``case`` and ``answer`` in words."""
     words = pd.DataFrame({"case": [case(row, table) for _, row in table.iterrows()]}, table.index)
     return words.assign(answer=[sentence(row) for _, row in table.iterrows()]).join(table)
 
 
 def case(row: pd.Series, table: pd.DataFrame) -> str:
-    """What tells a row apart: its data set and hidden widths, and whatever else it takes in this table."""
+    """A row's data set and hidden layers, and the settings in which rows with the same two differ."""
     twins = table[(table[POINT] == row[POINT]).all(axis=1) & (table["device"] == row["device"])]
     host = ["on the CPU"] if row["backend"] == "cpu" and (table["backend"] != "cpu").any() else []
     more = [
-        f"{key.partition('.')[2].replace('_', ' ')} {_plain(row[key])}"
+        f"{key.partition('.')[2].replace('_', ' ')} {_value(row[key])}"
         for key in table
         if "." in key and twins[key].nunique(dropna=False) > 1
     ]
@@ -70,83 +74,89 @@ def case(row: pd.Series, table: pd.DataFrame) -> str:
 
 
 def asked_for(table: pd.DataFrame) -> pd.DataFrame:
-    """The cases to choose in: of the device, not its host beside a GPU, what it supports at all."""
+    """The cases to choose a strategy for: supported ones, and where there is a GPU, the GPU's."""
     supported = table[table["status"] != "unsupported"]
     on_gpu = supported[supported["backend"] != "cpu"]
     return on_gpu if len(on_gpu) else supported
 
 
 def of_devices(provenance: pd.DataFrame) -> list[str]:
-    """A sentence for each device, driver and set of versions that the records were made with."""
+    """A sentence for each device, driver and set of versions in the provenance of the records."""
     columns = ["device", "backend", "driver", "cuda_runtime", "cupy", "numpy"]
     devices = provenance[columns].drop_duplicates()
-    found = []
-    for _, one in devices.iterrows():
-        if one["backend"] == "cpu" and (devices["backend"] != "cpu").any():
-            found.append(f"What runs on its host was measured there: {one['device']}, NumPy {one['numpy']}.")
-        elif one["backend"] == "cpu":
-            found.append(
-                f"Measured on the CPU, {one['device']}, NumPy {one['numpy']}: no GPU was used. This says "
-                "which program is fastest here, nothing of what page-locked memory or streams gain on a GPU."
+    sentences = []
+    for _, row in devices.iterrows():
+        if row["backend"] == "cpu" and (devices["backend"] != "cpu").any():
+            sentences.append(
+                f"CPU baselines were measured on its host: {row['device']}, NumPy {row['numpy']}."
+            )
+        elif row["backend"] == "cpu":
+            sentences.append(
+                f"Measured on the CPU, {row['device']}, NumPy {row['numpy']}: no GPU was used. This shows "
+                "which program is fastest here, not what pinned memory or streams gain on a GPU."
             )
         else:
-            found.append(
-                f"Measured on one {one['device']}, driver {one['driver']}, CUDA runtime "
-                f"{one['cuda_runtime']}, CuPy {one['cupy']}."
+            sentences.append(
+                f"Measured on one {row['device']}, driver {row['driver']}, CUDA runtime "
+                f"{row['cuda_runtime']}, CuPy {row['cupy']}."
             )
-    return found
+    return sentences
 
 
 def of_machine(points: Sequence[pd.DataFrame]) -> dict[str, int]:
-    """How many cells each word holds for, the most frequent first; a cell can be ``shared`` and ``noisy``."""
-    words = Counter(word for cells in points for one in cells["machine"] for word in one.split(", ") if word)
+    """The number of cells that each machine state applies to, the most frequent first."""
+    words = Counter(
+        word for cells in points for states in cells["machine"] for word in states.split(", ") if word
+    )
     return dict(words.most_common())
 
 
 def failures(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """What did not end well: the case with its strategies, the word, and the reason on record."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """The cells that failed: strategies and case, the status, and the recorded reason."""
+    failed: dict[tuple[str, str, str], list[str]] = {}
     for cells, (_, row) in zip(points, table.iterrows(), strict=True):
         for name, (_, cell) in zip(names(cells), cells.iterrows(), strict=True):
             if cell["status"] not in ("ok", "unsupported"):
                 key = (case(row, table), cell["status"], cell["reason"] or "")
-                found.setdefault(key, []).append(name)
-    return [(f"{', '.join(who)} on {where}", word, why) for (where, word, why), who in found.items()]
+                failed.setdefault(key, []).append(name)
+    return [
+        (f"{', '.join(strategies)} on {where}", status, reason)
+        for (where, status, reason), strategies in failed.items()
+    ]
 
 
 def unsupported(points: Sequence[pd.DataFrame]) -> list[tuple[str, str]]:
-    """What there is not, whatever the case: names of strategies or kernels, and why."""
-    found: dict[str, dict[str, None]] = {}
+    """The strategies or kernels that are unsupported, in whichever case, and why."""
+    by_reason: dict[str, dict[str, None]] = {}
     for cells in points:
         for name, (_, cell) in zip(names(cells), cells.iterrows(), strict=True):
             if cell["status"] == "unsupported":
-                found.setdefault(cell["reason"] or "", {})[name] = None
-    return [(", ".join(who), why) for why, who in found.items()]
+                by_reason.setdefault(cell["reason"] or "", {})[name] = None
+    return [(", ".join(strategies), reason) for reason, strategies in by_reason.items()]
 
 
-def _counted(values: pd.Series) -> str:
-    """``a in 3, b in 1``."""
-    return ", ".join(f"{name} in {count}" for name, count in values.value_counts().items())
+def _cases(count: int) -> str:
+    return f"{count} case{'' if count == 1 else 's'}"
 
 
 def _range(wins: pd.DataFrame) -> str:
-    """From which to which speedup over the reference; nothing where there is none."""
-    speedups = wins.loc[wins["comparison"] != "reference", "speedup"].dropna()
+    """The range of speedups over the reference, in brackets; empty where there are none."""
+    speedups = wins.loc[wins["verdict"] != REFERENCE, "speedup"].dropna()
     if speedups.empty:
         return ""
     low, high = f"{speedups.min():.2f}", f"{speedups.max():.2f}"
-    return f", {low if low == high else f'{low} to {high}'} times as fast as the reference"
+    return f" ({low if low == high else f'{low} to {high}'} times as fast as the reference)"
 
 
-def _times(row: pd.Series, name: str, than: str) -> list[str]:
-    """``1.91 [1.88, 1.95] times as fast as the reference``; nothing where there is no such ratio."""
+def _times(row: pd.Series, name: str, than: str) -> str:
+    """``1.91 times as fast as the reference (95% CI 1.88 to 1.95)``; empty where there is no such ratio."""
     if is_empty(row[name]):
-        return []
-    ratio, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+        return ""
+    ratio, low, high = row[name], row[f"{name}_ci_low"], row[f"{name}_ci_high"]
     digits = 2 if abs(ratio - 1) > _NEAR_ONE else 3
-    interval = "" if is_empty(low) else f" [{low:.{digits}f}, {high:.{digits}f}]"
-    return [f"{ratio:.{digits}f}{interval} times as fast as {than}"]
+    interval = "" if is_empty(low) else f" (95% CI {low:.{digits}f} to {high:.{digits}f})"
+    return f"{ratio:.{digits}f} times as fast as {than}{interval}"
 
 
-def _plain(value: Any) -> str:
+def _value(value: Any) -> str:
     return "none" if is_empty(value) else f"{value:g}" if isinstance(value, float) else str(value)

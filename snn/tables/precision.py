@@ -1,4 +1,4 @@
-"""What fewer digits in the products gain in time, and whether the training still ends where fp32 does."""
+"""Reduced-precision matrix products: the time they save, and whether training still ends at fp32's loss."""
 
 from collections.abc import Mapping
 from statistics import fmean, stdev
@@ -9,8 +9,9 @@ import pandas as pd
 from snn.analysis.equivalence import convergence
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import against, joint
+from snn.analysis.speedups import SPEEDUP, joint, over_baselines
 from snn.analysis.status import outcome
+from snn.analysis.verdicts import QUIET
 
 TITLE = "Precision: time, and convergence over several seeds"
 _SEED = "network.seed"
@@ -18,41 +19,38 @@ _SECTIONS = ("dataset", "network", "strategy", "kernel", "training")
 _NAMES = ("strategy", "dataset", "network", "kernel", "precision")
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
-    """One row all that differ in the seed only: their runs pooled, against fp32 of the same kernel.
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per group of cells that differ in the seed only: their runs pooled, against fp32.
 
-    A kernel that has no fp32 is held against the first other one that has; ``over`` names it. ``final_mse``
-    is the mean over seeds and ``final_mse_std`` its standard deviation, ``fp32_mse`` and ``fp32_mse_std``
-    are fp32's. ``difference`` is the mean over seeds of the final loss over fp32's, less 1, from the same
-    weights each, with its 95% interval; ``convergence`` judges it as ``snn.analysis.equivalence`` says, by
-    the threshold ``converges`` of ``config/verdicts.yaml``.
+    The ``baseline`` is fp32 with the same kernel, or with the first other kernel that has it. ``final_mse``
+    is the mean over seeds and ``final_mse_std`` its standard deviation, ``fp32_mse`` and ``fp32_mse_std`` are
+    the baseline's. ``relative_difference`` is the mean over seeds of the final loss over fp32's, minus 1,
+    each from the same initial weights, with its 95% interval; ``convergence`` is its verdict by
+    ``snn.analysis.equivalence`` and the threshold ``converges`` of ``config/verdicts.yaml``.
     """
     trained = [name for name in settings(frame, _SECTIONS) if name != _SEED]
-    same = texts(frame, [*trained, "precision"])
-    pooled = pd.DataFrame([_pooled(frame[same == one]) for one in dict.fromkeys(same)])
+    groups = texts(frame, [*trained, "precision"])
+    pooled = pd.DataFrame([_pooled(frame[groups == group]) for group in dict.fromkeys(groups)])
     points = [name for name in trained if not name.startswith("kernel.")]
-    bases = _bases(pooled, texts(pooled, points))
+    baselines = _baselines(pooled, texts(pooled, points))
     more = varied(pooled, points, ["dataset", "network", "strategy"])
     table = pooled[[*_NAMES, *more, "seeds", "mean_s", "std_s"]].copy()
-    ratios = against(pooled, bases, verdicts)
-    for name in ("speedup", "speedup_low", "speedup_high", "comparison", "why"):
+    ratios = over_baselines(pooled, baselines, thresholds)
+    for name in (*SPEEDUP, "verdict"):
         table[name] = ratios[name]
-    table.insert(
-        table.columns.get_loc("why"),
-        "over",
-        ["" if base < 0 else f"{pooled['kernel'][base]} fp32" for base in bases],
-    )
-    losses = [_losses(pooled, i, base, verdicts["converges"]) for i, base in enumerate(bases)]
+    table["baseline"] = ["" if i < 0 else f"{pooled['kernel'][i]} fp32" for i in baselines]
+    table["note"] = ratios["note"]
+    losses = [_losses(pooled, i, base, thresholds["converges"]) for i, base in enumerate(baselines)]
     table = table.join(pd.DataFrame(losses, index=table.index)).join(outcome(pooled))
     return table.assign(machine=ratios["machine"], device=pooled["device"], backend=pooled["backend"])
 
 
 def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
-    """The cells of several seeds as one: each of their rounds is a round of it."""
-    rounds = [seconds for one in rows["rounds"] for seconds in one]
-    times = [one for seconds in rounds for one in seconds]
+    """One row from the cells of several seeds: the rounds of each are its rounds."""
+    rounds = [seconds for of_cell in rows["rounds"] for seconds in of_cell]
+    times = [time for seconds in rounds for time in seconds]
     probes = [probe for probe in rows["probe"] if probe]
-    losses = [None if pd.isna(loss) else loss for loss in rows["final_mse"]]
+    losses = [None if pd.isna(loss) else loss for loss in rows["final_loss"]]
     return rows.iloc[0].to_dict() | {
         "seeds": len(rows),
         "losses": dict(zip(rows[_SEED], losses, strict=True)),
@@ -62,37 +60,36 @@ def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
         "std_s": stdev(times) if len(times) > 1 else None,
         "status": joint("ok", *([word] for word in rows["status"]))[0],
         "reason": "; ".join(dict.fromkeys(filter(None, rows["reason"]))),
-        "machine": joint("quiet", *([word] for word in rows["machine"]))[0],
-        "probe": {key: fmean(one[key] for one in probes) for key in probes[0]} if probes else {},
+        "machine": joint(QUIET, *([word] for word in rows["machine"]))[0],
+        "probe": {key: fmean(probe[key] for probe in probes) for key in probes[0]} if probes else {},
     }
 
 
-def _bases(pooled: pd.DataFrame, points: pd.Series) -> list[int]:
-    """For each row the number of the fp32 row at its point: of its kernel, or else the first with a time."""
-    found = []
+def _baselines(pooled: pd.DataFrame, points: pd.Series) -> list[int]:
+    """The number of each row's fp32 row: with its kernel, or else the first at its point with a time."""
+    numbers = []
     for i, point in points.items():
         fp32 = pooled[(points == point) & (pooled["precision"] == "fp32") & pooled["mean_s"].notna()]
         own = fp32[fp32["kernel"] == pooled["kernel"][i]]
         chosen = own if len(own) else fp32
-        found.append(int(chosen.index[0]) if len(chosen) else -1)
-    return found
+        numbers.append(int(chosen.index[0]) if len(chosen) else -1)
+    return numbers
 
 
-def _losses(pooled: pd.DataFrame, i: int, base: int, margin: float) -> dict[str, Any]:
+def _losses(pooled: pd.DataFrame, i: int, baseline: int, margin: float) -> dict[str, Any]:
     own = pooled["losses"][i]
-    found = {"final_mse": _mean(own), "final_mse_std": _spread(own)}
-    if base < 0 or not pooled["runs"][i]:
-        empty = ("fp32_mse", "fp32_mse_std", "difference", "difference_low", "difference_high")
-        return found | dict.fromkeys(empty) | {"convergence": ""}
-    fp32 = pooled["losses"][base]
-    judged = convergence(fp32, own, margin)
-    return found | {
+    fp32 = pooled["losses"][baseline] if baseline >= 0 and pooled["runs"][i] else {}
+    equivalence = convergence(fp32, own, margin) if fp32 else None
+    is_fp32 = pooled["precision"][i] == "fp32" and baseline == i
+    return {
+        "final_mse": _mean(own),
+        "final_mse_std": _std(own),
         "fp32_mse": _mean(fp32),
-        "fp32_mse_std": _spread(fp32),
-        "difference": judged.difference,
-        "difference_low": judged.low,
-        "difference_high": judged.high,
-        "convergence": "" if pooled["precision"][i] == "fp32" and base == i else judged.word,
+        "fp32_mse_std": _std(fp32),
+        "relative_difference": equivalence and equivalence.relative_difference,
+        "relative_difference_ci_low": equivalence and equivalence.ci_low,
+        "relative_difference_ci_high": equivalence and equivalence.ci_high,
+        "convergence": "" if equivalence is None or is_fp32 else equivalence.verdict,
     }
 
 
@@ -101,6 +98,6 @@ def _mean(losses: Mapping[int, float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def _spread(losses: Mapping[int, float | None]) -> float | None:
+def _std(losses: Mapping[int, float | None]) -> float | None:
     known = [loss for loss in losses.values() if loss is not None]
     return stdev(known) if len(known) > 1 else None

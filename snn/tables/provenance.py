@@ -1,4 +1,4 @@
-"""Where every record comes from: device, driver, versions, commit, sources, when and how long."""
+"""The provenance of every record: device, driver, versions, commit, source hash, time and duration."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from snn.models.network import label
+from snn.models.network import network_label
 from snn.records.store import read
 
-TITLE = "Where every record comes from"
+TITLE = "Provenance of every record"
 
 
 def load(paths: Iterable[str]) -> pd.DataFrame:
@@ -18,41 +18,41 @@ def load(paths: Iterable[str]) -> pd.DataFrame:
 
 
 def build(records: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """One row a record, in the order given; ``uncommitted`` says whether tracked files differed."""
+    """One row per record, in the order given; ``dirty`` says whether the working tree was."""
     return pd.DataFrame([_row(path, record) for path, record in records.items()])
 
 
 def _row(path: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    cell, where = record["cell"], record["provenance"]
+    cell, provenance = record["cell"], record["provenance"]
     return {
         "strategy": cell["strategy"]["name"],
         "dataset": cell["dataset"]["name"],
-        "network": label(cell["network"]["hidden"]),
+        "network": network_label(cell["network"]),
         "round": record["round"],
         "status": record["status"],
         "runs": len(record["runs"]),
-        "stopped": record["stopped"],
-        "started": where["started"],
-        "elapsed_s": where["elapsed_seconds"],
-        "source_hash": where["source_hash"],
-        "commit": where["git"]["commit"],
-        "uncommitted": {True: "yes", False: "no"}.get(where["git"]["dirty"]),
-        "device": where["device"],
-        "backend": where["backend"],
-        "device_uuid": where["device_uuid"],
-        "driver": where["driver"],
-        "cuda_runtime": _version(where["cuda_runtime"]),
-        "cupy": where["versions"]["cupy"],
-        "numpy": where["versions"]["numpy"],
-        "torch": where["versions"].get("torch"),
-        "jax": where["versions"].get("jax"),
-        "python": where["versions"]["python"],
-        "system": where["host"]["system"],
-        "cpus": where["host"]["cpus"],
+        "stopped_by": record["stopped"],
+        "started": provenance["started"],
+        "elapsed_s": provenance["elapsed_seconds"],
+        "source_hash": provenance["source_hash"],
+        "commit": provenance["git"]["commit"],
+        "dirty": {True: "yes", False: "no"}.get(provenance["git"]["dirty"]),
+        "device": provenance["device"],
+        "backend": provenance["backend"],
+        "device_uuid": provenance["device_uuid"],
+        "driver": provenance["driver"],
+        "cuda_runtime": _version(provenance["cuda_runtime"]),
+        "cupy": provenance["versions"]["cupy"],
+        "numpy": provenance["versions"]["numpy"],
+        "torch": provenance["versions"].get("torch"),
+        "jax": provenance["versions"].get("jax"),
+        "python": provenance["versions"]["python"],
+        "system": provenance["host"]["system"],
+        "cpus": provenance["host"]["cpus"],
         "record": path,
     }
 
 
 def _version(number: int | None) -> str | None:
-    """13020, as the CUDA runtime says it, is 13.2."""
+    """``13.2`` from the CUDA runtime's number 13020."""
     return None if number is None else f"{number // 1000}.{number % 1000 // 10}"

@@ -1,4 +1,4 @@
-"""What to use for each network: the winner of its point, its margins, the reason read from the ledgers."""
+"""The recommended strategy for each network, its margins, and the reasons read from the ledgers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,21 +10,21 @@ from snn.tables import overview
 from snn.tables.overview_text import asked_for, case
 from snn.tables.speedup_reasons import reason
 
-TITLE = "What to use for each network, and why"
+TITLE = "Recommended strategy for each network, and why"
 
 _MARGINS = (
-    *("speedup", "speedup_low", "speedup_high", "comparison"),
-    *("runner_up", "lead", "lead_low", "lead_high", "lead_is"),
+    *("speedup", "speedup_ci_low", "speedup_ci_high", "verdict"),
+    *("runner_up", "lead", "lead_ci_low", "lead_ci_high", "lead_verdict"),
 )
 
 
 def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
-    """One row a point, from its cells and its row of the overview: strategy and kernel of the winner.
+    """One row per point, from its cells and its row of the overview: the fastest strategy and kernel.
 
-    ``speedup`` is its margin over the reference, ``lead`` over the ``runner_up``, both with their 95%
-    intervals and words. ``reason`` is what its ledger and the parts of its time have less than the
-    reference's, and more; than the runner-up's, where there is no reference. Beside a GPU its host alone is
-    no choice: the table ``cpu`` holds them against each other.
+    ``speedup`` is over the reference and ``lead`` over the ``runner_up``, both with their 95% intervals and
+    verdicts. ``reason`` says what its ledger and time breakdown have less of than the reference's, and more;
+    than the runner-up's, where there is no reference. Points on the host of a GPU are left out: the table
+    ``cpu`` compares the two.
     """
     asked = asked_for(table).index
     rows = [
@@ -57,5 +57,5 @@ def _reason(winner: pd.Series, cells: pd.DataFrame, row: pd.Series) -> str:
     reference = overview.reference(cells)
     if reference is not None or is_empty(row["runner_up"]):
         return reason(winner, reference)
-    second = cells[[name == row["runner_up"] for name in overview.names(cells)]].iloc[0]
-    return f"There is no reference, so beside {row['runner_up']}. {reason(winner, second)}"
+    runner_up = cells[[name == row["runner_up"] for name in overview.names(cells)]].iloc[0]
+    return f"Compared with {row['runner_up']}, as there is no reference: {reason(winner, runner_up)}"

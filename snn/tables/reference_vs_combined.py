@@ -1,4 +1,4 @@
-"""Reference and combined side by side for each network: the shape of Tables VI and VII."""
+"""Reference and combined side by side for each network: the form of Tables VI and VII."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ from snn.analysis.speedups import joint, speedup
 from snn.analysis.status import outcome
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds, key: str) -> pd.DataFrame:
-    """One row a network, named in the column ``key``: both times with their spread, and their ratio."""
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds, key: str) -> pd.DataFrame:
+    """One row per network, named in the column ``key``: both times with their spread, and their ratio."""
     reference, combined = (
         frame[frame["strategy"] == name].set_index("network") for name in ("reference", "combined")
     )
     combined = combined.loc[reference.index]
     published = [paper.get(network, {}) for network in reference.index]
-    ratios = speedup(reference, combined, verdicts)
+    ratios = speedup(reference, combined, thresholds)
     table = pd.DataFrame(
         {
             "reference_s": reference["mean_s"],
@@ -46,7 +46,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds, k
 
 
 def _reasons(reference: pd.DataFrame, combined: pd.DataFrame) -> dict[str, list[str]]:
-    """``reason``, why there is no time, where any row lacks one."""
-    given = [one["reason"] for one in map(outcome, (reference, combined)) if "reason" in one]
-    rows = zip(*given, strict=True)
-    return {"reason": ["; ".join(dict.fromkeys(filter(None, row))) for row in rows]} if given else {}
+    """The column ``reason``, why a row has no time, where any row lacks one."""
+    outcomes = map(outcome, (reference, combined))
+    reasons = [columns["reason"] for columns in outcomes if "reason" in columns]
+    rows = zip(*reasons, strict=True)
+    return {"reason": ["; ".join(dict.fromkeys(filter(None, row))) for row in rows]} if reasons else {}

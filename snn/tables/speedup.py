@@ -1,4 +1,4 @@
-"""Table V: how many times faster than the reference, by strategy and data set."""
+"""Table V: the speedup over the reference, by strategy and data set."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import against_reference
+from snn.analysis.speedups import over_reference
 from snn.analysis.status import outcome
 
 TITLE = "Speedup over the reference (Table V)"
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
-    """One row a strategy and data set: reference time / strategy time, its interval, and the paper's."""
-    ratios = against_reference(frame, ["dataset"], verdicts)
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per strategy and data set: the speedup, the paper's, its 95% interval and its verdict."""
+    ratios = over_reference(frame, ["dataset"], thresholds)
     published = [
         paper.get(strategy, {}).get(dataset)
         for strategy, dataset in zip(frame["strategy"], frame["dataset"], strict=True)
@@ -25,10 +25,10 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -
             "dataset": frame["dataset"],
             "speedup": ratios["speedup"],
             "paper_speedup": pd.Series(published, dtype=float),
-            "speedup_low": ratios["speedup_low"],
-            "speedup_high": ratios["speedup_high"],
-            "comparison": ratios["comparison"],
-            "why": ratios["why"],
+            "speedup_ci_low": ratios["speedup_ci_low"],
+            "speedup_ci_high": ratios["speedup_ci_high"],
+            "verdict": ratios["verdict"],
+            "note": ratios["note"],
             "runs": frame["runs"],
             **outcome(frame),
             "machine": ratios["machine"],

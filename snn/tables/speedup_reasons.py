@@ -1,4 +1,4 @@
-"""Why one cell is faster than another, in a sentence: from their ledgers and the parts of their time."""
+"""Why one cell is faster than another, in sentences: from the ledgers and time breakdowns of both."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,71 +9,69 @@ from snn.tables.attribution import LABELS, PART
 
 _COUNTS = {
     "mallocs": "device allocations",
-    "pool_allocs": "allocations from a pool",
+    "pool_allocs": "pool allocations",
     "managed_allocs": "managed allocations",
-    "host_allocs": "page-locked allocations",
+    "host_allocs": "pinned allocations",
     "pageable_allocs": "pageable allocations",
-    "h2d_copies": "copies in",
-    "d2h_copies": "copies out",
-    "streams_created": "streams made",
+    "h2d_copies": "host-to-device copies",
+    "d2h_copies": "device-to-host copies",
+    "streams_created": "stream creations",
     "launches": "launches",
     "graph_launches": "graph launches",
-    "synchronizations": "synchronisations",
+    "synchronizations": "synchronizations",
 }
 _MOST = 3
-_LEAST_SHARE = 0.05
-"""Of the difference between two times, or of the largest between two counts: less is not worth a word."""
+_MIN_SHARE = 0.05
+"""Changes below this share of the difference between the times, or of the largest change, are left out."""
 
 
 def reason(winner: pd.Series, reference: pd.Series | None) -> str:
-    """What the winner does less often than the reference, and in which parts its time is shorter or longer.
+    """What the winner does less and more often than the reference, and in which parts the times differ.
 
-    Counts are exact, of one training. Seconds come from untimed passes: they add up to about the difference.
+    Counts are exact, per training. Seconds are of instrumented passes, so they add up to the difference only
+    approximately.
     """
     if reference is None:
-        return "There is no reference to hold it against."
+        return "There is no reference to compare it with."
     if winner["strategy"] == "reference" and winner["kernel"] == reference["kernel"]:
-        return "Nothing that was tried is faster than the reference."
-    said = [_counts(winner, reference), _seconds(winner, reference)]
+        return "No other strategy is faster than the reference."
+    sentences = [_counts(winner, reference), _seconds(winner, reference)]
     if winner["kernel"] != reference["kernel"]:
-        said.insert(0, f"Its products are those of the kernel {winner['kernel']}, not {reference['kernel']}")
-    found = ". ".join(filter(None, said))
-    return f"{found}." if found else "Neither the ledgers nor the parts of the time tell them apart."
+        sentences.insert(0, f"It uses the kernel {winner['kernel']} instead of {reference['kernel']}.")
+    sentences = [sentence for sentence in sentences if sentence]
+    return " ".join(sentences) or "Neither the ledgers nor the time breakdowns explain the difference."
 
 
 def _counts(winner: pd.Series, reference: pd.Series) -> str:
-    """``One training does without 50,000 device allocations and 99,800 copies in, but adds 100 launches``."""
+    """``Per training it makes 1,488 fewer device allocations, but 100 more graph launches.``"""
     changes = _changes(winner, reference, {f"ledger.{key}": name for key, name in _COUNTS.items()})
-    least = _LEAST_SHARE * max(map(abs, changes.values()), default=0)
-    fewer, more = (
-        _listed([f"{count:,} {name}" for name, count in _largest(changes, sign, least)]) for sign in (1, -1)
-    )
-    if fewer:
-        return f"One training does without {fewer}" + (f", but adds {more}" if more else "")
-    return f"One training adds {more}" if more else ""
+    smallest = _MIN_SHARE * max(map(abs, changes.values()), default=0)
+    fewer = _listed([f"{count:,} fewer {name}" for name, count in _largest(changes, 1, smallest)])
+    more = _listed([f"{count:,} more {name}" for name, count in _largest(changes, -1, smallest)])
+    both = ", but ".join(filter(None, (fewer, more)))
+    return f"Per training it makes {both}." if both else ""
 
 
 def _seconds(winner: pd.Series, reference: pd.Series) -> str:
-    """``It saves about 3.1 s of copies in, but spends about 0.2 s more on kernels``."""
+    """``It spends about 3.1 s less on host-to-device copies, but 0.2 s more on kernels.``"""
     changes = _changes(winner, reference, {PART + part: name for part, name in LABELS.items()})
-    least = _LEAST_SHARE * abs(reference["mean_s"] - winner["mean_s"])
-    saved = _listed([f"{seconds:.2g} s of {name}" for name, seconds in _largest(changes, 1, least)])
-    spent = _listed([f"{seconds:.2g} s more on {name}" for name, seconds in _largest(changes, -1, least)])
-    if saved:
-        return f"It saves about {saved}" + (f", but spends about {spent}" if spent else "")
-    return f"It spends about {spent}" if spent else ""
+    smallest = _MIN_SHARE * abs(reference["mean_s"] - winner["mean_s"])
+    less = _listed([f"{seconds:.2g} s less on {name}" for name, seconds in _largest(changes, 1, smallest)])
+    more = _listed([f"{seconds:.2g} s more on {name}" for name, seconds in _largest(changes, -1, smallest)])
+    both = ", but ".join(filter(None, (less, more)))
+    return f"It spends about {both}." if both else ""
 
 
 def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) -> dict[str, float]:
-    """By name, how much more of it the reference has; of what both have on record."""
+    """By name, how much more of it the reference has, of what both records hold."""
     known = [key for key in names if not any(is_empty(row.get(key)) for row in (winner, reference))]
     return {names[key]: reference[key] - winner[key] for key in known}
 
 
-def _largest(changes: Mapping[str, float], sign: int, least: float) -> list[tuple[str, float]]:
-    """The largest of those with this sign, without it."""
-    found = [(name, sign * change) for name, change in changes.items() if sign * change > least]
-    return sorted(found, key=lambda one: -one[1])[:_MOST]
+def _largest(changes: Mapping[str, float], sign: int, smallest: float) -> list[tuple[str, float]]:
+    """The sizes of the largest changes of this sign, in descending order."""
+    sizes = [(name, sign * change) for name, change in changes.items() if sign * change > smallest]
+    return sorted(sizes, key=lambda change: -change[1])[:_MOST]
 
 
 def _listed(names: Sequence[str]) -> str:

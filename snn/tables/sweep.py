@@ -1,16 +1,23 @@
-"""The tidy table of any sweep: what varied, how long it took, what was done."""
+"""The table of any sweep: its axes, times, speedups over a baseline, and the counts of its ledgers."""
 
 from collections.abc import Sequence
 
 import pandas as pd
 
-from snn.analysis.baseline import bases
+from snn.analysis.baseline import baselines
 from snn.analysis.floors import fraction_of_limit
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import against
+from snn.analysis.speedups import SPEEDUP, over_baselines
 from snn.analysis.status import outcome
 
-MEASURED = ["mean_s", "std_s", "runs", "stopped", "final_mse"]
+TITLE = "Sweep {}"
+"""With the name of the sweep."""
+
+NAMES = ("strategy", "dataset", "network", "kernel")
+SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
+"""Axes whose values the column ``network`` shows."""
+
+MEASURED = ("mean_s", "std_s", "runs", "stopped_by", "final_loss")
 LEDGER = [
     "mallocs",
     "host_allocs",
@@ -23,28 +30,28 @@ LEDGER = [
 ]
 
 
-def build(frame: pd.DataFrame, axes: Sequence[str], verdicts: Thresholds) -> pd.DataFrame:
-    """One row a cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
+def build(frame: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
-    ``speedup`` says how many times faster it is than what ``over`` names, with its interval; the columns are
-    left out where the sweep has nothing to hold its rows against. Where a launch trains several ``members``,
-    it takes ``launch_s``, of which ``mean_s`` is one member's share. ``fraction_of_limit`` says how near its
-    time is to its floor (``snn.analysis.roofline``), left out where there is none; a shorter time is refused.
+    ``speedup`` is over the row that ``baseline`` names, with its 95% interval and verdict; these columns are
+    left out where no row of the sweep is the baseline of another. Where one launch trains several
+    ``members``, it takes ``launch_s``, of which ``mean_s`` is one member's share. ``fraction_of_limit`` is
+    the floor of a step (``snn.analysis.roofline``) over its time, left out where there is no floor.
     """
-    names = ["strategy", "dataset", "network", "kernel"]
-    varied = [axis for axis in axes if axis in frame and axis not in (*names, "network.hidden")]
+    varied = [axis for axis in axes if axis in frame and axis not in (*NAMES, *SHOWN_BY_NETWORK)]
     several = ["members", "launch_s"] if (frame["members"] > 1).any() else []
     table = (
-        frame[[*names, *varied, *several, *MEASURED]]
+        frame[[*NAMES, *varied, *several, *MEASURED]]
+        .rename(columns={"final_loss": "final_mse"})
         .join(outcome(frame))
-        .join(frame[["machine", "machine_why"]])
+        .join(frame[["machine", "machine_note"]])
     )
-    found, over = bases(frame, axes)
-    if any(base >= 0 for base in found):
-        ratios = against(frame, found, verdicts)
-        ratios["over"] = pd.Series(over, frame.index).where(frame["mean_s"].notna(), "")
+    numbers, names = baselines(frame, axes)
+    if any(number >= 0 for number in numbers):
+        ratios = over_baselines(frame, numbers, thresholds)
+        ratios["baseline"] = pd.Series(names, frame.index).where(frame["mean_s"].notna(), "")
         at = table.columns.get_loc("runs")
-        for i, name in enumerate(("speedup", "speedup_low", "speedup_high", "comparison", "over", "why")):
+        for i, name in enumerate((*SPEEDUP, "verdict", "baseline", "note")):
             table.insert(at + i, name, ratios[name])
         table["machine"] = ratios["machine"]
     fraction = fraction_of_limit(frame)

@@ -1,4 +1,4 @@
-"""Two steps of each strategy, call by call: what ran where, and how many bytes were held."""
+"""Two training steps of each strategy, call by call: when each call ran, and the bytes held after it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,20 +10,22 @@ from snn.analysis.machine_state import Thresholds
 TITLE = "Two steps of training, call by call"
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
-    """One row a call: microseconds since the beginning on the host's clock, and on the
-    device's where it worked.
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per call: microseconds since the start on the host's clock, and on the device's where it has
+    device work.
 
-    ``stream`` 0 is the default one. ``device_bytes`` and ``page_locked_bytes`` are held after the call,
-    ``site`` is the line that asked. It comes from a pass of its own, whose marks slow every call a little.
+    ``stream`` 0 is the default stream. ``device_bytes`` and ``pinned_bytes`` are held after the call,
+    ``call_site`` is the line that made it. The times are of a separate instrumented pass, which slows every
+    call a little.
     """
     tables = []
     for _, row in frame.iterrows():
-        traced = row["trace"]
-        if not traced:
+        trace = row["trace"]
+        if not trace:
             continue
-        events = pd.DataFrame(traced["events"], columns=traced["columns"])
-        events["site"] = [traced["sites"][site] for site in events["site"]]
+        events = pd.DataFrame(trace["events"], columns=trace["columns"])
+        events = events.rename(columns={"page_locked_bytes": "pinned_bytes", "site": "call_site"})
+        events["call_site"] = [trace["sites"][site] for site in events["call_site"]]
         events["size"] = ["x".join(map(str, size)) for size in events["size"]]
         events["stream"] = events["stream"].astype("Int64")
         events.insert(0, "strategy", row["strategy"])

@@ -1,4 +1,4 @@
-"""Table IV: seconds of a training, by strategy and data set."""
+"""Table IV: seconds of one training, by strategy and data set."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +11,11 @@ from snn.analysis.status import outcome
 TITLE = "Training time by strategy and data set (Table IV)"
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], verdicts: Thresholds) -> pd.DataFrame:
-    """One row a strategy and data set: mean and standard deviation of the runs, beside the paper's mean."""
-    measured = ["strategy", "dataset", "mean_s", "std_s", "runs", "stopped"]
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per strategy and data set: mean and standard deviation of the runs, beside the paper's mean."""
+    measured = ["strategy", "dataset", "mean_s", "std_s", "runs", "stopped_by"]
     table = frame[measured].join(outcome(frame))
-    table = table.join(frame[["machine", "machine_why", "device", "backend"]])
+    table = table.join(frame[["machine", "machine_note", "device", "backend"]])
     published = [
         paper.get(strategy, {}).get(dataset)
         for strategy, dataset in zip(frame["strategy"], frame["dataset"], strict=True)

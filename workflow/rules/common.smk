@@ -8,9 +8,8 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(workflow.basedir))
 
-from snn.grid import catalogue, fingerprint, sweeps
+from snn.grid import catalogue, fingerprint, naming, sweeps
 from snn.hardware import devices
-from snn.measurement import progress
 from snn.config.groups import read_yaml
 from snn.errors import SnnError
 from snn.hardware.locks import END_WITH_PARENT, LockedError, folder_lock
@@ -28,37 +27,27 @@ try:
 except SnnError as error:
     raise WorkflowError(str(error)) from None
 
-# A cell's name in paths -> the cell; path of a prepared data set -> a cell that it is for.
-CELLS = {sweeps.name_of(cell): cell for cell in sweeps.all_cells(SWEEPS)}
-RECORDS = [path for cell in CELLS.values() for path in sweeps.record_paths(cell)]
-ROUNDS = range(1, 1 + max(cell["protocol"]["rounds"] for cell in CELLS.values()))
-DATASETS = {sweeps.dataset_path(cell): cell for cell in CELLS.values()}
+# A cell's name in paths -> the cell, the paths of its records, and the hash of the files that decide what it
+# measures; path of a prepared data set -> a cell that it is for.
+CELLS = sweeps.all_cells(SWEEPS)
+RECORDS_OF = {name: naming.record_paths(cell, name) for name, cell in CELLS.items()}
+SOURCE_HASHES = {
+    name: fingerprint.digest(fingerprint.of_cell(cell)) for name, cell in CELLS.items()
+}
+DATASETS = {naming.dataset_path(cell): cell for cell in CELLS.values()}
+RECORDS = [path for paths in RECORDS_OF.values() for path in paths]
+ROUNDS = range(1, 1 + max(map(len, RECORDS_OF.values())))
 
 # The record of what the device can do at best, and the hash of what it is measured with.
 LIMITS = f"results/limits/{DEVICE.slug}.json"
-LIMITS_HASH = fingerprint.digest(tuple(fingerprint.of_limits(DEVICE.backend)))
+LIMITS_HASH = fingerprint.digest(fingerprint.of_limits(DEVICE.backend))
 
+OWN_TABLES = catalogue.own_tables(SWEEPS)
+OWN_FIGURES = catalogue.own_figures(SWEEPS)
 SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
-TABLES = [
-    *("recommendation", "overview", "gpu", "device_limits", "datasets"),
-    *catalogue.own_tables(SWEEPS),
-    *SWEEP_TABLES,
-    *("configuration", "provenance"),
-]
-FIGURES = [
-    name for name in catalogue.FIGURES if catalogue.FIGURES[name] in TABLES
-] + SWEEP_TABLES
+TABLES = [*catalogue.PAGES, *OWN_TABLES, *SWEEP_TABLES]
+FIGURES = [*OWN_FIGURES, *SWEEP_TABLES]
 TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
-
-# In the order in which the report lists them; it sorts them by name.
-CATEGORIES = (
-    "Overview",
-    "The paper's tables",
-    "The paper's figures",
-    "Sweeps",
-    "Why",
-    "Configuration and provenance",
-)
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
@@ -73,27 +62,25 @@ PYTHON = sys.executable
 def records_of(table):
     """The records that a table is made from, in the order of the grid."""
     return [
-        path
-        for cell in sweeps.cells_of(table, SWEEPS)
-        for path in sweeps.record_paths(cell)
+        path for name in sweeps.cells_of(table, SWEEPS) for path in RECORDS_OF[name]
     ]
 
 
-def expected(table):
-    """Path of a record -> the cell, round and source hash that it must hold to be the one asked for."""
-    found = {}
-    for cell in sweeps.cells_of(table, SWEEPS):
-        source_hash = fingerprint.digest(tuple(fingerprint.of_cell(cell)))
-        for number, path in zip(
-            sweeps.rounds_of(cell), sweeps.record_paths(cell), strict=True
-        ):
-            found[path] = {"cell": cell, "round": number, "source_hash": source_hash}
-    return found
+def source_hashes(names):
+    """Path of a record -> the source hash that it must hold, of the cells of these names."""
+    return {path: SOURCE_HASHES[name] for name in names for path in RECORDS_OF[name]}
 
 
-def category(name):
-    """A category of the report with its number, by which it is sorted."""
-    return f"{1 + CATEGORIES.index(name)} {name}"
+def code_of(script, *modules):
+    """The hash of a script, of all that it imports, and of these modules, which it is told to import."""
+    return fingerprint.digest(
+        fingerprint.of_script(f"workflow/scripts/{script}.py", *modules)
+    )
+
+
+def axes_of(name):
+    """What varies in a sweep that has a tidy table."""
+    return list(SWEEPS[name].axes) if name in SWEEP_TABLES else None
 
 
 def one_of(names):
@@ -101,10 +88,23 @@ def one_of(names):
     return "|".join(names) or "(?!)"
 
 
-def code_of(*modules):
-    """The source files of these modules of snn, of all that they import, and the styles of their pages."""
-    files = fingerprint.closure(modules)
-    return sorted(files | fingerprint.assets(files))
+def shown(path, entry, caption):
+    """An output of the report, listed as its entry says; one without a caption gets a general one."""
+    form = "figure" if path.endswith(".svg") else "table"
+    if not Path(f"workflow/report/{caption}.rst").exists():
+        caption = f"any_{form}"
+    return report(
+        path,
+        # Categories are sorted by name.
+        category=f"{1 + list(catalogue.CATEGORIES).index(entry.category)} {entry.category}",
+        caption=f"../report/{caption}.rst",
+        labels=entry.labels(form),
+    )
+
+
+def page(name, caption=None):
+    """The page of a table that is not of one sweep."""
+    return shown(f"results/tables/{name}.html", catalogue.PAGES[name], caption or name)
 
 
 def hold_workflow_lock():
@@ -118,6 +118,8 @@ def hold_workflow_lock():
 
 def write_progress_plan():
     """Tell the cells' processes which records are going to be made, so that they can say what is left."""
+    from snn.measurement import progress
+
     jobs = [
         job for job in workflow.dag.needrun_jobs() if job.rule.name.startswith("train_")
     ]

@@ -2,8 +2,6 @@
 
 
 rule measure_limits:
-    input:
-        code=fingerprint.of_limits(DEVICE.backend),
     output:
         limits=LIMITS,
     # Before any training: a table without its limits would have to wait for them at the end.
@@ -13,6 +11,7 @@ rule measure_limits:
         device=1,
     params:
         device=vars(DEVICE),
+        source_hash=LIMITS_HASH,
     message:
         "measure limits of {params.device[name]}"
     shell:
@@ -22,20 +21,12 @@ rule measure_limits:
 rule build_device_limits:
     input:
         limits=LIMITS,
-        code=code_of(
-            "snn.tables.device_limits", "snn.analysis.floors", "snn.report.write"
-        ),
-        script="workflow/scripts/build_device_limits.py",
     output:
         csv="results/tables/device_limits.csv",
-        page=report(
-            "results/tables/device_limits.html",
-            category=category("Why"),
-            caption="../report/device_limits.rst",
-            labels={"what": "what the device can do", "form": "table"},
-        ),
+        page=page("device_limits"),
     params:
         limits_hash=LIMITS_HASH,
+        code=code_of("build_device_limits"),
     message:
         "build table device_limits"
     script:

@@ -1,60 +1,72 @@
-# What the report needs beside tables and figures: the answer in words, the configuration, the provenance. The
-# pages are of the cells of all sweeps.
+# What the report needs beside the tables and figures of sweeps: the answer in words, the device, the data sets,
+# the configuration, the provenance.
 
 
 rule build_overview:
     input:
         records=RECORDS,
         verdicts="config/verdicts.yaml",
-        code=code_of(
-            "snn.tables.overview",
-            "snn.tables.recommendation",
-            "snn.report.summary",
-            "snn.tables.provenance",
-            "snn.report.write",
-        ),
-        script="workflow/scripts/build_overview.py",
     output:
         recommended="results/tables/recommendation.csv",
-        why=report(
-            "results/tables/recommendation.html",
-            category=category("Overview"),
-            caption="../report/recommendation.rst",
-            labels={"table": "1 what to use, and why"},
-        ),
+        why=page("recommendation"),
         csv="results/tables/overview.csv",
-        page=report(
-            "results/tables/overview.html",
-            category=category("Overview"),
-            caption="../report/overview_table.rst",
-            labels={"table": "2 which strategy is fastest"},
-        ),
+        page=page("overview", caption="overview_table"),
         # workflow/report/overview.rst shows it.
         opening="results/tables/opening.html",
     params:
-        records=lambda wildcards: expected("overview"),
+        records=source_hashes(CELLS),
+        code=code_of("build_overview"),
     message:
         "build tables recommendation and overview"
     script:
         "../scripts/build_overview.py"
 
 
+rule build_gpu:
+    input:
+        paper="config/paper/gpu.yaml",
+    output:
+        csv="results/tables/gpu.csv",
+        page=page("gpu"),
+    params:
+        device=vars(DEVICE),
+        code=code_of("build_gpu"),
+    message:
+        "build table gpu"
+    script:
+        "../scripts/build_gpu.py"
+
+
+rule build_datasets:
+    input:
+        tables=ancient(list(DATASETS)),
+        paper="config/paper/datasets.yaml",
+    output:
+        csv="results/tables/datasets.csv",
+        page=page("datasets"),
+    params:
+        cells=list(DATASETS.values()),
+        device=vars(DEVICE),
+        code=code_of("build_datasets"),
+    message:
+        "build table datasets"
+    script:
+        "../scripts/build_datasets.py"
+
+
 rule build_configuration:
     input:
         verdicts="config/verdicts.yaml",
-        code=code_of("snn.tables.configuration", "snn.report.write"),
-        script="workflow/scripts/build_configuration.py",
     output:
         csv="results/tables/configuration.csv",
-        page=report(
-            "results/tables/configuration.html",
-            category=category("Configuration and provenance"),
-            caption="../report/configuration.rst",
-            labels={"table": "1 configuration"},
-        ),
+        page=page("configuration"),
     params:
-        sweeps=[vars(sweep) for sweep in SWEEPS.values()],
+        sweeps=[
+            {"name": sweep.name, "axes": sweep.axes, "cells": sweep.cells}
+            for sweep in SWEEPS.values()
+        ],
         device=vars(DEVICE),
+        code=code_of("build_configuration"),
     message:
         "build table configuration"
     script:
@@ -64,16 +76,11 @@ rule build_configuration:
 rule build_provenance:
     input:
         records=RECORDS,
-        code=code_of("snn.tables.provenance", "snn.report.write"),
-        script="workflow/scripts/build_provenance.py",
     output:
         csv="results/tables/provenance.csv",
-        page=report(
-            "results/tables/provenance.html",
-            category=category("Configuration and provenance"),
-            caption="../report/provenance.rst",
-            labels={"table": "2 provenance"},
-        ),
+        page=page("provenance"),
+    params:
+        code=code_of("build_provenance"),
     message:
         "build table provenance"
     script:

@@ -5,8 +5,21 @@
 # so that the rounds of a cell lie as far apart as the workflow is long.
 
 
-def cell_of(wildcards):
-    return CELLS[wildcards.cell]
+def dataset_of(wildcards):
+    """Made before, but never a reason to train again: its path says what is in it."""
+    return ancient(naming.dataset_path(CELLS[wildcards.cell]))
+
+
+def training_of(wildcards):
+    """How a cell is started, and the hash of the files that decide what it measures.
+
+    The name of its record says which cell it is, so this is all that decides whether it is measured again.
+    """
+    cell = CELLS[wildcards.cell]
+    return {
+        "overrides": sweeps.overrides(cell),
+        "source_hash": SOURCE_HASHES[wildcards.cell],
+    }
 
 
 for ROUND in ROUNDS:
@@ -15,10 +28,7 @@ for ROUND in ROUNDS:
         name:
             f"train_round_{ROUND}"
         input:
-            # Exactly the files that decide what this cell measures: an edit re-runs the cells it concerns.
-            code=lambda wildcards: fingerprint.of_cell(cell_of(wildcards)),
-            # Made before, but never a reason to train again: its path says what is in it.
-            data=lambda wildcards: ancient(sweeps.dataset_path(cell_of(wildcards))),
+            data=dataset_of,
         output:
             record="results/cells/{cell}-round{round}.json",
         wildcard_constraints:
@@ -28,10 +38,9 @@ for ROUND in ROUNDS:
         resources:
             device=1,
         params:
-            cell=cell_of,
-            overrides=lambda wildcards: sweeps.overrides(cell_of(wildcards)),
+            cell=training_of,
         message:
             "train {wildcards.cell}, round {wildcards.round}"
         shell:
-            "exec {PYTHON} -m snn {params.overrides:q} round={wildcards.round} "
+            "exec {PYTHON} -m snn {params.cell[overrides]:q} round={wildcards.round} "
             "data={input.data:q} output={output.record:q}"

@@ -1,4 +1,4 @@
-"""Draw one figure from its table: the module snn.figures.NAME says how."""
+"""Draw one figure from its table: the module snn.figures.FORM says how."""
 
 from importlib import import_module
 
@@ -6,6 +6,8 @@ import pandas as pd
 
 from snn.figures.style import save
 
-figure = import_module(f"snn.figures.{snakemake.params.figure}")
+params, name = snakemake.params, snakemake.wildcards.figure
+form = import_module(f"snn.figures.{params.form}")
 table = pd.read_csv(snakemake.input.table)
-save(figure.draw(table, snakemake.params.paper_device), [snakemake.output.svg, snakemake.output.png])
+beside = [params.paper_device] if params.axes is None else [params.axes, name]
+save(form.draw(table, *beside), [snakemake.output.svg, snakemake.output.png])

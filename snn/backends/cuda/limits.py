@@ -16,6 +16,9 @@ from snn.backends import kernel_source
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
+KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
+"""What is launched: the limits depend on it."""
+
 _THREADS = 512  # block size that keeps an SM busy
 _CHAINS = 8  # of kernels/limits/rates.cu
 _CLUSTERS = (2, 4, 8, 16)
@@ -50,7 +53,7 @@ def measure(root: Path, effort: Effort = Effort()) -> Measured:
     capability = int(device.compute_capability[:-1]), int(device.compute_capability[-1])
     multiprocessors = device.attributes["MultiProcessorCount"]
     l2_bytes = device.attributes["L2CacheSize"]
-    rates, waits = (_module(root / f"kernels/limits/{name}.cu") for name in ("rates", "waits"))
+    rates, waits = (_module(root / source) for source in KERNELS)
     limits = [
         *_products(effort, rates, multiprocessors, capability),
         *_memory(effort, rates, multiprocessors, l2_bytes),

@@ -12,6 +12,9 @@ from snn.models.step import Launch, Step, transposed
 from snn.models.training_step import training_step
 from snn.strategies.common.strategy import Strategy
 
+KERNELS = ("kernels/elementwise.cu",)
+"""What is launched beside the products: a cell of a strategy that imports this module depends on it."""
+
 Batch = tuple[Any, Any, int]
 """X and Y of a batch on the device, and its rows."""
 

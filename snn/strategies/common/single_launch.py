@@ -13,6 +13,14 @@ from snn.models.host_ops import squared_error
 from snn.models.network import Network
 from snn.strategies.common.strategy import Strategy
 
+KERNELS = (
+    "kernels/persistent/cluster.cu",
+    "kernels/persistent/two_layers.cu",
+    "kernels/persistent/three_layers.cu",
+    "kernels/persistent/grid.cu",
+)
+"""What a plan may launch: a cell of a strategy that imports this module depends on all of them."""
+
 
 class OneLaunch(Strategy):
     """Weights, data and workspace on the device, padded (``snn.backends.persistent_plans``).

@@ -1,4 +1,4 @@
-"""What rows of a sweep are held against, the host's processor beside its GPU, reasons, and the ranking."""
+"""The baselines of a sweep, the CPU beside the GPU of its host, reasons, and the ranking."""
 
 import pytest
 import yaml
@@ -49,7 +49,7 @@ UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None}
 
 
 @pytest.mark.parametrize(
-    ("settings", "over"),
+    ("settings", "baselines"),
     [
         ({"strategy": ["reference", "pinned"]}, ["reference"] * 2),
         ({"strategy": "resident", "kernel": ["naive", "tiled"]}, ["kernel naive"] * 2),
@@ -73,10 +73,10 @@ UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None}
         ),
     ],
 )
-def test_a_row_is_held_against_the_plainest_choice_at_its_point(read, settings, over):
+def test_the_baseline_of_a_row_has_the_most_basic_choices_at_its_point(read, settings, baselines):
     found = read(settings)
     table = sweep.build(frame_of(found.cells, [[1.0, 1.0]] * len(found.cells)), found.axes, THRESHOLDS)
-    assert (table["over"].tolist() if over else "speedup" not in table) == (over or True)
+    assert (table["baseline"].tolist() if baselines else "speedup" not in table) == (baselines or True)
 
 
 def test_a_row_without_a_time_says_why_and_is_compared_to_nothing(read):
@@ -85,7 +85,7 @@ def test_a_row_without_a_time_says_why_and_is_compared_to_nothing(read):
     table = sweep.build(rows, found.axes, THRESHOLDS)
     assert table["status"].tolist() == ["ok", "unsupported", "ok"]
     assert table["reason"].tolist() == ["", "there is none", ""]
-    assert table["comparison"].tolist() == ["reference", "", "faster"]
+    assert table["verdict"].tolist() == ["reference", "", "faster"]
     assert table["machine"].tolist()[1] == ""
     axes = sweep_figure.draw(table, found.axes, "mine").axes[0]
     assert [text.get_text() for text in axes.texts] == ["unsupported"]
@@ -136,21 +136,21 @@ def test_a_gpu_is_divided_by_the_processor_of_its_own_host_in_the_cpu_table_alon
     seconds = [[8.0, 8.0], [4.0, 4.0], [1.0, 1.0], [8.0, 8.0], [2.0, 2.0], [4.0, 4.0], [3.0, 3.0]]
     rows = frame_of(found.cells, seconds)
     table = cpu.build(rows, {}, THRESHOLDS)
-    assert table["where"].tolist() == ["host", "device", "device", *["host"] * 4]
+    assert table["ran_on"].tolist() == ["host", "device", "device", *["host"] * 4]
     assert table["options"].tolist() == ["", "", "", *["threads 1", "threads 4"] * 2]
-    assert table["over_sequential"].tolist() == pytest.approx([8 / one for one, _ in seconds])
-    assert table["over_fastest_host"].tolist() == pytest.approx([2 / one for one, _ in seconds])
-    assert set(table["fastest_host"]) == {"threads (threads 4)"}
+    assert table["speedup_over_sequential"].tolist() == pytest.approx([8 / one for one, _ in seconds])
+    assert table["speedup_over_fastest_cpu"].tolist() == pytest.approx([2 / one for one, _ in seconds])
+    assert set(table["fastest_cpu"]) == {"threads (threads 4)"}
     assert table["device"].tolist() == ["AMD EPYC", "NVIDIA H200", "NVIDIA H200", *["AMD EPYC"] * 4]
     assert len(cpu_figure.draw(table, "Tesla T4").axes[0].get_yticklabels()) == 7
     elsewhere = sweep.build(rows, found.axes, THRESHOLDS)
-    assert elsewhere["over"].tolist() == ["sequential", "reference", "reference", *["sequential"] * 4]
+    assert elsewhere["baseline"].tolist() == ["sequential", "reference", "reference", *["sequential"] * 4]
 
 
 def test_a_cpu_table_without_its_baselines_is_made(read):
     cells = read({"strategy": ["reference", "graph"]}, "cpu").cells
     table = cpu.build(frame_of(cells, [[1.0, 1.0]] * 2), {}, THRESHOLDS)
-    assert table["over_sequential"].isna().all() and table["over_fastest_host"].isna().all()
+    assert table["speedup_over_sequential"].isna().all() and table["speedup_over_fastest_cpu"].isna().all()
     assert "no time of one core" in cpu_figure.draw(table, "Tesla T4").axes[0].texts[0].get_text()
 
 
@@ -191,13 +191,14 @@ def test_a_recommendation_gives_winner_margins_and_the_reason(read):
         records[str(i)] = one
     points = overview.points_of(records, THRESHOLDS)
     row = recommendation.build(points, overview.build(points, THRESHOLDS)).iloc[0]
-    assert (row["strategy"], row["kernel"], row["lead_is"]) == ("graph", "tiled_fused", "clear")
+    assert (row["strategy"], row["kernel"], row["lead_verdict"]) == ("graph", "tiled_fused", "significant")
     assert row["speedup"] == pytest.approx(4.0, rel=0.01)
     assert row["lead"] == pytest.approx(2.0, rel=0.01)
     assert row["reason"] == (
-        "Its products are those of the kernel tiled_fused, not naive. "
-        "One training does without 1,488 device allocations and 996 copies in, but adds 100 graph launches. "
-        "It saves about 1.5 s of device allocation and free and 1.5 s of host arithmetic."
+        "It uses the kernel tiled_fused instead of naive. "
+        "Per training it makes 1,488 fewer device allocations and 996 fewer host-to-device copies, "
+        "but 100 more graph launches. "
+        "It spends about 1.5 s less on device allocation and free and 1.5 s less on host arithmetic."
     )
 
 
@@ -212,8 +213,8 @@ def test_without_a_reference_the_reason_is_read_beside_the_runner_up(read):
     points = overview.points_of(records, THRESHOLDS)
     row = recommendation.build(points, overview.build(points, THRESHOLDS)).iloc[0]
     assert row["reason"].startswith(
-        "There is no reference, so beside graph (kernel naive). "
-        "Its products are those of the kernel tiled_fused, not naive. It saves"
+        "Compared with graph (kernel naive), as there is no reference: "
+        "It uses the kernel tiled_fused instead of naive. It spends"
     )
 
 

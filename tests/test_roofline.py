@@ -96,13 +96,13 @@ def test_more_to_do_takes_no_less():
 
 
 def test_a_slower_device_takes_no_less():
-    least = floor(PAPER, H200).seconds
+    seconds = floor(PAPER, H200).seconds
     for i, one in enumerate(H200.limits):
         slower = 2 * one.value if one.unit == SECONDS else one.value / 2
         limits = [*H200.limits[:i], replace(one, samples=(slower,)), *H200.limits[i + 1 :]]
-        assert floor(PAPER, replace(H200, limits=tuple(limits))).seconds >= least
-    assert floor(PAPER, without(H200, "cluster_exchange")).seconds >= least
-    assert floor(PAPER, without(H200, "tf32", "bf16")).seconds >= least
+        assert floor(PAPER, replace(H200, limits=tuple(limits))).seconds >= seconds
+    assert floor(PAPER, without(H200, "cluster_exchange")).seconds >= seconds
+    assert floor(PAPER, without(H200, "tf32", "bf16")).seconds >= seconds
 
 
 def test_a_small_network_computes_longest_and_a_wide_one_waits():

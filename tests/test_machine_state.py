@@ -37,19 +37,19 @@ def judged(readings=None, probe_after=None, spread=0.0, more_readings=(), **host
 
 
 @pytest.mark.parametrize(
-    ("record", "word", "why"),
+    ("record", "word", "note"),
     [
         ({}, "quiet", ""),
         ({"spread": 0.04}, "quiet", ""),
-        ({"spread": 0.06}, "noisy", "runs spread by 6.0%"),
+        ({"spread": 0.06}, "noisy", "coefficient of variation of the runs 6.0%"),
         ({"readings": {"other_cores": 1.5}}, "quiet", ""),
-        ({"readings": {"other_cores": 1.7}}, "shared", "other processes used 1.70 of 16 processors"),
-        ({"readings": {"other_cores": 0.3}, "cpus": 2}, "shared", "0.30 of 2 processors"),
-        ({"readings": {"stolen_cores": 1.0}}, "shared", "the hypervisor took 1.00 of 16 processors"),
+        ({"readings": {"other_cores": 1.7}}, "shared", "other processes used 1.70 of 16 CPUs"),
+        ({"readings": {"other_cores": 0.3}, "cpus": 2}, "shared", "0.30 of 2 CPUs"),
+        ({"readings": {"stolen_cores": 1.0}}, "shared", "the hypervisor took 1.00 of 16 CPUs"),
         ({"readings": {"other_processes": 2}}, "shared", "2 other processes on the GPU"),
-        ({"others_gpu_bytes": 2 << 30}, "shared", "others held 2 GiB of the GPU before"),
+        ({"others_gpu_bytes": 2 << 30}, "shared", "other processes held 2 GiB of GPU memory before"),
         ({"others_gpu_bytes": 5_000_000}, "quiet", ""),
-        ({"more_readings": [{"memory_used_bytes": n << 30} for n in (1, 3)]}, "shared", "gave back 2 GiB of"),
+        ({"more_readings": [{"memory_used_bytes": n << 30} for n in (1, 3)]}, "shared", "changed by 2 GiB"),
         ({"more_readings": [{"memory_used_bytes": n << 20} for n in (1, 9)]}, "quiet", ""),
         ({"readings": {"throttled": ["power brake"]}}, "throttled", "power brake"),
         ({"probe_after": {"copy_us": 14.0}}, "quiet", ""),
@@ -59,10 +59,10 @@ def judged(readings=None, probe_after=None, spread=0.0, more_readings=(), **host
         ({"readings": {"other_cores": None, "throttled": None}}, "quiet", ""),
     ],
 )
-def test_verdicts(record, word, why):
+def test_verdicts(record, word, note):
     found = judged(**record)
     assert found[0] == word
-    assert why in found[1]
+    assert note in found[1]
 
 
 def test_a_record_without_readings_is_unknown():
@@ -181,13 +181,13 @@ def test_a_second_process_on_the_gpu_is_named(begins, monkeypatch):
 
     monkeypatch.setattr(Watch, "after_run", and_load)
     try:
-        word, why = verdict([cell.run(config)], THRESHOLDS)
+        word, note = verdict([cell.run(config)], THRESHOLDS)
     finally:
         for process in others:
             process.kill()
     assert others
     assert "shared" in word
-    assert "GPU" in why
+    assert "GPU" in note
 
 
 def test_the_probe_measures_and_frees(backend):

@@ -9,7 +9,7 @@ from records_of import QUIET, halves, record
 from snn import compare
 from snn.analysis import comparability
 from snn.config.groups import read_yaml
-from snn.grid import sweeps
+from snn.grid import naming, sweeps
 from snn.hardware.devices import Device
 from snn.records.archive import read_all, write
 
@@ -49,7 +49,7 @@ def test_the_same_device_twice(tmp_path):
         tmp_path / "b", factor={"combined": 0.8, "streams": 1.1}, git={"commit": "beef", "dirty": False}
     )
     table, printed = compared(tmp_path, a, b)
-    words = table["comparison"].to_dict()
+    words = table["verdict"].to_dict()
     assert words == {
         "reference": "same",
         "streams": "slower",
@@ -58,10 +58,10 @@ def test_the_same_device_twice(tmp_path):
         "preallocated": "same",
     }
     assert table.loc["combined", "ratio"] == pytest.approx(1 / 0.8, rel=0.01)
-    assert (table["ratio_low"] < table["ratio"]).all() and (table["ratio"] < table["ratio_high"]).all()
+    assert (table["ratio_ci_low"] < table["ratio"]).all() and (table["ratio"] < table["ratio_ci_high"]).all()
     assert table.loc["combined", "speedup_b"] == pytest.approx(2.5, rel=0.01)
-    assert table.loc["combined", "agreement"] == "differ"
-    assert table.loc["pinned", "agreement"] == "agree"
+    assert table.loc["combined", "agreement"] == "differs"
+    assert table.loc["pinned", "agreement"] == "agrees"
     assert set(table["commit_a"]) == {"c0ffee"} and set(table["commit_b"]) == {"beef"}
     assert printed.startswith("5 cells compared: 3 same")
 
@@ -74,36 +74,36 @@ def test_seconds_of_two_devices_are_never_divided(tmp_path):
         tmp_path / "b", cells=protocols, device="Tesla T4", device_uuid="GPU-2", factor={"pinned": 0.5}
     )
     table, printed = compared(tmp_path, a, b)
-    assert set(table["comparison"]) == {"not comparable"}
-    assert table[["ratio", "ratio_low", "ratio_high"]].isna().all(axis=None)
-    assert set(table["why"]) == {"two devices: NVIDIA H200 and Tesla T4"}
-    assert "not comparable: two devices: NVIDIA H200 and Tesla T4" in printed
+    assert set(table["verdict"]) == {"not comparable"}
+    assert table[["ratio", "ratio_ci_low", "ratio_ci_high"]].isna().all(axis=None)
+    assert set(table["note"]) == {"different devices: NVIDIA H200 and Tesla T4"}
+    assert "not comparable: different devices: NVIDIA H200 and Tesla T4" in printed
     # What each did for itself stands beside the other's.
     assert table["speedup_a"].to_dict() == pytest.approx({k: 4 / v for k, v in TIMES.items()}, rel=0.01)
     assert table.loc["pinned", "speedup_b"] == pytest.approx(2 * 4 / 3, rel=0.01)
     assert table["agreement"].to_dict() == {
-        "reference": "agree",
-        "streams": "agree",
-        "pinned": "differ",
-        "combined": "agree",
-        "preallocated": "agree",
+        "reference": "agrees",
+        "streams": "agrees",
+        "pinned": "differs",
+        "combined": "agrees",
+        "preallocated": "agrees",
     }
 
 
 @pytest.mark.parametrize(
-    ("details", "why"),
+    ("details", "note"),
     [
-        ({"device_uuid": "GPU-9"}, "two devices: GPU-1 and GPU-9"),
-        ({"driver": "999"}, "two drivers: 580.1 and 999"),
+        ({"device_uuid": "GPU-9"}, "different devices: GPU-1 and GPU-9"),
+        ({"driver": "999"}, "different drivers: 580.1 and 999"),
         (
             {"machine": QUIET | {"probe": {"before": CHEAP, "after": CHEAP}}},
-            "the probe drifted between them: malloc cost -60%",
+            "the probe's costs drifted between the two: malloc cost -60%",
         ),
     ],
 )
-def test_what_else_is_not_comparable_says_why(tmp_path, details, why):
+def test_what_else_is_not_comparable_says_why(tmp_path, details, note):
     table, _ = compared(tmp_path, archive(tmp_path / "a"), archive(tmp_path / "b", **details))
-    assert set(table["why"]) == {why}
+    assert set(table["note"]) == {note}
     assert table["ratio"].isna().all()
 
 
@@ -122,10 +122,10 @@ def test_two_kernels_are_compared_by_what_a_copy_costs():
     assert "copy cost +233%" in comparability.reason(a, b | {"probe": {"copy_us": 30.0}}, THRESHOLDS)
 
 
-def test_noise_is_unclear_and_not_a_difference(tmp_path):
+def test_noise_is_not_significant_and_not_a_difference(tmp_path):
     a, b = (archive(tmp_path / name, noise=0.2) for name in ("a", "bb"))
     table, _ = compared(tmp_path, a, b)
-    assert "same" not in set(table["comparison"])
+    assert "same" not in set(table["verdict"])
 
 
 def test_what_is_on_one_side_only_is_counted(tmp_path):
@@ -141,12 +141,12 @@ def test_a_folder_of_results_is_as_good_as_an_archive(tmp_path):
 
     a = archive(tmp_path / "a")
     for cell in CELLS:
-        for path in sweeps.record_paths(cell)[:2]:
+        for path in naming.record_paths(cell)[:2]:
             number = int(path[-6])
             made = record(cell, [TIMES[cell["strategy"]["name"]]] * 3, number=number)
             store.write(tmp_path / "b" / path, made)
     table, _ = compared(tmp_path, a, tmp_path / "b/results")
-    assert set(table["comparison"]) == {"same"}
+    assert set(table["verdict"]) == {"same"}
 
 
 @pytest.mark.parametrize(

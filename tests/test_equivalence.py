@@ -1,4 +1,4 @@
-"""Whether fewer digits train to fp32's loss: the rule on known numbers, and the table that states it."""
+"""Whether reduced precision trains to fp32's loss: the rule on known numbers, and the table of it."""
 
 import pytest
 import yaml
@@ -22,32 +22,32 @@ def times(factors):
 
 
 @pytest.mark.parametrize(
-    ("other", "word"),
+    ("other", "verdict"),
     [
         (times([0.999, 0.999, 0.998, 0.999, 1.000]), "converges"),
         (times([1.05, 1.04, 1.06, 1.05, 1.05]), "differs"),
         (times([0.95, 0.96, 0.94, 0.95, 0.95]), "differs"),  # a lower loss is another one too
-        (times([1.013, 1.010, 1.006, 0.990, 1.009]), "unclear"),
+        (times([1.013, 1.010, 1.006, 0.990, 1.009]), "inconclusive"),
         (FP32 | {3: None}, "differs"),
-        ({1: FP32[1]}, "unclear"),
-        ({}, "unclear"),
+        ({1: FP32[1]}, "inconclusive"),
+        ({}, "inconclusive"),
     ],
 )
-def test_the_rule(other, word):
-    assert convergence(FP32, other, 0.01).word == word
+def test_the_rule(other, verdict):
+    assert convergence(FP32, other, 0.01).verdict == verdict
 
 
 def test_seeds_are_compared_pair_by_pair():
     """The seeds' losses differ by 5%; a difference of half a percent in each is found all the same."""
     found = convergence(FP32, times([1.005] * 5), 0.001)
-    assert found.difference == pytest.approx(0.005)
-    assert found.low == pytest.approx(0.005) == found.high
-    assert (found.seeds, found.word) == (5, "differs")
+    assert found.relative_difference == pytest.approx(0.005)
+    assert found.ci_low == pytest.approx(0.005) == found.ci_high
+    assert (found.seeds, found.verdict) == (5, "differs")
 
 
 def test_a_seed_in_which_fp32_is_not_finite_says_nothing():
     found = convergence(FP32 | {1: None}, FP32 | {1: None}, 0.01)
-    assert (found.seeds, found.difference, found.word) == (4, 0.0, "converges")
+    assert (found.seeds, found.relative_difference, found.verdict) == (4, 0.0, "converges")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_the_table_pools_seeds_and_states_the_word(table):
     ]
     assert set(table["seeds"]) == {3}
     assert table["speedup"].tolist() == pytest.approx([1.0, 4.1 / 2.05, 4.1, 4.1 / 2.05])
-    assert set(table["over"]) == {"cublas fp32"}
+    assert set(table["baseline"]) == {"cublas fp32"}
     assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
     assert table["final_mse"][2] == pytest.approx(1.2 * 1.2)
     assert table["final_mse_std"][0] == pytest.approx(0.1)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.analysis.bootstrap import compare, mean_interval, ratio_interval
+from snn.analysis.bootstrap import mean_interval, ratio_interval, speedup_verdict
 from snn.measurement.student_t import student_quantile
 
 REPETITIONS = 400
@@ -40,7 +40,7 @@ def test_five_percent_slower_is_seen_and_no_change_is_not_taken_for_one():
     for i in range(20):
         for slowed, found in words.items():
             base, other = simulated(random, 1.0, 0.01, 10), simulated(random, slowed, 0.01, 10)
-            found.append(compare(*ratio_interval(base, other, seed=i), 0.02))
+            found.append(speedup_verdict(*ratio_interval(base, other, seed=i), 0.02))
     assert words[1.05] == ["slower"] * 20
     assert words[1.0].count("same") >= 19
 
@@ -57,7 +57,7 @@ def test_both_are_seen_on_a_shared_machine_where_rounds_take_turns():
             times = np.exp(wander + 0.02 * random.standard_normal(500))
             times *= np.where(random.random(500) < 0.03, 1.2, 1.0)
             base, other = [[t] for t in times[::2]], [[t * slowed] for t in times[1::2]]
-            found.append(compare(*ratio_interval(base, other, seed=i), 0.02))
+            found.append(speedup_verdict(*ratio_interval(base, other, seed=i), 0.02))
     assert words[1.05] == ["slower"] * 20
     assert words[1.0].count("same") >= 19
 
@@ -116,7 +116,7 @@ def test_one_run_gives_its_mean_no_interval(rounds):
 @pytest.mark.parametrize("side", [[[1.0]], [[]], [[1.0], []]])
 def test_one_run_gives_no_interval(side):
     assert np.isnan(ratio_interval(side, [[1.0, 2.0]])).all()
-    assert compare(*ratio_interval(side, [[1.0, 2.0]]), 0.02) == "unclear"
+    assert speedup_verdict(*ratio_interval(side, [[1.0, 2.0]]), 0.02) == "not significant"
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_one_run_gives_no_interval(side):
         (0.5, 0.999, "slower"),
         (0.99, 1.01, "same"),
         (1.005, 1.015, "same"),
-        (0.97, 1.01, "unclear"),
+        (0.97, 1.01, "not significant"),
         (1.0, 1.0, "same"),
     ],
 )
 def test_words(low, high, word):
-    assert compare(low, high, 0.02) == word
+    assert speedup_verdict(low, high, 0.02) == word
 
 
 @pytest.mark.parametrize(

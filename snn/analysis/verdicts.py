@@ -1,0 +1,20 @@
+"""The words of verdicts, as tables, figures and sentences use them; ``snn.report.glossary`` explains each."""
+
+FASTER, SLOWER, SAME, NOT_SIGNIFICANT = "faster", "slower", "same", "not significant"
+"""Of a speedup, by its 95% interval."""
+
+NOT_COMPARABLE = "not comparable"
+"""Of two times that may not be divided by each other."""
+
+REFERENCE, BASELINE, BEST_PEER = "reference", "baseline", "best peer"
+"""Of a row that others are compared with, so that its own speedup is 1."""
+
+SIGNIFICANT = "significant"
+"""Of the lead of the fastest, where it is FASTER than every other; else SAME or NOT_SIGNIFICANT."""
+
+AGREES, CONVERGES, DIFFERS, INCONCLUSIVE = "agrees", "converges", "differs", "inconclusive"
+"""Of two values that should be equal: a published error, fp32's final loss, another machine's speedup."""
+
+QUIET, NOISY, SHARED = "quiet", "noisy", "shared"
+THROTTLED, DRIFTED, UNKNOWN = "throttled", "drifted", "unknown"
+"""Of the machine while a cell was measured."""

@@ -1,0 +1,45 @@
+"""What a cell is called in paths, and where the files that belong to it stand."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from snn.hardware.devices import Device
+from snn.models.network import network_label
+
+Cell = dict[str, Any]
+
+
+def name_of(cell: Mapping[str, Any]) -> str:
+    """A cell's name in paths: readable to the strategy, then a digest of the whole cell."""
+    device = Device(cell["device"]["backend"], cell["device"]["name"])
+    network = network_label(cell["network"])
+    strategy, kernel = cell["strategy"]["name"], cell["kernel"]["name"]
+    return f"{device.slug}/{cell['dataset']['name']}/{network}/{strategy}-{kernel}-{digest(cell)}"
+
+
+def record_path(name: str, number: int) -> str:
+    """Where the record of a cell's round stands; rounds are numbered from 1."""
+    return f"results/cells/{name}-round{number}.json"
+
+
+def record_paths(cell: Mapping[str, Any], name: str | None = None) -> list[str]:
+    """Where the records of a cell stand, one a round; its name is not computed again where it is given."""
+    name = name or name_of(cell)
+    return [record_path(name, number) for number in rounds_of(cell)]
+
+
+def rounds_of(cell: Mapping[str, Any]) -> range:
+    """The numbers of a cell's rounds."""
+    return range(1, cell["protocol"]["rounds"] + 1)
+
+
+def dataset_path(cell: Mapping[str, Any]) -> str:
+    """Where a cell's prepared data set stands."""
+    return f"results/datasets/{cell['dataset']['name']}-{digest(cell['dataset'])}.npy"
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """Eight hexadecimal digits that name these values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
