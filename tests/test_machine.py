@@ -19,7 +19,7 @@ from snn.hardware.devices import Device
 from snn.hardware.monitor import CpuCounters, Watch
 from snn.measurement import cell
 from snn.measurement.probe import probe
-from snn.profiling.accounting import CountingBackend
+from snn.profiling.observed import ObservedBackend
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 CPU = Device("cpu", "Abacus")
@@ -191,9 +191,9 @@ def test_a_second_process_on_the_gpu_is_named(begins, monkeypatch):
 
 
 def test_the_probe_measures_and_frees(backend):
-    counting = CountingBackend(backend)
-    costs = probe(counting)
-    counting.check_nothing_held()
+    observed = ObservedBackend(backend)
+    costs = probe(observed)
+    observed.live.check_nothing_held()
     assert set(costs) == {"malloc_us", "copy_us", "launch_us", "product_us"}
     assert all(cost > 0 for cost in costs.values())
     assert costs["product_us"] > costs["launch_us"]
@@ -205,7 +205,7 @@ def test_the_probe_frees_when_memory_runs_out():
     from snn.errors import OutOfMemory
 
     for fail_at in (1, 18, 19, 20, 22):
-        counting = CountingBackend(FailingBackend(fail_at))
+        observed = ObservedBackend(FailingBackend(fail_at))
         with pytest.raises(OutOfMemory):
-            probe(counting)
-        counting.check_nothing_held()
+            probe(observed)
+        observed.live.check_nothing_held()

@@ -11,7 +11,7 @@ import pandas as pd
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.errors import RecordError
 from snn.models.network import label
-from snn.profiling.memory import KINDS
+from snn.profiling.memory import PURPOSES
 from snn.records.store import read
 from snn.strategies.common.traits import on_host, own_runtime
 
@@ -207,7 +207,7 @@ def _memory(record: Mapping[str, Any]) -> dict[str, Any]:
     device = memory["device"]
     return {
         "memory.peak_bytes": device["peak_bytes"],
-        **{f"memory.{kind}_bytes": device["peak_by_kind"].get(kind, 0) for kind in KINDS},
+        **{f"memory.{kind}_bytes": device["peak_by_kind"].get(kind, 0) for kind in PURPOSES},
         **{f"memory.{key}": device[key] for key in ("reserved_bytes", "largest_free_bytes", "fragmentation")},
         "memory.page_locked_bytes": memory["page_locked"]["peak_bytes"],
         "memory.in_use": 1 - memory["least_free_bytes"] / memory["total_bytes"],
