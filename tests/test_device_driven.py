@@ -62,7 +62,7 @@ def test_what_no_launch_can_train_as_a_whole_a_graph_trains():
     strategy.setup(network, X, Y, 40, 0.01)
     assert strategy.plan == "graph: no cluster, no grid"
     strategy.close()
-    strategy.backend.check_nothing_held()
+    strategy.backend.live.check_nothing_held()
 
 
 @pytest.mark.parametrize("eager", [None, 1, 2, 3])
