@@ -136,7 +136,8 @@ def show(what: str, jobs: int, seconds: dict[str, list[tuple[float, float]]]) ->
     for name, values in seconds.items():
         walls, cpus = zip(*values, strict=True)
         print(
-            f"{what:8} {jobs:5} jobs {min(walls):9.2f} {statistics.median(walls):8.2f} {min(walls) / alone:6.2f}"
+            f"{what:8} {jobs:5} jobs {min(walls):9.2f} {statistics.median(walls):8.2f}"
+            f" {min(walls) / alone:6.2f}"
             f" {min(cpus):10.2f} {min(cpus) / alone_cpu:6.2f}  {name}",
             flush=True,
         )

@@ -20,7 +20,7 @@ from snn.config import groups  # noqa: E402
 from snn.measurement import runs  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
 from snn.models.network import mlp  # noqa: E402
-from snn.profiling.profile import explain  # noqa: E402
+from snn.profiling.profile import profile  # noqa: E402
 from snn.strategies.common.job import Job  # noqa: E402
 from snn.strategies.common.traits import own_runtime  # noqa: E402
 
@@ -66,7 +66,7 @@ def train(
     if measured.status != "unsupported":
         assert measured.status == "ok"
         if strategy == "combined":
-            explain(job, backend)
+            profile(job, backend)
 
 
 def limits() -> None:

@@ -63,6 +63,7 @@ def _help() -> str:
         "keys (and the keys of the files in config/): network.hidden=[256] network.init=uniform01",
         "  training.epochs=100 training.batch_size=256 training.learning_rate=0.002 protocol.runs=10",
         "  output=cell.json (default: print the record)",
+        "  profile=none|nvtx (nvtx: three steps more, with NVTX ranges, for nsys profile)",
     ]
     return "\n".join(lines)
 

@@ -4,10 +4,11 @@ from snn.grid import fingerprint, naming
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
 from snn.measurement.record import build
 from snn.measurement.runs import Measurement, Run, WarmUp
+from snn.profiling.calls import Call
 from snn.profiling.events import Event, Signature, Trace
 from snn.profiling.memory import Space
-from snn.profiling.profile import Explanation
-from snn.profiling.time_breakdown import Attribution, TimingBackend
+from snn.profiling.profile import Profile
+from snn.profiling.time_breakdown import TimeBreakdown, TimingBackend
 from snn.records import store
 
 PROVENANCE = {
@@ -28,7 +29,8 @@ QUIET = {
     ],
 }
 LEDGER = dict.fromkeys(("mallocs", "host_allocs", "h2d_copies", "h2d_bytes"), 1)
-EVENT = Event(Signature("copy_in", (4,)), 0.0, 2e-6, 0, 1e-6, 2e-6, 4, 0, "snn/strategies/some.py:1 in f")
+CALL = Call("copy_in", call_site="snn/strategies/some.py:1 in f")
+EVENT = Event(Signature("copy_in", (4,)), 0.0, 2e-6, 0, 1e-6, 2e-6, 4, 0, CALL)
 MEMORY = {
     "device": Space().describe(),
     "page_locked": Space().describe(),
@@ -53,7 +55,7 @@ def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, **pro
         cell,
         number,
         measurement,
-        explanation_of(foretold or seconds[0]),
+        profile_of(foretold or seconds[0]),
         machine or QUIET,
         PROVENANCE | where | provenance,
         source_hash(cell),
@@ -76,12 +78,12 @@ def limits_of(seconds=1e-6, device="NVIDIA H200", **provenance):
     }
 
 
-def explanation_of(seconds):
+def profile_of(seconds):
     """A run of which half is allocation and half host arithmetic, foretold exactly."""
     half = seconds / 2
     parts = dict.fromkeys((*TimingBackend.PARTS, "kernels"), 0.0)
-    attribution = Attribution(1, parts | {"allocation": half, "host_arithmetic": half})
-    return Explanation(attribution, Trace(1, [EVENT]), {}, {}, half)
+    breakdown = TimeBreakdown(1, parts | {"allocation": half, "host_arithmetic": half})
+    return Profile(breakdown, Trace(1, [EVENT]), {}, {}, half)
 
 
 def source_hash(cell):

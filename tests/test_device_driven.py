@@ -15,7 +15,8 @@ from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.profiling.accounting import CountingBackend
+from snn.profiling.ledger import Ledger
+from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
 from snn.strategies.common.device_driven import DeviceDriven
 
@@ -57,11 +58,11 @@ def test_what_no_launch_can_train_as_a_whole_a_graph_trains():
     )
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
-    strategy = factory.make(groups.load("strategy", "persistent"), CountingBackend(WithoutPlan()))
+    strategy = factory.make(groups.load("strategy", "persistent"), ObservedBackend(WithoutPlan()))
     strategy.setup(network, X, Y, 40, 0.01)
     assert strategy.plan == "graph: no cluster, no grid"
     strategy.close()
-    strategy.backend.check_nothing_held()
+    strategy.backend.live.check_nothing_held()
 
 
 @pytest.mark.parametrize("eager", [None, 1, 2, 3])
@@ -84,20 +85,21 @@ def test_nothing_is_used_before_it_is_there_or_after_it_is_gone(name, eager):
 def ledgers(name, fused, clip_norm, epochs, hidden=(6, 4)):
     """The ledger after setup, and after some epochs of 4 batches."""
     network = mlp((5, *hidden, 1), clip_norm=clip_norm)
-    counting = CountingBackend(DeferredBackend(fused))
-    strategy = factory.make(groups.load("strategy", name), counting)
+    ledger = Ledger()
+    observed = ObservedBackend(DeferredBackend(fused), ledger)
+    strategy = factory.make(groups.load("strategy", name), observed)
     X, Y = np.ones((11, 5), np.float32), np.zeros((11, 1), np.float32)
     try:
         strategy.setup(network, X, Y, 3, 1e-6)
         strategy.load(draw_weights(network, GlibcRandom(1)))
-        before = counting.ledger.totals()
+        before = ledger.totals()
         for _ in range(epochs):
             strategy.epoch()
-        counting.synchronize()
-        return before, counting.ledger.totals()
+        observed.synchronize()
+        return before, ledger.totals()
     finally:
         strategy.close()
-        counting.check_nothing_held()
+        observed.live.check_nothing_held()
 
 
 @pytest.mark.parametrize(("fused", "clip_norm"), [(False, None), (True, None), (False, 1.0), (True, 1.0)])
@@ -127,12 +129,13 @@ def test_pipelined_holds_a_few_batches_whatever_the_data():
     network = mlp((5, 8, 1))
     peaks = []
     for rows in (64, 640):
-        counting = CountingBackend(DeferredBackend())
-        strategy = factory.make(groups.load("strategy", "pipelined"), counting)
+        ledger = Ledger()
+        observed = ObservedBackend(DeferredBackend(), ledger)
+        strategy = factory.make(groups.load("strategy", "pipelined"), observed)
         try:
             X, Y = np.ones((rows, 5), np.float32), np.ones((rows, 1), np.float32)
             strategy.setup(network, X, Y, 8, 0.01)
         finally:
             strategy.close()
-        peaks.append((counting.ledger.peak_device_bytes, counting.ledger.peak_host_bytes))
+        peaks.append((ledger.peak_device_bytes, ledger.peak_host_bytes))
     assert peaks[0] == peaks[1]

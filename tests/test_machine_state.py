@@ -19,7 +19,6 @@ from snn.hardware.devices import Device
 from snn.hardware.monitor import CpuCounters, Watch
 from snn.measurement import cell
 from snn.measurement.probe import probe
-from snn.profiling.accounting import CountingBackend
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 CPU = Device("cpu", "Abacus")
@@ -190,22 +189,36 @@ def test_a_second_process_on_the_gpu_is_named(begins, monkeypatch):
     assert "GPU" in note
 
 
-def test_the_probe_measures_and_frees(backend):
-    counting = CountingBackend(backend)
-    costs = probe(counting)
-    counting.check_nothing_held()
+@pytest.fixture
+def held(monkeypatch):
+    """Watches what a backend has allocated and not freed."""
+
+    def watched(backend):
+        alive, malloc, free = [], backend.malloc, backend.free
+        monkeypatch.setattr(backend, "malloc", lambda nbytes: alive.append(malloc(nbytes)) or alive[-1])
+        monkeypatch.setattr(backend, "free", lambda buffer: alive.remove(buffer) or free(buffer))
+        return alive
+
+    return watched
+
+
+def test_the_probe_measures_and_frees(backend, held):
+    alive = held(backend)
+    costs = probe(backend)
+    assert not alive
     assert set(costs) == {"malloc_us", "copy_us", "launch_us", "product_us"}
     assert all(cost > 0 for cost in costs.values())
     assert costs["product_us"] > costs["launch_us"]
 
 
-def test_the_probe_frees_when_memory_runs_out():
+def test_the_probe_frees_when_memory_runs_out(held):
     from test_strategies import FailingBackend
 
     from snn.errors import OutOfMemory
 
     for fail_at in (1, 18, 19, 20, 22):
-        counting = CountingBackend(FailingBackend(fail_at))
+        backend = FailingBackend(fail_at)
+        alive = held(backend)
         with pytest.raises(OutOfMemory):
-            probe(counting)
-        counting.check_nothing_held()
+            probe(backend)
+        assert not alive

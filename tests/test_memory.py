@@ -18,9 +18,9 @@ from snn.errors import LeakError, OutOfMemory, Unsupported, out_of_memory
 from snn.measurement import cell, runs
 from snn.models.network import mlp
 from snn.profiling import memory
-from snn.profiling.accounting import CountingBackend
 from snn.profiling.batch_fit import advice, peak
-from snn.profiling.memory import CHUNK, layout
+from snn.profiling.memory import CHUNK, MemoryMap, layout
+from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
 from snn.strategies.common.host_driven import HostDriven
 from snn.strategies.reference import Reference
@@ -87,12 +87,13 @@ class Addressed(CpuBackend):
 
 
 def test_a_planted_pattern_of_holes_is_called_fragmentation():
-    counting = CountingBackend(Addressed())
-    blocks = [counting.malloc(256 * KIB) for _ in range(8)]
-    assert counting.device.describe()["fragmentation"] == 0
+    memory_map = MemoryMap()
+    observed = ObservedBackend(Addressed(), memory_map)
+    blocks = [observed.malloc(256 * KIB) for _ in range(8)]
+    assert memory_map.device.describe()["fragmentation"] == 0
     for block in blocks[::2]:
-        counting.free(block)
-    found = counting.device.describe()
+        observed.free(block)
+    found = memory_map.device.describe()
     # Four holes of 256 KiB in the chunk: 1 MiB free, three quarters of it out of reach for a larger block.
     assert found["worst_fragmentation"] == 0.75
     assert found["worst_stranded_bytes"] == 768 * KIB
@@ -101,14 +102,15 @@ def test_a_planted_pattern_of_holes_is_called_fragmentation():
 
 @pytest.mark.gpu
 def test_a_planted_pattern_of_holes_on_the_gpu(cuda_backend):
-    counting = CountingBackend(cuda_backend)
-    blocks = [counting.malloc(64 * KIB) for _ in range(128)]  # 8 MiB: more than one chunk can strand
-    whole = counting.device.describe()
+    memory_map = MemoryMap()
+    observed = ObservedBackend(cuda_backend, memory_map)
+    blocks = [observed.malloc(64 * KIB) for _ in range(128)]  # 8 MiB: more than one chunk can strand
+    whole = memory_map.device.describe()
     for block in blocks[::2]:
-        counting.free(block)
-    holes = counting.device.describe()
+        observed.free(block)
+    holes = memory_map.device.describe()
     for block in blocks[1::2]:
-        counting.free(block)
+        observed.free(block)
     assert whole["worst_stranded_bytes"] <= CHUNK
     assert holes["worst_stranded_bytes"] >= 60 * 64 * KIB
 
@@ -124,7 +126,7 @@ class Forgetful(Reference):
 def test_a_planted_leak_is_reported_with_its_line_and_size(backend):
     job = replace(JOB, strategy={"_target_": f"{__name__}.Forgetful", "name": "forgetful"}, epochs=1)
     with pytest.raises(LeakError) as caught:
-        runs.count(job, CountingBackend(backend))
+        runs.count(job, ObservedBackend(backend))
     line = Forgetful.matmul.__code__.co_firstlineno + 1
     assert f"from tests/test_memory.py:{line} in matmul" in str(caught.value)
     assert "on the device: 15 activations blocks with " in str(caught.value)
@@ -137,7 +139,7 @@ def test_the_peak_by_kind_is_the_peak(name, backend):
     device, locked = found["device"], found["page_locked"]
     assert sum(device["peak_by_kind"].values()) == device["peak_bytes"] == ledger["peak_device_bytes"]
     assert sum(locked["peak_by_kind"].values()) == locked["peak_bytes"] == ledger["peak_host_bytes"]
-    assert set(device["peak_by_kind"]) <= set(memory.KINDS)
+    assert set(device["peak_by_kind"]) <= set(memory.PURPOSES)
     assert device["reserved_bytes"] >= device["peak_bytes"]
     kind = factory.class_of(job.strategy)
     where = locked if issubclass(kind, HostDriven) else device

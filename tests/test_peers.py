@@ -26,7 +26,8 @@ from snn.measurement.protocol import Round
 from snn.measurement.runs import measure
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.profiling.accounting import CountingBackend
+from snn.profiling.ledger import Ledger
+from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
 from snn.strategies.common.job import start
 
@@ -106,12 +107,12 @@ def test_the_papers_error_on_the_small_data_set(name, backend):
 
 @pytest.mark.parametrize("name", PEERS)
 def test_nothing_is_asked_of_the_backend_and_nothing_is_said_to_be_zero(name, backend):
-    counting = CountingBackend(backend)
-    strategy = start(job_of(name), counting)
+    ledger = Ledger()
+    strategy = start(job_of(name), ObservedBackend(backend, ledger))
     strategy.load(draw_weights(JOB.network, GlibcRandom(1)))
     strategy.train(2)
     strategy.close()
-    assert not any(counting.ledger.totals().values())
+    assert not any(ledger.totals().values())
     found = measure(job_of(name), TWICE, backend)
     assert (found.status, len(found.runs)) == ("ok", 2)
     assert found.ledger == found.memory == {}
@@ -179,7 +180,7 @@ class LessPrecise(CpuBackend):
 def test_a_peer_does_not_train_in_float32_where_less_was_asked_for(name):
     pytest.importorskip(PACKAGES[name])
     with pytest.raises(Unsupported, match="float32, not tf32"):
-        start(job_of(name), CountingBackend(LessPrecise()))
+        start(job_of(name), ObservedBackend(LessPrecise()))
 
 
 def test_float32_and_every_processor_while_it_trains_and_afterwards_as_before():

@@ -12,7 +12,8 @@ from snn.config import groups
 from snn.errors import OutOfMemory
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.profiling.accounting import CountingBackend
+from snn.profiling.ledger import Ledger
+from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
 from snn.strategies.workspace import Stack, aligned
 
@@ -20,8 +21,9 @@ from snn.strategies.workspace import Stack, aligned
 def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, update_order="sequential", **parameters):
     """The ledger of a training, closed and checked; products and bytes in and out, counted apart."""
     network = mlp((5, *hidden, 1), update_order=update_order)
-    counting = CountingBackend(backend or CpuBackend())
-    strategy = factory.make(groups.load("strategy", name) | parameters, counting)
+    ledger = Ledger()
+    observed = ObservedBackend(backend or CpuBackend(), ledger)
+    strategy = factory.make(groups.load("strategy", name) | parameters, observed)
     random = np.random.default_rng(1)
     X, Y = (random.random((rows, n), dtype=np.float32) for n in (5, 1))
     try:
@@ -32,8 +34,8 @@ def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, update_order="s
                 strategy.epoch()
     finally:
         strategy.close()
-    counting.check_nothing_held()
-    return counting.ledger
+    observed.live.check_nothing_held()
+    return ledger
 
 
 def operands(hidden, rows, batch, epochs):
@@ -324,6 +326,6 @@ def test_everything_is_freed_wherever_it_fails(name):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_close_is_harmless_before_setup_and_twice(name):
-    strategy = factory.make(groups.load("strategy", name), CountingBackend(CpuBackend()))
+    strategy = factory.make(groups.load("strategy", name), ObservedBackend(CpuBackend()))
     strategy.close()
     strategy.close()

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_strategies import ledger_of, operands, shapes
 
-from snn.profiling.call_costs import Price
+from snn.profiling.call_costs import CallCost
+from snn.profiling.calls import Call
 from snn.profiling.events import Event, Signature
-from snn.profiling.schedule import predict
+from snn.profiling.schedule import simulate
 from snn.strategies.common.tiles import HIDDEN_BYTES, PAPER_ROWS, TileSlots, tile_rows
 
 
@@ -83,22 +84,22 @@ def test_tile_rows_of_some_products(product, rows):
 
 def microseconds(m, k, n, rows, link, kernel):
     """What a product takes on 3 streams: bytes a microsecond of the link, operations of the kernel."""
-    events, prices = [], {}
+    events, costs = [], {}
 
-    def ask(call, size, stream, price):
-        event = Event(Signature(call, size), 0, 0, stream, None, None, 0, 0, "")
-        prices[event.signature] = price
+    def ask(call, size, stream, cost):
+        event = Event(Signature(call, size), 0, 0, stream, None, None, 0, 0, Call(call))
+        costs[event.signature] = cost
         events.append(event)
 
     for tile, start in enumerate(range(0, m, rows)):
         height, stream = min(rows, m - start), 1 + tile % 3
-        ask("copy_in", (4 * height * k,), stream, Price(5, 4 * height * k / link, 4))
+        ask("copy_in", (4 * height * k,), stream, CallCost(5, 4 * height * k / link, 4))
         work = max(2 + 0.01 * k, 2 * height * k * n / kernel)
-        ask("matmul", (height, k, n), stream, Price(7, work, 4))
-        ask("copy_out", (4 * height * n,), stream, Price(5, 4 * height * n / link, 4))
+        ask("matmul", (height, k, n), stream, CallCost(7, work, 4))
+        ask("copy_out", (4 * height * n,), stream, CallCost(5, 4 * height * n / link, 4))
     for stream in range(1, 1 + min(3, -(-m // rows))):
-        ask("stream_synchronize", (), stream, Price(2))
-    return 1e6 * predict(events, prices)
+        ask("stream_synchronize", (), stream, CallCost(2))
+    return 1e6 * simulate(events, costs)
 
 
 @pytest.mark.parametrize("link", [12e3, 25e3, 50e3])

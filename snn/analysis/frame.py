@@ -13,7 +13,7 @@ from snn.analysis.machine_state import Thresholds, verdict
 from snn.errors import RecordError
 from snn.grid.naming import name_of, record_path
 from snn.models.network import network_label
-from snn.profiling.memory import KINDS
+from snn.profiling.memory import PURPOSES
 from snn.records.store import read
 from snn.strategies.common.traits import on_host, own_runtime
 
@@ -216,7 +216,7 @@ def _memory(record: Record) -> dict[str, Any]:
     device = memory["device"]
     return {
         "memory.peak_bytes": device["peak_bytes"],
-        **{f"memory.{purpose}_bytes": device["peak_by_kind"].get(purpose, 0) for purpose in KINDS},
+        **{f"memory.{purpose}_bytes": device["peak_by_kind"].get(purpose, 0) for purpose in PURPOSES},
         **{f"memory.{key}": device[key] for key in ("reserved_bytes", "largest_free_bytes", "fragmentation")},
         "memory.pinned_bytes": memory["page_locked"]["peak_bytes"],
         "memory.max_used_fraction": 1 - memory["least_free_bytes"] / memory["total_bytes"],

@@ -12,7 +12,7 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from snn.config import groups
-from snn.config.validation import check_cell, check_round, settle
+from snn.config.validation import check_cell, check_profile, check_round, settle
 from snn.errors import ConfigError
 
 
@@ -71,6 +71,7 @@ class Config:
     round: int | None = None
     data: str | None = None
     output: str | None = None
+    profile: str = "none"
 
 
 def composed(overrides: Sequence[str]) -> dict[str, Any]:
@@ -88,6 +89,7 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
     check_cell(plain)
     settle(plain)
     check_round(plain["round"], plain["protocol"])
+    check_profile(plain["profile"])
     return plain
 
 
@@ -115,5 +117,5 @@ def _known_keys(group: str, chosen: Mapping[str, str]) -> str:
     elif group in groups.GROUPS:
         known = [key for key in groups.load(group, chosen[group]) if key not in ("_target_", "name")]
     else:
-        return f"the keys are {', '.join([*groups.GROUPS, 'training', 'round', 'data', 'output'])}"
+        return f"the keys are {', '.join([*groups.GROUPS, 'training', 'round', 'data', 'output', 'profile'])}"
     return f"{group} has {', '.join(known) or 'no keys to set'}"

@@ -11,6 +11,9 @@ from snn.models.layers import parse
 from snn.models.losses import LOSSES
 from snn.models.network import INITIALISERS, UPDATE_ORDERS, build
 
+PROFILES = ("none", "nvtx")
+"""Instrumented passes that may be asked for beside those of every cell."""
+
 _OR_WORD = {"strategy.tile_rows": "auto"}
 """Keys with an integer value that may also be this word."""
 
@@ -95,6 +98,11 @@ def check_round(number: object, protocol: Mapping[str, Any]) -> None:
         raise _error(
             "round", number, f"from 1 to protocol.rounds ({protocol['rounds']}), or null for all runs"
         )
+
+
+def check_profile(profile: object) -> None:
+    """Raise ConfigError, naming the choices, where there is no such pass."""
+    _one_of("profile", profile, PROFILES)
 
 
 def settle(cell: Mapping[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Measure one cell: from a checked configuration to a record."""
 
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from snn import backends, datasets
 from snn.backends.base import Backend
 from snn.config.groups import ROOT
-from snn.errors import DeviceError, OutOfMemory, Unsupported
+from snn.errors import ConfigError, DeviceError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
 from snn.hardware.devices import Device, find
 from snn.hardware.locks import device_lock
@@ -21,8 +22,9 @@ from snn.measurement.protocol import Round, of_round
 from snn.measurement.record import build
 from snn.measurement.runs import Measurement, Progress, Run, measure
 from snn.models import network as networks
+from snn.profiling import nvtx
 from snn.profiling.batch_fit import advice
-from snn.profiling.profile import Explanation, explain
+from snn.profiling.profile import Profile, profile
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
 
@@ -34,7 +36,8 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     """
     device = _device(config["device"])
     cell = {**config, "device": {"backend": device.backend, "name": device.name}}
-    data, output, number = (cell.pop(key) for key in ("data", "output", "round"))
+    data, output, number, instrument = (cell.pop(key) for key in ("data", "output", "round", "profile"))
+    ranges = _ranges(cell, instrument)
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     table = datasets.load(Path(data)) if data else datasets.make(cell["dataset"])
@@ -47,21 +50,23 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         try:
             backend = backends.make(device.backend, cell["kernel"], ROOT, cell["precision"]["name"])
         except Unsupported as error:
-            measurement, explanation = Measurement("unsupported", str(error)), None
+            measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
         else:
-            measurement, explanation, machine = _measured(job, rules, backend, device, progress)
+            measurement, profile_of_run, machine = _measured(job, rules, backend, device, progress)
         elapsed = time.perf_counter() - clock
+        if ranges is not None and measurement.status in ("ok", "diverged"):
+            _annotate(job, backend, *ranges)
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))
     machine["host"] = host
-    return build(cell, number, measurement, explanation, machine, described, source_hash)
+    return build(cell, number, measurement, profile_of_run, machine, described, source_hash)
 
 
 def _measured(
     job: Job, rules: Round, backend: Backend, device: Device, progress: Progress
-) -> tuple[Measurement, Explanation | None, dict[str, Any]]:
-    """The measurement of a job, its explanation, and the state of the machine meanwhile."""
+) -> tuple[Measurement, Profile | None, dict[str, Any]]:
+    """The measurement of a job, its profile, and the state of the machine meanwhile."""
     before, watch = _costs(backend), Watch(device)
 
     def after_run(runs: list[Run]) -> None:
@@ -69,14 +74,14 @@ def _measured(
         progress(runs)
 
     measurement = measure(job, rules, backend, after_run)
-    explanation = None
+    profile_of_run = None
     seen = not factory.class_of(job.strategy).own_runtime
     if seen and measurement.status == "out_of_memory":
         measurement.reason = "; ".join(filter(None, (measurement.reason, _advice(job, backend))))
     elif seen and measurement.status != "unsupported":
-        explanation = _explanation(job, backend, rules.max_warmup_seconds)
+        profile_of_run = _profile(job, backend, rules.max_warmup_seconds)
     probes = {"before": before, "after": _costs(backend)}
-    return measurement, explanation, {"probe": probes, "readings": watch.finish()}
+    return measurement, profile_of_run, {"probe": probes, "readings": watch.finish()}
 
 
 def _costs(backend: Backend) -> dict[str, float]:
@@ -95,12 +100,37 @@ def _advice(job: Job, backend: Backend) -> str:
         return ""
 
 
-def _explanation(job: Job, backend: Backend, max_seconds: float) -> Explanation | None:
-    """The explanation, or None if there is not enough memory for it: the measurement is kept."""
+def _profile(job: Job, backend: Backend, max_seconds: float) -> Profile | None:
+    """The profile; memory that has become too little for it since does not cost what was measured."""
     try:
-        return explain(job, backend, max_seconds)
+        return profile(job, backend, max_seconds)
     except OutOfMemory:
         return None
+
+
+def _ranges(cell: Mapping[str, Any], instrument: str) -> tuple[Callable[..., Any], Callable[[], Any]] | None:
+    """What pushes and pops an NVTX range, if ranges are wanted. Raises ConfigError if there would be none."""
+    if instrument == "none":
+        return None
+    if cell["device"]["backend"] == "cpu":
+        raise ConfigError(
+            "profile=nvtx is for Nsight Systems, which shows CUDA devices: device=cpu has no ranges"
+        )
+    if factory.class_of(cell["strategy"]).own_runtime:
+        raise ConfigError(
+            f"profile=nvtx sees no call of {cell['strategy']['name']}, which has its own runtime"
+        )
+    from cupy.cuda import nvtx as cupy_nvtx
+
+    return cupy_nvtx.RangePush, cupy_nvtx.RangePop
+
+
+def _annotate(job: Job, backend: Backend, push: Callable[..., Any], pop: Callable[[], Any]) -> None:
+    """The pass with NVTX ranges; memory that has become too little for it does not cost what was measured."""
+    try:
+        nvtx.annotate(job, backend, push, pop)
+    except OutOfMemory as error:
+        print(f"snn: there are no NVTX ranges: {error}", file=sys.stderr)
 
 
 def _device(wanted: Mapping[str, Any]) -> Device:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from snn.measurement.runs import Measurement, Run
-from snn.profiling.profile import Explanation
+from snn.profiling.profile import Profile
 from snn.records.store import SCHEMA_VERSION
 
 
@@ -16,7 +16,7 @@ def build(
     cell: Mapping[str, Any],
     number: int,
     measurement: Measurement,
-    explanation: Explanation | None,
+    profile: Profile | None,
     machine: Mapping[str, Any],
     provenance: Mapping[str, Any],
     source_hash: str,
@@ -37,7 +37,7 @@ def build(
         "stopped": measurement.stopped,
         "warmup": asdict(measurement.warmup) if measurement.warmup else None,
         "memory": measurement.memory,
-        "explanation": explanation.plain() if explanation else None,
+        "explanation": profile.plain() if profile else None,
         "machine": dict(machine),
         "provenance": {**provenance, "source_hash": source_hash},
     }

@@ -13,7 +13,9 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.measurement.protocol import Round, Steadiness
-from snn.profiling.accounting import CountingBackend
+from snn.profiling.ledger import Ledger
+from snn.profiling.memory import MemoryMap
+from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
 from snn.strategies.common.strategy import Strategy
@@ -104,19 +106,20 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     """
     if factory.class_of(job.strategy).own_runtime:
         return {}, {}
-    counting = CountingBackend(backend)
-    strategy = start(job, counting)
+    ledger, memory = Ledger(), MemoryMap()
+    observed = ObservedBackend(backend, ledger, memory)
+    strategy = start(job, observed)
     try:
         strategy.load(next(strategy.starts(job.network, job.seed)))
-        repeated = _train_counted(job, strategy, counting)
+        repeated = _train_counted(job, strategy, ledger)
     finally:
         strategy.close()
-    counting.check_nothing_held()
-    totals = counting.ledger.totals()
-    return {key: n + repeated.get(key, 0) for key, n in totals.items()}, counting.describe_memory()
+    observed.live.check_nothing_held()
+    totals = ledger.totals()
+    return {key: n + repeated.get(key, 0) for key, n in totals.items()}, memory.describe(backend)
 
 
-def _train_counted(job: Job, strategy: Strategy, counting: CountingBackend) -> dict[str, int]:
+def _train_counted(job: Job, strategy: Strategy, ledger: Ledger) -> dict[str, int]:
     """Train, and return the counts of the epochs that were not run."""
     if strategy.at_once:
         strategy.train(job.epochs)
@@ -124,7 +127,7 @@ def _train_counted(job: Job, strategy: Strategy, counting: CountingBackend) -> d
     snapshots = []
     for _ in range(min(job.epochs, _COUNTED_EPOCHS)):
         strategy.epoch()
-        snapshots.append(counting.ledger.totals())
+        snapshots.append(ledger.totals())
     remaining = job.epochs - len(snapshots)
     if not remaining:
         return {}

@@ -1,4 +1,4 @@
-"""What would have fitted: a strategy's peak of device memory at smaller batches, without allocating any."""
+"""The batch size that would fit: peak device memory at smaller batches, found without allocating any."""
 
 from dataclasses import replace
 
@@ -7,15 +7,16 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
 from snn.backends.persistent_plans import Shape
-from snn.profiling.accounting import CountingBackend
+from snn.profiling.ledger import Ledger
 from snn.profiling.memory import size
+from snn.profiling.observed import ObservedBackend
 from snn.strategies.common.job import Job, start
 
 
-class SizedBackend(CpuBackend):
-    """Device memory that is only counted: copies and products do nothing, host matrices are zero.
+class NullBackend(CpuBackend):
+    """Device memory of no bytes: copies and products do nothing, host matrices are zero.
 
-    Strategies go the way that they go on the ``real`` backend.
+    Strategies take the decisions that they take on the ``real`` backend.
     """
 
     def __init__(self, real: Backend) -> None:
@@ -25,14 +26,14 @@ class SizedBackend(CpuBackend):
     def training_plan(self, shape: Shape) -> str:
         return self._real.training_plan(shape)
 
-    def malloc(self, nbytes: int, kind: str | None = None) -> HostBuffer:
+    def malloc(self, nbytes: int, purpose: str | None = None) -> HostBuffer:
         return HostBuffer(np.empty(0, dtype=np.float32))
 
     def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
         return HostBuffer(buffer.words)
 
     def host_alloc(
-        self, shape: tuple[int, ...], kind: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
         return np.zeros(shape, dtype=np.float32)
 
@@ -42,14 +43,14 @@ class SizedBackend(CpuBackend):
     def pool_destroy(self, pool: object) -> None:
         """Nothing is kept."""
 
-    def pool_malloc(self, pool: object, nbytes: int, kind: str | None = None) -> HostBuffer:
-        return self.malloc(nbytes, kind)
+    def pool_malloc(self, pool: object, nbytes: int, purpose: str | None = None) -> HostBuffer:
+        return self.malloc(nbytes, purpose)
 
     def pool_free(self, pool: object, buffer: HostBuffer) -> None:
         """Nothing is held, so nothing is freed."""
 
-    def pool_host_alloc(self, pool: object, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
-        return self.host_alloc(shape, kind)
+    def pool_host_alloc(self, pool: object, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
+        return self.host_alloc(shape, purpose)
 
     def pool_host_free(self, pool: object, array: np.ndarray) -> None:
         """NumPy frees an array with its last reference."""
@@ -57,8 +58,8 @@ class SizedBackend(CpuBackend):
     def pool_bytes(self, pool: object) -> int:
         return 0
 
-    def managed_alloc(self, shape: tuple[int, ...], kind: str = "workspace") -> np.ndarray:
-        return self.host_alloc(shape, kind)
+    def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
+        return self.host_alloc(shape, purpose)
 
     def managed_free(self, array: np.ndarray) -> None:
         """NumPy frees an array with its last reference."""
@@ -106,17 +107,18 @@ class SizedBackend(CpuBackend):
 def peak(job: Job, batch_size: int, backend: Backend) -> int:
     """Bytes of device memory that the strategy holds at most at this batch size: set up, or in one step."""
     smaller = replace(job, batch_size=batch_size)
-    whole = CountingBackend(SizedBackend(backend))
+    whole = ObservedBackend(NullBackend(backend))
     strategy = start(smaller, whole)
-    held = whole.device.live_bytes  # some hold all data from here on
+    held = whole.live.device_bytes  # some hold all data from here on
     strategy.close()
-    one_batch = CountingBackend(SizedBackend(backend))
+    ledger = Ledger()
+    one_batch = ObservedBackend(NullBackend(backend), ledger)
     strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), one_batch)
     try:
-        held_of_one_batch = one_batch.device.live_bytes
+        held_of_one_batch = one_batch.live.device_bytes
         strategy.load(next(strategy.starts(job.network, job.seed)))
         strategy.epoch()
-        return held + one_batch.device.peak_bytes - held_of_one_batch
+        return held + ledger.peak_device_bytes - held_of_one_batch
     finally:
         strategy.close()
 

@@ -17,7 +17,7 @@ LEAST_SECONDS = 0.25  # a processor has slow moments that last longer than a few
 
 
 @dataclass(frozen=True)
-class Price:
+class CallCost:
     """Microseconds: of the host for the call, of the device for the work, and of waiting until it begins.
 
     A call that returns when all is done has only the first.
@@ -28,12 +28,12 @@ class Price:
     latency_us: float = 0.0
 
 
-def price(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> dict[Signature, Price]:
-    """The median price of each call of a trace. Everything allocated for it is freed.
+def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> dict[Signature, CallCost]:
+    """The median cost of each call of a trace. Everything allocated for it is freed.
 
     The calls are made again in the trace's order, since a call costs more after others than after itself: on
     memory of the same sizes, without the training between them, each waited for before the next. Work
-    that the host does not wait for is priced three times: the call, the call until it is done, and, with
+    that the host does not wait for is timed three times: the call, the call until it is done, and, with
     marks around it, the device's part; what the second has beyond the others is latency.
     Managed memory that training touches on the host is touched there before each call that moves it.
     """
@@ -42,7 +42,7 @@ def price(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> di
     host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))
     with ExitStack() as stack, np.errstate(all="ignore"):  # what is computed does not matter
         replay = Replay(backend, traced, stack)
-        for _ in _for_seconds(min(_WARM_UP_SECONDS, seconds)):  # pays for what is loaded or grown late
+        for _ in _for_seconds(min(_WARM_UP_SECONDS, seconds)):  # what is loaded or grown late is not timed
             replay.run()
         for _ in _for_seconds(seconds):
             replay.run(host, total)
@@ -54,15 +54,17 @@ def price(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> di
         for call in ("synchronize", "stream_synchronize")
         if Signature(call) in host
     }
-    prices = {}
-    for one, times in host.items():
-        if one in device:
-            wait = idle.get("stream_synchronize" if one.streamed else "synchronize", 0.0)
-            asked, worked = _median(times), _median(device[one])
-            prices[one] = Price(asked, worked, max(_median(total[one]) - asked - worked - wait, 0.0))
+    costs = {}
+    for signature, times in host.items():
+        if signature in device:
+            wait = idle.get("stream_synchronize" if signature.streamed else "synchronize", 0.0)
+            asked, worked = _median(times), _median(device[signature])
+            costs[signature] = CallCost(
+                asked, worked, max(_median(total[signature]) - asked - worked - wait, 0.0)
+            )
         else:
-            prices[one] = Price(_median(times))
-    return prices
+            costs[signature] = CallCost(_median(times))
+    return costs
 
 
 def _for_seconds(seconds: float) -> Iterator[None]:

@@ -1,7 +1,10 @@
-"""What a strategy asks of its backend in a few steps: every call, when, with what, and what is held."""
+"""The calls that a strategy makes of its backend in a few steps: when, and how much memory was held."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from snn.profiling.calls import Call
 
 
 class Signature(NamedTuple):
@@ -22,11 +25,10 @@ class Signature(NamedTuple):
 
 @dataclass(frozen=True)
 class Event:
-    """One call: seconds since the beginning on the host's clock, and on the device's where it worked.
+    """One call: seconds since the beginning on the host's clock, and on the device's if it worked.
 
     ``stream``: 0 for the default one, else the number of the stream among those alive. ``device_bytes`` and
-    ``page_locked_bytes`` are held after the call. ``site``: the line that asked for it. ``operands``: numbers
-    of the buffers, host arrays (with the offset in bytes) and stream that it is about, never given twice.
+    ``page_locked_bytes`` are held after the call.
     """
 
     signature: Signature
@@ -37,47 +39,20 @@ class Event:
     device_end: float | None
     device_bytes: int
     page_locked_bytes: int
-    site: str
-    operands: tuple[int, ...] = ()
-
-
-class Launch(NamedTuple):
-    """Work that a graph holds: its name and numbers, and the numbers of its buffers."""
-
-    op: str
-    numbers: tuple[float, ...]
-    buffers: tuple[int, ...]
-
-
-@dataclass
-class Standing:
-    """What is held when a trace begins, by number: device blocks, host arrays (if page-locked), managed ones,
-    pools (on which stream), streams and events; which pool a device block or a host array is of; and every
-    graph and part of a block (which block, offset, bytes) that there ever was.
-    """
-
-    device: dict[int, int] = field(default_factory=dict)
-    managed: dict[int, int] = field(default_factory=dict)
-    pools: dict[int, int | None] = field(default_factory=dict)
-    pool_of: dict[int, int] = field(default_factory=dict)
-    host: dict[int, tuple[int, bool]] = field(default_factory=dict)
-    streams: list[int] = field(default_factory=list)
-    events: list[int] = field(default_factory=list)
-    graphs: dict[int, list[Launch]] = field(default_factory=dict)
-    parts: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    call: Call
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of ``steps`` steps of training, in the order in which they were asked for."""
+    """The events of ``steps`` steps of training in order, and the calls that made what was held before."""
 
     steps: int
     events: list[Event]
-    standing: Standing = field(default_factory=Standing)
+    held: Sequence[Call] = ()
 
     def plain(self) -> dict[str, Any]:
-        """The trace as a record holds it: columns, microseconds, and each line that allocated once."""
-        sites = list(dict.fromkeys(event.site for event in self.events))
+        """The trace as a record holds it: columns, microseconds, and each call site once."""
+        sites = list(dict.fromkeys(event.call.call_site for event in self.events))
         rows = [
             [
                 event.signature.call,
@@ -86,7 +61,7 @@ class Trace:
                 *(None if t is None else round(1e6 * t, 2) for t in _times(event)),
                 event.device_bytes,
                 event.page_locked_bytes,
-                sites.index(event.site),
+                sites.index(event.call.call_site),
             ]
             for event in self.events
         ]

@@ -1,14 +1,50 @@
-"""Exact counts and bytes of what a strategy asked of its backend."""
+"""Exact counts and bytes of the calls that a strategy makes of its backend."""
 
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from snn.profiling.calls import Call, Observer
+
+if TYPE_CHECKING:
+    from snn.profiling.live import Live
+
+_FIELDS: dict[str, tuple[str, str | None]] = {
+    "malloc": ("mallocs", "malloc_bytes"),
+    "free": ("frees", None),
+    "host_alloc": ("host_allocs", "host_alloc_bytes"),
+    "host_free": ("host_frees", None),
+    "pool_malloc": ("pool_allocs", "pool_alloc_bytes"),
+    "pool_free": ("pool_frees", None),
+    "pool_host_alloc": ("pool_host_allocs", "pool_host_alloc_bytes"),
+    "pool_host_free": ("pool_host_frees", None),
+    "managed_alloc": ("managed_allocs", "managed_alloc_bytes"),
+    "managed_free": ("managed_frees", None),
+    "advise": ("advices", None),
+    "prefetch_in": ("prefetches", "prefetch_bytes"),
+    "prefetch_out": ("prefetches", "prefetch_bytes"),
+    "copy_in": ("h2d_copies", "h2d_bytes"),
+    "copy_out": ("d2h_copies", "d2h_bytes"),
+    "launch": ("launches", None),
+    "graph_launch": ("graph_launches", None),
+    "synchronize": ("synchronizations", None),
+    "stream_synchronize": ("synchronizations", None),
+    "event_synchronize": ("synchronizations", None),
+    "stream_create": ("streams_created", None),
+    "stream_destroy": ("streams_destroyed", None),
+}
+"""The fields of a ledger that a call adds 1 and its bytes to."""
+
+_PAGEABLE = {"host_alloc": ("pageable_allocs", "pageable_alloc_bytes"), "host_free": None}
+"""The same of a host array that is not page-locked."""
 
 
 @dataclass
-class Ledger:
-    """Totals of the calls that reached the device, and the most bytes alive at once.
+class Ledger(Observer):
+    """An observer that counts the calls that reach the device, and the most bytes alive at once.
 
     ``mallocs`` are cudaMalloc's; what pools and managed memory give is counted apart. Device bytes are those
-    of all three, ``peak_pool_bytes`` those that pools have had from the system, in use or kept.
+    of all three, ``peak_pool_bytes`` those that pools have had from the system, in use or kept. What a graph
+    has captured is counted as ``graph_kernels`` each time it is launched.
     """
 
     mallocs: int = 0
@@ -47,3 +83,16 @@ class Ledger:
 
     def totals(self) -> dict[str, int]:
         return asdict(self)
+
+    def after(self, call: Call, live: "Live", started: float, ended: float) -> None:
+        fields = (_PAGEABLE if call.page_locked is False else _FIELDS).get(call.name, _FIELDS.get(call.name))
+        if fields is not None and not call.captured:
+            for name, amount in zip(fields, (1, call.nbytes), strict=True):
+                if name is not None and amount is not None:
+                    setattr(self, name, getattr(self, name) + amount)
+        if call.name == "graph_launch":
+            self.graph_kernels += live.kernels(call)
+        elif call.name == "pool_malloc":
+            self.peak_pool_bytes = max(self.peak_pool_bytes, live.pool_bytes(call))
+        self.peak_device_bytes = max(self.peak_device_bytes, live.device_bytes)
+        self.peak_host_bytes = max(self.peak_host_bytes, live.page_locked_bytes)

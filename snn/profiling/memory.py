@@ -1,38 +1,18 @@
-"""What memory is held, by kind and by the line that asked for it, and how it lies in the address space."""
+"""What memory is held, by purpose and by call site, and how it lies in the address space."""
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from snn.config.groups import ROOT
+from snn.backends.base import Backend
+from snn.profiling.calls import DEVICE_MEMORY, Call, Observer, Resource
 
-KINDS = ("data", "weights", "activations", "gradients", "workspace")
+if TYPE_CHECKING:
+    from snn.profiling.live import Live
+
+PURPOSES = ("data", "weights", "activations", "gradients", "workspace")
 CHUNK = 2 << 20
 """Bytes that a CUDA driver maps at a time, and a huge page of a host: small blocks share such a chunk."""
-
-# What passes a call on; the line that asked is the first outside of it.
-_HELPERS = ("allocate", "result", "scratch", "discard", "_hold")
-_PASSING_ON = (
-    "snn/profiling/accounting.py",
-    "snn/profiling/memory.py",
-    "snn/profiling/tracer.py",
-    "snn/profiling/time_breakdown.py",
-    "snn/backends",
-)
-
-
-@dataclass
-class Block:
-    """A live allocation. A ``kind`` that was not ``told`` is None until something is copied in or out."""
-
-    address: int
-    nbytes: int
-    kind: str | None
-    site: str
-    told: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,39 +58,37 @@ def layout(blocks: Iterable[tuple[int, int]], chunk: int = CHUNK) -> Layout:
 
 @dataclass
 class Space:
-    """One memory, of the device or page-locked on the host: what lives in it, and its two worst moments."""
+    """Device or page-locked host memory: its live blocks by number, the peak, and the worst fragmentation."""
 
-    blocks: dict[Any, Block] = field(default_factory=dict)
+    blocks: dict[int, Resource] = field(default_factory=dict)
     live_bytes: int = 0
     peak_bytes: int = 0
-    peak: list[Block] = field(default_factory=list)
+    peak: list[Resource] = field(default_factory=list)
     peak_layout: Layout = field(default_factory=lambda: layout([]))
     worst: Layout = field(default_factory=lambda: layout([]))
 
-    def add(self, key: Any, block: Block) -> bool:
-        """Take note of an allocation; True where there has never been as much as now."""
-        self.blocks[key] = block
+    def add(self, number: int, block: Resource) -> bool:
+        """Take note of an allocation; True if there has never been as much as now."""
+        self.blocks[number] = block
         self.live_bytes += block.nbytes
         if self.live_bytes <= self.peak_bytes:
             return False
         self.peak_bytes, self.peak = self.live_bytes, list(self.blocks.values())
         self.peak_layout = self._layout()
-        self.worst = max(self.worst, self.peak_layout, key=lambda one: one.stranded_bytes)
+        self._compare(self.peak_layout)
         return True
 
-    def remove(self, key: Any) -> Block:
+    def remove(self, number: int) -> None:
         """Take note of a free."""
-        block = self.blocks.pop(key)
-        self.live_bytes -= block.nbytes
+        self.live_bytes -= self.blocks.pop(number).nbytes
         if self.blocks:
-            self.worst = max(self.worst, self._layout(), key=lambda one: one.stranded_bytes)
-        return block
+            self._compare(self._layout())
 
     def describe(self) -> dict[str, Any]:
-        """The peak by kind with its layout, and the worst fragmentation: plain values for a record."""
+        """The peak by purpose with its layout, and the worst fragmentation: plain values for a record."""
         return {
             "peak_bytes": self.peak_bytes,
-            "peak_by_kind": by_kind(self.peak),
+            "peak_by_kind": by_purpose(self.peak),
             "reserved_bytes": self.peak_layout.reserved_bytes,
             "largest_free_bytes": self.peak_layout.largest_free_bytes,
             "fragmentation": self.peak_layout.fragmentation,
@@ -121,21 +99,55 @@ class Space:
     def _layout(self) -> Layout:
         return layout((block.address, block.nbytes) for block in self.blocks.values())
 
+    def _compare(self, now: Layout) -> None:
+        self.worst = max(self.worst, now, key=lambda layout: layout.stranded_bytes)
 
-def by_kind(blocks: Iterable[Block]) -> dict[str, int]:
-    """Bytes of each kind; what was never copied to or from is workspace."""
-    total = dict.fromkeys(KINDS, 0)
+
+class MemoryMap(Observer):
+    """An observer that maps device memory and page-locked host memory, and notes how full the device was."""
+
+    def __init__(self) -> None:
+        self.device, self.page_locked = Space(), Space()
+        self._least_free: tuple[int, int] | None = None
+
+    def after(self, call: Call, live: "Live", started: float, ended: float) -> None:
+        if call.ends is not None:
+            for space in (self.device, self.page_locked):
+                if call.ends in space.blocks:
+                    space.remove(call.ends)
+        elif call.name in DEVICE_MEMORY and call.makes is not None:
+            if self.device.add(call.makes, live.resources[call.makes]):
+                free_and_total = live.backend.memory()
+                self._least_free = min(self._least_free or free_and_total, free_and_total)
+        elif call.page_locked and call.makes is not None:
+            self.page_locked.add(call.makes, live.resources[call.makes])
+
+    def describe(self, backend: Backend) -> dict[str, Any]:
+        """Peaks by purpose, layout and warnings of the pass so far: plain values for a record."""
+        free, total = self._least_free or backend.memory()
+        return {
+            "device": self.device.describe(),
+            "page_locked": self.page_locked.describe(),
+            "least_free_bytes": free,
+            "total_bytes": total,
+            "warnings": warnings(free, total),
+        }
+
+
+def by_purpose(blocks: Iterable[Resource]) -> dict[str, int]:
+    """Bytes for each purpose; what was never copied to or from is workspace."""
+    total = dict.fromkeys(PURPOSES, 0)
     for block in blocks:
-        total[block.kind or "workspace"] += block.nbytes
-    return {kind: nbytes for kind, nbytes in total.items() if nbytes}
+        total[block.purpose or "workspace"] += block.nbytes
+    return {purpose: nbytes for purpose, nbytes in total.items() if nbytes}
 
 
-def held(blocks: Iterable[Block]) -> str:
-    """What holds memory, largest first, each with the line that allocated it: for messages."""
+def held(blocks: Iterable[Resource]) -> str:
+    """What holds memory, largest first, each with its call site: for messages."""
     sites: dict[tuple[str, str], list[int]] = {}
     for block in blocks:
-        noun = f"{block.kind} block" if block.kind else "block"
-        sites.setdefault((noun, block.site), []).append(block.nbytes)
+        noun = f"{block.purpose} block" if block.purpose else "block"
+        sites.setdefault((noun, block.call_site), []).append(block.nbytes)
     lines = sorted(sites.items(), key=lambda item: -sum(item[1]))
     return ", ".join(
         f"{count(len(sizes), noun)} with {size(sum(sizes))} from {site}" for (noun, site), sizes in lines
@@ -143,22 +155,11 @@ def held(blocks: Iterable[Block]) -> str:
 
 
 def warnings(free: int, total: int, share: float = 0.9) -> list[str]:
-    """A sentence where more of a device's memory is in use than the given share."""
+    """A sentence if more of a device's memory is in use than the given share."""
     used = total - free
     if total and used > share * total:
         return [f"{used / total:.0%} of the memory was in use: {size(free)} of {size(total)} were left"]
     return []
-
-
-def caller() -> str:
-    """The line of the strategy that asked for what is being done now: ``snn/strategies/x.py:12 in f``."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        file = _relative(frame.f_code.co_filename)
-        if not file.startswith(_PASSING_ON) and frame.f_code.co_name not in _HELPERS:
-            return f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
-        frame = frame.f_back
-    return "unknown"
 
 
 def size(nbytes: int) -> str:
@@ -174,9 +175,3 @@ def size(nbytes: int) -> str:
 def count(number: int, noun: str) -> str:
     """1 block, 2 blocks."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-@cache
-def _relative(file: str) -> str:
-    path = Path(file)
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name

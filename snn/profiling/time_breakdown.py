@@ -1,4 +1,4 @@
-"""Where a run's time goes: each call that a strategy makes of its backend, timed in a pass of its own.
+"""The time breakdown of a run: each call that a strategy makes of its backend, timed in a separate pass.
 
 A host-driven strategy is one thread, so its calls and the host arithmetic between them add up to the whole.
 What the device does meanwhile appears where the host waits: in synchronisations and synchronous copies.
@@ -13,7 +13,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
-from snn.profiling.forwarding import Wrapper
+from snn.backends.persistent_plans import Shape
 from snn.strategies.common.job import Job, start
 
 _LEAST_SECONDS = 0.3
@@ -33,8 +33,11 @@ def _timed(part: str, name: str) -> Callable[..., Any]:
     return call
 
 
-class TimingBackend(Wrapper):
-    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part."""
+class TimingBackend(Backend):
+    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part.
+
+    It is no observer: looking up what a call is about would take longer than a short call does.
+    """
 
     PARTS = ("allocation", "host_allocation", "copy_in", "copy_out", "launch", "waiting", "streams")
 
@@ -71,7 +74,10 @@ class TimingBackend(Wrapper):
     graph_destroy = _timed("streams", "graph_destroy")
 
     def __init__(self, inner: Backend) -> None:
-        super().__init__(inner)
+        self.inner = inner
+        self.fused, self.pretransposed, self.precision = inner.fused, inner.pretransposed, inner.precision
+        self.asynchronous, self.is_processor = inner.asynchronous, inner.is_processor
+        self.prefetches_out = inner.prefetches_out
         self.reset()
 
     def reset(self) -> None:
@@ -79,16 +85,42 @@ class TimingBackend(Wrapper):
         self.seconds = dict.fromkeys(self.PARTS, 0.0)
         self.calls = 0
 
+    # Questions and arithmetic on addresses, which are not timed.
+
+    def part(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        return self.inner.part(buffer, offset, nbytes)
+
+    def managed_buffer(self, array: np.ndarray) -> Any:
+        return self.inner.managed_buffer(array)
+
+    def pool_bytes(self, pool: Any) -> int:
+        return self.inner.pool_bytes(pool)
+
+    def training_plan(self, shape: Shape) -> str:
+        return self.inner.training_plan(shape)
+
+    def memory(self) -> tuple[int, int]:
+        return self.inner.memory()
+
+    def address(self, buffer: Any) -> int:
+        return self.inner.address(buffer)
+
+    def mark(self, stream: Any = None) -> Any:
+        return self.inner.mark(stream)
+
+    def seconds_between(self, first: Any, last: Any) -> float:
+        return self.inner.seconds_between(first, last)
+
 
 @dataclass(frozen=True)
-class Attribution:
+class TimeBreakdown:
     """``seconds`` of one run by part, ``host_arithmetic`` the rest; scaled from the ``epochs`` timed."""
 
     epochs: int
     seconds: dict[str, float]
 
 
-def attribute(job: Job, backend: Backend, max_seconds: float = 0.0) -> Attribution:
+def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBreakdown:
     """Time the parts of a few epochs, after one that is not counted, and scale them to the job's epochs.
 
     At least one epoch is timed, and no further one begins after ``max_seconds``.
@@ -113,7 +145,7 @@ def attribute(job: Job, backend: Backend, max_seconds: float = 0.0) -> Attributi
     finally:
         strategy.close()
     parts["host_arithmetic"] = max(total - sum(parts.values()), 0.0)
-    return Attribution(epochs, {part: value * job.epochs / epochs for part, value in parts.items()})
+    return TimeBreakdown(epochs, {part: value * job.epochs / epochs for part, value in parts.items()})
 
 
 def _timer_seconds(calls: int = 2000) -> float:

@@ -1,4 +1,4 @@
-"""The parts of a run's time: every call in one of them, and all of them together the whole."""
+"""The time breakdown: every call is in a part, and all parts together are the whole."""
 
 import inspect
 import time
@@ -16,8 +16,8 @@ from snn.errors import OutOfMemory
 from snn.measurement import cell
 from snn.measurement.runs import count
 from snn.models.network import mlp
-from snn.profiling.accounting import CountingBackend
-from snn.profiling.time_breakdown import TimingBackend, attribute
+from snn.profiling.observed import ObservedBackend
+from snn.profiling.time_breakdown import TimingBackend, break_down
 from snn.strategies.common import factory
 
 
@@ -54,7 +54,7 @@ class SlowBackend(CpuBackend):
     [("malloc", "allocation"), ("launch", "launch"), ("synchronize", "waiting"), ("copy_out", "copy_out")],
 )
 def test_the_time_is_where_it_was_spent(slowest, part):
-    found = attribute(replace(JOB, batch_size=10, epochs=4), SlowBackend(slowest))
+    found = break_down(replace(JOB, batch_size=10, epochs=4), SlowBackend(slowest))
     assert found.epochs == 1
     assert max(found.seconds, key=found.seconds.get) == part
     # Four epochs of five products: one such call in each, three where they are allocations.
@@ -65,11 +65,11 @@ def test_the_time_is_where_it_was_spent(slowest, part):
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_parts_add_up_and_everything_is_freed(name, backend):
     job = replace(JOB, strategy=groups.load("strategy", name), network=NETWORK, epochs=3)
-    counting = CountingBackend(backend)
+    observed = ObservedBackend(backend)
     started = time.perf_counter()
-    found = attribute(job, counting, 0.05)
+    found = break_down(job, observed, 0.05)
     elapsed = time.perf_counter() - started
-    counting.check_nothing_held()
+    observed.live.check_nothing_held()
     assert all(seconds >= 0 for seconds in found.seconds.values())
     assert 0 < sum(found.seconds.values()) / job.epochs * found.epochs < elapsed
     ledger, _ = count(job, backend)
@@ -85,17 +85,17 @@ def test_everything_is_freed_when_it_fails():
     from test_strategies import FailingBackend
 
     for fail_at in (1, 3, 40):
-        counting = CountingBackend(FailingBackend(fail_at))
+        observed = ObservedBackend(FailingBackend(fail_at))
         with pytest.raises(OutOfMemory):
-            attribute(JOB, counting)
-        counting.check_nothing_held()
+            break_down(JOB, observed)
+        observed.live.check_nothing_held()
 
 
 def test_memory_that_runs_out_afterwards_does_not_cost_what_was_measured(monkeypatch):
     def full(*arguments):
         raise OutOfMemory("planted")
 
-    monkeypatch.setattr(cell, "explain", full)
+    monkeypatch.setattr(cell, "profile", full)
     config = composed(["device=cpu", "training.epochs=1", "protocol.runs=2", "protocol.warmup_seconds=0"])
     found = cell.run(config)
     assert found["explanation"] is None

@@ -1,4 +1,4 @@
-"""Traces, prices and predictions: every call is there, costs what it costs, and adds up."""
+"""Traces, call costs and predictions: every call is there, costs what it costs, and adds up."""
 
 import json
 import time
@@ -7,19 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import STRATEGIES
-from test_attribution import NETWORK, SlowBackend
 from test_measure import JOB
+from test_time_breakdown import NETWORK, SlowBackend
 
 from snn import perfetto
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.measurement.runs import count
-from snn.profiling.accounting import CountingBackend
-from snn.profiling.call_costs import Price, price
+from snn.profiling.call_costs import CallCost, call_costs
+from snn.profiling.calls import Call
 from snn.profiling.events import COLUMNS, Event, Signature
-from snn.profiling.profile import explain
-from snn.profiling.schedule import predict
+from snn.profiling.observed import ObservedBackend
+from snn.profiling.profile import profile
+from snn.profiling.schedule import simulate
 from snn.profiling.tracer import trace
 from snn.records import store
 from snn.strategies.common import factory
@@ -43,18 +44,18 @@ class Poisoned(CpuBackend):
         super().launch(op, buffers, numbers, stream)
 
 
-def test_a_training_in_one_launch_is_priced_with_a_workspace_of_0():
-    found = explain(replace(WIDE, strategy=groups.load("strategy", "persistent")), Poisoned())
-    assert any(signature.call == "train" for signature in found.prices)
+def test_a_training_in_one_launch_is_timed_with_a_workspace_of_0():
+    found = profile(replace(WIDE, strategy=groups.load("strategy", "persistent")), Poisoned())
+    assert any(signature.call == "train" for signature in found.call_costs)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
+def test_a_trace_and_its_costs_hold_every_call_of_a_step(name, backend):
     job = replace(WIDE, strategy=groups.load("strategy", name))
     on_host = factory.class_of(job.strategy).on_host
-    counting = CountingBackend(backend)
-    found = explain(job, counting)
-    counting.check_nothing_held()
+    observed = ObservedBackend(backend)
+    found = profile(job, observed)
+    observed.live.check_nothing_held()
     assert found.trace.steps == (4 if factory.class_of(job.strategy).by_epoch else 2)
     ledger, _ = count(job, backend)
     steps = 3 * 4
@@ -77,8 +78,8 @@ def test_a_trace_and_its_prices_hold_every_call_of_a_step(name, backend):
     ):
         assert calls(*names) <= ledger[total] <= calls(*names) + 40  # those of setup are not of a step
     assert calls("malloc") % steps == 0
-    assert set(found.prices) >= set(found.calls)
-    assert all(one.host_us > 0 for one in found.prices.values())
+    assert set(found.call_costs) >= set(found.calls)
+    assert all(one.host_us > 0 for one in found.call_costs.values())
     assert bool(found.calls) != on_host
     assert (found.predicted_seconds > 0) != on_host
     for event in found.trace.events:
@@ -104,11 +105,11 @@ def test_the_bytes_of_a_trace_are_those_held():
 
 
 @pytest.mark.alone
-def test_prices_are_of_the_call_itself():
-    backend = CountingBackend(SlowBackend("malloc"))
+def test_costs_are_of_the_call_itself():
+    backend = ObservedBackend(SlowBackend("malloc"))
     traced = trace(replace(WIDE, strategy=groups.load("strategy", "pinned")), backend)
-    found = price(backend, traced)
-    backend.check_nothing_held()
+    found = call_costs(backend, traced)
+    backend.live.check_nothing_held()
     assert set(found) == {event.signature for event in traced.events}
     for signature, cost in found.items():
         if signature.call == "malloc":
@@ -120,16 +121,16 @@ def test_prices_are_of_the_call_itself():
 
 
 def event(call, stream=0, **details):
-    return Event(Signature(call, **details), 0, 0, stream, None, None, 0, 0, "")
+    return Event(Signature(call, **details), 0, 0, stream, None, None, 0, 0, Call(call))
 
 
 COPY, KERNEL, WAIT = Signature("copy_in"), Signature("matmul"), Signature("stream_synchronize")
-PRICES = {
-    COPY: Price(1, 10, 2),
-    KERNEL: Price(1, 20, 2),
-    WAIT: Price(1),
-    Signature("synchronize"): Price(1),
-    Signature("malloc"): Price(50),
+COSTS = {
+    COPY: CallCost(1, 10, 2),
+    KERNEL: CallCost(1, 20, 2),
+    WAIT: CallCost(1),
+    Signature("synchronize"): CallCost(1),
+    Signature("malloc"): CallCost(50),
 }
 
 
@@ -153,24 +154,24 @@ PRICES = {
         ([("copy_in", 1), ("copy_in", 2), ("synchronize", 0)], 1 + 2 + 10 + 10 + 1),
     ],
 )
-def test_prediction_schedules_prices(calls, microseconds):
-    assert predict([event(*call) for call in calls], PRICES) == pytest.approx(1e-6 * microseconds)
+def test_a_simulation_schedules_call_costs(calls, microseconds):
+    assert simulate([event(*call) for call in calls], COSTS) == pytest.approx(1e-6 * microseconds)
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
-def test_calls_that_take_milliseconds_are_foretold(slowest):
+def test_calls_that_take_milliseconds_are_predicted(slowest):
     slow = SlowBackend(slowest)
     job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))
-    found = explain(job, slow)
-    calls = sum(s for part, s in found.attribution.seconds.items() if part != "host_arithmetic")
+    found = profile(job, slow)
+    calls = sum(s for part, s in found.time_breakdown.seconds.items() if part != "host_arithmetic")
     assert calls / 1.6 < found.predicted_seconds < calls * 1.6  # sleeping is not exact
 
 
 @pytest.mark.alone
-def test_explaining_is_quick():
+def test_a_profile_is_quick():
     started = time.perf_counter()
-    explain(replace(WIDE, strategy=groups.load("strategy", "streams")), CpuBackend())
+    profile(replace(WIDE, strategy=groups.load("strategy", "streams")), CpuBackend())
     assert time.perf_counter() - started < 3
 
 

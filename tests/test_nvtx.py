@@ -1,0 +1,131 @@
+"""NVTX ranges: balanced, around every call, and named by step, layer and call."""
+
+import itertools
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import STRATEGIES
+from every_source import EverySource
+from test_measure import JOB
+
+from snn.config import compose, groups
+from snn.errors import ConfigError, OutOfMemory
+from snn.measurement import cell
+from snn.models.network import Network
+from snn.profiling import nvtx
+from snn.strategies.common import factory
+from snn.strategies.common.device_driven import DeviceDriven
+from snn.strategies.common.host_driven import HostDriven
+
+LAYERS = (4, 7, 6, 5, 1)
+RANDOM = np.random.default_rng(2)
+X, Y = (RANDOM.random((50, n), dtype=np.float32) for n in (4, 1))
+DEEP = replace(JOB, network=Network(LAYERS, "he_uniform"), X=X, Y=Y, batch_size=9)
+
+
+class Recorded:
+    """Keeps the names of ranges, of which none is within another."""
+
+    def __init__(self):
+        self.names, self.open = [], 0
+
+    def push(self, name):
+        assert self.open == 0
+        self.open += 1
+        self.names.append(name)
+
+    def pop(self):
+        self.open -= 1
+
+
+def ranges_of(name, **network):
+    recorded = Recorded()
+    job = replace(DEEP, strategy=groups.load("strategy", name), network=replace(DEEP.network, **network))
+    nvtx.annotate(job, EverySource(), recorded.push, recorded.pop)
+    assert recorded.open == 0
+    return recorded.names
+
+
+LABEL = re.compile(r"(step \d) / layer (\d) (forward|backward) / (.+)")
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+def test_products_have_the_shape_of_their_layer(name, order):
+    kind = factory.class_of(groups.load("strategy", name))
+    labels = [match.groups() for match in map(LABEL.fullmatch, ranges_of(name, update_order=order)) if match]
+    if not issubclass(kind, HostDriven | DeviceDriven) or kind.at_once:
+        assert not labels  # all steps are in one launch, or the device does nothing
+        return
+    assert {step for step, *_ in labels} == {"step 1", "step 2", "step 3"}
+    for _, layer, direction, call in labels:
+        if call.startswith("matmul"):
+            k, n = LAYERS[int(layer) - 1 : int(layer) + 1]
+            inner_and_columns = tuple(map(int, call.split()[1].split("x")[1:]))
+            shapes = (
+                [(k, n)] if direction == "forward" else [(9, n), (n, k)]
+            )  # of the gradient, or propagated
+            assert inner_and_columns in shapes
+    layers = [*((i, "forward") for i in "1234"), *((i, "backward") for i in "4321")]
+    assert [layer for layer, _ in itertools.groupby(label[1:3] for label in labels)] == 3 * layers
+
+
+def test_all_calls_of_a_host_driven_product_are_labelled():
+    names = [name.split(" / ") for name in ranges_of("reference")]
+    assert [name[-1] for name in names if name[:2] == ["step 1", "layer 1 forward"]] == [
+        *("host_alloc", "malloc", "malloc", "malloc", "copy_in", "copy_in", "matmul 9x4x7", "synchronize"),
+        *("copy_out", "free", "free", "free"),
+    ]
+
+
+def test_a_call_that_fails_leaves_no_range_open():
+    from test_strategies import FailingBackend
+
+    for fail_at in (1, 3, 40):
+        recorded = Recorded()
+        with pytest.raises(OutOfMemory):
+            nvtx.annotate(JOB, FailingBackend(fail_at), recorded.push, recorded.pop)
+        assert recorded.names
+        assert recorded.open == 0
+
+
+SETTINGS = ("device=cpu", "training.epochs=1", "protocol=brief")
+
+
+def test_ranges_are_pushed_only_if_they_are_asked_for_and_can_be_seen(monkeypatch):
+    monkeypatch.setattr(nvtx, "annotate", None)
+    assert cell.run(compose.composed(SETTINGS))["status"] == "ok"
+    with pytest.raises(ConfigError, match="profile=nvtx is for Nsight Systems"):
+        cell.run(compose.composed([*SETTINGS, "profile=nvtx"]))
+    with pytest.raises(ConfigError, match="profile is 'nsys': it must be one of none, nvtx"):
+        compose.composed(["profile=nsys"])
+
+
+def test_a_record_is_the_same_with_ranges(monkeypatch):
+    recorded = Recorded()
+    monkeypatch.setattr(cell, "_ranges", lambda *arguments: (recorded.push, recorded.pop))
+    plain = cell.run(compose.composed(SETTINGS))
+    annotated = cell.run(compose.composed([*SETTINGS, "profile=nvtx"]))
+    assert recorded.names
+    assert plain["cell"] == annotated["cell"]
+    assert plain["provenance"]["source_hash"] == annotated["provenance"]["source_hash"]
+    assert plain.keys() == annotated.keys()
+
+
+def test_memory_that_runs_out_for_ranges_does_not_cost_what_was_measured(monkeypatch, capsys):
+    def full(*arguments):
+        raise OutOfMemory("planted")
+
+    monkeypatch.setattr(cell, "_ranges", lambda *arguments: (full, full))
+    monkeypatch.setattr(nvtx, "annotate", full)
+    assert cell.run(compose.composed(SETTINGS))["status"] == "ok"
+    assert "there are no NVTX ranges: planted" in capsys.readouterr().err
+
+
+@pytest.mark.gpu
+def test_ranges_on_the_gpu(cuda_backend):
+    from cupy.cuda import nvtx as cupy_nvtx
+
+    nvtx.annotate(DEEP, cuda_backend, cupy_nvtx.RangePush, cupy_nvtx.RangePop)
