@@ -1,4 +1,4 @@
-# `make` shows what there is. PYTHON chooses the interpreter that .venv is built from; CORES snakemake's cores.
+# `make` lists the targets. PYTHON selects the interpreter for .venv; CORES sets snakemake's cores.
 ifndef PYTHON
 NEW_ENOUGH = $(shell $(1) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(1))
 PYTHON := $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(call NEW_ENOUGH,$(name))) python3)
@@ -12,10 +12,10 @@ BIN := .venv/bin
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-env: ## build .venv, with the CuPy that fits the driver where there is a GPU
+env: ## build .venv; with a GPU, install the CuPy that fits its driver
 	@$(PYTHON) scripts/make_env
 
-dev: ## the same, with what tests and checks need
+dev: ## the same, with the packages of tests and checks
 	@$(PYTHON) scripts/make_env --dev
 
 speedup: env ## train the paper's grid and print its speedup table
@@ -28,7 +28,7 @@ all: env ## every table and figure of config/grid.yaml
 report: all ## report.html, with every table and figure
 	$(BIN)/snakemake --cores $(CORES) --report report.html
 
-test: dev ## the tests; those that need a GPU skip where there is none
+test: dev ## the tests; those that need a GPU are skipped without one
 	$(BIN)/python -m pytest
 
 lint: dev ## formatting, style and types
@@ -45,13 +45,13 @@ format: dev ## format everything
 publish: env ## copy this device's results to results/published/
 	$(BIN)/python scripts/publish
 
-pins: dev ## compile envs/*.txt anew from envs/*.in
+pins: dev ## recompile envs/*.txt from envs/*.in
 	cd envs && for part in "" -cuda12 -cuda13 -nvrtc -dev -peers; do \
 	    ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-emit-index-url \
 	        --no-emit-trusted-host --no-emit-find-links --annotation-style=line \
 	        -o requirements$$part.txt requirements$$part.in || exit; \
 	done
 
-clean: ## remove the environment and all that was measured, but what is published
+clean: ## remove .venv and all results except the published ones
 	rm -rf .venv .snakemake report.html
 	find results -mindepth 1 -maxdepth 1 ! -name published -exec rm -rf {} +

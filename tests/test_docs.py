@@ -1,0 +1,216 @@
+"""The documentation: its links and commands exist, and its numbers are those of the published tables.
+
+A comment names the rows and columns that the numbers above it, or in its row of a table, come from:
+
+    <!-- from FOLDER/TABLE: key=value,value column column; FOLDER/TABLE: ... -->
+
+Numbers are written as ``2.06 (95% CI 1.84 to 2.29)``, ``8.49 ± 0.13 s`` or ``about 12.1 µs``, in that order.
+"""
+
+import csv
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "config/README.md",
+    *(ROOT / "docs").glob("*.md"),
+]
+WITH_RESULTS = [ROOT / "README.md", ROOT / "docs/results.md", ROOT / "docs/reference_to_persistent.md"]
+PUBLISHED = ROOT / "results/published"
+
+# Tables that were published before their columns and words were renamed: the only place that knows both.
+RENAMED = {
+    "comparison": "verdict",
+    "lead_is": "lead_verdict",
+    "over_best_peer": "speedup_over_best_peer",
+    "over_sequential": "speedup_over_sequential",
+    "over_fastest_host": "speedup_over_fastest_cpu",
+}
+REWORDED = {"unclear": "not significant", "clear": "significant"}
+
+
+def present_name(column):
+    stem, end, unit = re.fullmatch(r"(.*?)((?:_ci)?_low|(?:_ci)?_high|)(_us|)", column).groups()
+    return RENAMED.get(stem, stem) + (f"_ci{end.removeprefix('_ci')}" if end else "") + unit
+
+
+UNITS = {"s": 1.0, "ms": 1e3, "µs": 1e6}
+NUMBER = r"\d+(?:\.\d+)?"
+VALUE = re.compile(
+    rf"(?P<mean>{NUMBER})(?: times| µs)? \((?P<word>not significant, )?(?:95% CI )?"
+    rf"(?P<low>{NUMBER}) to (?P<high>{NUMBER})\)"
+    rf"|(?P<time>{NUMBER}) ± (?P<spread>{NUMBER}) (?P<unit>s|ms|µs)\b"
+    rf"|about (?P<about>{NUMBER}) (?P<about_unit>s|ms|µs)\b"
+)
+CLAIM = re.compile(r"<!-- from (.*?) -->")
+
+
+@cache
+def table(name):
+    """The rows of a published table, FOLDER/TABLE, by their present column names."""
+    folder, _, file = name.partition("/")
+    with (PUBLISHED / folder / "tables" / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
+        return [
+            {present_name(column): REWORDED.get(value, value) for column, value in row.items()}
+            for row in csv.DictReader(lines)
+        ]
+
+
+def rows_of(name, selection):
+    """One row for each combination of the selected values, in the order of the text."""
+    chosen = [[]]
+    for key, values in selection:
+        chosen = [[*keys, (key, value)] for keys in chosen for value in values]
+    for keys in chosen:
+        rows = [row for row in table(name) if all(row[key] == value for key, value in keys)]
+        assert len(rows) == 1, f"{name} has {len(rows)} rows with {keys}"
+        yield rows[0]
+
+
+def claims(text):
+    """The rows and columns of a comment: each of its parts names a table, keys and columns."""
+    for part in text.split(";"):
+        name, _, rest = part.partition(":")
+        words = rest.replace(":", " ").split()
+        selection = [
+            (key, [value.replace("~", " ") for value in values.split(",")])
+            for key, _, values in (word.partition("=") for word in words if "=" in word)
+        ]
+        columns = [word for word in words if "=" not in word]
+        assert columns, f"no column in {part!r}"
+        for row in rows_of(name.strip(), selection):
+            for column in columns:
+                yield row, column
+
+
+def blocks(page):
+    """Paragraphs, list items and rows of tables, each with the rows and columns that its comment names."""
+    text = re.sub(r"^ {4}.*$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)  # code
+    for block in re.split(r"\n\s*\n|\n(?=\||\d\. |- )", text):
+        line = " ".join(block.split())
+        yield CLAIM.sub("", line), [pair for comment in CLAIM.findall(line) for pair in claims(comment)]
+
+
+def agrees(written, exact):
+    """Whether a number is the exact one, rounded to the digits that are written."""
+    digits = len(written.partition(".")[2])
+    return abs(float(written) - exact) <= 0.5000001 * 10**-digits
+
+
+def check(said, row, column):
+    """One number of a text against its row."""
+    if said["mean"]:
+        step = column == "step_us"
+        low, high = (
+            float(row[f"step_ci_{end}_us" if step else f"{column}_ci_{end}"]) for end in ("low", "high")
+        )
+        assert agrees(said["mean"], float(row[column])), (said[0], column, row[column])
+        assert agrees(said["low"], low) and agrees(said["high"], high), (said[0], column, low, high)
+        verdict = row.get("verdict") if "speedup" in column else None
+        significant = step or (verdict != "not significant" if verdict else not low <= 1 <= high)
+        assert bool(said["word"]) != significant, f"{said[0]}: {'' if significant else 'not '}significant"
+    elif said["time"]:
+        unit = UNITS[said["unit"]]
+        spread = "std_s" if column == "mean_s" else f"{column.removesuffix('_s')}_std_s"
+        assert agrees(said["time"], unit * float(row[column])), (said[0], column, row[column])
+        assert agrees(said["spread"], unit * float(row[spread])), (said[0], spread, row[spread])
+    else:
+        name, _, divisor = column.partition("/")
+        exact = UNITS[said["about_unit"]] * float(row[name]) / float(divisor or 1)
+        assert agrees(said["about"], exact), (said[0], column, exact)
+
+
+@pytest.mark.parametrize("page", WITH_RESULTS, ids=lambda page: page.name)
+def test_every_number_is_that_of_the_row_it_names(page):
+    checked = 0
+    for prose, named in blocks(page):
+        said = list(VALUE.finditer(prose))
+        assert len(said) == len(named), f"{len(said)} numbers, {len(named)} in the comment:\n{prose}"
+        for number, (row, column) in zip(said, named, strict=True):
+            check(number, row, column)
+        checked += len(said)
+    assert checked
+
+
+@pytest.mark.parametrize("page", WITH_RESULTS, ids=lambda page: page.name)
+def test_no_word_is_stronger_than_the_verdict(page):
+    for prose, named in blocks(page):
+        leads = {row["lead_verdict"] for row, column in named if column == "lead"}
+        verdicts = {row["verdict"] for row, column in named if "speedup" in column and "verdict" in row}
+        if re.search(r"\bis (the )?fastest\b", prose):
+            assert leads == {"significant"}, prose
+        if leads - {"significant"}:
+            assert re.search("not significant|not clearly", prose), prose
+        for word in ("faster", "slower"):
+            if verdicts and re.search(rf"\bis {word}\b", prose):
+                assert word in verdicts, prose
+
+
+def test_the_readme_shows_what_the_published_table_prints():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    command, printed = re.search(
+        r"    \$ (.*show_table results/published/.*)\n((?:    [^$].*\n)+)", text
+    ).groups()
+    path = Path(command.split()[-1])
+    rows = table(f"{path.parts[2]}/{path.stem}")
+    header, *lines = [line.split() for line in printed.splitlines()]
+    assert lines
+    for line in lines:
+        cells = [*line[: len(header) - 1], " ".join(line[len(header) - 1 :])]
+        (row,) = [row for row in rows if [row[name] for name in header[:2]] == cells[:2]]
+        assert [shown(row[name]) for name in header] == cells
+
+
+def shown(cell):
+    """As ``scripts/show_table`` prints it."""
+    try:
+        return f"{float(cell):.4g}" if cell else "-"
+    except ValueError:
+        return cell
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_images_exist(page):
+    links = re.findall(r"\]\(\s*([^)\s]+)\s*\)", page.read_text(encoding="utf-8"))
+    for link in links:
+        if not re.match(r"https?:|#", link):
+            assert (page.parent / link.partition("#")[0]).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_targets_and_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for module in re.findall(r"python -m (snn[\w.]*)", text):
+        path = ROOT / module.rstrip(".").replace(".", "/")
+        assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+    known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for target in re.findall(r"(?:`|\$ |^    )make ([a-z]+)", text, re.MULTILINE):
+        assert target in known, target
+    folders = "benchmarks|config|docs|envs|kernels|scripts|snn|tests|workflow|results/published"
+    for path in re.findall(rf"(?<![\w./-])((?:{folders})/[\w./-]*[\w/])", text):
+        if "NAME" not in path:
+            assert (ROOT / path).exists(), path
+
+
+def test_tables_and_figures_that_pages_make_exist():
+    """``results/tables/NAME.csv`` has a form of its own, or is of a sweep of the grid or of the page."""
+    from snn.grid import catalogue
+
+    sweeps = set(yaml.safe_load((ROOT / "config/grid.yaml").read_text(encoding="utf-8"))["sweeps"])
+    known = sweeps | set(catalogue.TABLES) | set(catalogue.FIGURES) | set(catalogue.RESERVED)
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        own = set(re.findall(r"^ {6}(\w+):$", text, re.MULTILINE))
+        for name in re.findall(r"results/(?:tables|figures)/(\w+)\.\w+", text):
+            assert name in known | own, f"{page.name}: {name}"
