@@ -57,7 +57,7 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
         (["training.learning_rate=-1"], "training.learning_rate is -1.0: it must be a number above 0"),
         (["training.learning_rate=nan"], "training.learning_rate is nan"),
         (["network.hidden=3"], "network.hidden is 3: it must be a list"),
-        (["network.layers=[relu]"], "network.layers: there is no such key: network has hidden"),
+        (["network.layers=[relu]"], "network.layers: there is no such key; network has hidden"),
         (["network=layers", "network.layers=[linear]"], "'linear' is not right: it must be linear WIDTH"),
         (["network=layers", "network.layers=[]"], "network.layers is []: it must be a list of layers"),
         (["network=layers", "network.loss=mse"], "network.loss is 'mse': it must be one of mean_squared"),

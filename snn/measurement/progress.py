@@ -24,7 +24,7 @@ def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
     batch = cell["training"]["batch_size"]
     network = build(cell["network"], tuple(cell["dataset"].get("shape", [features])))
     step = training_step(network, batch, rate=0.0)
-    products = [math.prod(numbers) for op, _, numbers in step.launches if OPS[op].is_product]
+    products = [math.prod(numbers) for op, _, numbers, _ in step.launches if OPS[op].is_product]
     steps = cell["training"]["epochs"] * math.ceil(rows / batch)
     return steps * (sum(products) + len(products) * _FIXED_WORK)
 

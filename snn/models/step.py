@@ -29,11 +29,15 @@ class Tensor:
 
 
 class Launch(NamedTuple):
-    """An operation of ``snn.backends.ops`` on named buffers: X and Y are the batch, E the errors."""
+    """An operation of ``snn.backends.ops`` on named buffers: X and Y are the batch, E the errors.
+
+    ``label`` says for which layer it is, as ``layer 1 Linear forward``; a fused launch is for its product's.
+    """
 
     op: str
     operands: tuple[str, ...]
     numbers: tuple[float, ...]
+    label: str = ""
 
 
 def transposed(W: str) -> str:
@@ -56,7 +60,8 @@ FUSED = {
 class Step:
     """The launches of one step on ``rows`` samples, and what each buffer is for.
 
-    ``rate`` is the learning rate; ``clip_norm`` bounds the L2 norm of each parameter's gradient.
+    ``rate`` is the learning rate; ``clip_norm`` bounds the L2 norm of each parameter's gradient; ``label`` names
+    the layer that launches now.
     ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: W^T is kept beside
     the W of each linear layer but the first, so that a gradient is propagated by a plain product.
     """
@@ -69,6 +74,7 @@ class Step:
     launches: list[Launch] = field(default_factory=list)
     purposes: dict[str, str] = field(default_factory=dict)
     activations: dict[int, Tensor] = field(default_factory=dict)
+    label: str = ""
 
     def buffer(self, name: str, purpose: str) -> str:
         """A buffer of a layer; ``purpose`` is one of ``snn.profiling.memory.KINDS``."""
@@ -112,15 +118,16 @@ class Step:
         if fused is not None and before.operands[2] in operands:
             self.launches[-1] = _together(fused, before, operands, numbers)
         else:
-            self.launches.append(Launch(op, operands, numbers))
+            self.launches.append(Launch(op, operands, numbers, self.label))
 
 
 def _together(fused: str, product: Launch, operands: tuple[str, ...], numbers: tuple[float, ...]) -> Launch:
     """The launch of a fused kernel, its operands in the order of ``snn.backends.ops``."""
     A, B, C = product.operands
+    sizes, label = product.numbers, product.label
     if fused == "matmul_error":  # error: P Y E D, scale
         _, Y, E, D = operands
-        return Launch(fused, (A, B, D, Y, E), (*product.numbers, numbers[-1]))
+        return Launch(fused, (A, B, D, Y, E), (*sizes, numbers[-1]), label)
     if "update" in fused:  # update: W [V] G, rate
-        return Launch(fused, (A, B, *operands[:-1]), (*product.numbers, numbers[-1]))
-    return Launch(fused, (A, B, C, *operands[1:]), product.numbers)
+        return Launch(fused, (A, B, *operands[:-1]), (*sizes, numbers[-1]), label)
+    return Launch(fused, (A, B, C, *operands[1:]), sizes, label)

@@ -18,8 +18,10 @@ def training_step(
     x, inputs = Tensor("X", network.inputs), []
     for i, layer in enumerate(network.layers):
         inputs.append(x)
+        step.label = _label(network, i, "forward")
         x = layer.forward(step, i, x)
     outputs = [*inputs[1:], x]
+    step.label = "loss"
     dy, scale = step.gradient(x.name), float(np.float32(network.loss.factor / rows))
     errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(rows, x.size)
     step.launch(network.loss.op, (x.name, "Y", errors, dy), (*sizes, scale))
@@ -28,6 +30,7 @@ def training_step(
     first = min(i for i, layer in enumerate(network.layers) if layer.parameters(i, inputs[i].shape))
     for i in reversed(range(first, len(network.layers))):
         layer, x = network.layers[i], inputs[i]
+        step.label = _label(network, i, "backward")
         dy = layer.receive(step, i, dy)
         if network.update_order == "sequential":
             layer.update(step, i, x, dy)
@@ -38,3 +41,7 @@ def training_step(
             layer.update(step, i, x, dy)
         dy = dx
     return step
+
+
+def _label(network: Network, i: int, direction: str) -> str:
+    return f"layer {i + 1} {type(network.layers[i]).__name__} {direction}"

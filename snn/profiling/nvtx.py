@@ -1,16 +1,16 @@
 """NVTX ranges around a strategy's calls: Nsight Systems then shows its timeline by step, layer and call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.ops import OPS
-from snn.models.network import Network
+from snn.models.training_step import training_step
 from snn.profiling.calls import Call, Observer
 from snn.profiling.live import Live
 from snn.profiling.observed import ObservedBackend
+from snn.strategies.common import factory
 from snn.strategies.common.host_driven import HostDriven
 from snn.strategies.common.job import Job, start
 
@@ -20,28 +20,30 @@ _STEPS = 3
 class Ranges(Observer):
     """An observer that pushes a range before each call and pops it afterwards.
 
-    ``label``, with which names begin, is step and layer of the current product: the products of a step have
-    these ``labels`` in turn. ``each_launch``: a product is one launch, and only launches are labelled;
-    otherwise it is several calls, and whoever makes them says when the next one begins.
+    ``labels`` are those of the launches of a step in turn; a range's name begins with that of the launch that
+    it belongs to. For a device-driven strategy that is each call ``launch``; a host-driven one, which makes
+    several calls for a launch, calls ``next_launch`` itself.
     """
 
-    def __init__(self, push: Callable[[str], object], pop: Callable[[], object], labels: list[str]) -> None:
-        self._push, self._pop, self._labels = push, pop, labels
-        self._products = 0
-        self.label, self.each_launch = "", False
+    def __init__(
+        self, push: Callable[[str], object], pop: Callable[[], object], labels: Sequence[str], by_call: bool
+    ) -> None:
+        self._push, self._pop, self._labels, self._by_call = push, pop, labels, by_call
+        self._launches, self._label = 0, ""
 
-    def next_product(self) -> None:
-        step, product = divmod(self._products, len(self._labels))
-        self.label = f"step {step + 1} / {self._labels[product]} / "
-        self._products += 1
+    def next_launch(self) -> None:
+        step, at = divmod(self._launches, len(self._labels))
+        self._label = f"step {step % _STEPS + 1} / {self._labels[at]} / "
+        self._launches += 1
 
     def before(self, call: Call, live: Live) -> None:
-        name, label = call.name, "" if self.each_launch else self.label
+        name, label = call.name, "" if self._by_call else self._label
         if call.name == "launch":
             op, _, numbers = call.arguments
-            if self.each_launch and OPS[op].is_product:
-                self.next_product()
-            name, label = f"{op} {'x'.join(str(n) for n in numbers if isinstance(n, int))}", self.label
+            name = f"{op} {'x'.join(str(n) for n in numbers if isinstance(n, int))}"
+            if self._by_call and op not in ("transpose", "train"):  # of no step: of a load, of all steps
+                self.next_launch()
+                label = self._label
         self._push(label + name)
 
     def after(self, call: Call, live: Live, started: float, ended: float) -> None:
@@ -53,39 +55,18 @@ class Ranges(Observer):
 
 def annotate(job: Job, backend: Backend, push: Callable[[str], object], pop: Callable[[], object]) -> None:
     """Train a few steps with a range around every call; as many before them load what is loaded late."""
-    rows = _STEPS * job.batch_size
-    ranges = Ranges(push, pop, product_labels(job.network))
+    rows, is_host_driven = _STEPS * job.batch_size, issubclass(factory.class_of(job.strategy), HostDriven)
+    kernel = {} if is_host_driven else {"fused": backend.fused, "pretransposed": backend.pretransposed}
+    labels = [launch.label for launch in training_step(job.network, job.batch_size, 0.0, **kernel).launches]
+    ranges = Ranges(push, pop, labels, by_call=not is_host_driven)
     strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows]), ObservedBackend(backend, ranges))
     try:
         with np.errstate(all="ignore"):
             strategy.load(next(strategy.starts(job.network, job.seed)))
             strategy.epoch()
             if isinstance(strategy, HostDriven):
-                _announce_products(strategy, ranges)
-            else:
-                ranges.each_launch = True
+                strategy.announce(ranges.next_launch)
             strategy.epoch()
         strategy.backend.synchronize()
     finally:
         strategy.close()
-
-
-def product_labels(network: Network) -> list[str]:
-    """Layer and direction of each matrix product of a step, in order; a later layer has two backward."""
-    layers = range(1, len(network.shapes) + 1)
-    backward = (f"layer {i} backward" for i in reversed(layers) for _ in range(2 if i > 1 else 1))
-    return [*(f"layer {i} forward" for i in layers), *backward]
-
-
-def _announce_products(strategy: HostDriven, ranges: Ranges) -> None:
-    """Have the ranges of all calls that make a product begin with its label."""
-    matmul = strategy.matmul
-
-    def announced(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        ranges.next_product()
-        try:
-            return matmul(A, B)
-        finally:
-            ranges.label = ""
-
-    strategy.matmul = announced  # type: ignore

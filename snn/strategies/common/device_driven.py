@@ -135,7 +135,7 @@ class DeviceDriven(Strategy):
         """The network's parameters and every buffer that the launches of a full batch name."""
         sizes = {parameter.name: prod(parameter.shape) for parameter in self.network.parameters}
         purposes = dict.fromkeys(sizes, "weights")
-        for op, operands, numbers in step.launches:
+        for op, operands, numbers, _ in step.launches:
             for name, elements in zip(operands, OPS[op].elements(*numbers), strict=True):
                 sizes[name] = max(sizes.get(name, 0), elements)
         purposes |= step.purposes

@@ -112,6 +112,18 @@ class HostDriven(Strategy):
         while self._live:
             self._free(self._live.popitem()[1])
 
+    def announce(self, tell: Callable[[], None]) -> None:
+        """Have ``tell`` called before each launch of a step: for an instrumented pass."""
+
+        def announced(work: _Work) -> _Work:
+            def do(arrays: Arrays) -> None:
+                tell()
+                work.do(arrays)
+
+            return work._replace(do=do)
+
+        self._steps = {rows: list(map(announced, plan)) for rows, plan in self._steps.items()}
+
     def _train(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """One step, equations (1) to (4) of the paper; returns the errors E of this batch."""
         arrays = {**self._parameters, "X": X, "Y": Y}
