@@ -127,7 +127,7 @@ def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None
 
 
 def _present(cells: Mapping[str, naming.Cell], published: Iterable[str]) -> dict[str, naming.Cell]:
-    """The cells of the archive, given by digest, that were published under these names; by their current name."""
+    """The cells, given by digest, that were published under these names, by their current names."""
     digests = (name.rpartition("-")[2] for name in published)
     return {naming.name_of(cells[digest]): cells[digest] for digest in digests if digest in cells}
 
