@@ -60,7 +60,7 @@ def train(
         learning_rate=0.002,
     )
     measured = runs.measure(job, Round(runs=1), backend)
-    outcome = measured.reason or measured.runs[0].final_mse
+    outcome = measured.reason or measured.runs[0].final_loss
     cell = (kernel, precision, strategy, clip_norm, hidden)
     print(*cell, measured.status, outcome, measured.plan or "", flush=True)
     if measured.status != "unsupported":

@@ -71,8 +71,8 @@ def test_the_ten_runs_of_a_protocol_in_one_launch(side_by_side):
     alone = measure(job_of(chosen("persistent")), Round(runs=10), side_by_side)
     together = measure(job_of(chosen("ensemble")), Round(runs=2), side_by_side)
     for run in together.runs:
-        assert run.losses == pytest.approx([one.final_mse for one in alone.runs], rel=2e-6)
-        assert run.final_mse == pytest.approx(41.192574, rel=1e-6)
+        assert run.losses == pytest.approx([one.final_loss for one in alone.runs], rel=2e-6)
+        assert run.final_loss == pytest.approx(41.192574, rel=1e-6)
     assert [member["start"] for member in together.members] == list(range(1, 11))
     assert len({tuple(run.losses) for run in together.runs}) == 1
     assert together.ledger["launches"] == 1

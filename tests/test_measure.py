@@ -37,9 +37,9 @@ def test_runs_continue_the_random_stream_and_warm_up_does_not_shift_it():
     plain = runs.measure(JOB, RULES, CpuBackend())
     warm = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
     warmed = runs.measure(JOB, warm, CpuBackend())
-    errors = [run.final_mse for run in plain.runs]
+    errors = [run.final_loss for run in plain.runs]
     assert len(set(errors)) == 4
-    assert errors == [run.final_mse for run in warmed.runs]
+    assert errors == [run.final_loss for run in warmed.runs]
     assert len(warmed.runs) == 4
     assert 0.02 <= warmed.warmup.seconds < 0.2
     assert plain.warmup.epochs == 0
@@ -58,7 +58,7 @@ def test_rounds_together_make_the_runs_of_one_job():
     rules = {"runs": 4, "min_runs": 1, "rounds": 2, "max_seconds": None, "relative_error": None}
     rules |= {"warmup_seconds": 0, "max_warmup_seconds": 0}
     halves = [runs.measure(JOB, of_round(rules, n), CpuBackend()) for n in (1, 2)]
-    assert [run.final_mse for half in halves for run in half.runs] == [run.final_mse for run in whole.runs]
+    assert [run.final_loss for half in halves for run in half.runs] == [run.final_loss for run in whole.runs]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

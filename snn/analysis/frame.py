@@ -15,13 +15,13 @@ from snn.grid.naming import name_of, record_path
 from snn.models.network import network_label
 from snn.profiling.memory import PURPOSES
 from snn.records.store import read
-from snn.strategies.common.traits import on_host, own_runtime
+from snn.strategies.common.traits import of_record
 
 Record = Mapping[str, Any]
 Expected = Mapping[str, str]
 """The path of each record, which names its cell and round, and the hash of the sources it must be of."""
 
-_LOSS, _MEMBER_LOSSES = "final_mse", "member_mse"
+_LOSS, _MEMBER_LOSSES = "final_loss", "member_mse"
 """Where a run of a record keeps its final loss, and those of the networks that it trained side by side."""
 
 
@@ -84,7 +84,7 @@ def _check_one_device(records: Mapping[str, Record]) -> None:
     first: dict[bool, tuple[str, Mapping[str, Any]]] = {}
     for path, record in records.items():
         provenance = record["provenance"]
-        other, known = first.setdefault(on_host(record["cell"]["strategy"]), (path, provenance))
+        other, known = first.setdefault(of_record(record)["on_host"], (path, provenance))
         if _device(provenance) != _device(known):
             raise _two_devices(path, _device(provenance), other, _device(known))
     if len(first) == 2:
@@ -130,7 +130,7 @@ def pool(rounds: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]
     machine, machine_note = verdict(records, thresholds)
     return row | {
         "strategy": cell["strategy"]["name"],
-        "on_host": on_host(cell["strategy"]),
+        "on_host": of_record(record)["on_host"],
         "runtime": _runtime(first),
         "dataset": cell["dataset"]["name"],
         "kernel": cell["kernel"]["name"],
@@ -167,7 +167,7 @@ def pool(rounds: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]
 
 def _runtime(record: Record) -> str:
     """The package that a peer trains with and its version at the time of the record; else empty."""
-    package = own_runtime(record["cell"]["strategy"])
+    package = of_record(record)["own_runtime"]
     version = record["provenance"].get("versions", {}).get(package)
     return " ".join(filter(None, (package, version)))
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from snn.measurement.runs import Measurement, Run
+from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling.profile import Profile
 from snn.records.store import SCHEMA_VERSION
+from snn.strategies.common.traits import traits
 
 
 def build(
@@ -22,16 +24,18 @@ def build(
     source_hash: str,
 ) -> dict[str, Any]:
     """Everything that the tables need of one cell, as JSON values; NaN and infinity become null."""
+    squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
     return {
         "schema_version": SCHEMA_VERSION,
         "status": measurement.status,
         "reason": measurement.reason,
         "cell": dict(cell),
+        "traits": traits(cell["strategy"]),
         "round": number,
-        "runs": [_plain(run, bool(measurement.members)) for run in measurement.runs],
+        "runs": [_plain(run, squared, bool(measurement.members)) for run in measurement.runs],
         "members": measurement.members,
         "plan": measurement.plan,
-        "summary": _summary(measurement),
+        "summary": _summary(measurement, squared),
         "ledger": measurement.ledger,
         "pageable_fallbacks": measurement.pageable_fallbacks,
         "stopped": measurement.stopped,
@@ -43,18 +47,22 @@ def build(
     }
 
 
-def _plain(run: Run, several: bool) -> dict[str, Any]:
+def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
     """One run as JSON values; with several networks per launch, also the loss of each."""
-    plain: dict[str, Any] = {"seconds": run.seconds, "final_mse": _finite(run.final_mse)}
+    plain: dict[str, Any] = {"seconds": run.seconds, "final_loss": _finite(run.final_loss)}
+    if squared:
+        plain["final_mse"] = plain["final_loss"]
     return plain | ({"member_mse": list(map(_finite, run.losses))} if several else {})
 
 
-def _summary(measurement: Measurement) -> dict[str, float | int | None]:
+def _summary(measurement: Measurement, squared: bool) -> dict[str, float | int | None]:
     seconds = np.array([run.seconds for run in measurement.runs])
-    errors = np.array([run.final_mse for run in measurement.runs])
+    errors = np.array([run.final_loss for run in measurement.runs])
     if not len(seconds):
-        return {"runs": 0, "mean_seconds": None, "std_seconds": None, "mean_final_mse": None}
-    return {
+        none = {"runs": 0, "mean_seconds": None, "std_seconds": None, "mean_final_loss": None}
+        return none | ({"mean_final_mse": None} if squared else {})
+    loss = _finite(float(errors.mean()))
+    summary = {
         "runs": len(seconds),
         "mean_seconds": float(seconds.mean()),
         "std_seconds": float(seconds.std(ddof=1)) if len(seconds) > 1 else None,
@@ -62,8 +70,11 @@ def _summary(measurement: Measurement) -> dict[str, float | int | None]:
         "min_seconds": float(seconds.min()),
         "max_seconds": float(seconds.max()),
         "setup_seconds": measurement.setup_seconds,
-        "mean_final_mse": _finite(float(errors.mean())),
-    } | _shared(float(seconds.mean()), len(measurement.members))
+        "mean_final_loss": loss,
+    }
+    if squared:
+        summary["mean_final_mse"] = loss
+    return summary | _shared(float(seconds.mean()), len(measurement.members))
 
 
 def _shared(launch_seconds: float, members: int) -> dict[str, float | int | None]:

@@ -28,11 +28,11 @@ class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
     With several networks per launch, the seconds are those of the launch, ``losses`` has one loss per
-    network, and ``final_mse`` is their mean.
+    network, and ``final_loss`` is their mean.
     """
 
     seconds: float
-    final_mse: float
+    final_loss: float
     losses: tuple[float, ...] = ()
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from snn.errors import RecordError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+_READ = (2, SCHEMA_VERSION)
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
@@ -42,9 +43,9 @@ def read_json(path: Path) -> Any:
 def check_version(record: Any, place: str) -> dict[str, Any]:
     """The record in today's form. Raises RecordError, naming the place, for an unknown schema version."""
     version = record.get("schema_version") if isinstance(record, dict) else None
-    if version != SCHEMA_VERSION:
+    if version not in _READ:
         raise RecordError(
-            f"{place}: the schema version is {version!r}, but this program reads version {SCHEMA_VERSION}"
+            f"{place}: the schema version is {version!r}, but this program reads versions 2 to {SCHEMA_VERSION}"
         )
     return lift(record)
 
@@ -59,4 +60,8 @@ def lift(record: dict[str, Any]) -> dict[str, Any]:
         record = {**record, "cell": {**cell, "protocol": renamed}}
     if record.get("stopped") == "precision":
         record = {**record, "stopped": "relative_error"}
+    if record.get("schema_version") == 2:  # every loss was the mean squared error
+        runs = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
+        summary = {**record["summary"], "mean_final_loss": record["summary"]["mean_final_mse"]}
+        record = {**record, "schema_version": SCHEMA_VERSION, "runs": runs, "summary": summary}
     return record

@@ -1,34 +1,43 @@
-"""Where a strategy runs, by whom, how many at once: as its choice says, of records from before, too."""
+"""Traits of a strategy that tables and plans need: where it runs, by which runtime, how many networks at once."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from snn.errors import ConfigError
 from snn.strategies.common import factory
+
+NAMES = ("on_host", "own_runtime", "side_by_side")
+
+
+def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes ``NAMES`` of the class that a choice of ``config/strategy`` names.
+
+    Raises ConfigError where there is no such class.
+    """
+    try:
+        strategy = factory.class_of(choice)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"strategy._target_ is {choice['_target_']!r}, which is no class of this program: {error}"
+        ) from error
+    return {name: getattr(strategy, name) for name in NAMES}
+
+
+def of_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The traits of a record's strategy: as the record says, or, of an older record, as the class says."""
+    return record.get("traits") or traits(record["cell"]["strategy"])
 
 
 def on_host(choice: Mapping[str, Any]) -> bool:
-    """Whether a choice of ``config/strategy`` says of itself that it runs on the host's processors alone.
-
-    A strategy that no longer exists, of a record from before, did not.
-    """
-    return bool(_said(choice, "on_host"))
+    """Whether the CPU does all of the work of a choice of ``config/strategy``: a baseline."""
+    return bool(traits(choice)["on_host"])
 
 
 def own_runtime(choice: Mapping[str, Any]) -> str | None:
-    """The package that a choice of ``config/strategy`` trains by, in place of the backend: of a peer.
-
-    A strategy that no longer exists had none.
-    """
-    return _said(choice, "own_runtime")
+    """The package that trains in place of the backend, of a peer such as PyTorch; None of other strategies."""
+    return traits(choice)["own_runtime"]
 
 
 def side_by_side(choice: Mapping[str, Any]) -> bool:
     """Whether a run of this choice trains several networks in one launch."""
-    return bool(_said(choice, "side_by_side"))
-
-
-def _said(choice: Mapping[str, Any], attribute: str) -> Any:
-    try:
-        return getattr(factory.class_of(choice), attribute)
-    except (ImportError, AttributeError):
-        return None
+    return bool(traits(choice)["side_by_side"])
