@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import STRATEGIES
+from deferred import DeferredBackend
 from test_measure import JOB
 from test_time_breakdown import NETWORK, SlowBackend
 
@@ -102,6 +103,16 @@ def test_the_bytes_of_a_trace_are_those_held():
     assert held == 0
     alone = [event for event in found.events if event.signature.context == "alone"]
     assert len(alone) == 2 * sum(event.signature.call == "matmul" for event in found.events)
+
+
+def test_a_graph_is_captured_again_and_its_launch_timed():
+    observed = ObservedBackend(DeferredBackend())
+    found = profile(replace(WIDE, strategy=groups.load("strategy", "graph")), observed)
+    observed.live.check_nothing_held()
+    (launch,) = found.calls
+    assert launch == Signature("graph_launch", (4 * 10,), None, True)  # 10 launches in each of 4 steps
+    assert (found.calls[launch], found.trace.steps) == (3, 4)
+    assert found.call_costs[launch].host_us > 0
 
 
 @pytest.mark.alone

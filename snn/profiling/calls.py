@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snn import backends
 from snn.config.groups import ROOT
@@ -35,8 +35,7 @@ DEVICE_MEMORY = ("malloc", "pool_malloc", "managed_alloc")
 """The calls that allocate device memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(NamedTuple):
     """A resource among a call's arguments: its number and, of memory, which part of it, in bytes.
 
     ``shape``: of a host array; device memory has none.
@@ -48,8 +47,7 @@ class Ref:
     shape: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One call of a backend method: all that is needed to count it, to draw it or to make it again.
 
     ``arguments`` are those of the method without the stream, with a ``Ref`` in place of every resource. A
@@ -130,17 +128,18 @@ def call_site() -> str:
     """The line of the strategy that makes the current call: ``snn/strategies/x.py:12 in f``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        file = _calling_file(frame.f_code)
-        if file is not None:
-            return f"{file}:{frame.f_lineno} in {frame.f_code.co_name}"
+        code = frame.f_code
+        file = _file(code.co_filename)
+        if file is not None and code.co_name not in _HELPERS:
+            return f"{file}:{frame.f_lineno} in {code.co_name}"
         frame = frame.f_back
     return "unknown"
 
 
 @cache
-def _calling_file(code: CodeType) -> str | None:
-    """The file of a function, relative to the checkout; None of one that passes a call on."""
-    if code.co_name in _HELPERS or code.co_filename.startswith(_PACKAGES):
+def _file(name: str) -> str | None:
+    """A file's path in the checkout, else its name; None of a file whose functions pass a call on."""
+    if name.startswith(_PACKAGES):
         return None
-    path = Path(code.co_filename)
+    path = Path(name)
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name

@@ -87,12 +87,14 @@ class Ledger(Observer):
     def after(self, call: Call, live: "Live", started: float, ended: float) -> None:
         fields = (_PAGEABLE if call.page_locked is False else _FIELDS).get(call.name, _FIELDS.get(call.name))
         if fields is not None and not call.captured:
-            for name, amount in zip(fields, (1, call.nbytes), strict=True):
-                if name is not None and amount is not None:
-                    setattr(self, name, getattr(self, name) + amount)
+            calls, nbytes = fields
+            vars(self)[calls] += 1
+            if nbytes is not None:
+                vars(self)[nbytes] += call.nbytes
         if call.name == "graph_launch":
             self.graph_kernels += live.kernels(call)
         elif call.name == "pool_malloc":
             self.peak_pool_bytes = max(self.peak_pool_bytes, live.pool_bytes(call))
-        self.peak_device_bytes = max(self.peak_device_bytes, live.device_bytes)
-        self.peak_host_bytes = max(self.peak_host_bytes, live.page_locked_bytes)
+        if call.makes is not None:
+            self.peak_device_bytes = max(self.peak_device_bytes, live.device_bytes)
+            self.peak_host_bytes = max(self.peak_host_bytes, live.page_locked_bytes)

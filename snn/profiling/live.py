@@ -42,13 +42,14 @@ class Live:
             self._end(call.ends)
         return result if call.makes is None else self._add(call, call.makes, result)
 
-    def device_memory(self, buffer: Any, nbytes: int = 0, user: str = "") -> Ref:
-        """Where a device buffer lies, which must have room for the bytes that its user needs."""
+    def device_memory(self, buffer: Any, nbytes: int = 0, *user: object) -> Ref:
+        """Where a device buffer is; it must have room for the bytes that its user, in words, needs."""
         block = self.resources.get(buffer.ref.number) if isinstance(buffer, Memory) else None
         if block is None or block.made_by.name not in DEVICE_MEMORY:
             raise LeakError("a device buffer was used that is not allocated (or was freed before)")
         if nbytes > buffer.ref.nbytes:
-            raise LeakError(f"{user} needs {nbytes} bytes and does not fit a buffer of {buffer.ref.nbytes}")
+            words = " ".join(map(str, user))
+            raise LeakError(f"{words} needs {nbytes} bytes and does not fit a buffer of {buffer.ref.nbytes}")
         return buffer.ref
 
     def part(self, of: Ref, offset: int, nbytes: int) -> Ref:

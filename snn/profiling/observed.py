@@ -122,7 +122,7 @@ class ObservedBackend(Backend):
     ) -> None:
         operands = zip(OPS[op].operands, buffers, OPS[op].elements(*numbers), strict=True)
         refs = tuple(
-            self.live.device_memory(buffer, 4 * count, f"{name} of {op} {numbers}")
+            self.live.device_memory(buffer, 4 * count, name, "of", op, numbers)
             for name, buffer, count in operands
         )
         handles = tuple(buffer.handle for buffer in buffers)

@@ -86,10 +86,9 @@ class Replay:
         return [self._argument(argument) for argument in (*call.arguments, *stream)]
 
     def _argument(self, argument: Any) -> Any:
-        if isinstance(argument, tuple):
-            return tuple(self._argument(each) for each in argument)
         if not isinstance(argument, Ref):
-            return argument
+            several = isinstance(argument, tuple)
+            return tuple(self._argument(each) for each in argument) if several else argument
         handle, made_by = self._handles[argument.number], self._made_by[argument.number]
         if isinstance(handle, np.ndarray):
             array = handle
