@@ -249,7 +249,7 @@ def test_a_round_without_room_for_the_members_leaves_those_of_the_others(cells, 
     found |= {f"round {i}": one for i, one in enumerate(rounds)}
     row = frame.tabulate(found, THRESHOLDS).set_index("strategy").loc["ensemble"]
     assert (row["members"], row["launch_s"], row["mean_s"]) == (4, 2.0, 0.5)
-    assert [one["final_mse"] for one in row["member_mse"]] == [1.0, 3.0, 5.0, None]
+    assert [member["final_loss"] for member in row["member_losses"]] == [1.0, 3.0, 5.0, None]
     assert (row["status"], row["ledger.mallocs"]) == ("out_of_memory", 1)
 
 

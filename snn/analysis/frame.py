@@ -130,7 +130,7 @@ def pool(rounds: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]
     machine, machine_note = verdict(records, thresholds)
     return row | {
         "strategy": cell["strategy"]["name"],
-        "on_host": of_record(record)["on_host"],
+        "on_host": of_record(first)["on_host"],
         "runtime": _runtime(first),
         "dataset": cell["dataset"]["name"],
         "kernel": cell["kernel"]["name"],

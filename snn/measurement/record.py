@@ -59,7 +59,12 @@ def _summary(measurement: Measurement, squared: bool) -> dict[str, float | int |
     seconds = np.array([run.seconds for run in measurement.runs])
     errors = np.array([run.final_loss for run in measurement.runs])
     if not len(seconds):
-        none = {"runs": 0, "mean_seconds": None, "std_seconds": None, "mean_final_loss": None}
+        none: dict[str, float | int | None] = {
+            "runs": 0,
+            "mean_seconds": None,
+            "std_seconds": None,
+            "mean_final_loss": None,
+        }
         return none | ({"mean_final_mse": None} if squared else {})
     loss = _finite(float(errors.mean()))
     summary = {

@@ -60,8 +60,8 @@ FUSED = {
 class Step:
     """The launches of one step on ``rows`` samples, and what each buffer is for.
 
-    ``rate`` is the learning rate; ``clip_norm`` bounds the L2 norm of each parameter's gradient; ``label`` names
-    the layer that launches now.
+    ``rate`` is the learning rate; ``clip_norm`` bounds the L2 norm of each parameter's gradient;
+    ``label`` names the layer that launches now.
     ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: W^T is kept beside
     the W of each linear layer but the first, so that a gradient is propagated by a plain product.
     """

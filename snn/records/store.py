@@ -45,7 +45,7 @@ def check_version(record: Any, place: str) -> dict[str, Any]:
     version = record.get("schema_version") if isinstance(record, dict) else None
     if version not in _READ:
         raise RecordError(
-            f"{place}: the schema version is {version!r}, but this program reads versions 2 to {SCHEMA_VERSION}"
+            f"{place}: the schema version is {version!r}, but this program reads 2 to {SCHEMA_VERSION}"
         )
     return lift(record)
 

@@ -1,4 +1,4 @@
-"""Traits of a strategy that tables and plans need: where it runs, by which runtime, how many networks at once."""
+"""Traits of a strategy that tables and plans need: where and by which runtime it trains how many networks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ def on_host(choice: Mapping[str, Any]) -> bool:
 
 
 def own_runtime(choice: Mapping[str, Any]) -> str | None:
-    """The package that trains in place of the backend, of a peer such as PyTorch; None of other strategies."""
+    """The package that trains in place of the backend, for a peer such as PyTorch; else None."""
     return traits(choice)["own_runtime"]
 
 
