@@ -1,6 +1,7 @@
 """The element-wise work that host-driven strategies do on the host, in place.
 
-Those in ``IN_PLACE``, by the names of ``snn.backends.ops``, take the operands and numbers of that operation.
+Those in ``IN_PLACE``, by the names of ``snn.backends.ops``, take the matrices and the
+real numbers of that operation, but its partial sums.
 """
 
 from collections.abc import Callable
@@ -28,38 +29,38 @@ def clip(gradient: np.ndarray, max_norm: float | None) -> None:
         gradient *= np.float32(max_norm / (norm + 1e-6))
 
 
-def relu(Z: np.ndarray, n: int) -> None:
+def relu(Z: np.ndarray) -> None:
     """max(Z, 0)."""
     np.maximum(Z, 0, out=Z)
 
 
-def error(P: np.ndarray, Y: np.ndarray, n: float, scale: float) -> np.ndarray:
+def error(P: np.ndarray, Y: np.ndarray, scale: float) -> np.ndarray:
     """The errors P - Y, a new array; P becomes scale times them, the gradient of the outputs."""
     P -= Y
     errors = P.copy()
-    P *= np.float32(scale)
+    P *= scale
     return errors
 
 
-def mask(D: np.ndarray, H: np.ndarray, n: int) -> None:
+def mask(D: np.ndarray, H: np.ndarray) -> None:
     """D where H > 0, else 0: the derivative of ReLU."""
     D *= H > 0
 
 
-def update(W: np.ndarray, dW: np.ndarray, n: int, rate: float) -> None:
+def update(W: np.ndarray, dW: np.ndarray, rate: float) -> None:
     """W -= rate dW, in the memory of dW, which nothing reads afterwards."""
-    dW *= np.float32(rate)
+    dW *= rate
     W -= dW
 
 
-def sum_squares(dW: np.ndarray, S: None, n: int) -> None:
+def sum_squares(dW: np.ndarray) -> None:
     """Nothing: ``clipped_update`` takes the norm itself."""
 
 
-def clipped_update(W: np.ndarray, dW: np.ndarray, S: None, n: int, rate: float, max_norm: float) -> None:
+def clipped_update(W: np.ndarray, dW: np.ndarray, rate: float, max_norm: float) -> None:
     """``update`` by a gradient of at most this L2 norm."""
     clip(dW, max_norm)
-    update(W, dW, n, rate)
+    update(W, dW, rate)
 
 
 def squared_error(error: np.ndarray) -> float:

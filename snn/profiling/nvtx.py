@@ -31,9 +31,9 @@ class Ranges(Observer):
         self._push, self._pop, self._labels, self._by_call = push, pop, labels, by_call
         self._launches, self._label = 0, ""
 
-    def next_launch(self) -> None:
-        step, at = divmod(self._launches, len(self._labels))
-        self._label = f"step {step % _STEPS + 1} / {self._labels[at]} / "
+    def next_launch(self, label: str) -> None:
+        step = self._launches // len(self._labels) % _STEPS + 1
+        self._label = f"step {step} / {label} / "
         self._launches += 1
 
     def before(self, call: Call, live: Live) -> None:
@@ -42,7 +42,7 @@ class Ranges(Observer):
             op, _, numbers = call.arguments
             name = f"{op} {'x'.join(str(n) for n in numbers if isinstance(n, int))}"
             if self._by_call and op not in ("transpose", "train"):  # of no step: of a load, of all steps
-                self.next_launch()
+                self.next_launch(self._labels[self._launches % len(self._labels)])
                 label = self._label
         self._push(label + name)
 

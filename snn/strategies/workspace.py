@@ -9,7 +9,8 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.models.network import Network
 from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven, Rehearsal, Request
+from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.rehearsal import Rehearsal, Request
 
 _ALIGNMENT = 256  # bytes, as cudaMalloc aligns its blocks
 
