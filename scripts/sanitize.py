@@ -19,7 +19,9 @@ from snn import backends  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.measurement import runs  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
-from snn.models.network import mlp  # noqa: E402
+from snn.models.layers import parse  # noqa: E402
+from snn.models.losses import LOSSES  # noqa: E402
+from snn.models.network import Network, mlp  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402
 from snn.strategies.common.job import Job  # noqa: E402
 from snn.strategies.common.traits import own_runtime  # noqa: E402
@@ -69,6 +71,24 @@ def train(
             profile(job, backend)
 
 
+def layers() -> None:
+    """A network with every layer that launches kernels of its own, two epochs of two batches."""
+    random, texts = (
+        np.random.default_rng(7),
+        ("conv2d 5 3 1", "relu", "maxpool2d 2", "linear 10", "relu", "linear 3"),
+    )
+    network = Network((2, 9, 7), tuple(map(parse, texts)), LOSSES["cross_entropy"], init="he_uniform")
+    X = random.uniform(-1, 1, (33, 126)).astype(np.float32)
+    Y = network.loss.targets(random.integers(0, 3, (33, 1)).astype(np.float32), network.outputs)
+    backend = backends.make("cuda", groups.load("kernel", "tiled_fused"), ROOT)
+    for strategy in ("resident", "combined"):
+        choice = groups.load("strategy", strategy)
+        job = Job(choice, network, X, Y, seed=1, epochs=2, batch_size=20, learning_rate=0.01)
+        measured = runs.measure(job, Round(runs=1), backend)
+        print("layers", strategy, measured.status, measured.runs[0].final_loss, flush=True)
+        assert measured.status == "ok"
+
+
 def limits() -> None:
     """Run the kernels of all limits, as briefly as possible."""
     from snn.backends.cuda import limits as limits_cuda
@@ -83,11 +103,13 @@ def limits() -> None:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    known = [*groups.names("strategy"), "limits"]
+    known = [*groups.names("strategy"), "layers", "limits"]
     options.add_argument("--without", nargs="+", default=[], choices=known, metavar="STRATEGY")
     left_out = options.parse_args().without
     for cell in cells():
         if cell[2] not in left_out:
             train(*cell)
+    if "layers" not in left_out:
+        layers()
     if "limits" not in left_out:
         limits()

@@ -7,6 +7,9 @@ from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, l
 
 SOURCES = sorted((Path(__file__).resolve().parent.parent / "kernels").glob("*.cu"))
 
+LAYERS = sorted((SOURCES[0].parent / "layers").glob("*.cu"))
+"""What layers launch beside products: their blocks are their own."""
+
 LIMITS = sorted((SOURCES[0].parent / "limits").glob("*.cu"))
 """What measures a device: compiled like the others, and no products to run on a CPU."""
 

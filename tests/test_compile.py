@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kernel_builds import LIMITS, SOURCES, Build, Training, builds, trainings
+from kernel_builds import LAYERS, LIMITS, SOURCES, Build, Training, builds, trainings
 
 from snn.backends import kernel_source
 
@@ -60,7 +60,7 @@ def cases(source: Path) -> list[tuple[Build, str]]:
         *(case for source in SOURCES for case in cases(source)),
         *(
             (Build(source, (1, 1), (1, 1)), architecture)
-            for source in LIMITS
+            for source in (*LAYERS, *LIMITS)
             for architecture in ARCHITECTURES
         ),
         *trainings(),

@@ -23,7 +23,20 @@ CUT = 2**-22
 
 BASIC = ("matmul", "matmul_tn", "matmul_nt")
 FUSED = ("matmul_relu", "matmul_error", "matmul_mask", "matmul_nt_mask", "matmul_tn_update")
-ELEMENTWISE = tuple(op for op, kind in OPS.items() if not kind.is_product and op != "train")
+OTHERS = [op for op, kind in OPS.items() if not kind.is_product and op != "train"]
+ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
+OF_LAYERS = [op for op in OTHERS if op not in ELEMENTWISE]
+LAYER_SIZES = {
+    "rows": st.integers(1, 40),
+    "cols": st.integers(1, 70),
+    "count": st.integers(1, 9),
+    "channels": st.integers(1, 5),
+    "height": st.integers(3, 29),
+    "width": st.integers(3, 40),
+    "kernel": st.integers(1, 3),
+    "padding": st.integers(0, 2),
+    "size": st.integers(1, 3),
+}
 
 
 def kernels():
@@ -173,6 +186,18 @@ def test_element_wise_work(backend, op, rows, cols, seed):
     if op == "sum_squares":
         found[1], oracle[1] = (np.atleast_1d(one[1].sum(dtype=np.float64)) for one in (found, oracle))
     agree(op, found, oracle, 1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(op=st.sampled_from(OF_LAYERS), seed=seeds, data=st.data())
+def test_work_of_layers(backend, op, seed, data):
+    numbers = tuple(
+        REALS[name] if name in OPS[op].reals else data.draw(LAYER_SIZES[name]) for name in OPS[op].numbers
+    )
+    operands = drawn(op, numbers, np.random.default_rng(seed))
+    found, again = run(backend, op, operands, numbers), run(backend, op, operands, numbers)
+    agree(op, found, expected(op, operands, numbers), 1e-4)
+    assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
 
 
 def test_not_a_number_and_infinity_pass_through(kernel):

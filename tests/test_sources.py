@@ -48,6 +48,14 @@ def test_kernels_concern_the_gpu_only():
     assert not any(file.startswith("kernels/") or "/cuda/" in file for file in on_cpu)
 
 
+def test_kernels_of_layers_concern_networks_of_layers():
+    kernel = "kernels/layers/convolution.cu"
+    assert kernel not in files("resident")
+    for strategy, launches in (("resident", True), ("reference", False)):
+        cell = composed([f"strategy={strategy}", "device=cuda", "network=layers"])
+        assert (kernel in fingerprint.of_cell(cell)) == launches
+
+
 def test_what_only_shows_or_stores_results_is_no_source():
     for name in ALL:
         shown = ("snn/records", "snn/tables", "snn/figures", "snn/report", "snn/config/compose")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from snn.backends import kernel_source
+from snn.backends.ops import OPS
 from snn.config.groups import ROOT
 
 
@@ -27,7 +28,12 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
         _module_of(cell["strategy"]),
         *of_dataset_modules(cell["dataset"]),
     )
-    return list(_with_kernels(modules, cell["kernel"]["source"]) if backend == "cuda" else _sorted(modules))
+    if backend == "cpu":
+        return list(_sorted(modules))
+    files = _with_kernels(modules, cell["kernel"]["source"])
+    if "layers" in cell["network"] and "kernels/elementwise.cu" in files:  # launched, too, of other networks
+        return sorted({*files, *(operation.source for operation in OPS.values())})
+    return list(files)
 
 
 def of_limits(backend: str) -> list[str]:
