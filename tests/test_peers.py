@@ -154,10 +154,10 @@ def test_a_package_without_the_device_is_an_outcome(name):
     assert package.__version__ in found.reason
 
 
-def test_cuda_graphs_are_of_cuda():
+def test_cuda_graphs_need_a_cuda_device():
     pytest.importorskip("torch")
     found = measure(job_of("torch_graph"), TWICE, CpuBackend())
-    assert (found.status, found.reason.partition(":")[0]) == ("unsupported", "CUDA graphs are of CUDA")
+    assert (found.status, found.reason.partition(":")[0]) == ("unsupported", "CUDA graphs need a CUDA device")
 
 
 def test_no_compiler_for_torch_compile_is_an_outcome():

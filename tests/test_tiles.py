@@ -42,15 +42,15 @@ def test_only_slots_that_a_product_uses_grow(backend):
     """Else they fill the driver's chunks of memory, and B has one mapped at every product."""
     slots = TileSlots(backend, 3, "auto")
     slots.ensure(256, 256, 1024)  # two tiles
-    assert [[one.size for one in some] for some in (slots._A, slots._C)] == [[131072] * 2, [524288] * 2]
+    assert [[tile.nbytes for tile in tiles] for tiles in (slots._A, slots._C)] == [[131072] * 2, [524288] * 2]
     slots.ensure(1024, 256, 1)  # one
     slots.ensure(256, 1, 1024)
-    assert [[one.size for one in some] for some in (slots._A, slots._C)] == [
+    assert [[tile.nbytes for tile in tiles] for tiles in (slots._A, slots._C)] == [
         [1 << 20, 131072],
         [1 << 20, 524288],
     ]
     slots.ensure(256, 256, 1024)
-    assert sum(one.size for one in slots._A) == (1 << 20) + 131072
+    assert sum(tile.nbytes for tile in slots._A) == (1 << 20) + 131072
     slots.close()
     assert not slots._A and not slots._C
 

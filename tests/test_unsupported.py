@@ -29,7 +29,7 @@ ON_CPU = {
     "managed_prefetch": MANAGED,
     "pool": POOLS,
 }
-ON_HOST = "this strategy is of the processor, a baseline: it runs with device=cpu only"
+ON_HOST = "this strategy is a CPU baseline: it runs with device=cpu only"
 
 
 class Device(EverySource):

@@ -1,4 +1,4 @@
-"""The C library's ``rand()``, which the paper's programs draw their initial weights from."""
+"""The C library's ``rand()``, from which the paper's programs draw their initial weights."""
 
 import numpy as np
 
@@ -9,10 +9,11 @@ _DISCARDED = 310
 
 
 class GlibcRandom:
-    """glibc's additive feedback generator (TYPE_3), started as ``srand(seed)`` starts it.
+    """glibc's additive feedback generator (TYPE_3), seeded as ``srand(seed)`` does it.
 
-    r[i] = r[i-3] + r[i-31] mod 2^32, output r[i] >> 1. The first 31 words come from the Lehmer
-    generator 16807 r mod 2147483647; the 310 outputs after them are discarded.
+    r[i] = r[i-3] + r[i-31] mod 2^32; the output is r[i] >> 1. The first 31 words come from the Lehmer
+    generator 16807 r mod 2147483647, and the 310 outputs after them are discarded. Raises ValueError if the
+    seed is below 1.
     """
 
     def __init__(self, seed: int = 1) -> None:
@@ -21,7 +22,7 @@ class GlibcRandom:
         words = [seed]
         for _ in range(_DEGREE - 1):
             words.append(16807 * words[-1] % RAND_MAX)
-        # The recurrence starts from words 31..33, which repeat words 0..2.
+        # The recurrence continues after words 31 to 33, which repeat words 0 to 2.
         self._state = np.array(words[_SEPARATION:] + words[:_SEPARATION], dtype=np.uint32)
         self._spare = np.empty(0, dtype=np.uint32)
         self.integers(_DISCARDED)
@@ -42,7 +43,7 @@ class GlibcRandom:
         return self.integers(count).astype(np.float32) / np.float32(RAND_MAX)
 
     def _next_block(self) -> np.ndarray:
-        """The next 30 words at once: along i mod 3 the recurrence is a running sum of r[i-31]."""
+        """The next 30 words at once: for each i mod 3 the recurrence is a running sum of r[i-31]."""
         state = self._state
         rows = (_DEGREE - 1) // _SEPARATION
         block = state[: rows * _SEPARATION].reshape(rows, _SEPARATION).copy()

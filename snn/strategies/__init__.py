@@ -1,1 +1,1 @@
-"""Strategies: how memory is held and moved while a network trains. One module each."""
+"""Memory-management strategies: how memory is allocated and moved in training. One module per strategy."""

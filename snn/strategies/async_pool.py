@@ -1,4 +1,4 @@
-"""The reference with device memory in the order of a stream, from the driver's pool."""
+"""The reference with stream-ordered device memory from the driver's pool."""
 
 from typing import Any
 
@@ -11,10 +11,13 @@ from snn.strategies.common.host_driven import HostDriven
 
 
 class AsyncPool(HostDriven):
-    """``setup`` makes a stream and has the driver's pool keep what is freed. Per product, all on that
-    stream: 3 cudaMallocAsync, 2 copies in, 1 launch, 1 copy out, 3 cudaFreeAsync; then 1 stream
-    synchronisation. Every host matrix is pageable, as the reference's, so the host waits in each copy for
-    the driver to stage it."""
+    """Host-driven training with device memory from ``cudaMallocAsync``.
+
+    ``setup`` creates a stream and makes the driver's pool keep freed memory. Per product, all on that stream:
+    3 cudaMallocAsync, 2 copies in, 1 launch, 1 copy out, 3 cudaFreeAsync; then 1 stream synchronisation.
+    Every host matrix is pageable, as in the reference, so in each copy the host waits while the driver stages
+    the data.
+    """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

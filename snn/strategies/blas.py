@@ -1,4 +1,4 @@
-"""A baseline on the processor: NumPy, whose products are those of its BLAS."""
+"""A CPU baseline: NumPy, with products by its BLAS."""
 
 from typing import Any
 
@@ -7,15 +7,18 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models import host_ops
-from snn.strategies.common.cpu_baseline import Arithmetic, OnHost, check_threads
-from snn.strategies.common.optional import needed
+from snn.strategies.common.cpu_baseline import Arithmetic, CpuBaseline, check_threads
+from snn.strategies.common.optional import required
 
 
-class Blas(OnHost):
-    """``setup`` holds the BLAS to a number of threads and allocates all that ``OnHost`` does. A product, of
-    transposed operands too, is one call of the BLAS, which waits for its threads; what is done to each
-    element is NumPy's, on one thread. Only the mask of an error, a byte an element, is allocated after
-    ``setup``; nothing is copied. ``close`` gives the BLAS its threads back."""
+class Blas(CpuBaseline):
+    """Training by NumPy, with products by a BLAS on a given number of threads.
+
+    ``setup`` limits the BLAS to that number of threads and allocates what every ``CpuBaseline`` does. A
+    product, also of transposed operands, is one BLAS call, which waits for its threads. Element-wise work is
+    NumPy's, on one thread. After ``setup`` only the mask of an error is allocated, one byte per element;
+    nothing is copied. ``close`` restores the number of BLAS threads.
+    """
 
     def __init__(self, backend: Backend, threads: int = 1) -> None:
         super().__init__(backend)
@@ -24,12 +27,12 @@ class Blas(OnHost):
 
     def arithmetic(self) -> Arithmetic:
         check_threads(self._threads)
-        control = needed("threadpoolctl").ThreadpoolController()
+        control = required("threadpoolctl").ThreadpoolController()
         self._limit = control.limit(limits=self._threads, user_api="blas")
         allowed = [library["num_threads"] for library in control.select(user_api="blas").info()]
         if self._threads not in allowed:
-            found = ", ".join(map(str, allowed)) or "no BLAS"
-            raise Unsupported(f"NumPy's BLAS cannot be held to {self._threads} threads, but to: {found}")
+            in_use = ", ".join(map(str, allowed)) or "no BLAS found"
+            raise Unsupported(f"NumPy's BLAS cannot be limited to {self._threads} threads; in use: {in_use}")
         return ARITHMETIC
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The paper's third strategy: page-locked memory, streams and tile buffers that outlive the products."""
+"""The paper's third strategy: pinned host memory, with streams and tile buffers kept across products."""
 
 import numpy as np
 
@@ -8,11 +8,14 @@ from snn.strategies.common.tiles import TileSlots
 
 
 class Combined(HostDriven):
-    """Streams and tile buffers are made at the first product and grow when a product needs larger ones.
-    Per product there remain, as in the paper's program, 1 malloc, 1 synchronous copy and 1 free for B,
-    then per tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out, and 3 stream
-    synchronisations. Every host matrix is page-locked at its own allocation. With ``tile_rows`` auto a
-    product has as many tiles as are worth it, and waits for no more streams than tiles."""
+    """Host-driven training in row tiles over streams, with pinned host matrices.
+
+    Streams and tile buffers are created at the first product, and replaced when a product needs larger ones.
+    Per product there remain, as in the paper's program, 1 malloc, 1 synchronous copy and 1 free for B, then
+    per tile 1 asynchronous copy in, 1 launch and 1 asynchronous copy out, and 3 stream synchronisations.
+    Every host matrix is a pinned allocation of its own. With ``tile_rows`` auto the number of tiles is chosen
+    for each product, which waits for no more streams than it has tiles.
+    """
 
     page_locked = True
 

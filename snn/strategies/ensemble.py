@@ -1,4 +1,4 @@
-"""Many trainings of one network side by side in one launch: seeds, initialisers, learning rates."""
+"""Many trainings of one network side by side in one launch, over seeds, initialisers and learning rates."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,12 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
-from snn.strategies.common.single_launch import OneLaunch
+from snn.strategies.common.single_launch import SingleLaunch
 
 
 @dataclass(frozen=True)
 class Member:
-    """One training: the ``start``-th draw of weights, from 1, of a seed's stream, and its learning rate."""
+    """One training: its learning rate, and the ``start``-th draw (from 1) of a seed as initial weights."""
 
     seed: int
     init: str
@@ -23,17 +23,19 @@ class Member:
     start: int
 
 
-class Ensemble(OneLaunch):
-    """A member for every combination of what is listed and, of each, for so many ``starts``; where nothing is
-    listed it is the cell's. Start k has the weights of any other strategy's run k, so ten starts are the
-    protocol's ten runs. All share the data on the device; each has weights and a learning rate of its own.
+class Ensemble(SingleLaunch):
+    """Training of many members in one launch: every combination of the listed values, times ``starts``.
 
-    A run is one launch of all members, always the same ones: what a protocol repeats is the launch, for its
-    time. A member is trained by the kernel of ``persistent``, a cluster of blocks: by fewer of them than one
-    network alone where all are done sooner so. Members that the device cannot hold at the same time follow
-    when others are done, in the same launch. Where a network has no such kernel (several hidden layers, an
-    older GPU) there is nothing to be had side by side: ``setup`` raises Unsupported with the reason. On a CPU
-    NumPy trains one after the other.
+    An empty list stands for the value of the cell. Start k has the initial weights that run k of any other
+    strategy has, so ten starts are the protocol's ten runs. All members share the data on the device; each
+    has its own weights and learning rate.
+
+    A run is one launch of all members. Every run trains the same members: the protocol repeats the launch to
+    measure its time. A member is trained by the cluster kernel of ``persistent``, with fewer blocks than a
+    single network would get if that finishes all members sooner. Members that do not fit on the device at the
+    same time follow in the same launch when others have finished. If a network has no such kernel (several
+    hidden layers, an older GPU), ``setup`` raises Unsupported with the reason. On a CPU, NumPy trains the
+    members one after the other.
     """
 
     side_by_side = True
@@ -49,42 +51,43 @@ class Ensemble(OneLaunch):
         super().__init__(backend)
         self._starts, self._seeds = starts, seeds
         self._initialisers, self._learning_rates = initialisers, learning_rates
-        self._rate = float("nan")  # the cell's, from ``setup`` on
+        self._rate = float("nan")  # the cell's; set by ``setup``
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         self._rate = learning_rate
-        any_seed = 1  # the cell's is told with ``starts``, and decides no rate
-        self.rates = [member.learning_rate for member in self._of(network, any_seed)]
+        any_seed = 1  # rates do not depend on the seed, which ``starts`` is given
+        self.rates = [member.learning_rate for member in self._members_for(network, any_seed)]
         super().setup(network, X, Y, batch_size, learning_rate)
 
     def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
-        """The same weights for every run: those of all members, one after the other."""
+        """Initial weights of all members, one after the other; the same for every run."""
         streams = {
-            (one, init): _draws(replace(network, init=init), one, self._starts)
-            for one in self._seeds or [seed]
+            (each_seed, init): _first_draws(replace(network, init=init), each_seed, self._starts)
+            for each_seed in self._seeds or [seed]
             for init in self._initialisers or [network.init]
         }
-        members = self._of(network, seed)
+        members = self._members_for(network, seed)
         yield from itertools.repeat(
             [W for member in members for W in streams[member.seed, member.init][member.start - 1]]
         )
 
     def members(self, seed: int) -> list[dict[str, Any]]:
-        return [asdict(member) for member in self._of(self.network, seed)]
+        return [asdict(member) for member in self._members_for(self.network, seed)]
 
-    def _of(self, network: Network, seed: int) -> list[Member]:
-        every = itertools.product(
+    def _members_for(self, network: Network, seed: int) -> list[Member]:
+        """The members, given the cell's network and seed for what is not listed."""
+        combinations = itertools.product(
             self._seeds or [seed],
             self._initialisers or [network.init],
             self._learning_rates or [self._rate],
             range(1, self._starts + 1),
         )
-        return [Member(*one) for one in every]
+        return [Member(*combination) for combination in combinations]
 
 
-def _draws(network: Network, seed: int, count: int) -> list[list[np.ndarray]]:
-    """The weights of the first runs from a seed."""
+def _first_draws(network: Network, seed: int, count: int) -> list[list[np.ndarray]]:
+    """The initial weights of the first ``count`` runs of a seed."""
     random = GlibcRandom(seed)
     return [draw_weights(network, random) for _ in range(count)]

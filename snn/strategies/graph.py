@@ -1,4 +1,4 @@
-"""The resident strategy with an epoch captured in a CUDA graph: one launch an epoch."""
+"""The resident strategy with an epoch captured in a CUDA graph: one graph launch per epoch."""
 
 from typing import Any
 
@@ -10,8 +10,11 @@ from snn.strategies.resident import Resident
 
 
 class Graph(Resident):
-    """``setup`` does what ``resident`` does, trains one epoch so that every kernel is loaded, and captures a
-    second one. Per epoch 1 graph launch; nothing else is asked of the device."""
+    """Device-driven training in which a CUDA graph replays an epoch.
+
+    ``setup`` does what ``resident`` does, trains one epoch so that every kernel is loaded, and captures a
+    second one. Per epoch: 1 graph launch and no other call.
+    """
 
     by_epoch = True
 

@@ -1,4 +1,4 @@
-"""A peer: JAX, a whole training compiled as one program."""
+"""A peer: JAX, with a whole training compiled as one program."""
 
 import os
 from collections.abc import Iterator
@@ -11,15 +11,18 @@ from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.models.host_ops import squared_error
 from snn.models.network import Network
-from snn.strategies.common.optional import PEERS, needed
+from snn.strategies.common.optional import PEERS, required
 from snn.strategies.common.strategy import Strategy
 
 
 class JaxScan(Strategy):
-    """``setup`` copies the data in, whole batches as one array. ``prepare`` compiles a training: a scan over
-    epochs of a scan over batches, ``unroll`` steps in its body. A run is one call, which is waited for; it is
-    given the weights' memory, and gives back the new ones in it. JAX allocates as it needs, nothing ahead,
-    and keeps what it has had while the process lives. Products are float32 without TF32."""
+    """Training by one compiled JAX program per run.
+
+    ``setup`` copies the data in, with all full batches in one array. ``prepare`` compiles a training: a scan
+    over epochs of a scan over batches, with ``unroll`` steps in its body. A run is one call, which is waited
+    for. The weights are donated to the call, which returns the new ones in the same memory. JAX allocates on
+    demand instead of ahead, and keeps its memory until the process ends. Products are float32 without TF32.
+    """
 
     own_runtime = "jax"
     at_once = True
@@ -36,31 +39,33 @@ class JaxScan(Strategy):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        self._jax = needed("jax", PEERS)
+        self._jax = required("jax", PEERS)
         self._device = self.device()
-        self._train = training_of(self._jax, network, float(np.float32(learning_rate)), self._unroll)
+        self._train = make_training(self._jax, network, float(np.float32(learning_rate)), self._unroll)
         batch = min(batch_size, len(X))
         whole = len(X) // batch * batch
         batches = [M[:whole].reshape(-1, batch, M.shape[1]) for M in (X, Y)]
         rest = [M[whole:] for M in (X, Y)] if whole < len(X) else []
-        with self.undisturbed():
+        with self.translated_errors():
             self._data = tuple(self._put(M) for M in (*batches, *rest))
             self._W = tuple(self._put(np.zeros(shape, np.float32)) for shape in network.shapes)
 
     def device(self) -> Any:
-        """JAX's device that is the backend's. Raises Unsupported, with the reason, where it has none."""
+        """The JAX device of the backend. Raises Unsupported, with the reason, if there is none."""
         jax, platform = self._jax, "cpu" if self.backend.is_processor else "cuda"
         if self.backend.precision != "fp32":
             raise Unsupported(f"this peer trains in float32, not {self.backend.precision}")
         try:
             return jax.devices(platform)[0]
         except RuntimeError as error:
-            why = " ".join(str(error).split())
-            raise Unsupported(f"jax {jax.__version__} has no {platform} ({why}): `{PEERS}`") from error
+            reason = " ".join(str(error).split())
+            raise Unsupported(
+                f"jax {jax.__version__} has no {platform} device ({reason}): `{PEERS}`"
+            ) from error
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """JAX's out of memory is ours."""
+    def translated_errors(self) -> Iterator[None]:
+        """A context in which JAX's RESOURCE_EXHAUSTED becomes OutOfMemory."""
         try:
             yield
         except self._jax.errors.JaxRuntimeError as error:
@@ -69,11 +74,11 @@ class JaxScan(Strategy):
             raise OutOfMemory(str(error).splitlines()[0]) from error
 
     def prepare(self, epochs: int) -> None:
-        for number in (1, epochs):
-            self._program(number)
+        for length in (1, epochs):
+            self._program(length)
 
     def load(self, weights: list[np.ndarray]) -> None:
-        with self.undisturbed():
+        with self.translated_errors():
             self._W = self._jax.block_until_ready(tuple(map(self._put, weights)))
         self._error = None
 
@@ -82,7 +87,7 @@ class JaxScan(Strategy):
 
     def train(self, epochs: int) -> None:
         program = self._program(epochs)
-        with self.undisturbed():
+        with self.translated_errors():
             self._W, self._error = self._jax.block_until_ready(program(self._W, *self._data))
 
     def loss(self) -> float:
@@ -97,22 +102,23 @@ class JaxScan(Strategy):
         self._programs, self._W, self._data, self._error = {}, (), (), None
 
     def _put(self, array: np.ndarray) -> Any:
-        """On the device; on the processor a copy, too, as weights are written to."""
+        """A copy of the array on the device; also on the CPU, since weights are overwritten."""
         return self._jax.device_put(array, self._device, may_alias=False)
 
     def _program(self, epochs: int) -> Any:
-        """A training of so many epochs, compiled."""
+        """The compiled training of this many epochs."""
         if epochs not in self._programs:
             jitted = self._jax.jit(self._train, static_argnums=0, donate_argnums=1)
-            with self._jax.default_matmul_precision("highest"), self.undisturbed():
+            with self._jax.default_matmul_precision("highest"), self.translated_errors():
                 self._programs[epochs] = jitted.lower(epochs, self._W, *self._data).compile()
         return self._programs[epochs]
 
 
-def training_of(jax: Any, network: Network, rate: float, unroll: int) -> Any:
-    """The function of (epochs, W, X, Y) to the new W and Y_pred - Y of the last batch.
+def make_training(jax: Any, network: Network, rate: float, unroll: int) -> Any:
+    """The training as a function of (epochs, W, X, Y) that returns the new W and the last batch's Y_pred - Y.
 
-    X is (batches, rows, features), Y (batches, rows, 1); a smaller last batch follows as X and Y of its own.
+    X is (batches, rows, features), Y (batches, rows, 1). If the last batch is smaller, its X and Y are two
+    further arguments.
     """
     jnp, scan = jax.numpy, jax.lax.scan
     sequential, max_norm = network.update_order == "sequential", network.clip_norm
@@ -137,7 +143,7 @@ def training_of(jax: Any, network: Network, rate: float, unroll: int) -> Any:
     def train(epochs: int, W: Any, X: Any, Y: Any, *rest: Any) -> Any:
         def epoch(carry: Any, _: None) -> Any:
             (W, error), _ = scan(
-                lambda one, batch: (step(one[0], *batch), None), carry, (X, Y), unroll=unroll
+                lambda state, batch: (step(state[0], *batch), None), carry, (X, Y), unroll=unroll
             )
             return (W, error), None
 

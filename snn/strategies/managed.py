@@ -1,14 +1,17 @@
-"""Unified memory, pages moved by the driver as they are touched."""
+"""Managed (unified) memory, with pages migrated by the driver when they are touched."""
 
 import numpy as np
 
-from snn.strategies.common.managed import Unified
+from snn.strategies.common.managed import ManagedMemory
 
 
-class Managed(Unified):
-    """Per product: 1 cudaMallocManaged for the result (and 1 for a transpose), 1 launch, 1 device
-    synchronisation; each is freed once it is used. No copies: host and device fault in the pages of data,
-    weights, results and transposes, whichever touches them."""
+class Managed(ManagedMemory):
+    """Host-driven training in managed memory, without prefetches.
+
+    Per product: 1 cudaMallocManaged for the result (and 1 for a transpose), 1 launch, 1 device
+    synchronisation. Results and transposes are freed once they have been used. There are no copies: pages of
+    data, weights, results and transposes migrate by page faults of the host or the device.
+    """
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))

@@ -1,25 +1,28 @@
-"""Unified memory, pages moved before they are touched."""
+"""Managed (unified) memory, with pages prefetched before they are touched."""
 
 import numpy as np
 
-from snn.strategies.common.managed import Unified
+from snn.strategies.common.managed import ManagedMemory
 
 _ADVICE = {"data": ("read_mostly",), "weights": ("preferred_location", "accessed_by")}
 
 
-class ManagedPrefetch(Unified):
-    """What ``managed`` does, and, at ``setup``, advice: data is read mostly, so host and device each keep a
-    copy; weights prefer the device, which maps them wherever they are. Per product: 3 prefetches to the
-    device (A, B and the result, whose pages are then made there), 1 launch, 1 prefetch of the result to the
-    host, 1 device synchronisation.
+class ManagedPrefetch(ManagedMemory):
+    """The strategy ``managed`` with memory advice and prefetches.
 
-    CuPy on CUDA 13 prefetches to a device only. There the last prefetch needs the package cuda.bindings;
-    without it the host faults the result in, as in ``managed``. Unsupported where the device attribute
-    concurrentManagedAccess is 0."""
+    ``setup`` gives the advice. Data is read mostly, so the host and the device each keep a copy. Weights
+    prefer the device, which maps them wherever they are. Per product: 3 prefetches to the device (A, B and
+    the result, whose pages are then created there), 1 launch, 1 prefetch of the result to the host, 1 device
+    synchronisation.
 
-    def allocate(self, shape: tuple[int, ...], kind: str, page_locked: bool) -> np.ndarray:
-        array = super().allocate(shape, kind, page_locked)
-        for advice in _ADVICE.get(kind, ()):
+    CuPy on CUDA 13 prefetches to a device only. The last prefetch then needs the package cuda.bindings.
+    Without it the result reaches the host by page faults, as in ``managed``. The strategy is unsupported if
+    the device attribute concurrentManagedAccess is 0.
+    """
+
+    def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:
+        array = super().allocate(shape, purpose, page_locked)
+        for advice in _ADVICE.get(purpose, ()):
             self.backend.advise(array, advice)
         return array
 

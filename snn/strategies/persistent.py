@@ -1,55 +1,56 @@
-"""A whole training, all epochs, in one launch: nothing is left for the host to do in the loop."""
+"""A whole training, all epochs, in one kernel launch: the host has no work in the loop."""
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.network import Network
-from snn.strategies.common.single_launch import OneLaunch
+from snn.strategies.common.single_launch import SingleLaunch
 from snn.strategies.common.strategy import Strategy
 from snn.strategies.graph import Graph
 
 
 class Persistent(Strategy):
-    """``setup`` allocates everything, copies the data in, padded, and has the kernel compiled for exactly
-    this network. A run is one launch, which the protocol waits for: no allocation, copy or launch is in its
-    loop.
+    """Training by one kernel launch per run, or by ``graph`` if no kernel fits the network.
 
-    Which kernel that is, the backend's plan says: one cluster of blocks or the whole device. Where it has
-    none for a shape, ``graph`` trains in its place, and ``plan`` says why.
+    ``setup`` allocates everything, copies the padded data in and compiles the kernel for exactly this
+    network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
+
+    The backend's plan chooses the kernel: one cluster of blocks or the whole device. If there is no plan for
+    the network, ``graph`` trains in its place, and ``plan`` says why.
     """
 
     by_epoch = at_once = any_network = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._way: Strategy = OneLaunch(backend)
+        self._strategy: Strategy = SingleLaunch(backend)
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         try:
-            self._way.check_network(network)
-            self._way.setup(network, X, Y, batch_size, learning_rate)
-            self.plan = self._way.plan
+            self._strategy.check_network(network)
+            self._strategy.setup(network, X, Y, batch_size, learning_rate)
+            self.plan = self._strategy.plan
         except Unsupported as error:
-            self._way, self.plan = Graph(self.backend), f"graph: {error}"
-            self._way.setup(network, X, Y, batch_size, learning_rate)
+            self._strategy, self.plan = Graph(self.backend), f"graph: {error}"
+            self._strategy.setup(network, X, Y, batch_size, learning_rate)
 
     def load(self, weights: list[np.ndarray]) -> None:
-        self._way.load(weights)
+        self._strategy.load(weights)
 
     def epoch(self) -> None:
-        self._way.epoch()
+        self._strategy.epoch()
 
     def train(self, epochs: int) -> None:
-        self._way.train(epochs)
+        self._strategy.train(epochs)
 
     def loss(self) -> float:
-        return self._way.loss()
+        return self._strategy.loss()
 
     def weights(self) -> list[np.ndarray]:
-        return self._way.weights()
+        return self._strategy.weights()
 
     def close(self) -> None:
-        self._way.close()
+        self._strategy.close()

@@ -1,4 +1,4 @@
-"""The paper's second strategy: the reference's device calls over page-locked host memory."""
+"""The paper's second strategy: the device calls of the reference with pinned host memory."""
 
 import numpy as np
 
@@ -7,9 +7,13 @@ from snn.strategies.common.host_driven import HostDriven
 
 
 class Pinned(HostDriven):
-    """Per product: 1 page-locked host allocation (the result, freed once it is used), then what the
-    reference does. Data and weights are page-locked for the strategy's life; transposes stay
-    pageable, as in the paper. All copies are synchronous."""
+    """Host-driven training as in the reference, with pinned host matrices.
+
+    Pinned (page-locked) memory cannot be swapped out, so the device copies it directly, without the driver's
+    staging. Per product: 1 pinned host allocation (the result, freed once it has been used), then the calls
+    of the reference. Data and weights are pinned from ``setup`` to ``close``; transposes stay pageable, as in
+    the paper. All copies are synchronous.
+    """
 
     page_locked = True
 

@@ -1,4 +1,4 @@
-"""The reference with all of its memory from CuPy's pools."""
+"""The reference with device and host memory from CuPy's memory pools."""
 
 from functools import partial
 from typing import Any
@@ -12,10 +12,13 @@ from snn.strategies.common.host_driven import HostDriven
 
 
 class Pool(HostDriven):
-    """``setup`` makes a pool of device memory and one of page-locked host memory; every host matrix is of the
-    latter. Per product: 3 blocks of the device's pool, 2 synchronous copies in, 1 launch, 1 device
-    synchronisation, 1 synchronous copy out, 3 blocks given back. The pools ask the system only for what they
-    do not have yet, so nothing of it remains in the loop but looking for a block."""
+    """Host-driven training with memory from pools.
+
+    ``setup`` creates a pool of device memory and one of pinned host memory, which holds every host matrix.
+    Per product: 3 blocks from the device pool, 2 synchronous copies in, 1 launch, 1 device synchronisation, 1
+    synchronous copy out, 3 blocks returned. A pool allocates from the system only when it has no free block,
+    so in the loop an allocation costs only the search for a block.
+    """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -27,16 +30,16 @@ class Pool(HostDriven):
         self._pool = self.backend.pool_create()
         self._free = partial(self.backend.pool_host_free, self._pool)
         self._malloc = partial(self.backend.pool_malloc, self._pool)
-        self._give_back = partial(self.backend.pool_free, self._pool)
+        self._free_device = partial(self.backend.pool_free, self._pool)
         super().setup(network, X, Y, batch_size, learning_rate)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        per_call.multiply(self.backend, A, B, C, self._malloc, self._give_back)
+        per_call.multiply(self.backend, A, B, C, self._malloc, self._free_device)
         return C
 
-    def allocate(self, shape: tuple[int, ...], kind: str, page_locked: bool) -> np.ndarray:
-        array = self.backend.pool_host_alloc(self._pool, shape, kind)
+    def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:
+        array = self.backend.pool_host_alloc(self._pool, shape, purpose)
         self._live[id(array)] = array
         return array
 

@@ -1,4 +1,4 @@
-"""Every host and device matrix allocated once, before training: nothing is allocated in the loop."""
+"""Every host and device matrix allocated once, before training."""
 
 import math
 from typing import Any
@@ -13,9 +13,12 @@ from snn.strategies.common.rehearsal import Rehearsal
 
 
 class Preallocated(HostDriven):
-    """``setup`` allocates one stream, three device buffers as large as the largest operands, and one pinned
-    host matrix for each result and transpose of a step. Per product: 2 asynchronous copies in, 1 launch, 1
-    asynchronous copy out, 1 stream synchronisation, no allocation."""
+    """Host-driven training without allocations in the loop.
+
+    ``setup`` creates one stream and allocates three device buffers, as large as the largest A, B and C, and
+    one pinned host matrix for each result and transpose of a step. Per product: 2 asynchronous copies in, 1
+    launch, 1 asynchronous copy out, 1 stream synchronisation, no allocation.
+    """
 
     page_locked = True
 
@@ -55,7 +58,7 @@ class Preallocated(HostDriven):
         return self.result(shape)
 
     def discard(self, array: np.ndarray) -> None:
-        """Nothing to do: the matrix serves the next step."""
+        """Keep the matrix for the next step."""
 
     def close(self) -> None:
         self._step = []

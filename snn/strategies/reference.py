@@ -1,4 +1,4 @@
-"""The paper's reference: pageable host memory, device memory allocated and freed in every product."""
+"""The paper's reference: pageable host memory, with device memory allocated and freed for every product."""
 
 import numpy as np
 
@@ -7,8 +7,11 @@ from snn.strategies.common.host_driven import HostDriven
 
 
 class Reference(HostDriven):
-    """Per product: 3 mallocs, 2 synchronous copies in, 1 launch, 1 device synchronisation, 1 synchronous
-    copy out, 3 frees. Every host matrix is pageable."""
+    """Host-driven training with pageable host matrices.
+
+    Per product: 3 mallocs, 2 synchronous copies in, 1 launch, 1 device synchronisation, 1 synchronous copy
+    out, 3 frees. Every host matrix is pageable.
+    """
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))

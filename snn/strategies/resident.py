@@ -1,4 +1,4 @@
-"""Data and weights on the device, element-wise work too: the host only launches."""
+"""Data, weights and all arithmetic on the device: the host only launches kernels."""
 
 from typing import Any
 
@@ -10,8 +10,11 @@ from snn.strategies.common.device_driven import Batch, DeviceDriven
 
 
 class Resident(DeviceDriven):
-    """``setup`` allocates everything and copies the data in. Per step nothing but launches on one stream:
-    nothing is allocated, copied or waited for; the host may run ahead of the device."""
+    """Device-driven training with the data on the device.
+
+    ``setup`` allocates everything and copies the data in. Per step there are only launches on one stream:
+    nothing is allocated, copied or waited for, and the host may run ahead of the device.
+    """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -21,12 +24,14 @@ class Resident(DeviceDriven):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         super().setup(network, X, Y, batch_size, learning_rate)
-        held = self.upload(X, "data"), self.upload(Y, "data")
+        uploaded = self.upload(X, "data"), self.upload(Y, "data")
         for start in range(0, len(X), batch_size):
             rows = min(batch_size, len(X) - start)
-            self._batches.append(
-                (*(self._rows_of(*one, start, rows) for one in zip(held, (X, Y), strict=True)), rows)
+            x, y = (
+                self._rows_of(buffer, matrix, start, rows)
+                for buffer, matrix in zip(uploaded, (X, Y), strict=True)
             )
+            self._batches.append((x, y, rows))
 
     def epoch(self) -> None:
         for batch in self._batches:
@@ -36,7 +41,7 @@ class Resident(DeviceDriven):
         self._batches = []
         super().close()
 
-    def _rows_of(self, held: Any, matrix: np.ndarray, start: int, rows: int) -> Any:
-        """Some rows of a matrix on the device."""
-        row = 4 * matrix.shape[1]
-        return self.backend.part(held, start * row, rows * row)
+    def _rows_of(self, buffer: Any, matrix: np.ndarray, start: int, rows: int) -> Any:
+        """The part of a matrix's device buffer that holds ``rows`` rows from ``start`` on."""
+        row_bytes = 4 * matrix.shape[1]
+        return self.backend.part(buffer, start * row_bytes, rows * row_bytes)

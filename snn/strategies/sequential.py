@@ -1,12 +1,15 @@
-"""A baseline on the processor: one thread, compiled loops."""
+"""A CPU baseline: compiled loops on one thread."""
 
-from snn.strategies.common.cpu_baseline import Arithmetic, OnHost
+from snn.strategies.common.cpu_baseline import Arithmetic, CpuBaseline
 from snn.strategies.common.numba_loops import compiled
 
 
-class Sequential(OnHost):
-    """``setup`` compiles the loops, and allocates all that ``OnHost`` does; after it one thread computes,
-    through no library. Nothing is allocated, copied or waited for."""
+class Sequential(CpuBaseline):
+    """Training by loops that Numba compiles, on one thread.
+
+    ``setup`` compiles the loops and allocates what every ``CpuBaseline`` does. After that one thread computes
+    without any library, and nothing is allocated, copied or waited for.
+    """
 
     def arithmetic(self) -> Arithmetic:
         return compiled(parallel=False)

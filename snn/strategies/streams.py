@@ -1,4 +1,4 @@
-"""The paper's first strategy: row tiles over streams, all of it made and destroyed in every product."""
+"""The paper's first strategy: row tiles over streams, which are created and destroyed for every product."""
 
 import numpy as np
 
@@ -8,21 +8,24 @@ from snn.strategies.common.tiles import TileSlots
 
 
 class Streams(HostDriven):
-    """Per product, with 3 streams and tiles of 128 rows: 1 + 2 x 3 mallocs and frees (B, a tile of A and
-    one of C for each stream), 3 streams created, synchronised and destroyed, B copied synchronously,
-    then per tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out. Every host matrix is
-    page-locked at its own allocation. With ``tile_rows`` auto a product has as many tiles as are worth it,
-    and no more streams and buffers than tiles."""
+    """Host-driven training in row tiles over streams, with pinned host matrices.
+
+    Per product, with 3 streams and tiles of 128 rows: 1 + 2 x 3 mallocs and frees (B, and for each stream a
+    tile of A and one of C), 3 streams created, synchronised and destroyed, 1 synchronous copy of B, then per
+    tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out. Every host matrix is a pinned allocation
+    of its own. With ``tile_rows`` auto the number of tiles is chosen for each product, which has no more
+    streams and buffers than tiles.
+    """
 
     page_locked = True
 
     def __init__(self, backend: Backend, streams: int = 3, tile_rows: int | str = 128) -> None:
         super().__init__(backend)
-        self._count, self._tile_rows = streams, tile_rows
+        self._stream_count, self._tile_rows = streams, tile_rows
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        slots = TileSlots(self.backend, self._count, self._tile_rows)
+        slots = TileSlots(self.backend, self._stream_count, self._tile_rows)
         dB = self.backend.malloc(B.nbytes)
         try:
             self.backend.copy_in(dB, B)

@@ -1,4 +1,4 @@
-"""A peer: a step compiled by PyTorch into kernels of its own, an epoch of it captured in a CUDA graph."""
+"""A peer: a step compiled by PyTorch into its own kernels, with an epoch captured in a CUDA graph."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,24 +9,26 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.network import Network
-from snn.strategies.common.torch import OnTorch, captured
+from snn.strategies.common.torch import TorchStrategy, capture_graph
 
 _NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
 
 Step = Callable[[list[Any], Any, Any], tuple[list[Any], Any]]
 
 
-class TorchCompile(OnTorch):
-    """``setup`` has a step compiled for each size of batch, products tuned by trying what there is, and
-    captures an epoch of such steps, where there are CUDA graphs. Per epoch one replay: new weights are
-    written beside the old ones, and copied into their place once; nothing is waited for.
+class TorchCompile(TorchStrategy):
+    """Training by a step that ``torch.compile`` compiles, in a CUDA graph that replays an epoch.
 
-    A step, not an epoch, is what is compiled: a hundred of the same would compile for minutes into the same
-    kernels. The graph is ours, not that of ``mode="max-autotune"``, which would be launched for every step.
-    On the processor an epoch is a call of the compiled step for each batch.
+    ``setup`` compiles a step for each batch size, with products autotuned, and on a GPU captures an epoch of
+    such steps. Per epoch: 1 replay. A step writes new weights to other memory than the old ones, and they are
+    copied into place once per epoch. Nothing is waited for.
+
+    A step is compiled rather than an epoch: a hundred equal steps would compile for minutes into the same
+    kernels. The graph is captured here rather than by ``mode="max-autotune"``, whose graph would be launched
+    for every step. On the CPU an epoch is one call of the compiled step per batch.
     """
 
-    grad_mode = "no_grad"  # what is compiled in inference mode is compiled anew outside of it
+    grad_mode = "no_grad"  # what was compiled in inference mode is compiled again outside of it
 
     def __init__(self, backend: Backend, mode: str = "max-autotune-no-cudagraphs") -> None:
         super().__init__(backend)
@@ -39,17 +41,17 @@ class TorchCompile(OnTorch):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         super().setup(network, X, Y, batch_size, learning_rate)
-        step = step_of(self._torch, network, self._rate)
+        step = make_step(self._torch, network, self._rate)
         self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)
-        with self.undisturbed(), _compiler_needed():
+        with self.without_autograd(), _compiler_required():
             if self.backend.is_processor:
                 self._compiled_steps()
             else:
-                self._graph, self._captured_error = captured(self._torch, self._compiled_steps)
+                self._graph, self._captured_error = capture_graph(self._torch, self._compiled_steps)
 
-    def forget(self) -> None:
+    def release_tensors(self) -> None:
         self._graph, self._captured_error, self._step = None, None, None
-        super().forget()
+        super().release_tensors()
 
     def all_steps(self) -> Any:
         if self._graph is None:
@@ -72,24 +74,26 @@ class TorchCompile(OnTorch):
 
 
 @contextmanager
-def _compiler_needed() -> Iterator[None]:
-    """Raises Unsupported where PyTorch says that there is no C++ compiler, no C compiler, or no Triton."""
+def _compiler_required() -> Iterator[None]:
+    """A context that raises Unsupported if PyTorch finds no C++ compiler, no C compiler or no Triton."""
     try:
         yield
     except Exception as error:
-        if not any(said in str(error) for said in _NO_COMPILER):
+        if not any(message in str(error) for message in _NO_COMPILER):
             raise
-        why = str(error).splitlines()[0]
-        raise Unsupported(f"torch.compile needs a compiler that is not there: {why}") from error
+        reason = str(error).splitlines()[0]
+        raise Unsupported(f"torch.compile needs a compiler that is not installed: {reason}") from error
 
 
-def step_of(torch: Any, network: Network, rate: float) -> Step:
-    """Equations (1) to (4) of the paper on one batch, without a write to what it is given: W, X, Y to the new
-    W and Y_pred - Y."""
+def make_step(torch: Any, network: Network, rate: float) -> Step:
+    """The training step as a pure function of W, X and Y that returns the new W and Y_pred - Y.
+
+    It computes equations (1) to (4) of the paper on one batch.
+    """
     sequential, max_norm = network.update_order == "sequential", network.clip_norm
 
     def product(A: Any, B: Any) -> Any:
-        """A B; of a single column, on either side of it, as what fuses with the element-wise work around."""
+        """A B; with a single column in A or B, in a form that fuses with the element-wise work around it."""
         if A.shape[1] == 1:
             return A * B
         return (A * B.t()).sum(1, keepdim=True) if B.shape[1] == 1 else A @ B
@@ -107,8 +111,8 @@ def step_of(torch: Any, network: Network, rate: float) -> Step:
                 dW = dW * torch.where(norm > max_norm, max_norm / (norm + 1e-6), 1.0)
             new[i] = W[i] - rate * dW
             if i > 0:
-                through = new[i] if sequential else W[i]
-                dZ = torch.where(H[i] > 0, product(dZ, through.t()), 0.0)
+                w = new[i] if sequential else W[i]
+                dZ = torch.where(H[i] > 0, product(dZ, w.t()), 0.0)
         return new, error
 
     return step

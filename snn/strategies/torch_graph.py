@@ -1,4 +1,4 @@
-"""A peer: PyTorch, its calls captured in a CUDA graph."""
+"""A peer: PyTorch, with an epoch of its calls captured in a CUDA graph."""
 
 from typing import Any
 
@@ -7,15 +7,18 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.network import Network
-from snn.strategies.common.optional import PEERS, needed
-from snn.strategies.common.torch import captured
+from snn.strategies.common.optional import PEERS, required
+from snn.strategies.common.torch import capture_graph
 from snn.strategies.torch_eager import TorchEager
 
 
 class TorchGraph(TorchEager):
-    """``setup`` does what ``torch_eager`` does, trains an epoch on a side stream, as PyTorch's documentation
-    has it, so that every library is loaded and has its workspace, and captures the next one. Per epoch one
-    replay; nothing is allocated, copied or waited for."""
+    """Training by PyTorch in which a CUDA graph replays an epoch.
+
+    ``setup`` does what ``torch_eager`` does and trains an epoch on a side stream, as PyTorch's documentation
+    recommends, so that every library is loaded and has its workspace. It then captures the next epoch. Per
+    epoch: 1 replay; nothing is allocated, copied or waited for.
+    """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -25,16 +28,16 @@ class TorchGraph(TorchEager):
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
-        needed("torch", PEERS)
+        required("torch", PEERS)
         if self.backend.is_processor:
-            raise Unsupported("CUDA graphs are of CUDA: torch_eager trains on the processor")
+            raise Unsupported("CUDA graphs need a CUDA device: use torch_eager on the CPU")
         super().setup(network, X, Y, batch_size, learning_rate)
-        with self.undisturbed():
-            self._graph, self._captured_error = captured(self._torch, super().all_steps)
+        with self.without_autograd():
+            self._graph, self._captured_error = capture_graph(self._torch, super().all_steps)
 
-    def forget(self) -> None:
-        self._graph, self._captured_error = None, None  # before the tensors that it names
-        super().forget()
+    def release_tensors(self) -> None:
+        self._graph, self._captured_error = None, None  # before the tensors that it uses
+        super().release_tensors()
 
     def all_steps(self) -> Any:
         self._graph.replay()

@@ -1,4 +1,4 @@
-"""One arena on the device and one on the host, shared out anew in every step: nothing is allocated in it."""
+"""One arena on the device and one on the host, subdivided in every step without any allocation."""
 
 import math
 from collections.abc import Sequence
@@ -16,15 +16,18 @@ _ALIGNMENT = 256  # bytes, as cudaMalloc aligns its blocks
 
 
 def aligned(nbytes: int) -> int:
-    """Bytes that a block takes in an arena."""
+    """Bytes that a block of this size takes in an arena."""
     return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 class Stack:
-    """Offsets in an arena, in bytes. What is freed below others is had again when all above it is free."""
+    """A stack allocator of offsets in an arena, in bytes.
+
+    A block that is freed below others is reused once all blocks above it are free.
+    """
 
     def __init__(self) -> None:
-        self._blocks: list[list[int]] = []  # offset, and 0 once it is freed
+        self._blocks: list[list[int]] = []  # offset; 1 while in use, 0 once freed
         self.top = self.peak = 0
 
     def push(self, nbytes: int) -> int:
@@ -36,14 +39,14 @@ class Stack:
         return offset
 
     def free(self, offset: int) -> None:
-        """End a block, and with it those on top that have ended before."""
+        """Free a block, and remove all freed blocks from the top of the stack."""
         next(block for block in reversed(self._blocks) if block[0] == offset)[1] = 0
         while self._blocks and not self._blocks[-1][1]:
             self.top = self._blocks.pop()[0]
 
 
 def stack_bytes(requests: Sequence[Request]) -> int:
-    """The size of an arena that serves these requests like a stack."""
+    """The size in bytes of an arena that serves these requests as a stack."""
     stack = Stack()
     offsets: list[int] = []
     for number, request in enumerate(requests):
@@ -55,14 +58,17 @@ def stack_bytes(requests: Sequence[Request]) -> int:
 
 
 class Workspace(HostDriven):
-    """``setup`` rehearses a step of one full batch without a device, to learn the most that is alive at once:
-    of A, B and C of a product on the device, of results and transposes of a step on the host. It allocates
-    one device arena and one page-locked arena of these sizes, and a stream.
+    """Host-driven training in two arenas, one on the device and one in pinned host memory.
 
-    Per product A, B and C are parts of the device's arena, one behind the other; results and transposes are
-    taken from the host's like from a stack. 2 asynchronous copies in, 1 launch, 1 asynchronous copy out, 1
-    stream synchronisation, no allocation. ``preallocated`` has a block for each instead, as large as its
-    largest use: here small matrices lie side by side in what the largest product needs."""
+    ``setup`` rehearses a step on a full batch without a device to find the peak use: of A, B and C of a
+    product on the device, and of the results and transposes of a step on the host. It allocates a device
+    arena and a pinned arena of these sizes, and creates a stream.
+
+    Per product, A, B and C are consecutive parts of the device arena; results and transposes come from the
+    host arena as from a stack. There are 2 asynchronous copies in, 1 launch, 1 asynchronous copy out, 1
+    stream synchronisation and no allocation. ``preallocated`` instead has a block for each matrix, as large
+    as its largest use; here small matrices share the space that the largest product needs.
+    """
 
     page_locked = True
 
@@ -71,8 +77,8 @@ class Workspace(HostDriven):
         self._stack = Stack()
         self._offsets: dict[int, tuple[int, np.ndarray]] = {}
         self._stream: Any = None
-        self._arena: Any = None
-        self._words: np.ndarray | None = None
+        self._device_arena: Any = None
+        self._host_arena: np.ndarray | None = None
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
@@ -81,17 +87,17 @@ class Workspace(HostDriven):
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
         product = max(sum(map(aligned, sizes)) for sizes in step.products)
         self._stream = self.backend.stream_create()
-        self._arena = self.backend.malloc(product, "workspace")
-        self._words = self.allocate((stack_bytes(step.requests) // 4,), "workspace", self.page_locked)
+        self._device_arena = self.backend.malloc(product, "workspace")
+        self._host_arena = self.allocate((stack_bytes(step.requests) // 4,), "workspace", self.page_locked)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        backend, stream, arena = self.backend, self._stream, self._arena
-        to_B = aligned(A.nbytes)
-        to_C = to_B + aligned(B.nbytes)
+        backend, stream, arena = self.backend, self._stream, self._device_arena
+        offset_B = aligned(A.nbytes)
+        offset_C = offset_B + aligned(B.nbytes)
         dA = backend.part(arena, 0, A.nbytes)
-        dB = backend.part(arena, to_B, B.nbytes)
-        dC = backend.part(arena, to_C, C.nbytes)
+        dB = backend.part(arena, offset_B, B.nbytes)
+        dC = backend.part(arena, offset_C, C.nbytes)
         try:
             on_stream.multiply(backend, stream, (dA, dB, dC), A, B, C)
         finally:
@@ -99,10 +105,10 @@ class Workspace(HostDriven):
         return C
 
     def result(self, shape: tuple[int, ...]) -> np.ndarray:
-        assert self._words is not None
+        assert self._host_arena is not None
         size = math.prod(shape)
         offset = self._stack.push(4 * size)
-        array = self._words[offset // 4 : offset // 4 + size].reshape(shape)
+        array = self._host_arena[offset // 4 : offset // 4 + size].reshape(shape)
         self._offsets[id(array)] = offset, array
         return array
 
@@ -110,14 +116,14 @@ class Workspace(HostDriven):
         return self.result(shape)
 
     def discard(self, array: np.ndarray) -> None:
-        """Give a matrix back to the arena."""
+        """Return a matrix to the arena."""
         self._stack.free(self._offsets.pop(id(array))[0])
 
     def close(self) -> None:
-        self._offsets, self._words = {}, None
-        if self._arena is not None:
-            self.backend.free(self._arena)
-            self._arena = None
+        self._offsets, self._host_arena = {}, None
+        if self._device_arena is not None:
+            self.backend.free(self._device_arena)
+            self._device_arena = None
         if self._stream is not None:
             self.backend.stream_destroy(self._stream)
             self._stream = None

@@ -1,4 +1,4 @@
-"""Host matrices in managed memory, which the device reads and writes itself."""
+"""Host matrices in managed memory (unified memory), which the device reads and writes in place."""
 
 import numpy as np
 
@@ -6,16 +6,19 @@ from snn.backends.base import Backend
 from snn.strategies.common.host_driven import HostDriven
 
 
-class Unified(HostDriven):
-    """Every host matrix is managed, so a product is a launch: nothing is copied by the strategy, and the
-    driver moves the pages that host and device touch in turn."""
+class ManagedMemory(HostDriven):
+    """Host-driven training with every host matrix in managed memory.
+
+    A product is one launch. The strategy copies nothing; the driver migrates pages as the host and the device
+    touch them in turn.
+    """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._free = backend.managed_free
 
-    def allocate(self, shape: tuple[int, ...], kind: str, page_locked: bool) -> np.ndarray:
-        array = self.backend.managed_alloc(shape, kind)
+    def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:
+        array = self.backend.managed_alloc(shape, purpose)
         self._live[id(array)] = array
         return array
 

@@ -1,24 +1,24 @@
-"""The arithmetic of a training step as loops that Numba compiles, for one thread or for several."""
+"""The arithmetic of a training step as loops compiled by Numba, for one thread or several."""
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from snn.strategies.common.cpu_baseline import Arithmetic
-from snn.strategies.common.optional import needed
+from snn.strategies.common.optional import required
 
-_STRIP = 16  # rows of dW whose elements of H share cache lines: 64 bytes of float32
-_FASTMATH = {"reassoc", "contract", "nsz"}  # a sum's order is free, so that it fills vectors; NaN stays NaN
+_STRIP = 16  # rows of dW whose elements of H share a cache line: 64 bytes of float32
+_FASTMATH = {"reassoc", "contract", "nsz"}  # sums may be reordered, so that they vectorise; NaN stays NaN
 
 
 @cache
 def compiled(parallel: bool) -> Arithmetic:
-    """The loops below, compiled; ``parallel``: the outer ones are shared out to Numba's threads.
+    """The compiled loops; if ``parallel``, the outer loops are divided among Numba's threads.
 
-    Inner loops walk along rows, so memory is read and written in its order. Nothing is kept on disk, so
-    every process compiles anew: 1 to 3 seconds. Raises Unsupported where there is no Numba.
+    Inner loops run along rows, so memory is read and written contiguously. Nothing is cached on disk, so
+    every process compiles the loops again, in 1 to 3 seconds. Raises Unsupported without Numba.
     """
-    numba = needed("numba")
+    numba = required("numba")
     prange, float32 = numba.prange, numba.float32
     matrix, zero = float32[:, ::1], float32(0)
 

@@ -1,4 +1,4 @@
-"""One product through device memory that there is, all of it on one stream."""
+"""One product through allocated device buffers, with copies and launch on one stream."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from snn.backends.base import Backend
 def multiply(
     backend: Backend, stream: Any, buffers: Sequence[Any], A: np.ndarray, B: np.ndarray, C: np.ndarray
 ) -> None:
-    """C = A B through buffers for each: two copies in, one launch, one copy out. Nothing is waited for."""
+    """C = A B through a device buffer for each: two copies in, one launch, one copy out. It does not wait."""
     dA, dB, dC = buffers
     backend.copy_in(dA, A, stream)
     backend.copy_in(dB, B, stream)

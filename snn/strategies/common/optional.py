@@ -1,4 +1,4 @@
-"""Packages that only some strategies need: absent, they are an outcome of those and of no others."""
+"""Imports of optional packages: if one is missing, only the strategies that need it are unsupported."""
 
 from importlib import import_module
 from typing import Any
@@ -8,9 +8,11 @@ from snn.errors import Unsupported
 PEERS = "pip install -r envs/requirements-peers.txt"
 
 
-def needed(package: str, installs: str = "make env") -> Any:
-    """A package, imported. Raises Unsupported, with the command that installs it, where it cannot be."""
+def required(package: str, install_command: str = "make env") -> Any:
+    """The imported package. Raises Unsupported, with the command that installs it, if the import fails."""
     try:
         return import_module(package)
     except ImportError as error:
-        raise Unsupported(f"{package} cannot be imported ({error}): `{installs}` installs it") from error
+        raise Unsupported(
+            f"{package} cannot be imported ({error}): `{install_command}` installs it"
+        ) from error

@@ -1,4 +1,4 @@
-"""One product with everything allocated for it and freed after it."""
+"""One product with device memory that is allocated before it and freed after it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ def multiply(
 ) -> None:
     """C = A B: three mallocs, two copies in, one launch, one synchronisation, one copy out, three frees.
 
-    ``malloc`` and ``free`` say where device memory comes from.
+    ``malloc`` and ``free`` are the functions that allocate and free device memory.
     """
     buffers = []
     try:

@@ -1,4 +1,4 @@
-"""A training in one launch: what ``persistent`` does wherever the backend has a plan for it."""
+"""Training in a single kernel launch, for networks that the backend has a plan for."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -19,20 +19,21 @@ KERNELS = (
     "kernels/persistent/three_layers.cu",
     "kernels/persistent/grid.cu",
 )
-"""What a plan may launch: a cell of a strategy that imports this module depends on all of them."""
+"""Sources of the kernels of all plans; a cell depends on them if its strategy imports this module."""
 
 
-class OneLaunch(Strategy):
-    """Weights, data and workspace on the device, padded (``snn.backends.persistent_plans``).
-    ``setup`` raises Unsupported.
+class SingleLaunch(Strategy):
+    """Training of one or several networks in a single kernel launch.
 
-    Of several networks, weights are those of one after the other; those of one alone are all networks'.
+    Weights, data and workspace are on the device, padded (``snn.backends.persistent_plans``). ``setup``
+    raises Unsupported if the backend has no plan for the network. Lists of weights hold those of the first
+    network, then those of the next one. If ``load`` is given the weights of one network, all start from them.
     """
 
     by_epoch = at_once = True
 
     rates: Sequence[float] = ()
-    """The learning rate of each network; of one alone it is what ``setup`` is told."""
+    """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -51,33 +52,35 @@ class OneLaunch(Strategy):
         self._members = len(rates)
         shape = Shape(widths, batch, sequential, max_norm > 0, self._members)
         self.plan = self.backend.training_plan(shape)
-        self._before = (len(X), batch)
+        self._numbers_before_epochs = (len(X), batch)
         rate = float(np.float32(rates[0]))
-        self._after = (int(sequential), rate, max_norm, self._members, *widths)
+        self._numbers_after_epochs = (int(sequential), rate, max_norm, self._members, *widths)
         self._shapes = [(k, n) for k, n in zip(widths, (*widths[1:], 1), strict=True)]
         self._last_rows = len(X) % batch or batch
         self._stream = self.backend.stream_create()
         sizes = OPS["train"].elements(*self._numbers(1))
-        for count, kind in zip(sizes, ("data", "data", "weights", "gradients", "workspace"), strict=True):
-            self._buffers.append(self.backend.malloc(4 * count, kind))
-        for held, matrix, width in zip(self._buffers, (X, Y), (widths[0], 1), strict=False):
-            self._upload(held, _in_batches(matrix, batch, width), "data")
+        for elements, purpose in zip(
+            sizes, ("data", "data", "weights", "gradients", "workspace"), strict=True
+        ):
+            self._buffers.append(self.backend.malloc(4 * elements, purpose))
+        for buffer, matrix, width in zip(self._buffers, (X, Y), (widths[0], 1), strict=False):
+            self._upload(buffer, _in_batches(matrix, batch, width), "data")
         workspace = np.zeros(sizes[4], dtype=np.float32)
         if self._members > 1:
             workspace[:] = rates
         self._upload(self._buffers[4], workspace, "workspace")
         self._upload(self._buffers[3], np.zeros(sizes[3], dtype=np.float32), "gradients")
-        for count, kind in zip(sizes[2:4], ("weights", "gradients"), strict=True):
-            self._host.append(self.backend.host_alloc((count,), kind))
+        for elements, purpose in zip(sizes[2:4], ("weights", "gradients"), strict=True):
+            self._host.append(self.backend.host_alloc((elements,), purpose))
 
     def load(self, weights: list[np.ndarray]) -> None:
-        flat, at = self._host[0], 0
+        flat, offset = self._host[0], 0
         flat.fill(0)
         shared = len(weights) == len(self._shapes)
-        every = weights * self._members if shared else weights
-        for fresh, (k, n) in zip(every, self._shapes * self._members, strict=True):
-            flat[at : at + k * n].reshape(k, n)[: fresh.shape[0], : fresh.shape[1]] = fresh
-            at += k * n
+        of_all_networks = weights * self._members if shared else weights
+        for W, (k, n) in zip(of_all_networks, self._shapes * self._members, strict=True):
+            flat[offset : offset + k * n].reshape(k, n)[: W.shape[0], : W.shape[1]] = W
+            offset += k * n
         self.backend.copy_in(self._buffers[2], flat, self._stream)
         self.backend.stream_synchronize(self._stream)
         self._trained = False
@@ -98,17 +101,17 @@ class OneLaunch(Strategy):
         errors = self._host[1]
         self.backend.copy_out(errors, self._buffers[3], self._stream)
         self.backend.stream_synchronize(self._stream)
-        return [squared_error(one[: self._last_rows]) for one in errors.reshape(self._members, -1)]
+        return [squared_error(member[: self._last_rows]) for member in errors.reshape(self._members, -1)]
 
     def weights(self) -> list[np.ndarray]:
-        flat, at, found = self._host[0], 0, []
+        flat, offset, weights = self._host[0], 0, []
         self.backend.copy_out(flat, self._buffers[2], self._stream)
         self.backend.stream_synchronize(self._stream)
         shapes = zip(self.network.shapes, self._shapes, strict=True)
         for (rows, cols), (k, n) in list(shapes) * self._members:
-            found.append(flat[at : at + k * n].reshape(k, n)[:rows, :cols].copy())
-            at += k * n
-        return found
+            weights.append(flat[offset : offset + k * n].reshape(k, n)[:rows, :cols].copy())
+            offset += k * n
+        return weights
 
     def close(self) -> None:
         if self._stream is not None:
@@ -121,10 +124,12 @@ class OneLaunch(Strategy):
             self.backend.host_free(self._host.pop())
 
     def _numbers(self, epochs: int) -> tuple[float, ...]:
-        return (*self._before, epochs, *self._after)
+        """The scalar arguments of the launch."""
+        return (*self._numbers_before_epochs, epochs, *self._numbers_after_epochs)
 
-    def _upload(self, buffer: Any, matrix: np.ndarray, kind: str) -> None:
-        staged = self.backend.host_alloc(matrix.shape, kind)
+    def _upload(self, buffer: Any, matrix: np.ndarray, purpose: str) -> None:
+        """Copy a matrix to the device through a pinned array, which is freed afterwards."""
+        staged = self.backend.host_alloc(matrix.shape, purpose)
         try:
             staged[...] = matrix
             self.backend.copy_in(buffer, staged)
@@ -133,7 +138,7 @@ class OneLaunch(Strategy):
 
 
 def _in_batches(matrix: np.ndarray, batch: int, width: int) -> np.ndarray:
-    """(batches, rows, width): each batch by itself, with 0 behind its rows and columns."""
+    """The matrix as an array (batches, rows, width), with rows and columns padded by zeros."""
     batches = -(-len(matrix) // batch)
     result = np.zeros((batches, padded(batch), width), dtype=np.float32)
     for i in range(batches):

@@ -1,4 +1,4 @@
-"""Training by PyTorch: what lives on its device, whoever asks for the steps."""
+"""Training by PyTorch: what its strategies share."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -12,16 +12,18 @@ from snn.errors import OutOfMemory, Unsupported
 from snn.hardware.devices import usable_processors
 from snn.models.host_ops import squared_error
 from snn.models.network import Network
-from snn.strategies.common.optional import PEERS, needed
+from snn.strategies.common.optional import PEERS, required
 from snn.strategies.common.strategy import Strategy
 
 
-class OnTorch(Strategy):
-    """``setup`` copies weights and batches to tensors of PyTorch's caching allocator, each batch its own, so
-    that it begins where wide loads may. Products are float32 without TF32; on the processor they have as many
-    threads as PyTorch takes by itself, whatever the environment says to keep NumPy's to one. ``close`` sets
-    both back, and gives the allocator's memory back to the device. Nothing waits but ``load``, ``loss`` and
-    ``weights``."""
+class TorchStrategy(Strategy):
+    """Training by PyTorch, with tensors of its caching allocator.
+
+    ``setup`` copies weights and batches to tensors. Each batch has a tensor of its own, so that it starts at
+    an address aligned for wide loads. Products are float32 without TF32. On the CPU they use as many threads
+    as PyTorch would by default, although the environment limits NumPy to one. ``close`` restores both
+    settings and returns the allocator's memory to the device. Only ``load``, ``loss`` and ``weights`` wait.
+    """
 
     own_runtime = "torch"
     grad_mode = "inference_mode"
@@ -29,31 +31,31 @@ class OnTorch(Strategy):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._torch: Any = None
-        self._before: tuple[str, int] | None = None
+        self._previous_settings: tuple[str, int] | None = None
         self._W: list[Any] = []
         self._batches: list[tuple[Any, Any]] = []
         self._error: Any = None
 
-    def forget(self) -> None:
-        """Let go of every tensor, so that the allocator has its memory back."""
+    def release_tensors(self) -> None:
+        """Drop every reference to a tensor, so that the allocator can reuse the memory."""
         self._W, self._batches, self._error = [], [], None
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
-        torch = self._torch = needed("torch", PEERS)
+        torch = self._torch = required("torch", PEERS)
         device = self.device()
-        self._before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+        self._previous_settings = torch.get_float32_matmul_precision(), torch.get_num_threads()
         torch.set_float32_matmul_precision("highest")
         torch.set_num_threads(usable_processors())
         self.network, self._rate = network, float(np.float32(learning_rate))
-        with self.undisturbed():
+        with self.without_autograd():
             self._W = [torch.zeros(shape, device=device) for shape in network.shapes]
-            held = (torch.from_numpy(matrix).to(device).split(batch_size) for matrix in (X, Y))
-            self._batches = [(x.clone(), y.clone()) for x, y in zip(*held, strict=True)]
+            splits = (torch.from_numpy(matrix).to(device).split(batch_size) for matrix in (X, Y))
+            self._batches = [(x.clone(), y.clone()) for x, y in zip(*splits, strict=True)]
 
     def device(self) -> Any:
-        """PyTorch's device that is the backend's. Raises Unsupported, with the reason, where it has none."""
+        """The PyTorch device of the backend. Raises Unsupported, with the reason, if there is none."""
         torch, precision = self._torch, self.backend.precision
         if precision != "fp32":
             raise Unsupported(f"this peer trains in float32, not {precision}")
@@ -61,15 +63,15 @@ class OnTorch(Strategy):
             return torch.device("cpu")
         if torch.version.cuda is None:
             raise Unsupported(
-                f"torch {torch.__version__} is built without CUDA: `pip uninstall torch`, then `{PEERS}`"
+                f"torch {torch.__version__} is built without CUDA: run `pip uninstall torch`, then `{PEERS}`"
             )
         if not torch.cuda.is_available():
-            raise Unsupported(f"torch {torch.__version__}, for CUDA {torch.version.cuda}, finds no device")
+            raise Unsupported(f"torch {torch.__version__}, built for CUDA {torch.version.cuda}, finds no GPU")
         return torch.device("cuda", 0)
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """Nothing is recorded for autograd; PyTorch's out of memory is ours."""
+    def without_autograd(self) -> Iterator[None]:
+        """A context without autograd recording, in which PyTorch's OutOfMemoryError becomes OutOfMemory."""
         try:
             with getattr(self._torch, self.grad_mode)():
                 yield
@@ -77,18 +79,18 @@ class OnTorch(Strategy):
             raise OutOfMemory(str(error)) from error
 
     def load(self, weights: list[np.ndarray]) -> None:
-        with self.undisturbed():
-            for W, fresh in zip(self._W, weights, strict=True):
-                W.copy_(self._torch.from_numpy(fresh))
+        with self.without_autograd():
+            for W, initial in zip(self._W, weights, strict=True):
+                W.copy_(self._torch.from_numpy(initial))
         self._error = None
 
     def epoch(self) -> None:
-        with self.undisturbed():
+        with self.without_autograd():
             self._error = self.all_steps()
 
     @abstractmethod
     def all_steps(self) -> Any:
-        """A step on each batch; returns Y_pred - Y of the last one, or in one multiple of it."""
+        """Train one step on each batch; returns Y_pred - Y of the last batch."""
 
     def loss(self) -> float:
         return float("nan") if self._error is None else squared_error(self._error.cpu().numpy())
@@ -97,17 +99,20 @@ class OnTorch(Strategy):
         return [W.cpu().numpy().copy() for W in self._W]
 
     def close(self) -> None:
-        self.forget()
-        if self._before is not None:
-            precision, threads = self._before
+        self.release_tensors()
+        if self._previous_settings is not None:
+            precision, threads = self._previous_settings
             self._torch.set_float32_matmul_precision(precision)
             self._torch.set_num_threads(threads)
-            self._before = None
+            self._previous_settings = None
             self._torch.cuda.empty_cache()
 
 
-def captured(torch: Any, work: Callable[[], Any]) -> tuple[Any, Any]:
-    """A CUDA graph of what a function asks of PyTorch, after one call on a side stream; what it returned."""
+def capture_graph(torch: Any, work: Callable[[], Any]) -> tuple[Any, Any]:
+    """Capture a function's PyTorch calls in a CUDA graph, after one warm-up call on a side stream.
+
+    Returns the graph and what the captured call returned.
+    """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
