@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import PROVENANCE, QUIET, record, write_all
+from records_of import PROVENANCE, QUIET, write_all
 
 from snn.config.groups import read_yaml
 from snn.errors import RecordError
