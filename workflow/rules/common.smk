@@ -1,5 +1,6 @@
 # The grid, read and checked once while the DAG is built, and what the rules look up in it.
 
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -57,6 +58,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(workflow.basedir), os.environ.get("PYTHONPATH")))
 )
 PYTHON = sys.executable
+
+
+def quick(function):
+    """A function of a rule that keeps its signature, which Snakemake asks for several times a job."""
+    function.__signature__ = inspect.signature(function)
+    return function
 
 
 def records_of(table):
