@@ -75,13 +75,3 @@ def test_no_modules_import_each_other():
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
-
-
-def test_packages_re_export_nothing():
-    """Or a cell would depend on every file of a package that it uses one module of."""
-    for module, path in FILES.items():
-        if path.name == "__init__.py":
-            others = {
-                name for name in imports(module, ast.parse(path.read_text()).body) if name.startswith(module)
-            }
-            assert not others - {"snn.backends.base"}, module
