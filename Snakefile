@@ -26,7 +26,7 @@ rule all:
     default_target: True
     input:
         # The records stand here as well, so that one that was deleted is noticed under a current table.
-        RECORDS,
+        all_records,
         expand("results/tables/{table}.csv", table=TABLES),
         TRACES,
         expand("results/figures/{figure}.svg", figure=FIGURES),

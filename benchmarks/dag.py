@@ -98,7 +98,8 @@ def make_stubs(folder: Path, options: tuple[str, ...]) -> None:
         if "\t" in line and line.partition("\t")[0] != "output_file":
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-    run([sys.executable, "-c", TOUCH, *SNAKEMAKE[3:], "--touch", "--quiet", "all", *options], folder)
+    touch = ("--touch", "--forceall", "--quiet", "all")
+    run([sys.executable, "-c", TOUCH, *SNAKEMAKE[3:], *touch, *options], folder)
     printed = run([*SNAKEMAKE, *options], folder)
     if "Nothing to be done" not in printed:
         sys.exit(f"{folder}: there is something left to be done:\n{printed[-2000:]}")
@@ -135,12 +136,9 @@ def show(what: str, jobs: int, seconds: dict[str, list[tuple[float, float]]]) ->
     (alone, alone_cpu) = map(min, zip(*list(seconds.values())[-1], strict=True))
     for name, values in seconds.items():
         walls, cpus = zip(*values, strict=True)
-        print(
-            f"{what:8} {jobs:5} jobs {min(walls):9.2f} {statistics.median(walls):8.2f}"
-            f" {min(walls) / alone:6.2f}"
-            f" {min(cpus):10.2f} {min(cpus) / alone_cpu:6.2f}  {name}",
-            flush=True,
-        )
+        wall, cpu = min(walls), min(cpus)
+        columns = (f"{wall:9.2f} {statistics.median(walls):8.2f} {wall / alone:6.2f}", f"{cpu:10.2f}")
+        print(f"{what:8} {jobs:5} jobs", *columns, f"{cpu / alone_cpu:6.2f}  {name}", flush=True)
 
 
 def main(checkouts: list[Path], cells: int | None, times: int) -> None:

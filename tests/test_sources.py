@@ -3,7 +3,7 @@
 from importlib import import_module
 
 import pytest
-from conftest import PEERS, STRATEGIES
+from conftest import PEERS, ROOT, STRATEGIES
 
 from snn.config import groups
 from snn.config.compose import composed
@@ -54,6 +54,17 @@ def test_kernels_of_layers_concern_networks_of_layers():
     for strategy, launches in (("resident", True), ("reference", False)):
         cell = composed([f"strategy={strategy}", "device=cuda", "network=layers"])
         assert (kernel in fingerprint.of_cell(cell)) == launches
+
+
+def test_every_kernel_is_a_source_of_some_cell_or_of_the_limits():
+    """Or an edit of it would measure no cell again: each is some choice's, or in the KERNELS of a module."""
+    found = set(fingerprint.of_limits("cuda")).union(
+        *(files(name) for name in STRATEGIES),
+        *(files("resident", kernel=kernel) for kernel in groups.names("kernel")),
+        fingerprint.of_cell(composed(["strategy=resident", "device=cuda", "network=layers"])),
+    )
+    kernels = {path.relative_to(ROOT).as_posix() for path in (ROOT / "kernels").rglob("*.cu*")}
+    assert {file for file in found if file.startswith("kernels/")} == kernels
 
 
 def test_what_only_shows_or_stores_results_is_no_source():

@@ -185,6 +185,23 @@ def test_an_edited_script_re_runs_its_table_only(project):
     assert project.jobs() == {"build_gpu": 1}
 
 
+def test_an_edited_style_re_runs_the_pages_that_hold_it(project):
+    with (project.folder / "snn/report/page.css").open("a") as file:
+        file.write("/* edited */\n")
+    jobs = project.jobs("--dry-run")
+    assert {"build_speedup", "build_sweep", "build_overview", "build_gpu"} <= set(jobs)
+    assert not {job for job in jobs if job.startswith(("train", "measure", "prepare"))}
+
+
+def test_a_table_refuses_the_record_of_other_sources(project):
+    path = next(path for path in project.records() if "streams" in path.name)
+    record = json.loads(path.read_text())
+    record["provenance"]["source_hash"] = "0" * 16
+    path.write_text(json.dumps(record))
+    printed = project.snakemake("results/tables/speedup.csv", fails=True)
+    assert "measured with other sources (0000000000000000)" in printed
+
+
 def test_a_deleted_record_under_a_current_table_is_noticed(project):
     next(iter(project.records())).unlink()
     assert project.jobs("--dry-run")["train"] == 1
@@ -269,6 +286,29 @@ def test_a_new_strategy_is_one_module_and_one_choice(project):
     table = project.table("mine").set_index("strategy")
     assert table.loc["twice", "synchronizations"] == 2 * table.loc["reference", "synchronizations"]
     assert table.loc["twice", "final_mse"] == table.loc["reference", "final_mse"]
+
+
+def test_a_new_table_is_one_module_and_one_line_of_the_catalogue(project):
+    (project.folder / "snn/tables/slowest.py").write_text(
+        '"""The slowest strategy of each data set."""\n\n'
+        'TITLE = "Slowest strategies"\n\n\n'
+        "def build(frame, paper, verdicts):\n"
+        '    slowest = frame.loc[frame.groupby("dataset")["mean_s"].idxmax()]\n'
+        '    return slowest[["dataset", "strategy", "mean_s", "device", "backend"]]\n'
+    )
+    catalogue = project.folder / "snn/grid/catalogue.py"
+    start = "TABLES = {\n"
+    line = '    "slowest": Table(WHY, "slowest strategies", "dataset_size", one_row_per="dataset"),\n'
+    catalogue.write_text(catalogue.read_text().replace(start, start + line))
+    assert project.jobs("results/tables/slowest.csv") == {"build_slowest": 1}
+    (row,) = project.table("slowest").to_dict("records")
+    cells = project.table("dataset_size").set_index("strategy")
+    assert (row["dataset"], row["strategy"]) == ("small", cells["mean_s"].idxmax())
+    # The cells and the other tables stay as they are, and the report has a caption.
+    assert "Nothing to be done" in project.snakemake()
+    project.snakemake("--report", "report.html", "results/tables/slowest.csv")
+    results = embedded((project.folder / "report.html").read_text(), "results")
+    assert "snn/tables/slowest.py" in results["results/tables/slowest.html"]["caption"]
 
 
 def test_a_gpu_that_is_not_there_is_an_error_that_says_why(project):

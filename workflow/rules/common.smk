@@ -1,5 +1,6 @@
 # The grid, read and checked once while the DAG is built, and what the rules look up in it.
 
+import inspect
 import os
 import sys
 from pathlib import Path
@@ -59,11 +60,22 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 PYTHON = sys.executable
 
 
+def quick(function):
+    """A function of a rule that keeps its signature, which Snakemake asks for several times a job."""
+    function.__signature__ = inspect.signature(function)
+    return function
+
+
 def records_of(table):
     """The records that a table is made from, in the order of the grid."""
     return [
         path for name in sweeps.cells_of(table, SWEEPS) for path in RECORDS_OF[name]
     ]
+
+
+def all_records(wildcards):
+    """The records of all cells, as a function: Snakemake handles a list of thousands twice."""
+    return RECORDS
 
 
 def source_hashes(names):

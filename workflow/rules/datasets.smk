@@ -3,7 +3,7 @@
 
 
 def preparation_of(wildcards):
-    """The data set and the largest batch that a cell will ask of it, and the hash of the code that makes it."""
+    """The data set, the largest batch that a cell will ask of it, and the hash of the code that makes it."""
     wanted = DATASETS[f"results/datasets/{wildcards.table}.npy"]
     batches = [
         cell["training"]["batch_size"]

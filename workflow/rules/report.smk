@@ -4,7 +4,7 @@
 
 rule build_overview:
     input:
-        records=RECORDS,
+        records=all_records,
         verdicts="config/verdicts.yaml",
     output:
         recommended="results/tables/recommendation.csv",
@@ -14,7 +14,7 @@ rule build_overview:
         # workflow/report/overview.rst shows it.
         opening="results/tables/opening.html",
     params:
-        records=source_hashes(CELLS),
+        records=lambda wildcards: source_hashes(CELLS),
         code=code_of("build_overview"),
     message:
         "build tables recommendation and overview"
@@ -75,7 +75,7 @@ rule build_configuration:
 
 rule build_provenance:
     input:
-        records=RECORDS,
+        records=all_records,
     output:
         csv="results/tables/provenance.csv",
         page=page("provenance"),

@@ -1,5 +1,6 @@
-# One rule a form of table, made of its line in snn/grid/catalogue.py. A table's input names the records of its own
-# sweep and no others; its parameters say which sources each record must be of, and which code makes the table.
+# One rule a form of table, made of its line in snn/grid/catalogue.py. A table's input names the records of its
+# own sweep and no others; its parameters say which sources each record must be of, and which code makes the
+# table: an edit of the code makes it again, a touched file does not.
 
 for FORM in (*OWN_TABLES, catalogue.TIDY):
     ENTRY = catalogue.TABLES.get(FORM, catalogue.TIDY_TABLE)

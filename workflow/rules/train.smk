@@ -1,15 +1,20 @@
 # One round of one cell = one job = one record. Timed jobs never share the device or the cores: each takes all
 # of snakemake's cores, one unit of `device`, and, whoever starts it, a lock on the device itself.
 #
+# A cell's code is no input: thirty files a job were most of what the DAG took. Their hash is a parameter, so that
+# an edit re-runs the cells it concerns and no others.
+#
 # A rule a round, the first with the highest priority: every cell's first round is made before any second one,
 # so that the rounds of a cell lie as far apart as the workflow is long.
 
 
+@quick
 def dataset_of(wildcards):
     """Made before, but never a reason to train again: its path says what is in it."""
     return ancient(naming.dataset_path(CELLS[wildcards.cell]))
 
 
+@quick
 def training_of(wildcards):
     """How a cell is started, and the hash of the files that decide what it measures.
 
