@@ -93,7 +93,7 @@ class Project:
         return pd.read_csv(self.folder / f"results/tables/{name}.csv")
 
 
-def copied(source, target):
+def copied(source, target, ignore=None):
     """A copy with its time stamps, as a backup has them."""
-    shutil.copytree(source, target)
+    shutil.copytree(source, target, ignore=ignore)
     return Project(target)
