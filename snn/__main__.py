@@ -61,9 +61,10 @@ def _help() -> str:
         *(f"  {group}={'|'.join(groups.names(group))}" for group in groups.GROUPS),
         "",
         "keys (and the keys of the files in config/): network.hidden=[256] network.init=uniform01",
+        "  network=layers 'network.layers=[linear 64, relu, linear 1]' network.loss=mean_squared_error",
         "  training.epochs=100 training.batch_size=256 training.learning_rate=0.002 protocol.runs=10",
         "  output=cell.json (default: print the record)",
-        "  profile=none|nvtx (nvtx: three steps more, with NVTX ranges, for nsys profile)",
+        "  profile=none|nvtx (nvtx: three more steps, with NVTX ranges, for nsys profile)",
     ]
     return "\n".join(lines)
 

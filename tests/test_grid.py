@@ -96,6 +96,17 @@ def test_any_cell_survives_the_command_line(tmp_path_factory, hidden, rate, clip
     assert {key: composed[key] for key in grid.SECTIONS} == cell
 
 
+def test_networks_of_layers_are_an_axis_and_survive_the_command_line(tmp_path):
+    stacks = [["linear 8", "relu", "linear 2"], ["linear 2"]]
+    settings_ = {"network": "layers", "network.layers": stacks, "network.loss": "cross_entropy"}
+    sweep = sweeps_of(tmp_path, {"x": settings_})["x"]
+    assert sweep.axes == ("network.layers",)
+    assert [cell["network"]["layers"] for cell in sweep.cells] == stacks
+    for cell in sweep.cells:
+        composed = compose.composed(grid.overrides(cell))
+        assert {key: composed[key] for key in grid.SECTIONS} == cell
+
+
 def test_a_list_of_rates_is_one_value_and_lists_are_an_axis(tmp_path):
     rates = {"one": [1e-4, 1e-3], "none": [], "several": [[1e-4], [1e-4, 1e-3]]}
     for name, value in rates.items():
@@ -179,6 +190,10 @@ def test_record_paths_can_be_read(tmp_path):
         ({"network.hidden": 256}, "the hidden widths of one network, as [256]"),
         ({"network.hidden": [0]}, "sweeps.x.network.hidden.0: 0 is not right: it must be a width"),
         ({"network.hidden": [[3], [0]]}, "sweeps.x.network.hidden.1.0: 0"),
+        ({"network.layers": "relu"}, "the layers of one network, as [linear 8, relu, linear 1]"),
+        ({"network": "layers", "network.layers": [["linear 1"], ["tanh"]]}, "'tanh' is not a layer"),
+        ({"network": "layers", "network.loss": "mse"}, "network.loss is 'mse': it must be"),
+        ({"network.layers": ["relu"]}, "network.layers: network '' has no such key: hidden, init"),
         ({"network.init": "zeros"}, "'zeros' is not a choice: one of uniform01, he_uniform"),
         ({"training.epochs": 0}, "sweeps.x.training.epochs: 0 is not right: it must be a whole number"),
         (

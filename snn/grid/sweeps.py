@@ -83,12 +83,20 @@ def overrides(cell: Cell) -> list[str]:
     chosen = groups.default_choices() | {g: cell[g]["name"] for g in _NAMED}
     chosen["device"] = cell["device"]["backend"]
     found = [f"{g}={chosen[g]}" for g in (*_NAMED, "device")]
+    if cell["network"].keys() != groups.load("network", chosen["network"]).keys():
+        chosen["network"] = _with_keys("network", cell["network"])
+        found.append(f"network={chosen['network']}")
     for section in SECTIONS:
         given = groups.default_training() if section == "training" else groups.load(section, chosen[section])
         for key, value in cell[section].items():
             if value != given.get(key) and not (section == "device" and key == "backend"):
                 found.append(f"{section}.{key}={_hydra_value(value)}")
     return found
+
+
+def _with_keys(group: str, values: Mapping[str, Any]) -> str:
+    """A choice of a group whose file has the keys of these values."""
+    return next(name for name in groups.names(group) if groups.load(group, name).keys() == values.keys())
 
 
 def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-# One rule a form of figure, made of its line in snn/grid/catalogue.py. Colours and fonts are those of
+# One rule per form of figure, generated from its line in snn/grid/catalogue.py. Colours and fonts are those of
 # snn/figures/style.py.
 
 for FORM in (*OWN_FIGURES, catalogue.TIDY):

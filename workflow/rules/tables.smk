@@ -1,6 +1,6 @@
-# One rule a form of table, made of its line in snn/grid/catalogue.py. A table's input names the records of its
-# own sweep and no others; its parameters say which sources each record must be of, and which code makes the
-# table: an edit of the code makes it again, a touched file does not.
+# One rule per form of table, generated from its line in snn/grid/catalogue.py. A table's inputs are the records of
+# its own sweep and no others. Its parameters hold the hash of the sources that each record must come from, and of
+# the code that makes the table: an edit of the code rebuilds it, touching a file does not.
 
 for FORM in (*OWN_TABLES, catalogue.TIDY):
     ENTRY = catalogue.TABLES.get(FORM, catalogue.TIDY_TABLE)
@@ -34,7 +34,7 @@ for FORM in (*OWN_TABLES, catalogue.TIDY):
 
 rule export_trace:
     input:
-        # A trace a cell is enough: the rounds do the same.
+        # One trace per cell is enough: all rounds make the same calls.
         records=[RECORDS_OF[name][0] for name in sweeps.cells_of("timeline", SWEEPS)],
     output:
         trace="results/traces/timeline.json",

@@ -1,10 +1,10 @@
 # One round of one cell = one job = one record. Timed jobs never share the device or the cores: each takes all
 # of snakemake's cores, one unit of `device`, and, whoever starts it, a lock on the device itself.
 #
-# A cell's code is no input: thirty files a job were most of what the DAG took. Their hash is a parameter, so that
-# an edit re-runs the cells it concerns and no others.
+# A cell's source files are not inputs: thirty files per job took most of the time of building the DAG. Their hash is
+# a parameter, so that an edit re-runs the cells it concerns and no others.
 #
-# A rule a round, the first with the highest priority: every cell's first round is made before any second one,
+# One rule per round, the first with the highest priority: every cell's first round is made before any second one,
 # so that the rounds of a cell lie as far apart as the workflow is long.
 
 
