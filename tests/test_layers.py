@@ -111,14 +111,14 @@ def compare(name, backend, network, rows, batch, seed):
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_any_network_agrees_with_the_oracle(name, backend, network, rows, batch, seed):
     compare(name, backend, network, rows, batch, seed)
 
 
 @pytest.mark.parametrize(("fused", "pretransposed"), [(True, False), (False, True), (True, True)])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_fused_and_pretransposed_kernels_train_any_network(fused, pretransposed, network, rows, batch, seed):
     compare("resident", DeferredBackend(fused, pretransposed), network, rows, batch, seed)

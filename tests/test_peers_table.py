@@ -117,7 +117,9 @@ def test_a_time_stands_beside_its_floor_and_the_share_of_it(records, table):
 
 def test_a_time_below_its_floor_is_refused(records):
     """Of the wider network, that one multiprocessor computes in some microseconds."""
-    fast = {key: one | {"runs": [{"seconds": 1e-6, "final_mse": 41.0}] * 2} for key, one in records.items()}
+    fast = {
+        key: record | {"runs": [{"seconds": 1e-6, "final_loss": 41.0}] * 2} for key, record in records.items()
+    }
     rows = with_floors(frame.tabulate(fast, THRESHOLDS), limits_of())
     with pytest.raises(MeasurementError, match=r"medium, 128, .*, fp32: .* 0.01 us, .* floor of \d"):
         peers.build(rows, {}, THRESHOLDS)

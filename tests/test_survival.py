@@ -49,7 +49,7 @@ def test_a_second_workflow_in_the_folder_is_refused(project):
     try:
         _wait_for(lambda: _cell_process(first.pid))
         printed = project.snakemake("results/tables/slow.csv", fails=True)
-        assert f"another snakemake (process {first.pid}) is at work in this folder" in printed
+        assert f"another snakemake (process {first.pid}) is running in this folder" in printed
     finally:
         first.terminate()
         first.wait()

@@ -1,9 +1,9 @@
 """The work that a device can be asked for: its operands, its numbers, and how much each operand holds.
 
 All matrices are float32 and row-major. For the products A is m x k, B is k x n and C is m x n; ``_tn``
-stands for a first operand that is stored transposed (k x m), ``_nt`` for a second one (n x k). A name that
-goes on says what follows the product in the same kernel. ``snn.backends.cpu.ops`` computes each on the CPU, and is
-the oracle of the kernels.
+stands for a first operand that is stored transposed (k x m), ``_nt`` for a second one (n x k). A longer name
+says what follows the product in the same kernel. ``snn.backends.cpu.ops`` computes each operation on the CPU,
+and is the oracle of the kernels.
 """
 
 import itertools
