@@ -77,7 +77,7 @@ class Step:
     label: str = ""
 
     def buffer(self, name: str, purpose: str) -> str:
-        """A buffer of a layer; ``purpose`` is one of ``snn.profiling.memory.KINDS``."""
+        """A buffer of a layer; ``purpose`` is one of ``snn.profiling.memory.PURPOSES``."""
         self.purposes[name] = purpose
         return name
 
