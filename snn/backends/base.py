@@ -47,7 +47,7 @@ class Backend(ABC):
     def malloc(self, nbytes: int, purpose: str | None = None) -> Any:
         """Allocate device memory (cudaMalloc). Raises OutOfMemory.
 
-        ``purpose``, one of ``snn.profiling.memory.PURPOSES``, says what the memory is used for; None: the same
+        ``purpose``, one of ``snn.profiling.memory.PURPOSES``, says what the memory is for; None: the same
         as the host arrays that are copied to or from it.
         """
 
