@@ -66,7 +66,7 @@ extern "C" __global__ void update(float* __restrict__ W, const float* __restrict
 
 // ---- the norm of a gradient
 
-// The sum of `value` over the 256 threads of a block, returned to every thread.
+// Block-wide sum of `value` (block size 256); every thread gets the result.
 __device__ float block_sum(float value)
 {
     __shared__ float of_warp[THREADS / 32];

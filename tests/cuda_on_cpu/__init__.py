@@ -5,7 +5,7 @@
 
 Arrays are NumPy arrays, and changed in place. A launch raises KernelError where a kernel reads or writes
 outside its arrays, where two threads race for a word with no barrier between them, where a barrier is
-reached by some threads of a block only, where a vector is misaligned. Shared memory starts as NaN.
+not reached by the whole block, where a vector is misaligned. Shared memory is initialised to NaN.
 It says nothing about speed, and nothing about what nvcc makes of the source.
 """
 

@@ -52,7 +52,7 @@ class DeviceDriven(Strategy):
         self._stream = self.backend.stream_create()
         batch = min(batch_size, len(X))
         steps = {rows: self._plan(network, rows, learning_rate) for rows in {batch, len(X) % batch or batch}}
-        self._allocate(steps[batch], batch)
+        self._allocate(steps[batch])
         self._steps = {rows: [self._bind(launch) for launch in step.launches] for rows, step in steps.items()}
         self._host_parameters = [self.host(shape, "weights") for shape in network.shapes]
         self._host_errors = self.host((batch, network.loss.errors(network.outputs)), "gradients")
@@ -80,8 +80,9 @@ class DeviceDriven(Strategy):
         return buffer
 
     def load(self, weights: list[np.ndarray]) -> None:
-        every = zip(self.network.parameters, self._host_parameters, weights, strict=True)
-        for parameter, host, fresh in every:
+        for parameter, host, fresh in zip(
+            self.network.parameters, self._host_parameters, weights, strict=True
+        ):
             host[...] = fresh
             W = self._named[parameter.name]
             self.backend.copy_in(W, host, self._stream)
@@ -131,7 +132,7 @@ class DeviceDriven(Strategy):
     def _plan(self, network: Network, rows: int, rate: float) -> Step:
         return training_step(network, rows, rate, self.backend.fused, self.backend.pretransposed)
 
-    def _allocate(self, step: Step, batch: int) -> None:
+    def _allocate(self, step: Step) -> None:
         """The network's parameters and every buffer that the launches of a full batch name."""
         sizes = {parameter.name: prod(parameter.shape) for parameter in self.network.parameters}
         purposes = dict.fromkeys(sizes, "weights")
