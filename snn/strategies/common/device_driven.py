@@ -10,7 +10,7 @@ from snn.backends.ops import OPS
 from snn.models.network import Network
 from snn.models.step import Launch, Step, transposed
 from snn.models.training_step import training_step
-from snn.strategies.common.strategy import Strategy
+from snn.strategies.common.on_device import OnDevice
 
 KERNELS = ("kernels/elementwise.cu",)
 """What is launched beside the products: a cell of a strategy that imports this module depends on it."""
@@ -28,7 +28,7 @@ class _Bound(NamedTuple):
     batch: tuple[tuple[int, int], ...]
 
 
-class DeviceDriven(Strategy):
+class DeviceDriven(OnDevice):
     """Parameters, activations and gradients live on the device, allocated once; one stream does all work.
 
     A step is the list of launches that ``training_step`` computes from the network's layers. A strategy says
@@ -40,9 +40,6 @@ class DeviceDriven(Strategy):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._buffers: list[Any] = []
-        self._host: list[np.ndarray] = []
-        self._stream: Any = None
         self._rows = 0
 
     def setup(
@@ -105,16 +102,6 @@ class DeviceDriven(Strategy):
             self.backend.copy_out(host, self._named[parameter.name], self._stream)
         self.backend.stream_synchronize(self._stream)
         return [host.copy() for host in self._host_parameters]
-
-    def close(self) -> None:
-        if self._stream is not None:
-            self.backend.stream_synchronize(self._stream)
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
-        while self._buffers:
-            self.backend.free(self._buffers.pop())
-        while self._host:
-            self.backend.host_free(self._host.pop())
 
     def step(self, batch: Batch) -> None:
         """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""

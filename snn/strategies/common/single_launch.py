@@ -11,7 +11,7 @@ from snn.backends.ops import OPS
 from snn.backends.persistent_plans import Shape, padded
 from snn.models.host_ops import squared_error
 from snn.models.network import Network
-from snn.strategies.common.strategy import Strategy
+from snn.strategies.common.on_device import OnDevice
 
 KERNELS = (
     "kernels/persistent/cluster.cu",
@@ -22,7 +22,7 @@ KERNELS = (
 """Sources of the kernels of all plans; a cell depends on them if its strategy imports this module."""
 
 
-class SingleLaunch(Strategy):
+class SingleLaunch(OnDevice):
     """Training of one or several networks in a single kernel launch.
 
     Weights, data and workspace are on the device, padded (``snn.backends.persistent_plans``). ``setup``
@@ -37,9 +37,6 @@ class SingleLaunch(Strategy):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._stream: Any = None
-        self._buffers: list[Any] = []
-        self._host: list[np.ndarray] = []
         self._trained = False
 
     def setup(
@@ -112,16 +109,6 @@ class SingleLaunch(Strategy):
             weights.append(flat[offset : offset + k * n].reshape(k, n)[:rows, :cols].copy())
             offset += k * n
         return weights
-
-    def close(self) -> None:
-        if self._stream is not None:
-            self.backend.stream_synchronize(self._stream)
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
-        while self._buffers:
-            self.backend.free(self._buffers.pop())
-        while self._host:
-            self.backend.host_free(self._host.pop())
 
     def _numbers(self, epochs: int) -> tuple[float, ...]:
         """The scalar arguments of the launch."""
