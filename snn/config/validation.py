@@ -72,11 +72,11 @@ def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> No
     if network["clip_norm"] is not None:
         _positive("network.clip_norm", network["clip_norm"], "or null for no clipping")
     _at_least("network.seed", network["seed"], 1)
-    inputs = dataset.get("shape", [dataset[key] for key in ("features",) if key in dataset])
-    for layer in network.get("layers", ()):
-        parse(layer)
-    if inputs:
-        build(network, tuple(inputs))
+    if "features" in dataset or "shape" in dataset:
+        build(network, tuple(dataset.get("shape") or [dataset["features"]]))
+    else:  # the shape is known once the data are read
+        for layer in network.get("layers", ()):
+            parse(layer)
 
 
 def _check_work(kernel: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,17 @@ _QUIET_SECONDS = 2.0
 
 def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
     """The approximate work of one run in multiply-adds, to estimate one cell's time from another's."""
-    batch = cell["training"]["batch_size"]
-    network = build(cell["network"], tuple(cell["dataset"].get("shape", [features])))
-    step = training_step(network, batch, rate=0.0)
+    batch, inputs = cell["training"]["batch_size"], cell["dataset"].get("shape", [features])
+    step = _step_work(json.dumps(cell["network"], sort_keys=True), tuple(inputs), batch)
+    return cell["training"]["epochs"] * math.ceil(rows / batch) * step
+
+
+@cache
+def _step_work(network: str, inputs: tuple[int, ...], batch: int) -> float:
+    """The work of one step; ``network`` is a cell's section as JSON, which most jobs of a workflow share."""
+    step = training_step(build(json.loads(network), inputs), batch, rate=0.0)
     products = [math.prod(numbers) for op, _, numbers, _ in step.launches if OPS[op].is_product]
-    steps = cell["training"]["epochs"] * math.ceil(rows / batch)
-    return steps * (sum(products) + len(products) * _FIXED_WORK)
+    return sum(products) + len(products) * _FIXED_WORK
 
 
 def round_seconds(rules: Round, run_seconds: float) -> float:

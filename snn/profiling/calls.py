@@ -121,7 +121,7 @@ class Observer:
 
 # What passes a call on: these two packages, and by their names the functions by which a strategy allocates.
 _PACKAGES = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, backends.__file__))
-_HELPERS = ("allocate", "result", "scratch", "discard", "_hold")
+_HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of")
 
 
 def call_site() -> str:

@@ -48,8 +48,9 @@ class HostStep:
         self, host: Host, network: Network, rows: int, rate: float, tell: Callable[[str], Any] | None = None
     ) -> None:
         step = training_step(network, rows, rate)
-        self._host, self._loss, self.calls = host, network.loss.op, list[Call]()
-        self._shapes: dict[str, Shape] = {one.name: one.shape for one in network.parameters}
+        self._host, self._loss = host, network.loss.op
+        self.calls: list[Call] = []
+        self._shapes: dict[str, Shape] = {parameter.name: parameter.shape for parameter in network.parameters}
         self._shapes |= {"X": (rows, prod(network.inputs)), "Y": (rows, network.outputs)}
         last = {name: at for at, launch in enumerate(step.launches) for name in launch.operands}
         purpose = None
@@ -140,11 +141,19 @@ class HostStep:
     def _made(self, name: str, elements: int) -> Call:
         self._shapes[name] = (elements,)
         result = self._host.result
-        return lambda arrays: arrays.__setitem__(name, result((elements,)))
+
+        def make(arrays: Arrays) -> None:
+            arrays[name] = result((elements,))
+
+        return make
 
     def _discarded(self, name: str) -> Call:
         discard = self._host.discard
-        return lambda arrays: discard(arrays.pop(name))
+
+        def end(arrays: Arrays) -> None:
+            discard(arrays.pop(name))
+
+        return end
 
     def _viewed(self, name: str, shape: Shape) -> str:
         """The name of a matrix in the shape that is wanted: its own, or that of a view."""
