@@ -25,22 +25,6 @@ PAGES = [
 WITH_RESULTS = [ROOT / "README.md", ROOT / "docs/results.md", ROOT / "docs/reference_to_persistent.md"]
 PUBLISHED = ROOT / "results/published"
 
-# Tables that were published before their columns and words were renamed: the only place that knows both.
-RENAMED = {
-    "comparison": "verdict",
-    "lead_is": "lead_verdict",
-    "over_best_peer": "speedup_over_best_peer",
-    "over_sequential": "speedup_over_sequential",
-    "over_fastest_host": "speedup_over_fastest_cpu",
-}
-REWORDED = {"unclear": "not significant", "clear": "significant"}
-
-
-def present_name(column):
-    stem, end, unit = re.fullmatch(r"(.*?)((?:_ci)?_low|(?:_ci)?_high|)(_us|)", column).groups()
-    return RENAMED.get(stem, stem) + (f"_ci{end.removeprefix('_ci')}" if end else "") + unit
-
-
 UNITS = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 NUMBER = r"\d+(?:\.\d+)?"
 VALUE = re.compile(
@@ -54,13 +38,10 @@ CLAIM = re.compile(r"<!-- from (.*?) -->")
 
 @cache
 def table(name):
-    """The rows of a published table, FOLDER/TABLE, by their present column names."""
+    """The rows of a published table, FOLDER/TABLE."""
     folder, _, file = name.partition("/")
     with (PUBLISHED / folder / "tables" / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
-        return [
-            {present_name(column): REWORDED.get(value, value) for column, value in row.items()}
-            for row in csv.DictReader(lines)
-        ]
+        return list(csv.DictReader(lines))
 
 
 def rows_of(name, selection):
