@@ -37,6 +37,12 @@ def made(folder):
     }
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures are built and not drawn, which is half of the time."""
+    monkeypatch.setattr(retabulate, "_save", lambda figure, *where: plt.close(figure))
+
+
 def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
     assert retabulate.main([archived(tmp_path / "a", CELLS), str(tmp_path / "out")]) == 0
     tables, figures = made(tmp_path / "out")
@@ -47,6 +53,7 @@ def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path):
     """Published as limits.json beside the records; those of another device are left aside."""
     cells = sweeps.cells_of("peers", SWEEPS).values()
@@ -62,6 +69,7 @@ def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path
     assert set(pd.read_csv(tmp_path / "out/tables/device_limits.csv")["device"]) == {"NVIDIA H200"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
     cells = (sweeps.cells_of("correctness", SWEEPS) | sweeps.cells_of("speedup", SWEEPS)).values()
     assert retabulate.main([archived(tmp_path / "a", cells), str(tmp_path / "out")]) == 0
@@ -79,8 +87,8 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
     assert "neurons is left out: 12 of its 18 records are missing" in capsys.readouterr().out
 
 
-def test_published_records_can_be_tabulated(tmp_path, monkeypatch):
-    monkeypatch.setattr(retabulate, "_save", lambda figure, *where: plt.close(figure))  # half of the time
+@pytest.mark.usefixtures("undrawn")
+def test_published_records_can_be_tabulated(tmp_path):
     for folder in (ROOT / "results/published").iterdir():
         assert retabulate.main([str(folder), str(tmp_path / folder.name)]) == 0
         published = {path.name: path.read_text() for path in folder.glob("tables/*.csv")}

@@ -77,10 +77,9 @@ std::string place(const Range& range, const char* address)
          where);
 }
 
-void track(const Range& range, char* address, size_t bytes, Kind kind, void* where)
+void track(Worker& here, const Range& range, char* address, size_t bytes, Kind kind, void* where)
 {
     const bool shared = range.argument == Range::shared;
-    Worker& here = *worker;
     Access now{};
     now.block = here.block_number;
     now.thread = here.running->number;
@@ -125,14 +124,19 @@ void track(const Range& range, char* address, size_t bytes, Kind kind, void* whe
 
 void access(void* pointer, size_t bytes, Kind kind, void* where)
 {
-    if (!worker || !worker->running) return;
+    Worker* const here = worker;
+    if (!here || !here->running) return;
     char* const address = (char*)pointer;
-    for (const Range& range : worker->ranges) {
-        if (address < range.begin || address + bytes > range.end) continue;
-        if (range.words) track(range, address, bytes, kind, where);
-        return;
+    if (address >= here->stacks && address + bytes <= here->stacks_end) return;
+    const auto holds = [&](const Range& range) { return address >= range.begin && address + bytes <= range.end; };
+    if (!holds(here->ranges[here->recent])) {
+        size_t found = 0;
+        while (found < here->ranges.size() && !holds(here->ranges[found])) ++found;
+        if (found == here->ranges.size()) fail_outside(address, bytes, kind != Kind::read, where);
+        here->recent = found;
     }
-    fail_outside(address, bytes, kind != Kind::read, where);
+    const Range& range = here->ranges[here->recent];
+    if (range.words) track(*here, range, address, bytes, kind, where);
 }
 
 uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint32_t operand)

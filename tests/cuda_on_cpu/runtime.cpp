@@ -139,6 +139,7 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
     warp_interval.resize((threads + 31) / 32);
     stacks = (char*)mmap(nullptr, threads * stack_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stacks_end = stacks + threads * stack_bytes;
 
     const Image image = find_image();
     image_begin = image.begin;
@@ -157,7 +158,6 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
     } else {
         add_shared(shared_begin, shared_end);
     }
-    ranges.push_back({stacks, stacks + threads * stack_bytes, Range::untracked});
     ranges.push_back({image.begin, image.end, Range::untracked});
 }
 

@@ -96,7 +96,8 @@ struct Worker {
     std::vector<Fiber> fibers;
     std::vector<uint32_t> warp_interval;
     std::unique_ptr<Word[]> shared_words;
-    char* stacks;
+    char *stacks, *stacks_end;
+    size_t recent = 0;  // the range that was used last
     jmp_buf home;
     ucontext_t home_start;
     Fiber* running = nullptr;
