@@ -25,8 +25,7 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        # The records stand here as well, so that one that was deleted is noticed under a current table.
-        all_records,
+        deleted_records,
         expand("results/tables/{table}.csv", table=TABLES),
         TRACES,
         expand("results/figures/{figure}.svg", figure=FIGURES),

@@ -1,5 +1,7 @@
 """Which files a cell depends on: an edit re-runs the cells that it concerns and no others."""
 
+import ast
+import re
 from importlib import import_module
 
 import pytest
@@ -72,6 +74,25 @@ def test_what_only_shows_or_stores_results_is_no_source():
         shown = ("snn/records", "snn/tables", "snn/figures", "snn/report", "snn/config/compose")
         assert not any(file.startswith(shown) for file in files(name))
         assert not {"snn/measurement/progress.py", "snn/measurement/provenance.py"} & files(name)
+
+
+def test_imports_are_those_that_python_sees():
+    """At the top level of every file; a name in a package may be a module."""
+
+    def files(names):
+        return {fingerprint._file_of(name) for name in names if name.partition(".")[0] == "snn"} - {None}
+
+    for folder in ("snn", "workflow/scripts", "scripts"):
+        for path in (ROOT / folder).rglob("*.py"):
+            seen = set()
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.Import):
+                    seen |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    seen |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            found = fingerprint._parsed(path.relative_to(ROOT).as_posix())
+            assert files(found.imports) == files(seen), path
+            assert bool(found.kernels) == bool(re.search(r"^KERNELS\b", path.read_text(), re.MULTILINE))
 
 
 def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):

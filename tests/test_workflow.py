@@ -139,7 +139,7 @@ def test_an_edited_strategy_re_runs_its_cells_only(project):
     with (project.folder / "snn/strategies/streams.py").open("a") as file:
         file.write("# edited\n")
     tables = (
-        *("overview", "provenance", "correctness", "training_time", "speedup"),
+        *("overview", "correctness", "training_time", "speedup"),
         *("attribution", "memory", "timeline", "sweep"),
     )
     assert project.jobs("--dry-run") == {

@@ -2,7 +2,9 @@
 
 import inspect
 import os
+import shlex
 import sys
+from functools import cache
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -28,14 +30,15 @@ try:
 except SnnError as error:
     raise WorkflowError(str(error)) from None
 
-# A cell's name in paths -> the cell, the paths of its records, and the hash of the files that decide what it
-# measures; path of a prepared data set -> a cell that it is for.
+# A cell's name in paths -> the cell, the paths of its records and of its data set, and the hash of the files that
+# decide what it measures; path of a prepared data set -> a cell that it is for.
 CELLS = sweeps.all_cells(SWEEPS)
 RECORDS_OF = {name: naming.record_paths(cell, name) for name, cell in CELLS.items()}
 SOURCE_HASHES = {
     name: fingerprint.digest(fingerprint.of_cell(cell)) for name, cell in CELLS.items()
 }
-DATASETS = {naming.dataset_path(cell): cell for cell in CELLS.values()}
+DATASET_OF = {name: naming.dataset_path(cell) for name, cell in CELLS.items()}
+DATASETS = {DATASET_OF[name]: cell for name, cell in CELLS.items()}
 RECORDS = [path for paths in RECORDS_OF.values() for path in paths]
 ROUNDS = range(1, 1 + max(map(len, RECORDS_OF.values())))
 
@@ -76,6 +79,16 @@ def records_of(table):
 def all_records(wildcards):
     """The records of all cells, as a function: Snakemake handles a list of thousands twice."""
     return RECORDS
+
+
+def deleted_records(wildcards):
+    """The records that are not there under a table of all records that is.
+
+    Snakemake asks for no input of a current table. To ask for every record would cost a tenth of a no-op run.
+    """
+    if not Path("results/tables/overview.csv").exists():
+        return []
+    return [path for path in RECORDS if not Path(path).exists()]
 
 
 def source_hashes(names):

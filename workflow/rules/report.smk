@@ -11,13 +11,15 @@ rule build_overview:
         why=page("recommendation"),
         csv="results/tables/overview.csv",
         page=page("overview", caption="overview_table"),
+        origins="results/tables/provenance.csv",
+        origins_page=page("provenance"),
         # workflow/report/overview.rst shows it.
         opening="results/tables/opening.html",
     params:
         records=lambda wildcards: source_hashes(CELLS),
         code=code_of("build_overview"),
     message:
-        "build tables recommendation and overview"
+        "build tables recommendation, overview and provenance"
     script:
         "../scripts/build_overview.py"
 
@@ -71,17 +73,3 @@ rule build_configuration:
         "build table configuration"
     script:
         "../scripts/build_configuration.py"
-
-
-rule build_provenance:
-    input:
-        records=all_records,
-    output:
-        csv="results/tables/provenance.csv",
-        page=page("provenance"),
-    params:
-        code=code_of("build_provenance"),
-    message:
-        "build table provenance"
-    script:
-        "../scripts/build_provenance.py"

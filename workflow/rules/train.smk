@@ -11,7 +11,7 @@
 @quick
 def dataset_of(wildcards):
     """Made before, but never a reason to train again: its path says what is in it."""
-    return ancient(naming.dataset_path(CELLS[wildcards.cell]))
+    return ancient(DATASET_OF[wildcards.cell])
 
 
 @quick
@@ -20,10 +20,15 @@ def training_of(wildcards):
 
     The name of its record says which cell it is, so this is all that decides whether it is measured again.
     """
-    cell = CELLS[wildcards.cell]
+    return start_of(wildcards.cell)
+
+
+@cache
+def start_of(name):
+    """The same, of the cell of this name: each of its rounds starts alike."""
     return {
-        "overrides": sweeps.overrides(cell),
-        "source_hash": SOURCE_HASHES[wildcards.cell],
+        "overrides": shlex.join(sweeps.overrides(CELLS[name])),
+        "source_hash": SOURCE_HASHES[name],
     }
 
 
@@ -47,5 +52,5 @@ for ROUND in ROUNDS:
         message:
             "train {wildcards.cell}, round {wildcards.round}"
         shell:
-            "exec {PYTHON} -m snn {params.cell[overrides]:q} round={wildcards.round} "
+            "exec {PYTHON} -m snn {params.cell[overrides]} round={wildcards.round} "
             "data={input.data:q} output={output.record:q}"

@@ -1,4 +1,7 @@
-"""Write recommendation and overview, their pages, and the answer that opens the report, from all records."""
+"""Write recommendation, overview and provenance, their pages, and the answer that opens the report.
+
+They are the tables that are made from all records.
+"""
 
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from snn.tables import overview, overview_text, provenance, recommendation
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 points = overview.load(snakemake.params.records, verdicts)
 origins = provenance.load(snakemake.input.records)
+write(origins, snakemake.output.origins, snakemake.output.origins_page, provenance.TITLE)
 table = overview.build(points, verdicts)
 recommended = recommendation.build(points, table)
 write(recommended, snakemake.output.recommended, snakemake.output.why, recommendation.TITLE)
