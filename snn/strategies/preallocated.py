@@ -21,6 +21,7 @@ class Preallocated(HostDriven):
     """
 
     page_locked = True
+    keeps_matrices = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

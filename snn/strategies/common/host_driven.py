@@ -30,6 +30,9 @@ class HostDriven(Strategy):
     page_locked = False
     """Whether host matrices are pinned, each at its own allocation."""
 
+    keeps_matrices = False
+    """Whether the matrices of a step are those of the next one, so that none is discarded."""
+
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._live: dict[int, np.ndarray] = {}

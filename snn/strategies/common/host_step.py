@@ -25,6 +25,7 @@ class Host(Protocol):
     """What a strategy does for a step: its products and its matrices."""
 
     purpose: str
+    keeps_matrices: bool
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray: ...
 
@@ -40,8 +41,8 @@ class HostStep:
 
     Products go to the host's ``matmul``, with the transpose of an operand in a ``scratch`` matrix; all other
     operations are NumPy's, in place where that is possible. Each matrix is discarded right after the launch
-    that reads it for the last time. The errors E outlive the step, so they are not the host's. ``tell`` is
-    called before each launch, with its label.
+    that reads it for the last time, unless the host keeps its matrices from step to step. The errors E outlive
+    the step, so they are not the host's. ``tell`` is called before each launch, with its label.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class HostStep:
             ends = [name for name in ends if name in step.purposes and name not in ("E", "S")]
             if tell is not None:
                 self.calls.append(partial(_told, tell, launch.label))
-            if made and step.purposes[made[-1]] != purpose:
+            if made and not host.keeps_matrices and step.purposes[made[-1]] != purpose:
                 purpose = step.purposes[made[-1]]
                 self.calls.append(partial(_for_purpose, host, purpose))
             if launch.op.startswith("matmul"):
@@ -70,7 +71,8 @@ class HostStep:
                 ends.remove(launch.operands[0])
             else:
                 self._other(launch, made)
-            self.calls += map(self._discarded, ends)
+            if not host.keeps_matrices:
+                self.calls += map(self._discarded, ends)
 
     def _product(self, launch: Launch) -> None:
         """C = A B, A^T B or A B^T."""
