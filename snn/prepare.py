@@ -13,6 +13,9 @@ from snn.errors import ConfigError, SnnError
 
 def main(arguments: list[str]) -> int:
     """Write the table of the composed data set; 0, or 2 on a user's error."""
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0
     try:
         settings = compose.composed(arguments)
         if settings["output"] is None:

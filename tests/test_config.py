@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 from conftest import ROOT
 
+from snn import prepare
 from snn.config import compose, groups
 from snn.errors import ConfigError
 
@@ -141,3 +142,8 @@ def test_help_shows_the_choices():
     done = subprocess.run([sys.executable, "-m", "snn", "--help"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0
     assert "|combined|" in done.stdout
+
+
+def test_help_of_preparing_a_data_set(capsys):
+    assert prepare.main(["--help"]) == 0
+    assert "dataset=NAME ... output=FILE.npy" in capsys.readouterr().out

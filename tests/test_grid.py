@@ -193,7 +193,7 @@ def test_record_paths_can_be_read(tmp_path):
         ({"network.layers": "relu"}, "the layers of one network, as [linear 8, relu, linear 1]"),
         ({"network": "layers", "network.layers": [["linear 1"], ["tanh"]]}, "'tanh' is not a layer"),
         ({"network": "layers", "network.loss": "mse"}, "network.loss is 'mse': it must be"),
-        ({"network.layers": ["relu"]}, "network.layers: network '' has no such key: hidden, init"),
+        ({"network.layers": ["relu"]}, "network.layers: network=one_hidden has no such key: hidden, init"),
         ({"network.init": "zeros"}, "'zeros' is not a choice: one of uniform01, he_uniform"),
         ({"training.epochs": 0}, "sweeps.x.training.epochs: 0 is not right: it must be a whole number"),
         (
@@ -201,7 +201,7 @@ def test_record_paths_can_be_read(tmp_path):
             "training.batch_size is 300: it must be at most 256, the number of rows of",
         ),
         ({"training.learning_rate": "1e-3"}, "write 1.0e-3"),
-        ({"strategy.tile_rows": [64, 128]}, "strategy.tile_rows: strategy 'reference' has no such key"),
+        ({"strategy.tile_rows": [64, 128]}, "strategy.tile_rows: strategy=reference has no such key"),
         ({"strategy": "streams", "strategy.tile_rows": 0}, "strategy.tile_rows is 0"),
         ({"strategy": "ensemble", "strategy.learning_rates": ["1e-3"]}, "rates is ['1e-3']: it must be"),
         ({"strategy": "ensemble", "strategy.seeds": [[1, 2], [0]]}, "strategy.seeds is [0]: it must be"),

@@ -146,10 +146,8 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device]) -> Cell:
         if leaf:
             if leaf not in cell[section]:
                 known = [key for key in cell[section] if key not in ("_target_", "name")]
-                raise ConfigError(
-                    f"{key}: {section} {cell[section].get('name', '')!r} has no such key: "
-                    f"{', '.join(known) or 'it has none'}"
-                )
+                choice = f"{section}={chosen[section]}" if section in chosen else section
+                raise ConfigError(f"{key}: {choice} has no such key: {', '.join(known) or 'it has none'}")
             cell[section][leaf] = value
     check_cell(cell)
     settle(cell)
