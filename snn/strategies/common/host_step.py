@@ -41,8 +41,8 @@ class HostStep:
 
     Products go to the host's ``matmul``, with the transpose of an operand in a ``scratch`` matrix; all other
     operations are NumPy's, in place where that is possible. Each matrix is discarded right after the launch
-    that reads it for the last time, unless the host keeps its matrices from step to step. The errors E outlive
-    the step, so they are not the host's. ``tell`` is called before each launch, with its label.
+    that reads it for the last time, unless the host keeps its matrices from step to step. The errors E
+    outlive the step, so they are not the host's. ``tell`` is called before each launch, with its label.
     """
 
     def __init__(
