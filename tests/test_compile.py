@@ -45,10 +45,13 @@ def compiled(build: Build | Training, architecture: str) -> str:
 
 
 def cases(source: Path) -> list[tuple[Build, str]]:
-    """Each build once, each architecture at least once: all pairs would take a minute."""
-    each = builds(source)
-    count = max(len(each), len(ARCHITECTURES))
-    return list(itertools.islice(zip(itertools.cycle(each), itertools.cycle(ARCHITECTURES)), count))
+    """Each build once, each architecture at least once with each precision: all pairs would take a minute."""
+    found = []
+    for _, group in itertools.groupby(builds(source), key=lambda build: build.precision):
+        each = list(group)
+        count = max(len(each), len(ARCHITECTURES))
+        found += itertools.islice(zip(itertools.cycle(each), itertools.cycle(ARCHITECTURES)), count)
+    return found
 
 
 @pytest.mark.parametrize(

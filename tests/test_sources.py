@@ -95,6 +95,18 @@ def test_imports_are_those_that_python_sees():
             assert bool(found.kernels) == bool(re.search(r"^KERNELS\b", path.read_text(), re.MULTILINE))
 
 
+def test_imports_are_seen_however_they_are_wrapped(tmp_path, monkeypatch):
+    wrapped = "from snn.a import (  # (two)\n    b,  # and (c)\n    d as e,\n)\n"
+    text = wrapped + "from snn.f import \\\n    g\nimport snn.h\n"
+    (tmp_path / "one.py").write_text(text)
+    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    fingerprint._parsed.cache_clear()
+    found = set(fingerprint._parsed("one.py").imports)
+    fingerprint._parsed.cache_clear()
+    assert {"snn.a", "snn.a.b", "snn.a.d", "snn.f", "snn.f.g", "snn.h"} <= found
+    assert not {"snn.a.two", "snn.a.c"} & found
+
+
 def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
     fingerprint._digest.cache_clear()

@@ -139,14 +139,15 @@ class _Source:
     kernels: tuple[str, ...]
 
 
-# Not by the parser of ``ast``, which took a twentieth of a dry run of the default grid.
+# Patterns, since ``ast`` would parse every file whenever snakemake starts.
+_COMMENT_OR_CONTINUATION = re.compile(r"#.*|\\\n")
 _IMPORT = re.compile(r"^from (snn[\w.]*) import (\([^)]*\)|.*)|^import (snn[\w., ]*)", re.MULTILINE)
 _KERNELS = re.compile(r"^KERNELS = (\([^)]*\))", re.MULTILINE)
 
 
 @cache
 def _parsed(file: str) -> _Source:
-    text = (ROOT / file).read_text(encoding="utf-8")
+    text = _COMMENT_OR_CONTINUATION.sub("", (ROOT / file).read_text(encoding="utf-8"))
     imports: list[str] = []
     for package, names, modules in _IMPORT.findall(text):
         if package:

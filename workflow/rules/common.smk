@@ -84,7 +84,7 @@ def all_records(wildcards):
 def deleted_records(wildcards):
     """The records that are not there under a table of all records that is.
 
-    Snakemake asks for no input of a current table. To ask for every record would cost a tenth of a no-op run.
+    Snakemake asks for no input of a current table. To ask for every record would add an edge of the DAG for each.
     """
     if not Path("results/tables/overview.csv").exists():
         return []
