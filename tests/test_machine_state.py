@@ -212,7 +212,7 @@ def test_the_probe_measures_and_frees(backend, held):
 
 
 def test_the_probe_frees_when_memory_runs_out(held):
-    from test_strategies import FailingBackend
+    from failing_backend import FailingBackend
 
     from snn.errors import OutOfMemory
 

@@ -82,7 +82,7 @@ def test_all_calls_of_a_host_driven_product_are_labelled():
 
 
 def test_a_call_that_fails_leaves_no_range_open():
-    from test_strategies import FailingBackend
+    from failing_backend import FailingBackend
 
     for fail_at in (1, 3, 40):
         recorded = Recorded()

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import ROOT
+from failing_backend import FailingBackend
 from hypothesis import settings
 from test_measure import JOB
-from test_strategies import FailingBackend, ledger_of, shapes
+from test_strategies import ledger_of, shapes
 
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from conftest import STRATEGIES
 from every_source import EverySource
+from failing_backend import FailingBackend
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -258,55 +259,6 @@ def test_the_ledger_is_the_same_on_the_gpu(name, cuda_backend):
     pool_bytes = on_gpu.pop("peak_pool_bytes"), on_cpu.pop("peak_pool_bytes")
     assert pool_bytes[0] >= pool_bytes[1]  # a pool rounds up what it has
     assert on_gpu == on_cpu
-
-
-class FailingBackend(EverySource):
-    """Fails at its n-th allocation, copy or launch, as a device may."""
-
-    def __init__(self, fail_at):
-        super().__init__()
-        self.left = fail_at
-
-    def _tick(self):
-        self.left -= 1
-        if self.left == 0:
-            raise OutOfMemory("planted")
-
-    def malloc(self, *arguments):
-        self._tick()
-        return super().malloc(*arguments)
-
-    def host_alloc(self, *arguments):
-        self._tick()
-        return super().host_alloc(*arguments)
-
-    def copy_in(self, *arguments):
-        self._tick()
-        super().copy_in(*arguments)
-
-    def copy_out(self, *arguments):
-        self._tick()
-        super().copy_out(*arguments)
-
-    def launch(self, *arguments):
-        self._tick()
-        super().launch(*arguments)
-
-    def stream_create(self):
-        self._tick()
-        return super().stream_create()
-
-    def pool_create(self, *arguments):
-        self._tick()
-        return super().pool_create(*arguments)
-
-    def advise(self, *arguments):
-        self._tick()
-        super().advise(*arguments)
-
-    def prefetch_in(self, *arguments):
-        self._tick()
-        super().prefetch_in(*arguments)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -82,7 +82,7 @@ def test_parts_add_up_and_everything_is_freed(name, backend):
 
 
 def test_everything_is_freed_when_it_fails():
-    from test_strategies import FailingBackend
+    from failing_backend import FailingBackend
 
     for fail_at in (1, 3, 40):
         observed = ObservedBackend(FailingBackend(fail_at))
