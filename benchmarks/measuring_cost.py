@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The overhead of measuring: runs with "
-        f"all instruments on, compared with runs with all of them off.
+"""The overhead of measuring: runs with all instruments on, compared with runs with all of them off.
 
     benchmarks/measuring_cost.py [--device cuda] [--strategy reference] [--rounds 200] [--seconds 600]
 
@@ -10,17 +9,18 @@ data set. Prints the ratio of the mean times with its 95% confidence interval.
 """
 
 import argparse
-import os
 import random
 import sys
 import time
 from pathlib import Path
 from statistics import fmean
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from snn.hardware import threads  # noqa: E402
+
+threads.assign()
 
 from snn import backends, datasets  # noqa: E402
 from snn.analysis.bootstrap import ratio_interval  # noqa: E402
@@ -28,7 +28,7 @@ from snn.backends.base import Backend  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
 from snn.hardware import devices  # noqa: E402
 from snn.hardware.monitor import Watch, gpu_state  # noqa: E402
-from snn.measurement import cell  # noqa: E402
+from snn.measurement import passes  # noqa: E402
 from snn.measurement.probe import probe  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
 from snn.measurement.runs import Measurement, _time_runs, measure  # noqa: E402
@@ -66,7 +66,7 @@ def main() -> None:
         [f"device={device.backend}", f"strategy={given.strategy}", f"training.epochs={given.epochs}"]
     )
     backend = backends.make(device.backend, config["kernel"], ROOT)
-    job = cell.job_of(config, datasets.make(config["dataset"]))
+    job = passes.job_of(config, datasets.make(config["dataset"]))
     seconds: dict[str, list[list[float]]] = {"on": [], "off": []}
     kinds = {"on": with_everything, "off": bare}
     end = time.monotonic() + given.seconds

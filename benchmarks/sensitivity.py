@@ -9,16 +9,18 @@ Prints each interval and verdict, and how often each verdict was right.
 """
 
 import argparse
-import os
 import random
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from snn.hardware import threads  # noqa: E402
+
+threads.assign()
 
 from snn import backends, datasets  # noqa: E402
 from snn.analysis.bootstrap import compare, ratio_interval  # noqa: E402

@@ -1,16 +1,17 @@
 """Measure the time per training step of a strategy; shared by the benchmarks of this folder."""
 
-import os
 import statistics
 import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+from snn.hardware import threads  # noqa: E402
+
+threads.assign()
 
 import numpy as np  # noqa: E402
 

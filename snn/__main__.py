@@ -1,19 +1,12 @@
 """``python -m snn [KEY=VALUE ...]``: train and measure one cell, and write its record."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
-# One BLAS thread: products this small gain nothing from more, and lose their repeatability.
-# CUDA numbers its devices as NVML does. Both are read when the libraries load.
-for _name, _value in (
-    ("OPENBLAS_NUM_THREADS", "1"),
-    ("OMP_NUM_THREADS", "1"),
-    ("MKL_NUM_THREADS", "1"),
-    ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
-):
-    os.environ.setdefault(_name, _value)
+from snn.hardware import threads
+
+threads.assign()
 
 from snn.config import groups  # noqa: E402
 from snn.errors import SnnError  # noqa: E402

@@ -1,25 +1,24 @@
 """``python -m snn.measure_limits cuda|cpu OUTPUT``: measure the limits of the device, and record them."""
 
-import os
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-# One BLAS thread, as in the trainings; CUDA numbers its devices as NVML does.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+from snn.hardware import threads
 
-from snn.config.groups import ROOT
-from snn.errors import SnnError
-from snn.grid import fingerprint
-from snn.hardware.devices import Device, find
-from snn.hardware.limits import VERSION, Measured
-from snn.hardware.locks import device_lock, end_with_parent
-from snn.hardware.monitor import gpu_state
-from snn.measurement import provenance
-from snn.records import store
+threads.assign()
+
+from snn.config.groups import ROOT  # noqa: E402
+from snn.errors import SnnError  # noqa: E402
+from snn.grid import fingerprint  # noqa: E402
+from snn.hardware.devices import Device, find  # noqa: E402
+from snn.hardware.limits import VERSION, Measured  # noqa: E402
+from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
+from snn.hardware.monitor import gpu_state  # noqa: E402
+from snn.measurement import provenance  # noqa: E402
+from snn.records import store  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:

@@ -1,23 +1,23 @@
 """Fixtures that several test files share."""
 
 import fcntl
-import os
 import shutil
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
-
-import numpy as np
-import pytest
-from project import IGNORED, TINY, Project, copied
-from xdist.scheduler import LoadScopeScheduling
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from snn.hardware import threads  # noqa: E402
+
+threads.assign()
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
 from every_source import EverySource  # noqa: E402
+from project import IGNORED, TINY, Project, copied  # noqa: E402
+from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
 from snn import backends  # noqa: E402
 from snn.config import groups  # noqa: E402

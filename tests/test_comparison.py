@@ -109,6 +109,7 @@ def test_what_else_is_not_comparable_says_why(tmp_path, details, note):
 
 def test_two_kernels_are_compared_by_what_a_copy_costs():
     row = {"strategy": "resident", "runs": 3, "device": "CPU", "device_uuid": None, "driver": None}
+    row["blas_threads"] = 1
     a, b = (
         row | {"kernel": name, "probe": {"malloc_us": 70.0, "copy_us": 9.0}} for name in ("naive", "cublas")
     )

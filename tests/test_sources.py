@@ -1,8 +1,12 @@
 """Which files a cell depends on: an edit re-runs the cells that it concerns and no others."""
 
 import ast
+import json
 import re
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from conftest import PEERS, ROOT, STRATEGIES
@@ -67,6 +71,47 @@ def test_every_kernel_is_a_source_of_some_cell_or_of_the_limits():
     )
     kernels = {path.relative_to(ROOT).as_posix() for path in (ROOT / "kernels").rglob("*.cu*")}
     assert {file for file in found if file.startswith("kernels/")} == kernels
+
+
+SAYS_WHAT_WAS_MEASURED = {
+    "snn/__main__.py": "reads the command line, writes the record",
+    "snn/backends/kernel_source.py": "finds the files of a kernel for the digest; on a GPU it is a source",
+    "snn/config/compose.py": "composes the cell, which the record holds",
+    "snn/config/validation.py": "checks the cell",
+    "snn/grid/fingerprint.py": "this very digest",
+    "snn/hardware/locks.py": "waits for the device",
+    "snn/measurement/cell.py": "joins the parts below to a record",
+    "snn/measurement/progress.py": "prints between runs",
+    "snn/measurement/provenance.py": "describes the machine",
+    "snn/measurement/record.py": "builds the record",
+    "snn/profiling/nvtx.py": "annotates steps after the runs",
+    "snn/records/store.py": "writes the record",
+    "snn/strategies/__init__.py": "a docstring",
+    "snn/strategies/common/traits.py": "tells the record what kind of strategy it is",
+}
+"""What a cell's process runs that is no source of it, and why: an edit of it changes no time."""
+
+
+def test_what_a_cells_process_runs_is_a_source_or_only_says_what_was_measured():
+    run = [
+        "import json, sys",
+        "from snn.__main__ import main",
+        f"main({['device=cpu', 'training.epochs=1', 'protocol.runs=1', 'protocol.warmup_seconds=0']})",
+        "loaded = [module.__file__ for name, module in sys.modules.items() if name.startswith('snn.')]",
+        "print(json.dumps([name for name in loaded if name]), file=sys.stderr)",
+    ]
+    command = [sys.executable, "-c", "\n".join(run)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {Path(name).relative_to(ROOT).as_posix() for name in json.loads(done.stderr.splitlines()[-1])}
+    code = {name for name in loaded if (ROOT / name).stat().st_size}
+    assert code - files("reference", "cpu") <= SAYS_WHAT_WAS_MEASURED.keys()
+
+
+def test_what_sets_the_threads_or_reads_the_machine_is_a_source():
+    for name in ALL:
+        measures = ("hardware/threads", "hardware/monitor", "measurement/probe", "measurement/passes")
+        assert {f"snn/{module}.py" for module in measures} <= files(name)
+    assert "snn/hardware/threads.py" in fingerprint.of_limits("cpu")
 
 
 def test_what_only_shows_or_stores_results_is_no_source():

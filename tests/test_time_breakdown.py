@@ -13,7 +13,7 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.config.compose import composed
 from snn.errors import OutOfMemory
-from snn.measurement import cell
+from snn.measurement import cell, passes
 from snn.measurement.runs import count
 from snn.models.network import mlp
 from snn.profiling.observed import ObservedBackend
@@ -95,7 +95,7 @@ def test_memory_that_runs_out_afterwards_does_not_cost_what_was_measured(monkeyp
     def full(*arguments):
         raise OutOfMemory("planted")
 
-    monkeypatch.setattr(cell, "profile", full)
+    monkeypatch.setattr(passes, "profile", full)
     config = composed(["device=cpu", "training.epochs=1", "protocol.runs=2", "protocol.warmup_seconds=0"])
     found = cell.run(config)
     assert found["explanation"] is None

@@ -7,21 +7,29 @@ import pandas as pd
 
 from snn.analysis.machine_state import Thresholds, drift
 
+_EQUAL = {
+    "device": "devices",
+    "device_uuid": "devices",
+    "driver": "drivers",
+    "blas_threads": "numbers of BLAS threads",
+}
+"""Columns that must be equal, and what they count."""
+
 _OF_KERNEL = ("kernel", "kernel.block", "kernel.work", "precision")
 
 
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
     """Why the times of two rows of ``snn.analysis.frame`` may not be divided; empty where they may.
 
-    They may not where the devices or drivers differ, where the probe's costs drifted between the two, or
-    where a side has no run. The probe launches the cell's own kernel, and what an allocation costs depends on
-    the memory that a library holds. So of cells with different kernels, or with a runtime of their own, only
-    the cost of a copy is compared.
+    They may not where the devices, the drivers or the BLAS threads of the processes differ, where the probe's
+    costs drifted between the two, or where a side has no run. The probe launches the cell's own kernel, and
+    what an allocation costs depends on the memory that a library holds. So of cells with different kernels,
+    or with a runtime of their own, only the cost of a copy is compared.
     """
     for row in (a, b):
         if not row["runs"]:
             return f"{row['strategy']} has no time: {row['status']}"
-    for key, what in (("device", "devices"), ("device_uuid", "devices"), ("driver", "drivers")):
+    for key, what in _EQUAL.items():
         if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
             return f"different {what}: {a[key]} and {b[key]}"
     alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL) and not (a.get("runtime") or b.get("runtime"))

@@ -17,14 +17,17 @@ from snn.config.groups import ROOT
 def of_cell(cell: Mapping[str, Any]) -> list[str]:
     """The source files, relative to the checkout, that decide what a cell measures.
 
-    The measurement and what it imports, the cell's strategy and data set, its backend, and on CUDA
-    its kernel and those that the strategy launches beside it: an edit of one of these makes the cell's record
-    out of date, an edit elsewhere does not.
+    They are what runs from the first setting of the process to the last reading: the threads of the process,
+    the passes and what they import, the cell's strategy and data set, its backend, and on CUDA its kernel and
+    those that the strategy launches beside it. An edit of one of these makes the cell's record out of date.
+    An edit elsewhere does not: composing and checking the configuration, whose result the record holds,
+    provenance, progress, locks, and building and writing the record only say what was measured.
     """
     backend = cell["device"]["backend"]
     modules = (
-        "snn.measurement.runs",
-        "snn.profiling.profile",
+        "snn.hardware.threads",
+        "snn.measurement.passes",
+        "snn.backends",
         f"snn.backends.{backend}.backend",
         _module_of(cell["strategy"]),
         *of_dataset_modules(cell["dataset"]),
@@ -39,7 +42,7 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
 
 def of_limits(backend: str) -> list[str]:
     """The source files, relative to the checkout, that decide what the limits of a device are measured as."""
-    modules = (f"snn.backends.{backend}.limits",)
+    modules = ("snn.hardware.threads", f"snn.backends.{backend}.limits")
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
 
 

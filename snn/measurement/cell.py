@@ -14,17 +14,14 @@ from snn.errors import ConfigError, DeviceError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
 from snn.hardware.devices import Device, find
 from snn.hardware.locks import device_lock
-from snn.hardware.monitor import Watch, state_before
+from snn.hardware.monitor import state_before
 from snn.measurement import provenance
-from snn.measurement.probe import probe
+from snn.measurement.passes import job_of, measured
 from snn.measurement.progress import Printer
-from snn.measurement.protocol import Round, of_round
+from snn.measurement.protocol import of_round
 from snn.measurement.record import build
-from snn.measurement.runs import Measurement, Progress, Run, measure
-from snn.models import network as networks
+from snn.measurement.runs import Measurement
 from snn.profiling import nvtx
-from snn.profiling.batch_fit import advice
-from snn.profiling.profile import Profile, profile
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
 
@@ -40,6 +37,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     ranges = _ranges(cell, instrument)
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
+    source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
     table = datasets.load(Path(data)) if data else datasets.make(cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
@@ -53,59 +51,13 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
         else:
-            measurement, profile_of_run, machine = _measured(job, rules, backend, device, progress)
+            measurement, profile_of_run, machine = measured(job, rules, backend, device, progress)
         elapsed = time.perf_counter() - clock
         if ranges is not None and measurement.status in ("ok", "diverged"):
             _annotate(job, backend, *ranges)
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
-    source_hash = fingerprint.digest(fingerprint.of_cell(cell))
     machine["host"] = host
     return build(cell, number, measurement, profile_of_run, machine, described, source_hash)
-
-
-def _measured(
-    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress
-) -> tuple[Measurement, Profile | None, dict[str, Any]]:
-    """The measurement of a job, its profile, and the state of the machine meanwhile."""
-    before, watch = _costs(backend), Watch(device)
-
-    def after_run(runs: list[Run]) -> None:
-        watch.after_run()
-        progress(runs)
-
-    measurement = measure(job, rules, backend, after_run)
-    profile_of_run = None
-    seen = not factory.class_of(job.strategy).own_runtime
-    if seen and measurement.status == "out_of_memory":
-        measurement.reason = "; ".join(filter(None, (measurement.reason, _advice(job, backend))))
-    elif seen and measurement.status != "unsupported":
-        profile_of_run = _profile(job, backend, rules.max_warmup_seconds)
-    probes = {"before": before, "after": _costs(backend)}
-    return measurement, profile_of_run, {"probe": probes, "readings": watch.finish()}
-
-
-def _costs(backend: Backend) -> dict[str, float]:
-    """The probe's costs; empty if the device's memory is too full, which the cell's status will say."""
-    try:
-        return probe(backend)
-    except OutOfMemory:
-        return {}
-
-
-def _advice(job: Job, backend: Backend) -> str:
-    """Which batch size would fit; empty if there is not enough memory to find out."""
-    try:
-        return advice(job, backend.memory()[0], backend)
-    except (OutOfMemory, Unsupported):
-        return ""
-
-
-def _profile(job: Job, backend: Backend, max_seconds: float) -> Profile | None:
-    """The profile; memory that has become too little for it since does not cost what was measured."""
-    try:
-        return profile(job, backend, max_seconds)
-    except OutOfMemory:
-        return None
 
 
 def _ranges(cell: Mapping[str, Any], instrument: str) -> tuple[Callable[..., Any], Callable[[], Any]] | None:
@@ -141,18 +93,3 @@ def _device(wanted: Mapping[str, Any]) -> Device:
             f"{device.name!r}: run the workflow again, so that it is planned for this device"
         )
     return device
-
-
-def job_of(cell: Mapping[str, Any], table: Any) -> Job:
-    """What a cell trains, on the data set's table."""
-    training = cell["training"]
-    X, Y = datasets.split(table, training["batch_size"], cell["dataset"]["name"])
-    network = networks.build(cell["network"], tuple(cell["dataset"].get("shape", X.shape[1:])))
-    return Job(
-        strategy=cell["strategy"],
-        network=network,
-        X=X,
-        Y=network.loss.targets(Y, network.outputs),
-        seed=cell["network"]["seed"],
-        **training,
-    )

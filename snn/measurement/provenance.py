@@ -12,6 +12,7 @@ import numpy as np
 
 from snn.config.groups import ROOT
 from snn.hardware.devices import Device, find
+from snn.hardware.threads import blas_threads
 
 
 def describe(device: Device) -> dict[str, Any]:
@@ -29,8 +30,8 @@ def describe(device: Device) -> dict[str, Any]:
             "numba": _version("numba"),
             "torch": _version("torch"),
             "jax": _version("jax"),
-            "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS"),
         },
+        "blas_threads": blas_threads(),
         "git": _git(),
         "host": {
             "system": f"{platform.system()} {platform.machine()}",

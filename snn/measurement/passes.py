@@ -1,0 +1,78 @@
+"""The passes over one job, from its data to its last reading: probe, count, timed runs, profile."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from snn import datasets
+from snn.backends.base import Backend
+from snn.errors import OutOfMemory, Unsupported
+from snn.hardware.devices import Device
+from snn.hardware.monitor import Watch
+from snn.measurement.probe import probe
+from snn.measurement.protocol import Round
+from snn.measurement.runs import Measurement, Progress, Run, measure
+from snn.models import network as networks
+from snn.profiling.batch_fit import advice
+from snn.profiling.profile import Profile, profile
+from snn.strategies.common import factory
+from snn.strategies.common.job import Job
+
+
+def job_of(cell: Mapping[str, Any], table: Any) -> Job:
+    """What a cell trains, on the data set's table."""
+    training = cell["training"]
+    X, Y = datasets.split(table, training["batch_size"], cell["dataset"]["name"])
+    network = networks.build(cell["network"], tuple(cell["dataset"].get("shape", X.shape[1:])))
+    return Job(
+        strategy=cell["strategy"],
+        network=network,
+        X=X,
+        Y=network.loss.targets(Y, network.outputs),
+        seed=cell["network"]["seed"],
+        **training,
+    )
+
+
+def measured(
+    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress
+) -> tuple[Measurement, Profile | None, dict[str, Any]]:
+    """The measurement of a job, its profile, and the state of the machine meanwhile."""
+    before, watch = _costs(backend), Watch(device)
+
+    def after_run(runs: list[Run]) -> None:
+        watch.after_run()
+        progress(runs)
+
+    measurement = measure(job, rules, backend, after_run)
+    profile_of_run = None
+    seen = not factory.class_of(job.strategy).own_runtime
+    if seen and measurement.status == "out_of_memory":
+        measurement.reason = "; ".join(filter(None, (measurement.reason, _advice(job, backend))))
+    elif seen and measurement.status != "unsupported":
+        profile_of_run = _profile(job, backend, rules.max_warmup_seconds)
+    probes = {"before": before, "after": _costs(backend)}
+    return measurement, profile_of_run, {"probe": probes, "readings": watch.finish()}
+
+
+def _costs(backend: Backend) -> dict[str, float]:
+    """The probe's costs; empty if the device's memory is too full, which the cell's status will say."""
+    try:
+        return probe(backend)
+    except OutOfMemory:
+        return {}
+
+
+def _advice(job: Job, backend: Backend) -> str:
+    """Which batch size would fit; empty if there is not enough memory to find out."""
+    try:
+        return advice(job, backend.memory()[0], backend)
+    except (OutOfMemory, Unsupported):
+        return ""
+
+
+def _profile(job: Job, backend: Backend, max_seconds: float) -> Profile | None:
+    """The profile; memory that has become too little for it since does not cost what was measured."""
+    try:
+        return profile(job, backend, max_seconds)
+    except OutOfMemory:
+        return None

@@ -1,0 +1,54 @@
+"""The threads of a process that measures are its own setting, whoever starts it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+from project import TINY
+
+from snn.analysis.comparability import reason
+from snn.config.groups import CONFIG, read_yaml
+from snn.hardware.threads import blas_threads
+
+CELL = ["device=cpu", "training.epochs=1", "protocol.runs=1", "protocol.warmup_seconds=0"]
+
+
+@pytest.mark.parametrize("exported", ["1", "8"])
+def test_an_exported_number_of_threads_changes_nothing(exported, tmp_path):
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, exported)}
+    command = [sys.executable, "-m", "snn", *CELL, f"output={tmp_path / 'cell.json'}"]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert json.loads((tmp_path / "cell.json").read_text())["provenance"]["blas_threads"] == 1
+
+
+def test_the_limits_of_a_device_are_measured_with_one_thread(tmp_path):
+    script = "import snn.measure_limits; from snn.hardware.threads import blas_threads; print(blas_threads())"
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "8"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "1"
+
+
+def test_the_tests_themselves_have_one_thread():
+    assert blas_threads() == 1
+
+
+def test_snakemakes_cores_are_not_the_threads_of_a_cell(project):
+    project.write_grid(TINY | {"sweeps": {"mine": {"strategy": ["reference"], "training.epochs": 3}}})
+    before = set(project.records())
+    project.snakemake("results/tables/mine.csv", cores=2)
+    made = {path: record for path, record in project.records().items() if path not in before}
+    assert made
+    assert {record["provenance"]["blas_threads"] for record in made.values()} == {1}
+
+
+@pytest.mark.parametrize(("other", "why"), [(2, "different numbers of BLAS threads: 1 and 2"), (1, "")])
+def test_times_with_different_threads_are_not_divided(other, why):
+    row = {"runs": 3, "device": "a", "device_uuid": None, "driver": None, "blas_threads": 1, "probe": {}}
+    rows = pd.DataFrame([row, row | {"blas_threads": other}]).to_dict("records")
+    assert reason(*rows, read_yaml(CONFIG / "verdicts.yaml")) == why
