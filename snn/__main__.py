@@ -1,6 +1,7 @@
 """``python -m snn [KEY=VALUE ...]``: train and measure one cell, and write its record."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def main(arguments: list[str]) -> int:
         print(_help())
         return 0
     end_with_parent()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a workflow's jobs are started without it
     try:
         return _run(arguments)
     except SnnError as error:

@@ -18,6 +18,7 @@ LAYERS = (
     "profiling",
     "grid",
     "measurement",
+    "workflow",
     "analysis",
     "tables",
     "figures",

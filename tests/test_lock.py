@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 from conftest import ROOT
 
 from snn.hardware.devices import Device
-from snn.hardware.locks import END_WITH_PARENT, LockedError, device_lock, folder_lock
+from snn.hardware.locks import END_WITH_PARENT, LockedError, device_lock, folder_lock, generation
 
+CPU = Device("cpu", "x")
 HOLD = """
 import sys, time
 from snn.hardware.devices import Device
@@ -47,11 +49,54 @@ def test_the_lock_is_free_again_after_an_error():
 
 
 def test_a_folder_has_one_workflow(tmp_path):
-    first = folder_lock(tmp_path)
+    planned = generation(tmp_path)
+    first = folder_lock(tmp_path, planned)
+    assert generation(tmp_path) is None
     with pytest.raises(LockedError, match=f"process {os.getpid()}"):
-        folder_lock(tmp_path)
-    first.close()
-    folder_lock(tmp_path).close()
+        folder_lock(tmp_path, planned)
+    os.close(first)
+    os.close(folder_lock(tmp_path, generation(tmp_path)))
+
+
+def test_what_was_planned_beside_another_workflow_is_not_run(tmp_path):
+    before = generation(tmp_path)
+    first = folder_lock(tmp_path, before)
+    during = generation(tmp_path)
+    os.close(first)
+    for planned in (before, during):
+        with pytest.raises(LockedError, match="start it again"):
+            folder_lock(tmp_path, planned)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "dangling", "folder"])
+def test_a_lock_that_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind, monkeypatch):
+    (tmp_path / "target").write_text("kept")
+    for name in ("snn.lock", "snn-cpu.lock"):
+        path = tmp_path / name
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "folder":
+            path.mkdir()
+        else:
+            path.symlink_to(tmp_path / ("target" if kind == "link" else "nowhere"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(LockedError, match=r"snn-cpu\.lock: the lock .* remove it"), device_lock(CPU):
+        pass
+    with pytest.raises(LockedError, match=r"snn\.lock: the lock .* remove it"):
+        generation(tmp_path)
+    assert (tmp_path / "target").read_text() == "kept"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_other_users_may_lock_the_device_whatever_the_umask(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = os.umask(0o077)
+    try:
+        with device_lock(Device("cpu", "x")):
+            pass
+    finally:
+        os.umask(before)
+    assert (tmp_path / "snn-cpu.lock").stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")

@@ -61,6 +61,11 @@ def of_dataset_modules(dataset: Mapping[str, Any]) -> list[str]:
     return ["snn.datasets", _module_of(dataset)]
 
 
+def of_dataset(dataset: Mapping[str, Any]) -> str:
+    """The digest of the code that makes a data set."""
+    return digest(_sorted(tuple(of_dataset_modules(dataset))))
+
+
 def closure(modules: Iterable[str]) -> set[str]:
     """The files of these modules and of every ``snn`` module that they import, at any depth."""
     files: set[str] = set()

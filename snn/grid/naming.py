@@ -35,9 +35,10 @@ def rounds_of(cell: Mapping[str, Any]) -> range:
     return range(1, cell["protocol"]["rounds"] + 1)
 
 
-def dataset_path(cell: Mapping[str, Any]) -> str:
-    """Where a cell's prepared data set stands."""
-    return f"results/datasets/{cell['dataset']['name']}-{digest(cell['dataset'])}.npy"
+def dataset_path(cell: Mapping[str, Any], code: str) -> str:
+    """Where a cell's prepared data set stands, as code of this hash makes it."""
+    made_of = {"dataset": cell["dataset"], "code": code}
+    return f"results/datasets/{cell['dataset']['name']}-{digest(made_of)}.npy"
 
 
 def digest(values: Mapping[str, Any]) -> str:

@@ -1,21 +1,28 @@
 """Locks: one measurement at a time per device, one workflow per folder; jobs that end with their workflow."""
 
 import ctypes
+import errno
 import fcntl
 import os
 import signal
+import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TextIO
 
 from snn.errors import SnnError
 from snn.hardware.devices import Device
 
 END_WITH_PARENT = "SNN_END_WITH_PARENT"
 _PR_SET_PDEATHSIG = 1
+_FOLDER_LOCK = "snn.lock"
+
+
+class LockedError(SnnError):
+    """Another workflow is running in the same folder, or a lock cannot be had."""
 
 
 @contextmanager
@@ -23,6 +30,7 @@ def device_lock(device: Device) -> Iterator[None]:
     """Hold a device exclusively; waits for other measurements on it. The system releases the lock if we die.
 
     Measurements on different GPUs may share the host's CPUs; a measurement on the CPU has the host to itself.
+    Raises LockedError where the lock's file is not one that can be locked.
     """
     with ExitStack() as held:
         held.enter_context(_lock("cpu", fcntl.LOCK_SH if device.uuid else fcntl.LOCK_EX))
@@ -33,11 +41,8 @@ def device_lock(device: Device) -> Iterator[None]:
 
 @contextmanager
 def _lock(name: str, kind: int) -> Iterator[None]:
-    path = Path(tempfile.gettempdir()) / f"snn-{name}.lock"
-    try:  # another user's file can be locked, but not written, nor in a sticky folder opened with O_CREAT
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o644)
+    # Another user's file can be locked, but not written.
+    descriptor = _open(Path(tempfile.gettempdir()) / f"snn-{name}.lock", os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -49,27 +54,69 @@ def _lock(name: str, kind: int) -> Iterator[None]:
         os.close(descriptor)
 
 
-class LockedError(SnnError):
-    """Another workflow is running in the same folder."""
+def _open(path: Path, mode: int) -> int:
+    """The descriptor of a lock's file, made if there is none, that all users may read whatever the umask.
 
-
-def folder_lock(folder: Path) -> TextIO:
-    """Lock a folder until the returned file is closed or this process ends. Raises LockedError."""
-    folder.mkdir(exist_ok=True)
-    file = (folder / "snn.lock").open("a+")
+    Raises LockedError for a link, a FIFO or anything else that is not a file, and where it may not be opened.
+    """
+    flags = mode | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO would be waited for
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:  # in a sticky folder, another user's file may not be opened with O_CREAT
+            descriptor = os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, 0o644)
+            if os.fstat(descriptor).st_uid == os.geteuid():
+                os.fchmod(descriptor, 0o644)
+    except OSError as error:
+        why = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise LockedError(f"{path}: the lock cannot be opened: {why}; remove it, or let its owner") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise LockedError(f"{path}: the lock is not a file: remove it")
+    return descriptor
+
+
+def generation(folder: Path) -> str | None:
+    """Which workflow was the last to work in a folder, empty if none was; None while one does."""
+    folder.mkdir(exist_ok=True)
+    descriptor = _open(folder / _FOLDER_LOCK, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return _text(descriptor)
     except BlockingIOError:
-        file.seek(0)
-        holder = file.read().strip() or "unknown"
-        file.close()
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def folder_lock(folder: Path, planned: str | None) -> int:
+    """Lock a folder until the returned descriptor is closed or this process ends.
+
+    ``planned`` is the folder's ``generation`` from before the work was planned. Raises LockedError if another
+    workflow is at work, or was since: what it made would be made again.
+    """
+    folder.mkdir(exist_ok=True)
+    descriptor = _open(folder / _FOLDER_LOCK, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _text(descriptor).partition(" ")[0] or "unknown"
+        os.close(descriptor)
         raise LockedError(
             f"another snakemake (process {holder}) is running in this folder: wait until it has finished"
         ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    return file
+    if _text(descriptor) != planned:
+        os.close(descriptor)
+        raise LockedError(
+            "another snakemake was at work in this folder while this one planned: start it again"
+        )
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()} {time.time_ns()}".encode(), 0)
+    return descriptor
+
+
+def _text(descriptor: int) -> str:
+    return os.pread(descriptor, 100, 0).decode(errors="replace")
 
 
 def end_with_parent() -> None:

@@ -38,7 +38,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
-    table = datasets.load(Path(data)) if data else datasets.make(cell["dataset"])
+    table = datasets.load(Path(data)) if data and Path(data).exists() else datasets.make(cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
     with device_lock(device):

@@ -1,6 +1,7 @@
 # The grid, read and checked once while the DAG is built, and what the rules look up in it.
 
 import inspect
+import json
 import os
 import shlex
 import sys
@@ -15,7 +16,10 @@ from snn.grid import catalogue, fingerprint, naming, sweeps
 from snn.hardware import devices
 from snn.config.groups import read_yaml
 from snn.errors import SnnError
-from snn.hardware.locks import END_WITH_PARENT, LockedError, folder_lock
+from snn.hardware.locks import END_WITH_PARENT, LockedError, folder_lock, generation
+from snn.records import store
+from snn.workflow import leftovers
+from snn.workflow.signals import end_at_once
 
 if Path.cwd().resolve() != Path(workflow.basedir).resolve():
     raise WorkflowError(
@@ -23,7 +27,11 @@ if Path.cwd().resolve() != Path(workflow.basedir).resolve():
         "and a cell's code is found there"
     )
 
+end_at_once()
+
 try:
+    # Before anything is looked at: what is planned while another workflow is at work must not be run.
+    PLANNED_AFTER = generation(Path(".snakemake"))
     GRID_FILE = Path(config.get("grid", "config/grid.yaml"))
     DEVICE = devices.find(config.get("device") or sweeps.device_of(GRID_FILE))
     SWEEPS = sweeps.read(GRID_FILE, DEVICE)
@@ -37,7 +45,10 @@ RECORDS_OF = {name: naming.record_paths(cell, name) for name, cell in CELLS.item
 SOURCE_HASHES = {
     name: fingerprint.digest(fingerprint.of_cell(cell)) for name, cell in CELLS.items()
 }
-DATASET_OF = {name: naming.dataset_path(cell) for name, cell in CELLS.items()}
+DATASET_OF = {
+    name: naming.dataset_path(cell, fingerprint.of_dataset(cell["dataset"]))
+    for name, cell in CELLS.items()
+}
 DATASETS = {DATASET_OF[name]: cell for name, cell in CELLS.items()}
 RECORDS = [path for paths in RECORDS_OF.values() for path in paths]
 ROUNDS = range(1, 1 + max(map(len, RECORDS_OF.values())))
@@ -61,6 +72,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(workflow.basedir), os.environ.get("PYTHONPATH")))
 )
 PYTHON = sys.executable
+
+# Jobs end with this process (snn/workflow/signals.py), not by a Ctrl-C of their own with a traceback each.
+shell.prefix("set -euo pipefail; trap '' INT; ")
 
 
 def quick(function):
@@ -132,13 +146,45 @@ def page(name, caption=None):
     return shown(f"results/tables/{name}.html", catalogue.PAGES[name], caption or name)
 
 
+def as_text(values):
+    """Values as JSON for the parameters of a job, which the report puts into its page as they are.
+
+    They may hold a user's own words, such as the name of a column, so no character is left that begins a tag.
+    """
+    text = json.dumps(values)
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def is_whole(path):
+    """Whether a file that a killed workflow left is what it should be."""
+    try:
+        return path in SOURCE_HASH_AT and bool(store.read(Path(path)))
+    except SnnError:
+        return False
+
+
+def correct_notes():
+    """Tell Snakemake what is whole and what is not, before it plans, unless another workflow is at work."""
+    notes = leftovers.Notes()
+    leftovers.keep_whole(notes, is_whole)
+    leftovers.mark_stale(notes, SOURCE_HASH_AT)
+
+
 def hold_workflow_lock():
     """Refuse a second snakemake in this folder; the system frees the lock when this one dies."""
     global WORKFLOW_LOCK
+    end_at_once()  # Snakemake has set a handler of its own since
     try:
-        WORKFLOW_LOCK = folder_lock(Path(".snakemake"))
+        WORKFLOW_LOCK = folder_lock(Path(".snakemake"), PLANNED_AFTER)
     except LockedError as error:
         raise WorkflowError(str(error)) from None
+
+
+# Path of a record -> the source hash that it must hold.
+SOURCE_HASH_AT = source_hashes(CELLS)
+
+if PLANNED_AFTER is not None and workflow.is_main_process:
+    correct_notes()
 
 
 def write_progress_plan():

@@ -1,9 +1,9 @@
-# One prepared table for each data set of the grid. Its path carries a digest of what it is made from
-# (for a CSV file, of the content), so a change makes a new table and a touched file makes none.
+# One prepared table for each data set of the grid. Its path carries a digest of what it is made from (for a CSV file,
+# of the content) and of the code that makes it, so a change makes a new table and a touched file makes none.
 
 
 def preparation_of(wildcards):
-    """The data set, the largest batch that a cell will ask of it, and the hash of the code that makes it."""
+    """The data set, and the largest batch that a cell will ask of it."""
     wanted = DATASETS[f"results/datasets/{wildcards.table}.npy"]
     batches = [
         cell["training"]["batch_size"]
@@ -11,11 +11,7 @@ def preparation_of(wildcards):
         if cell["dataset"] == wanted["dataset"]
     ]
     keys = [key for key in sweeps.overrides(wanted) if key.startswith("dataset")]
-    modules = fingerprint.of_dataset_modules(wanted["dataset"])
-    return {
-        "overrides": [*keys, f"training.batch_size={max(batches)}"],
-        "code": fingerprint.digest(sorted(fingerprint.closure(modules))),
-    }
+    return shlex.join([*keys, f"training.batch_size={max(batches)}"])
 
 
 rule prepare_dataset:
@@ -28,4 +24,4 @@ rule prepare_dataset:
     message:
         "prepare data set {wildcards.table}"
     shell:
-        "exec {PYTHON} -m snn.prepare {params.dataset[overrides]:q} output={output.table:q}"
+        "exec {PYTHON} -m snn.prepare {params.dataset} output={output.table:q}"

@@ -41,13 +41,13 @@ rule build_gpu:
 
 rule build_datasets:
     input:
-        tables=ancient(list(DATASETS)),
+        tables=list(DATASETS),
         paper="config/paper/datasets.yaml",
     output:
         csv="results/tables/datasets.csv",
         page=page("datasets"),
     params:
-        cells=list(DATASETS.values()),
+        cells=as_text(list(DATASETS.values())),
         device=vars(DEVICE),
         code=code_of("build_datasets"),
     message:
@@ -63,10 +63,12 @@ rule build_configuration:
         csv="results/tables/configuration.csv",
         page=page("configuration"),
     params:
-        sweeps=[
-            {"name": sweep.name, "axes": sweep.axes, "cells": sweep.cells}
-            for sweep in SWEEPS.values()
-        ],
+        sweeps=as_text(
+            [
+                {"name": sweep.name, "axes": sweep.axes, "cells": sweep.cells}
+                for sweep in SWEEPS.values()
+            ]
+        ),
         device=vars(DEVICE),
         code=code_of("build_configuration"),
     message:

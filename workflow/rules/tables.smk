@@ -39,6 +39,7 @@ rule export_trace:
     output:
         trace="results/traces/timeline.json",
     params:
+        records=lambda wildcards: source_hashes(sweeps.cells_of("timeline", SWEEPS)),
         code=fingerprint.digest(sorted(fingerprint.closure(["snn.perfetto"]))),
     message:
         "export trace timeline"

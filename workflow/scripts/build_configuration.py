@@ -1,5 +1,6 @@
 """Write configuration.csv and its page: the grid as resolved, and the thresholds of verdicts."""
 
+import json
 from pathlib import Path
 
 from snn.config.groups import read_yaml
@@ -8,6 +9,8 @@ from snn.report.write import write
 from snn.tables import configuration
 
 table = configuration.build(
-    snakemake.params.sweeps, read_yaml(Path(snakemake.input.verdicts)), Device(**snakemake.params.device)
+    json.loads(snakemake.params.sweeps),
+    read_yaml(Path(snakemake.input.verdicts)),
+    Device(**snakemake.params.device),
 )
 write(table, snakemake.output.csv, snakemake.output.page, configuration.TITLE)

@@ -1,5 +1,6 @@
 """Write datasets.csv and its page from the prepared tables of the grid."""
 
+import json
 from pathlib import Path
 
 from snn.config.groups import read_yaml
@@ -8,7 +9,7 @@ from snn.report.write import write
 from snn.tables import datasets
 
 table = datasets.build(
-    snakemake.params.cells,
+    json.loads(snakemake.params.cells),
     snakemake.input.tables,
     read_yaml(Path(snakemake.input.paper)),
     Device(**snakemake.params.device),

@@ -1,0 +1,37 @@
+"""The end of a workflow by a signal: at once, and its jobs with it."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+import psutil
+
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+
+
+def end_at_once() -> None:
+    """From now on SIGTERM, SIGINT and SIGHUP kill the jobs and end this process, with 128 + their number.
+
+    Snakemake's own handler waits for a lock that the interrupted thread may hold, and then for the running
+    job. Nothing needs to be tidied up: results are written to a temporary name and renamed, the system frees
+    the locks, and the next run makes what is missing. A signal that is ignored stays so, as under nohup.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    name = signal.Signals(number).name
+    os.write(2, f"ended by {name}: the same command goes on where this one stopped\n".encode())
+    jobs = [child.pid for child in psutil.Process().children(recursive=True)]
+    sys.setswitchinterval(60)  # so that no other thread reports a killed job as a failure
+    for pid in jobs:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    os._exit(128 + number)
