@@ -1,13 +1,11 @@
 """``python -m snn.prepare dataset=NAME ... output=FILE.npy``: prepare a data set for all of its cells."""
 
-import os
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from snn import datasets
 from snn.config import compose
+from snn.datasets import prepared
 from snn.errors import ConfigError, SnnError
 
 
@@ -22,22 +20,11 @@ def main(arguments: list[str]) -> int:
             raise ConfigError("output is missing: the file to write, as output=small.npy")
         table = datasets.make(settings["dataset"])
         datasets.split(table, settings["training"]["batch_size"], settings["dataset"]["name"])
+        prepared.write(Path(settings["output"]), table, settings["dataset"])
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
-    _write(Path(settings["output"]), table)
     return 0
-
-
-def _write(path: Path, table: np.ndarray) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            np.save(file, table)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

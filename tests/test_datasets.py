@@ -1,6 +1,12 @@
 """The paper's data bit for bit, and what is said of a user's file that cannot be used."""
 
 import csv
+import gzip
+import hashlib
+import io
+import os
+import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +16,7 @@ from hypothesis import strategies as st
 
 from snn import datasets
 from snn.config import groups
-from snn.datasets import csv_table
+from snn.datasets import csv_table, files
 from snn.errors import ConfigError, DataError
 
 
@@ -31,28 +37,76 @@ def written(folder, text, name="table.csv"):
     return str(path)
 
 
+def zipped(name):
+    """A zip archive with one file of this name."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(name, "x,y\n1,2\n")
+    return content.getvalue()
+
+
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
 @settings(max_examples=50)
 @given(
-    values=st.lists(
-        st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=3, max_size=3),
-        min_size=1,
-    ),
+    values=st.lists(st.lists(finite, min_size=3, max_size=3), min_size=1),
     target=st.integers(-3, 2),
     header=st.booleans(),
+    delimiter=st.sampled_from(",;\t| "),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    end=st.sampled_from(["\n", "\r\n"]),
 )
-def test_reads_back_what_was_written(tmp_path_factory, values, target, header):
+def test_reads_back_what_was_written(tmp_path_factory, values, target, header, delimiter, quoting, end):
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     with path.open("w", newline="") as file:
-        csv.writer(file).writerows([("a", "b", "c")] * header + values)
-    table = csv_table.make(str(path), target=target, header=header)
+        writer = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end)
+        writer.writerows([("a", "b", "c")] * header + values)
+    table = csv_table.make(str(path), target=target, header=header, delimiter=delimiter)
     expected = np.array(values, dtype=np.float32)
     others = [i for i in range(3) if i != target % 3]
     assert np.array_equal(table, expected[:, [*others, target % 3]])
     if header:
-        assert np.array_equal(csv_table.make(str(path), target="abc"[target]), table)
+        assert np.array_equal(csv_table.make(str(path), target="abc"[target], delimiter=delimiter), table)
+
+
+@settings(max_examples=200)
+@given(content=st.binary(max_size=200), header=st.booleans())
+def test_any_bytes_are_a_table_or_refused(tmp_path_factory, content, header):
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    path.write_bytes(content)
+    try:
+        table = csv_table.make(str(path), target=0, header=header)
+    except DataError as error:
+        assert str(path) in str(error)
+        assert str(error).isprintable()
+    else:
+        assert np.isfinite(table).all()
+
+
+@settings(max_examples=200)
+@given(text=st.text(alphabet='0123456789+-.eE_ \t"naifx٣１', min_size=1, max_size=8))
+def test_a_cell_is_a_decimal_number_in_ascii_or_refused(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    path.write_text(f"a,b\n1,{text}\n")
+    decimal = re.fullmatch(r"[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*", text)
+    quoted = re.fullmatch(r'"([^"]*)"', text)
+    if quoted is None and decimal and abs(float(text)) < 3e38:
+        assert csv_table.make(str(path), target="b")[0, 1] == np.float32(float(text))
+    elif quoted is None:
+        with pytest.raises(DataError, match="line 2"):
+            csv_table.make(str(path), target="b")
+
+
+def test_whole_numbers_that_float32_rounds_are_told_once_by_column(tmp_path, capsys):
+    path = written(tmp_path, "id,price,big,y\n1,0.1,16777216,33554433\n16777217,0.2,1e30,33554435\n")
+    csv_table.make(path, target="y")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"snn: {path}: float32 rounds whole numbers in 2 column(s): ")
+    assert "'id', where 16777217 (line 3) becomes 16777216" in line
+    assert "'y', where 33554433 (line 2) becomes 33554432" in line
+    csv_table.make(written(tmp_path, "x,y\n123456.789,-16777216.0\n"), target="y")
+    assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -64,18 +118,51 @@ def test_reads_back_what_was_written(tmp_path_factory, values, target, header):
         ("x,y\n1,2\n3,4,5\n", {"target": "y"}, "line 3: 3 columns"),
         ("x,y\n1,2\n3,four\n", {"target": "y"}, "line 3, column 'y': 'four' is not a number"),
         ("x,y\n1,2\n,4\n", {"target": "y"}, "line 3, column 'x': '' is not a number"),
-        ("x,y\n1,2\n1_0,4\n", {"target": "y"}, "line 3, column 'x': '1_0' is not a number"),
+        ("x,y\n1,2\n٣,4\n", {"target": "y"}, "line 3, column 'x': '٣' is not a number"),
+        ("x,y\n1,2\n0x10,4\n", {"target": "y"}, "line 3, column 'x': '0x10' is not a number"),
+        ("x,y\n1,2\n1\x0b,4\n", {"target": "y"}, "line 3, column 'x': '1\\x0b' is not a number"),
+        ("x,y\n1,2\n1\0,4\n", {"target": "y"}, "NUL bytes"),
+        ("x,y\n" + "1,2\n" * 2000 + "1\0,4\n", {"target": "y"}, "line 2002, column 'x': '1\\x00'"),
+        ("x,y\n1,2\n\ufeff1,4\n", {"target": "y"}, "line 3, column 'x': '\\ufeff1' is not a number"),
+        ("x,y\n1_0,4\n", {"target": "y"}, "line 2, column 'x': '1_0' is not a number"),
         ("x,y\n1,nan\n", {"target": "y"}, "line 2, column 'y': 'nan' is not a finite"),
         ("x,y\n1,2\n-inf,2\n", {"target": "y"}, "line 3, column 'x': '-inf' is not a finite"),
         ("x,y\n1,2\n1e39,2\n", {"target": "y"}, "line 3, column 'x': '1e39' is not a finite float32"),
         ("x,y\n1,2\n", {"target": "z"}, "dataset.target is 'z', which is not in the header: x, y"),
-        ("y,y\n1,2\n", {"target": "y"}, "dataset.target is 'y', which is more than once in the header"),
+        ("x,y\n" + "1" * 200_000 + ",2\n", {"target": "y"}, "line 2: not a line of a CSV file: field larger"),
+        ("x,y\n1,2\n" + "1" * 99 + "x,2\n", {"target": "y"}, f"column 'x': '{'1' * 40}'... is not a number"),
+        ("y,y\n1,2\n", {"target": "y"}, "'y' is more than once in the header: rename one"),
+        ("x,x,y\n1,2,3\n", {"target": "y"}, "'x' is more than once in the header: rename one"),
+        (",x,y\n0,1,2\n", {"target": "y"}, "column 0 (from 0) has no name in the header"),
+        ("x\x1b[2J,y\n1,2\n", {"target": "y"}, "line 1: the name 'x\\x1b[2J' in the header has a control"),
+        (
+            "1,2\n3,4\n",
+            {"target": 1},
+            "line 1: the header holds only numbers: 1, 2. If it is data, say dataset.header=false",
+        ),
+        ("1,nan\n3,4\n", {"target": 1}, "line 1: the header holds only numbers"),
+        ("1,\n3,4\n", {"target": 1}, "line 1: the header holds only numbers"),
+        ('x,y\n"1"2,3\n', {"target": "y"}, "line 2: not a line of a CSV file: ',' expected after"),
+        ('x,y\n"1,3\n4,5\n', {"target": "y"}, 'line 2: a quote (") has no second one'),
+        ('x,y\n"1\n2",3\n', {"target": "y"}, 'line 2: a quote (") has no second one'),
+        ("x,y\n1,2\r3,4\n", {"target": "y"}, "line 2: a carriage return within a line"),
+        ("x,y\n1,2\n", {"target": True}, "dataset.target is True: it must be a column's name, or its number"),
+        ("x,y\n1,2\n", {"target": 1.0}, "dataset.target is 1.0: it must be"),
+        ("x,y\n1,2\n", {"target": None}, "dataset.target is None: it must be"),
+        ("x,y\n1,2\n", {"target": ["y"]}, "dataset.target is ['y']: it must be"),
         ("x,y\n1,2\n", {"target": 2}, "dataset.target is 2: it must be between -2 and 1"),
         ("1,2\n", {"target": "y", "header": False}, "give the column's number, 0 to 1"),
         ("x,y\n1,2\n", {"target": 1, "header": False}, "is the first line a header"),
         ("x;y\n1;2\n", {"target": 0}, "is dataset.delimiter right"),
-        (b"x,y\n1,\xff\n", {"target": "y"}, "not a CSV file in UTF-8"),
+        (b"x,y\n1,\xff\n", {"target": "y"}, "line 2: not a CSV file in UTF-8: the byte 0xff"),
+        (b"\xef\xbb\xbf\xffx,y\n1,2\n", {"target": "y"}, "line 1: not a CSV file in UTF-8: the byte 0xff"),
+        ("x,y\n1,2\n".encode("utf-16"), {"target": "y"}, "looks like text in UTF-16: save it as UTF-8"),
+        ("x,y\n1,2\n".encode("utf-16-be"), {"target": "y"}, "looks like text in UTF-16"),
+        (gzip.compress(b"x,y\n1,2\n"), {"target": "y"}, "looks like a gzip file: unpack it first"),
+        (zipped("t.csv"), {"target": "y"}, "looks like a zip archive: unpack it first"),
+        (zipped("xl/workbook.xml"), {"target": "y"}, "looks like an Excel workbook (.xlsx): save its sheet"),
     ],
+    ids=lambda value: value[:40] if isinstance(value, str) else None,
 )
 def test_says_what_is_wrong_and_where(tmp_path, text, settings, said):
     path = written(tmp_path, text)
@@ -85,10 +172,48 @@ def test_says_what_is_wrong_and_where(tmp_path, text, settings, said):
     assert said in str(caught.value)
 
 
-def test_missing_file_and_folder(tmp_path):
-    for path in (tmp_path / "none.csv", tmp_path):
-        with pytest.raises(DataError, match=f"{path}: cannot be read"):
-            csv_table.make(str(path), target="y")
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "dangling.csv").symlink_to(tmp_path / "none.csv")
+    names = ("none.csv", "", "fifo", "dangling.csv", "a\0b", "n" * 300)
+    for path in (Path("/dev/zero"), *(tmp_path / name for name in names)):
+        for use in (lambda path: csv_table.make(str(path), target="y"), csv_table.digest):
+            with pytest.raises(DataError, match=re.escape(f"{path}: cannot be read: ")):
+                use(path)
+
+
+def test_a_file_that_has_more_in_it_than_its_size_is_refused():
+    path = Path("/proc/self/status")
+    if not path.exists():
+        pytest.skip("there is no /proc")
+    with pytest.raises(DataError, match="does it change"):
+        csv_table.make(str(path), target="y")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = Path(written(tmp_path, "x,y\n1,2\n"))
+    monkeypatch.setattr(files, "_free_memory", lambda: 10)
+    for use in (lambda path: csv_table.make(str(path), target="y"), csv_table.digest):
+        with pytest.raises(DataError, match=r"about 4 times as much memory, but 10 bytes are free"):
+            use(path)
+    os.truncate(path, csv_table.LARGEST_FILE + 1)  # sparse: it takes no space on the disk
+    with pytest.raises(DataError, match=r"it has 2147483649 bytes, more than the 2147483648"):
+        csv_table.make(str(path), target="y")
+
+
+def test_the_digest_follows_the_content(tmp_path):
+    path = Path(written(tmp_path, "x,y\n1,2\n"))
+    first = csv_table.digest(path)
+    assert csv_table.digest(path) == first == hashlib.sha256(path.read_bytes()).hexdigest()
+    written(tmp_path, "x,y\n1,2\n3,4\n")
+    assert csv_table.digest(path) == hashlib.sha256(path.read_bytes()).hexdigest() != first
+
+
+def test_one_row_and_constant_columns_are_a_table(tmp_path):
+    path = written(tmp_path, "x,y\n 1 , 2\n")
+    assert csv_table.make(path, target=-1).tolist() == [[1.0, 2.0]]
+    path = written(tmp_path, "x,y\n5,5\n5,5")
+    assert csv_table.make(path, target="y").tolist() == [[5.0, 5.0]] * 2
 
 
 def test_blank_lines_and_a_byte_order_mark_do_no_harm(tmp_path):
@@ -111,16 +236,27 @@ def test_too_few_rows_for_a_batch():
         datasets.split(table, 257, "small")
 
 
-def test_prepared_files_are_checked(tmp_path):
-    path = tmp_path / "t.npy"
-    path.write_text("no")
-    with pytest.raises(DataError, match="not a prepared data set"):
-        datasets.load(path)
-    np.save(path, np.zeros((3, 3)))
-    with pytest.raises(DataError, match="float64"):
-        datasets.load(path)
-
-
 def test_unknown_parameter_of_a_data_set():
     with pytest.raises(ConfigError, match="dataset small"):
         datasets.make(groups.load("dataset", "small") | {"colour": 1})
+
+
+@pytest.mark.parametrize(("key", "value"), [("seed", 2**32), ("rows", 10**30)])
+def test_a_value_that_numpy_refuses_is_an_error_of_the_data_set(key, value):
+    with pytest.raises((ConfigError, DataError), match="dataset small: "):
+        datasets.make(groups.load("dataset", "small") | {key: value})
+
+
+def test_what_a_data_set_makes_is_a_finite_float32_table():
+    with (
+        np.errstate(over="ignore"),
+        pytest.raises(DataError, match=r"dataset small: the value in row 0, column \d+ "),
+    ):
+        datasets.make(groups.load("dataset", "small") | {"noise": 1e300})
+    choice = {"_target_": f"{__name__}.wide", "name": "mine"}
+    with pytest.raises(DataError, match=r"dataset mine: it holds float64 of shape \(2, 2\), not float32"):
+        datasets.make(choice)
+
+
+def wide():
+    return np.zeros((2, 2))

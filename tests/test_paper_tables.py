@@ -11,6 +11,7 @@ from records_of import QUIET, record, write_all
 from snn.analysis import frame
 from snn.analysis.machine_state import drift
 from snn.config.groups import read_yaml
+from snn.datasets import prepared
 from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
 from snn.figures import speedup_vs_neurons, style, time_by_depth
@@ -230,8 +231,8 @@ def test_refuses_other_sources_and_other_cells(tmp_path):
 def test_data_sets(tmp_path):
     import numpy as np
 
-    np.save(tmp_path / "t.npy", np.zeros((300, 5), dtype=np.float32))
     cell = SWEEPS["dataset_size"].cells[0]
+    prepared.write(tmp_path / "t.npy", np.zeros((300, 5), dtype=np.float32), cell["dataset"])
     table = datasets.build(
         [cell], [str(tmp_path / "t.npy")], read_yaml(PAPER / "datasets.yaml"), Device("cpu", "C")
     )

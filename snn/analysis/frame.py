@@ -45,9 +45,11 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
     """One row per cell from records by name, as ``pool`` makes it.
 
     Strategies that run on a GPU's host may stand beside those of the GPU. Raises RecordError, naming the
-    records, where they are of two devices otherwise, or where the rounds of a cell have different ledgers.
+    records, where they are of two devices otherwise, where one data set had two contents, or where the
+    rounds of a cell have different ledgers.
     """
     _check_one_device(records)
+    _check_same_data(records)
     cells: dict[str, dict[str, Record]] = {}
     for name, record in records.items():
         key = json.dumps(record["cell"], sort_keys=True)
@@ -91,6 +93,21 @@ def _check_one_device(records: Mapping[str, Record]) -> None:
         (path, provenance), (other, known) = first.values()
         if _device(provenance) != _device(known) and _host(provenance) != _host(known):
             raise _two_devices(path, _device(provenance), other, f"{_device(known)} of another host")
+
+
+def _check_same_data(records: Mapping[str, Record]) -> None:
+    """Raise RecordError where a data set had two contents; earlier records have no digest."""
+    known: dict[str, tuple[str, str]] = {}
+    for path, record in records.items():
+        if "data" in record:
+            choice, sha256 = json.dumps(record["cell"]["dataset"], sort_keys=True), record["data"]["sha256"]
+            other, first = known.setdefault(choice, (path, sha256))
+            if sha256 != first:
+                raise RecordError(
+                    f"{path} was trained on other data than {other}, though dataset="
+                    f"{record['cell']['dataset']['name']} has the same keys in both: SHA-256 {sha256} "
+                    f"and {first}; run the older cell again with --force"
+                )
 
 
 def _two_devices(path: str, device: str, other: str, others: str) -> RecordError:

@@ -1,10 +1,12 @@
 """Checks of a cell's values, whether they come from the grid or from the command line."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from snn.config import groups
+from snn.datasets.csv_table import is_delimiter, is_target
 from snn.errors import ConfigError
 from snn.hardware.devices import BACKENDS
 from snn.models.layers import parse
@@ -19,6 +21,23 @@ _OR_WORD = {"strategy.tile_rows": "auto"}
 
 _ONE_OF = {"strategy.mode": ("default", "max-autotune-no-cudagraphs")}
 """Keys with a fixed set of values: PyTorch's modes that do not capture a graph of their own."""
+
+_OF_CSV: dict[str, tuple[Callable[[object], bool], str]] = {
+    "dataset.path": (
+        lambda path: isinstance(path, str) and path != "" and min(path) >= " ",
+        "the path of a file: text without control characters",
+    ),
+    "dataset.target": (is_target, "the target column's name, or its number, as 0 or -1"),
+    "dataset.delimiter": (
+        is_delimiter,
+        "one character that no number has, as ',' or ';', and no quote or line break",
+    ),
+    "dataset.sha256": (
+        lambda digest: digest is None or re.fullmatch("[0-9a-f]{64}", str(digest)) is not None,
+        "64 hexadecimal digits, or null",
+    ),
+}
+"""Keys of a user's file: a check of the value, and what it must be."""
 
 _LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
     "strategy.seeds": (lambda seed: _is_count(seed), "whole numbers, each at least 1, as [1, 2, 3]"),
@@ -139,6 +158,10 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"{where} is missing: {group}={values['name']} needs it; set it with {where}=..."
             )
+        if where in _OF_CSV:
+            is_right, right = _OF_CSV[where]
+            if not is_right(value):
+                raise _error(where, value, right)
         kind = type(defaults[key])
         if kind is int:
             _at_least(where, value, 0 if key == "seed" else 1, _OR_WORD.get(where))

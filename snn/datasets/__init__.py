@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from snn.datasets.prepared import intact, load
+from snn.datasets.table import checked, described
 from snn.errors import ConfigError, DataError
+
+__all__ = ["described", "intact", "load", "make", "split"]
 
 
 def make(choice: Mapping[str, Any]) -> np.ndarray:
@@ -18,23 +21,12 @@ def make(choice: Mapping[str, Any]) -> np.ndarray:
     parameters = {key: value for key, value in choice.items() if key not in ("_target_", "name")}
     module, _, function = choice["_target_"].rpartition(".")
     try:
-        return getattr(import_module(module), function)(**parameters)
-    except TypeError as error:
+        table = getattr(import_module(module), function)(**parameters)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"dataset {choice['name']}: {error}") from error
-
-
-def load(path: Path) -> np.ndarray:
-    """Load a table that ``make`` prepared. Raises DataError if the file is not one."""
-    try:
-        table = np.load(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: not a prepared data set: {error}") from error
-    if table.ndim != 2 or table.dtype != np.float32 or table.shape[1] < 2:
-        raise DataError(
-            f"{path}: not a prepared data set: it holds {table.dtype} of shape {table.shape}, "
-            "not float32 of shape (rows, features + 1)"
-        )
-    return table
+    except MemoryError as error:
+        raise DataError(f"dataset {choice['name']}: it does not fit in memory: {error}") from error
+    return checked(table, f"dataset {choice['name']}")
 
 
 def split(table: np.ndarray, batch_size: int, name: str) -> tuple[np.ndarray, np.ndarray]:

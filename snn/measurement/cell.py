@@ -38,7 +38,8 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
-    table = datasets.load(Path(data)) if data and Path(data).exists() else datasets.make(cell["dataset"])
+    table = datasets.make(cell["dataset"]) if data is None else datasets.load(Path(data), cell["dataset"])
+    of_data = datasets.described(table)
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
     with device_lock(device):
@@ -57,7 +58,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             _annotate(job, backend, *ranges)
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     machine["host"] = host
-    return build(cell, number, measurement, profile_of_run, machine, described, source_hash)
+    return build(cell, number, measurement, profile_of_run, machine, described, source_hash, of_data)
 
 
 def _ranges(cell: Mapping[str, Any], instrument: str) -> tuple[Callable[..., Any], Callable[[], Any]] | None:

@@ -22,14 +22,19 @@ def build(
     machine: Mapping[str, Any],
     provenance: Mapping[str, Any],
     source_hash: str,
+    data: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything that the tables need of one cell, as JSON values; NaN and infinity become null."""
+    """Everything that the tables need of one cell, as JSON values; NaN and infinity become null.
+
+    ``data`` describes the table that was trained on (``snn.datasets.described``).
+    """
     squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
     return {
         "schema_version": SCHEMA_VERSION,
         "status": measurement.status,
         "reason": measurement.reason,
         "cell": dict(cell),
+        "data": dict(data),
         "traits": traits(cell["strategy"]),
         "round": number,
         "runs": [_plain(run, squared, bool(measurement.members)) for run in measurement.runs],

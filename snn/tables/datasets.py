@@ -20,7 +20,7 @@ def build(
     """
     rows = []
     for cell, path in zip(cells, tables, strict=True):
-        samples, columns = load(Path(path)).shape
+        samples, columns = load(Path(path), cell["dataset"]).shape
         batches = math.ceil(samples / cell["training"]["batch_size"])
         published = paper.get(cell["dataset"]["name"], {})
         rows.append(

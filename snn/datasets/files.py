@@ -1,0 +1,68 @@
+"""Reading a file that a user named: a regular one, no larger than the machine's memory allows."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from snn.errors import DataError
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def read(path: Path, copies: int, largest: int | None = None) -> bytes:
+    """The content of a file, of which the caller needs ``copies`` in memory.
+
+    Raises DataError, before it reads anything, where the file is none, not a regular one, larger than
+    ``largest`` bytes, or too large for the memory that is free; and where its size changes meanwhile.
+    """
+    with _opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if largest is not None and size > largest:
+            raise DataError(
+                f"{path}: it has {size} bytes, more than the {largest} that are read of such a file"
+            )
+        free = _free_memory()
+        if copies * size > free:
+            raise DataError(
+                f"{path}: it has {size} bytes, and reading it takes about {copies} times as much memory, "
+                f"but {free} bytes are free"
+            )
+        content = file.read(size + 1)
+    if len(content) != size:
+        raise DataError(f"{path}: its size is not the {size} bytes that it is said to be; does it change?")
+    return content
+
+
+def identity(path: Path) -> tuple[int, ...]:
+    """Numbers of which one changes when a file does. Raises DataError where it is no regular file."""
+    with _opened(path) as file:
+        status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, open for reading. Opening never waits, as it would for the other end of a pipe."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
+            if kind != stat.S_IFREG:
+                raise DataError(f"{path}: cannot be read: it is {_KINDS.get(kind, 'no regular file')}")
+            yield file
+    except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
+        raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _free_memory() -> int:
+    """Bytes that this machine can still give to a process."""
+    import psutil  # type: ignore[import-untyped]
+
+    return psutil.virtual_memory().available

@@ -1,0 +1,213 @@
+"""A prepared data set: whole and of its choice, or refused; and what a record says of it."""
+
+import hashlib
+import json
+import os
+import pickle
+import resource
+from contextlib import contextmanager
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records_of import record
+
+from snn import datasets, prepare
+from snn.analysis import frame
+from snn.config import groups
+from snn.config.compose import composed
+from snn.config.groups import read_yaml
+from snn.datasets import prepared
+from snn.errors import DataError, RecordError
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.measurement import cell
+
+SMALL = groups.load("dataset", "small")
+TABLE = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)
+THRESHOLDS = read_yaml(groups.CONFIG / "verdicts.yaml")
+CELL = [
+    "device=cpu",
+    "network.hidden=[2]",
+    "training.epochs=1",
+    "protocol.runs=1",
+    "protocol.warmup_seconds=0",
+    "protocol.max_warmup_seconds=0",
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    prepared.write(tmp_path / "t.npy", TABLE, SMALL)
+    return tmp_path / "t.npy"
+
+
+def refused(path, why, choice=SMALL):
+    """Whether loading refuses a file, naming it, the fault, and how to make it again."""
+    with pytest.raises(DataError) as caught:
+        datasets.load(path, choice)
+    said = str(caught.value)
+    return (
+        said.startswith(f"{path}: ") and why in said and said.endswith(f"snakemake --cores 1 --force {path}")
+    )
+
+
+def test_what_was_prepared_is_loaded(path):
+    table = datasets.load(path, dict(reversed(SMALL.items())))
+    assert np.array_equal(table, TABLE)
+    assert table.dtype == np.float32
+    assert table.flags.writeable
+    assert datasets.intact(path)
+    assert datasets.intact(path, SMALL)
+    assert np.array_equal(np.load(path), TABLE)  # as anyone may look at it
+
+
+def test_a_table_of_another_choice_is_refused(path):
+    other = SMALL | {"seed": 43}
+    assert refused(path, '"seed": 42', other)
+    assert not datasets.intact(path, other)
+
+
+WHOLE_SIZE = 128 + TABLE.nbytes + len(json.dumps(SMALL)) + 32
+
+
+@settings(max_examples=200)
+@given(place=st.integers(0, WHOLE_SIZE - 1), change=st.integers(1, 255))
+def test_a_changed_byte_is_refused(tmp_path_factory, place, change):
+    path = tmp_path_factory.mktemp("prepared") / "t.npy"
+    prepared.write(path, TABLE, SMALL)
+    content = bytearray(path.read_bytes())
+    assert len(content) == WHOLE_SIZE
+    content[place] ^= change
+    path.write_bytes(content)
+    assert refused(path, "digest")
+    assert not datasets.intact(path)
+
+
+@settings(max_examples=50)
+@given(length=st.integers(0, WHOLE_SIZE - 1))
+def test_a_truncated_file_is_refused(tmp_path_factory, length):
+    path = tmp_path_factory.mktemp("prepared") / "t.npy"
+    prepared.write(path, TABLE, SMALL)
+    os.truncate(path, length)
+    assert refused(path, "digest")
+
+
+class Trap:
+    def __reduce__(self):
+        return Path.touch, (Path("trapped"),)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [TABLE, TABLE.astype(float), TABLE[0], TABLE * np.nan, np.array([Trap()], dtype=object)],
+    ids=["table", "float64", "one dimension", "NaN", "objects"],
+)
+def test_a_file_of_numpys_own_is_refused(path, tmp_path, monkeypatch, table):
+    monkeypatch.chdir(tmp_path)
+    np.save(path, table)
+    assert refused(path, "digest")
+    path.write_bytes(pickle.dumps(Trap()))
+    assert refused(path, "digest")
+    assert not Path("trapped").exists()
+
+
+def sealed(path, header, values):
+    """Write a file with a digest that is right, whatever is in it."""
+    content = header + values
+    path.write_bytes(content + hashlib.sha256(content).digest())
+
+
+def test_a_header_is_not_believed_where_the_file_is_shorter(path):
+    header = path.read_bytes()[:128]
+    sealed(path, header.replace(b"(2, 3)", b"(1000000000000, 3)"), TABLE.tobytes())
+    assert refused(path, "fewer values than 1000000000000 rows of 3")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_value_that_is_not_finite_is_refused(path, value):
+    table = TABLE.copy()
+    table[1, 0] = value
+    sealed(path, path.read_bytes()[:128], table.tobytes() + json.dumps(SMALL, sort_keys=True).encode())
+    assert refused(path, "the value in row 1, column 0")
+    with pytest.raises(DataError, match="row 1, column 0"):
+        prepared.write(path, table, SMALL)
+
+
+def test_only_a_regular_file_is_loaded(path, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("none.npy", ".", "fifo"):
+        assert refused(tmp_path / name, "cannot be read")
+    assert refused(Path("/dev/zero"), "it is a device")
+
+
+@contextmanager
+def largest_file(nbytes):
+    """Let no file of this process grow beyond this: the system refuses to write, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_disk_that_is_full_is_a_refusal_and_leaves_nothing(tmp_path, capsys):
+    output = tmp_path / "new" / "t.npy"
+    with largest_file(1000):
+        assert prepare.main(["dataset=small", f"output={output}"]) == 2
+    said = capsys.readouterr().err
+    assert said == f"snn: {output}: cannot be written: File too large\n"
+    assert not list(output.parent.iterdir())
+
+
+def test_an_output_that_cannot_be_written_is_a_refusal(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for output in (tmp_path / "file" / "t.npy", tmp_path):
+        assert prepare.main(["dataset=small", f"output={output}"]) == 2
+        assert f"snn: {output}: cannot be written: " in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp_path):
+    path = tmp_path / "small.npy"
+    assert prepare.main(["dataset=small", f"output={path}"]) == 0
+    in_memory, loaded = (cell.run(composed([*CELL, *data])) for data in ([], [f"data={path}"]))
+    schema = json.loads((ROOT / "workflow/schemas/record.schema.json").read_text())
+    jsonschema.validate(loaded, schema)
+    assert in_memory["data"] == loaded["data"]
+    assert (loaded["data"]["rows"], loaded["data"]["features"]) == (256, 32)
+    for wrong, said in (
+        ([f"data={path}", "dataset.seed=43"], "it was made of"),
+        (["data="], "Is a directory"),
+    ):
+        with pytest.raises(DataError, match=said):
+            cell.run(composed([*CELL, *wrong]))
+
+
+def test_the_digest_of_data_is_of_shape_and_values():
+    tables = (TABLE, TABLE.reshape(3, 2), TABLE + 1)
+    assert len({datasets.described(table)["sha256"] for table in tables}) == 3
+    assert datasets.described(np.asfortranarray(TABLE)) == datasets.described(TABLE)
+
+
+def test_every_cell_of_the_grid_is_composed_with_the_choice_that_it_is_planned_with():
+    """Or what was prepared of the one would be refused under the other."""
+    planned = sweeps.all_cells(sweeps.read(groups.CONFIG / "grid.yaml", Device("cpu", "Abacus")))
+    for one in {json.dumps(one["dataset"]): one for one in planned.values()}.values():
+        assert composed(sweeps.overrides(one))["dataset"] == one["dataset"]
+
+
+def test_tables_refuse_one_data_set_with_two_contents():
+    planned = sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))["neurons"].cells[:2]
+    records = {str(number): record(one, [1.0]) for number, one in enumerate(planned)}
+    assert len(frame.tabulate(records, THRESHOLDS)) == 2
+    other = {**records["1"], "data": {**records["1"]["data"], "sha256": "1" * 64}}
+    with pytest.raises(RecordError, match=r"^1 was trained on other data than 0, though .*--force"):
+        frame.tabulate(records | {"1": other}, THRESHOLDS)
+    earlier = {key: value for key, value in records["1"].items() if key != "data"}
+    assert len(frame.tabulate(records | {"1": earlier}, THRESHOLDS)) == 2
