@@ -5,7 +5,7 @@ from pathlib import Path
 
 from snn import datasets
 from snn.config import compose
-from snn.datasets import prepared
+from snn.datasets.common import prepared
 from snn.errors import ConfigError, SnnError
 
 

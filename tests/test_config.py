@@ -42,6 +42,15 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
         assert compose.composed([f"{group}={name}", *extra])
 
 
+CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=y")
+DELIMITERS = ("", ",,", '"', "1", "e", ".", "-", "\n", "\r", "\x00", "\ufeff")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", " "])
+def test_a_delimiter(delimiter):
+    assert compose.composed([*CSV, f"dataset.delimiter='{delimiter}'"])["dataset"]["delimiter"] == delimiter
+
+
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
@@ -85,6 +94,18 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
         (["dataset.noise=loud"], "dataset.noise is 'loud': it must be a number"),
         (["dataset=csv"], "dataset.path is missing"),
         (["dataset=csv", "dataset.path=x", "dataset.target=0", "dataset.header=3"], "true or false"),
+        (
+            [*CSV, "dataset.target=true"],
+            "dataset.target is True: it must be the target column",
+        ),
+        ([*CSV, "dataset.target=1.5"], "dataset.target is 1.5: it must be the target column's name"),
+        ([*CSV, "dataset.target=null"], "dataset.target is None: it must be"),
+        ([*CSV, "dataset.target=[y]"], "dataset.target is ['y']: it must be"),
+        ([*CSV, "dataset.path=3"], "dataset.path is 3: it must be the path of a file"),
+        ([*CSV, "dataset.path="], "dataset.path is '': it must be the path of a file"),
+        ([*CSV, "dataset.path='a\nb'"], "dataset.path is 'a\\nb': it must be"),
+        *(([*CSV, f"dataset.delimiter='{one}'"], "it must be one character that no") for one in DELIMITERS),
+        ([*CSV, "dataset.sha256=12"], "dataset.sha256 is 12: it must be 64 hexadecimal digits, or null"),
         (["kernel.block=[64,64]"], "at most 1024 threads"),
         (["[["], "override"),
     ],

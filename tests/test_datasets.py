@@ -11,13 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn import datasets
 from snn.config import groups
-from snn.datasets import csv_table, files
+from snn.datasets import csv_table
+from snn.datasets.common import files
 from snn.errors import ConfigError, DataError
+from snn.grid import sweeps
+from snn.hardware.devices import Device
 
 
 @pytest.mark.parametrize(("name", "rows"), [("small", 256), ("medium", 2560), ("large", 25600)])
@@ -180,6 +184,14 @@ def test_only_regular_files_are_read(tmp_path):
         for use in (lambda path: csv_table.make(str(path), target="y"), csv_table.digest):
             with pytest.raises(DataError, match=re.escape(f"{path}: cannot be read: ")):
                 use(path)
+
+
+def test_planning_refuses_a_pipe_without_waiting_for_it(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    sweep = {"dataset": "csv", "dataset.path": str(tmp_path / "fifo"), "dataset.target": "y"}
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump({"sweeps": {"mine": sweep}}))
+    with pytest.raises(DataError, match=r"sweeps\.mine: .*fifo: cannot be read: it is a pipe"):
+        sweeps.read(tmp_path / "grid.yaml", Device("cpu", "Abacus"))
 
 
 def test_a_file_that_has_more_in_it_than_its_size_is_refused():

@@ -11,7 +11,7 @@ from records_of import QUIET, record, write_all
 from snn.analysis import frame
 from snn.analysis.machine_state import drift
 from snn.config.groups import read_yaml
-from snn.datasets import prepared
+from snn.datasets.common import prepared
 from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
 from snn.figures import speedup_vs_neurons, style, time_by_depth

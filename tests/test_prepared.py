@@ -21,7 +21,7 @@ from snn.analysis import frame
 from snn.config import groups
 from snn.config.compose import composed
 from snn.config.groups import read_yaml
-from snn.datasets import prepared
+from snn.datasets.common import prepared
 from snn.errors import DataError, RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
@@ -183,7 +183,7 @@ def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp
     assert (loaded["data"]["rows"], loaded["data"]["features"]) == (256, 32)
     for wrong, said in (
         ([f"data={path}", "dataset.seed=43"], "it was made of"),
-        (["data="], "Is a directory"),
+        (["data="], "Is a dir"),
     ):
         with pytest.raises(DataError, match=said):
             cell.run(composed([*CELL, *wrong]))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from snn.datasets.prepared import intact, load
-from snn.datasets.table import checked, described
+from snn.datasets.common.prepared import intact, load
+from snn.datasets.common.table import checked, described
 from snn.errors import ConfigError, DataError
 
 __all__ = ["described", "intact", "load", "make", "split"]

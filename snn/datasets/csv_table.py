@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from snn.datasets.file_types import check_is_text
-from snn.datasets.files import identity as file_identity
-from snn.datasets.files import read
+from snn.datasets.common import files
+from snn.datasets.common.file_types import check_is_text
 from snn.errors import DataError
 
 LARGEST_FILE = 2 << 30
@@ -86,7 +85,7 @@ def make(
 
 def digest(file: Path) -> str:
     """SHA-256 of a file's content, read again only if the file changed. Raises DataError."""
-    return _digest(file, file_identity(file))
+    return _digest(file, files.identity(file))
 
 
 @cache
@@ -95,7 +94,7 @@ def _digest(file: Path, identity: tuple[int, ...]) -> str:
 
 
 def _content(file: Path) -> bytes:
-    return read(file, _COPIES, LARGEST_FILE)
+    return files.read(file, _COPIES, LARGEST_FILE)
 
 
 _Rows = Iterator[tuple[int, list[str]]]

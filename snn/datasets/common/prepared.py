@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from snn.datasets.files import read
-from snn.datasets.table import checked
+from snn.datasets.common import files
+from snn.datasets.common.table import checked
 from snn.errors import DataError
 
 _SEAL = hashlib.sha256().digest_size
@@ -79,7 +79,7 @@ def intact(path: Path, choice: Mapping[str, Any] | None = None) -> bool:
 def _verified(path: Path) -> tuple[np.ndarray, bytes]:
     """The table of a file and what it was made of, its digest checked before anything in it is believed."""
     try:
-        content = read(path, _COPIES)
+        content = files.read(path, _COPIES)
     except DataError as error:
         raise DataError(f"{error}; {_again(path)}") from error
     header = _HEADER.match(content)

@@ -1,0 +1,1 @@
+"""What the data sets share: reading files, checking tables, and preparing them."""
