@@ -7,7 +7,7 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import ROOT
-from records_of import QUIET, record, source_hash
+from records_of import DATA, QUIET, record, source_hash
 from test_measure import JOB
 
 from snn import datasets
@@ -207,7 +207,7 @@ def recorded(cells):
     measurement = Measurement(members=members, runs=[Run(2.0, losses[-1], losses)] * 3, stopped="runs")
     reference, ensemble = cells
     where = record(reference, [1.0])["provenance"]
-    several = build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble))
+    several = build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
     return {"reference": record(reference, [1.0, 1.0, 1.0]), "ensemble": several}
 
 
@@ -266,7 +266,8 @@ def test_ten_members_are_held_against_the_papers_ten_runs(tmp_path):
     members = [{"seed": 1, "init": "uniform01", "learning_rate": 0.002, "start": i + 1} for i in range(10)]
     measurement = Measurement(members=members, runs=[Run(2.0, losses[0], losses)] * 4, stopped="runs")
     alone = record(reference, [1.0] * 10, 41.192574)
-    several = build(ensemble, 1, measurement, None, QUIET, alone["provenance"], source_hash(ensemble))
+    where = alone["provenance"]
+    several = build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
     found = frame.tabulate({"a": alone, "b": several}, THRESHOLDS)
     table = correctness.build(found, read_yaml(ROOT / "config/paper/correctness.yaml"), THRESHOLDS)
     assert table["agreement"].tolist() == ["agrees", "agrees"]

@@ -7,6 +7,7 @@ import io
 import re
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache
@@ -240,7 +241,7 @@ def _index_of_name(file: Path, target: str, names: Sequence[str]) -> int:
             "or give dataset.target as a number"
         )
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(names).most_common(1)[0][0]
         raise DataError(
             f"{file}: {twice!r} is more than once in the header: rename one, "
             "or give dataset.target as a number"
