@@ -78,6 +78,8 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/backends/kernel_source.py": "finds the files of a kernel for the digest; on a GPU it is a source",
     "snn/config/compose.py": "composes the cell, which the record holds",
     "snn/config/validation.py": "checks the cell",
+    "snn/datasets/common/file_types.py": "as below",
+    "snn/datasets/csv_table.py": "checks the keys of a CSV file; of a cell that has one it is a source",
     "snn/grid/fingerprint.py": "this very digest",
     "snn/hardware/locks.py": "waits for the device",
     "snn/measurement/cell.py": "joins the parts below to a record",

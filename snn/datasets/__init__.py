@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from snn.datasets.common import prepared
 from snn.datasets.common.prepared import intact, load
 from snn.datasets.common.table import checked, described
 from snn.errors import ConfigError, DataError
 
-__all__ = ["described", "intact", "load", "make", "split"]
+__all__ = ["described", "intact", "kept", "load", "make", "split"]
 
 
 def make(choice: Mapping[str, Any]) -> np.ndarray:
@@ -27,6 +29,18 @@ def make(choice: Mapping[str, Any]) -> np.ndarray:
     except MemoryError as error:
         raise DataError(f"dataset {choice['name']}: it does not fit in memory: {error}") from error
     return checked(table, f"dataset {choice['name']}")
+
+
+def kept(path: Path, choice: Mapping[str, Any]) -> np.ndarray:
+    """The prepared table of a file; made and kept there where there is no such file.
+
+    Raises DataError as ``make`` does, and where the file is damaged or of another choice.
+    """
+    if path.exists():
+        return load(path, choice)
+    table = make(choice)
+    prepared.write(path, table, choice)
+    return table
 
 
 def split(table: np.ndarray, batch_size: int, name: str) -> tuple[np.ndarray, np.ndarray]:

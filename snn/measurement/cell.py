@@ -38,7 +38,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
-    table = datasets.make(cell["dataset"]) if data is None else datasets.load(Path(data), cell["dataset"])
+    table = datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
     of_data = datasets.described(table)
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)

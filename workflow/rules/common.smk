@@ -12,6 +12,7 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(workflow.basedir))
 
+from snn import datasets
 from snn.grid import catalogue, fingerprint, naming, sweeps
 from snn.hardware import devices
 from snn.config.groups import read_yaml
@@ -158,9 +159,20 @@ def as_text(values):
 def is_whole(path):
     """Whether a file that a killed workflow left is what it should be."""
     try:
+        if path in DATASETS:
+            return datasets.intact(Path(path), DATASETS[path]["dataset"])
         return path in SOURCE_HASH_AT and bool(store.read(Path(path)))
     except SnnError:
         return False
+
+
+def data_to_train_on():
+    """The data sets of the cells that have records to be made."""
+    return {
+        DATASET_OF[name]
+        for name, paths in RECORDS_OF.items()
+        if not all(Path(path).exists() for path in paths)
+    }
 
 
 def correct_notes():
@@ -168,6 +180,7 @@ def correct_notes():
     notes = leftovers.Notes()
     leftovers.keep_whole(notes, is_whole)
     leftovers.mark_stale(notes, SOURCE_HASH_AT)
+    leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
 
 
 def hold_workflow_lock():

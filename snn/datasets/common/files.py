@@ -63,6 +63,6 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _free_memory() -> int:
     """Bytes that this machine can still give to a process."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     return psutil.virtual_memory().available
