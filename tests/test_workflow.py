@@ -241,15 +241,15 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
 
 def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
     shutil.rmtree(project.folder / "results/cells")
-    data = project.folder / "my data.csv"
+    data, target = project.folder / "my <b>data.csv", "</script><script>alert(1)</script>"
     rows = [f"{i},{i % 7},{i % 3}" for i in range(20)]
-    data.write_text("\n".join(["a,b,y", *rows, "1,x,2"]) + "\n")
-    sweep = {"dataset": "csv", "dataset.path": "my data.csv", "dataset.target": "y", "training.batch_size": 8}
+    data.write_text("\n".join([f"a,b,{target}", *rows, "1,x,2"]) + "\n")
+    sweep = {"dataset": "csv", "dataset.path": data.name, "dataset.target": target, "training.batch_size": 8}
     project.write_grid(TINY | {"sweeps": {"mine": sweep | {"strategy": ["reference", "combined"]}}})
     printed = project.snakemake(fails=True)
-    assert "my data.csv, line 22, column 'b': 'x' is not a number" in printed
+    assert "my <b>data.csv, line 22, column 'b': 'x' is not a number" in printed
     assert project.records() == {}
-    data.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    data.write_text("\n".join([f"a,b,{target}", *rows]) + "\n")
     assert project.jobs("results/figures/mine.svg") == {
         "prepare_dataset": 1,
         "train": 2 * ROUNDS,
@@ -259,7 +259,14 @@ def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
     assert project.table("mine")["speedup"].notna().all()
     data.touch()
     assert "Nothing to be done" in project.snakemake("results/figures/mine.svg")
-    data.write_text("\n".join(["a,b,y", *rows, "1,2,3"]) + "\n")
+    # A user's words are text in the report: none of them begins a tag.
+    shown = ("results/tables/configuration.csv", "results/tables/datasets.csv")
+    project.snakemake(*shown)
+    project.snakemake("--report", "report.html", *shown)
+    report = (project.folder / "report.html").read_text()
+    assert "alert(1)" in report
+    assert "<script>alert" not in report and "<b>data" not in report
+    data.write_text("\n".join([f"a,b,{target}", *rows, "1,2,3"]) + "\n")
     assert project.jobs("--dry-run", "results/tables/mine.csv")["train"] == 2 * ROUNDS
 
 
