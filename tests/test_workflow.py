@@ -207,6 +207,17 @@ def test_a_deleted_record_under_a_current_table_is_noticed(project):
     assert project.jobs("--dry-run")["train"] == 1
 
 
+@pytest.mark.parametrize("damaged", ["tables/speedup.csv", "tables/speedup.html", "figures/ranking.svg"])
+def test_a_damaged_table_or_figure_is_made_again(project, damaged):
+    path = project.folder / "results" / damaged
+    before, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    path.write_bytes(before[:-100])
+    os.utime(path, ns=(stamp, stamp))
+    rule = "plot_ranking" if damaged.startswith("figures") else "build_speedup"
+    assert project.jobs(f"results/{damaged}") == {rule: 1}
+    assert path.read_bytes() == before
+
+
 def test_without_snakemakes_memory_records_are_still_good(project):
     shutil.rmtree(project.folder / ".snakemake")
     assert "Nothing to be done" in project.snakemake("--dry-run")

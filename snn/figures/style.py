@@ -1,8 +1,10 @@
 """Style shared by all figures: the colour of each strategy, how a device is named, how figures are saved."""
 
 import hashlib
+import io
 from collections.abc import Sequence
 from colorsys import hls_to_rgb
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -14,6 +16,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+
+from snn.records import sealed
 
 COLOURS = {
     "reference": "#6b7280",
@@ -97,13 +101,19 @@ def missing(axes: Axes, at: float, status: str) -> None:
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:
-    """Write the figure to each path, in the format of its ending; equal figures give equal bytes."""
+    """Write the figure to an SVG file and to the others beside it; equal figures give equal bytes."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
-    for path in paths:
-        metadata = {"Date": None} if path.endswith(".svg") else {}
-        figure.savefig(path, metadata=metadata)
+    drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
     plt.close(figure)
+    first, *others = drawn
+    sealed.write(first, drawn[first], {other: drawn[other] for other in others})
+
+
+def _rendered(figure: Figure, form: str) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format=form, metadata={"Date": None} if form == "svg" else {})
+    return content.getvalue()
 
 
 def device_text(device: str, backend: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from snn.records import sealed
 from snn.report import html_page
 
 FACTS = {
@@ -29,8 +30,12 @@ FACTS = {
 
 def write(table: pd.DataFrame, csv: str, path: str, title: str) -> None:
     """Write both files; numbers are rounded in the page, not in the CSV."""
-    table.to_csv(csv, index=False)
-    Path(path).write_text(to_html(table, title), encoding="utf-8")
+    write_page(table, csv, path, to_html(table, title))
+
+
+def write_page(table: pd.DataFrame, csv: str, path: str, page: str) -> None:
+    """Write a table as CSV, and a page of it."""
+    sealed.write(Path(path), page.encode(), {Path(csv): table.to_csv(index=False).encode()})
 
 
 def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:

@@ -1,8 +1,8 @@
 """``python tests/faults/torture.py [--kills 200] [--inputs 2000] [--seed N]``: what ``make torture`` runs.
 
-Kills a small workflow at random moments and starts it again, then gives every door malformed inputs. Prints what
-was counted; the exit code is 1 if there was a fault. The seed is printed and shows the same again, as far as
-moments can.
+Kills a small workflow at random moments and starts it again, then gives every door malformed inputs. Prints
+what was counted; the exit code is 1 if there was a fault. The seed is printed and shows the same again, as
+far as moments can.
 """
 
 import argparse

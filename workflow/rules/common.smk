@@ -18,7 +18,7 @@ from snn.hardware import devices
 from snn.config.groups import read_yaml
 from snn.errors import SnnError
 from snn.hardware.locks import END_WITH_PARENT, LockedError, folder_lock, generation
-from snn.records import store
+from snn.records import sealed, store
 from snn.workflow import leftovers
 from snn.workflow.signals import end_at_once
 
@@ -64,6 +64,13 @@ SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
 TABLES = [*catalogue.PAGES, *OWN_TABLES, *SWEEP_TABLES]
 FIGURES = [*OWN_FIGURES, *SWEEP_TABLES]
 TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
+
+# What proves that it is whole, and so are the files written with it.
+PAGES = {
+    "results/tables/opening.html",
+    *(f"results/tables/{name}.html" for name in TABLES),
+    *(f"results/figures/{name}.svg" for name in FIGURES),
+}
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
@@ -159,6 +166,8 @@ def as_text(values):
 def is_whole(path):
     """Whether a file that a killed workflow left is what it should be."""
     try:
+        if path in PAGES:
+            return sealed.is_whole(Path(path))
         if path in DATASETS:
             return datasets.intact(Path(path), DATASETS[path]["dataset"])
         return path in SOURCE_HASH_AT and bool(store.read(Path(path)))
@@ -181,6 +190,7 @@ def correct_notes():
     leftovers.keep_whole(notes, is_whole)
     leftovers.mark_stale(notes, SOURCE_HASH_AT)
     leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
+    leftovers.mark_damaged(notes, PAGES, is_whole)
 
 
 def hold_workflow_lock():

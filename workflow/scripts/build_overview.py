@@ -6,8 +6,9 @@ They are the tables that are made from all records.
 from pathlib import Path
 
 from snn.config.groups import read_yaml
+from snn.records import sealed
 from snn.report import summary as opening
-from snn.report.write import to_html, write
+from snn.report.write import to_html, write, write_page
 from snn.tables import overview, overview_text, provenance, recommendation
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
@@ -18,10 +19,6 @@ table = overview.build(points, verdicts)
 recommended = recommendation.build(points, table)
 write(recommended, snakemake.output.recommended, snakemake.output.why, recommendation.TITLE)
 said = overview_text.with_sentences(table)
-said.to_csv(snakemake.output.csv, index=False)
 summary = opening.summary(table, points, origins)
-for path, text in (
-    (snakemake.output.page, to_html(said, overview.TITLE, summary)),
-    (snakemake.output.opening, opening.fragment(table, points, origins)),
-):
-    Path(path).write_text(text, encoding="utf-8")
+write_page(said, snakemake.output.csv, snakemake.output.page, to_html(said, overview.TITLE, summary))
+sealed.write(Path(snakemake.output.opening), opening.fragment(table, points, origins).encode())

@@ -1,0 +1,90 @@
+"""The file that a command writes: checked before any work, and named where it cannot be written."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from snn.errors import ConfigError, RecordError
+
+_MOST_LINKS = 40
+
+
+def checked(output: str | None, inputs: Iterable[str | Path | None] = ()) -> Path:
+    """The file to write: a regular one, which is replaced, or a new one; its folder is made.
+
+    A link stays and its target is written. Raises ConfigError for a folder, a device, a pipe, one of the
+    ``inputs``, and where no file can be made there.
+    """
+    problem = None
+    if not output or output.endswith(("/", "/.", "/..")) or output in (".", ".."):
+        problem = "it must name a file, as results/cell.json"
+    else:
+        try:
+            path = _followed(Path(output).absolute())
+            problem = _why_not(path, inputs) or _try(path)
+        except (OSError, ValueError) as error:
+            problem = f"no file can be written there: {getattr(error, 'strerror', None) or error}"
+    if problem:
+        raise ConfigError(f"output is {output!r}: {problem}")
+    return path
+
+
+@contextmanager
+def reported(path: Path) -> Iterator[None]:
+    """Within it the file is written. Raises RecordError with its path where the system refuses that."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(
+            f"{path}: cannot be written: {error.strerror or error}; what it would hold is lost"
+        ) from error
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that becomes ``path`` at the end: it is complete or as it was. Raises RecordError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with reported(path):
+        try:
+            with temporary.open("wb") as file:
+                yield file
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _followed(path: Path) -> Path:
+    """The path behind links, or the first one in a folder of the system: /dev/stdout, say, whatever it is."""
+    for _ in range(_MOST_LINKS):
+        path = path.parent.resolve() / path.name
+        if _is_of_the_system(path) or not path.is_symlink():
+            break
+        path = path.parent / path.readlink()
+    return path
+
+
+def _is_of_the_system(path: Path) -> bool:
+    return path.parent == Path("/dev") or path.is_relative_to("/proc") or path.is_relative_to("/sys")
+
+
+def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
+    """What speaks against this path, its links followed, if anything does."""
+    if _is_of_the_system(path):
+        return "a folder of the system is no place for it"
+    if path.exists() or path.is_symlink():
+        if not stat.S_ISREG(path.stat().st_mode):
+            return f"{path} is no regular file, which alone is replaced"
+        if any(given and Path(given).exists() and path.samefile(given) for given in inputs):
+            return "this file is an input, which would be lost"
+    return None
+
+
+def _try(path: Path) -> str | None:
+    """Make the folder, and a file there that is gone again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+        return None

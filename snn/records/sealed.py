@@ -1,0 +1,44 @@
+"""Pages and figures that prove that they are whole, and so are the files that were written with them.
+
+The last line of such an HTML or SVG file is a comment: the SHA-256 of what stands before it, then the name
+and the SHA-256 of each file beside it. A page that was damaged, or a table that was edited, is made again.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from snn.records.outputs import replaced
+
+_SEAL = re.compile(rb"<!-- sha256 ([0-9a-f]{64})((?: \S+ [0-9a-f]{64})*) -->\n\Z")
+
+
+def write(path: Path, content: bytes, beside: Mapping[Path, bytes] | None = None) -> None:
+    """Write a page or figure, and before it the files beside it, in the same folder. Raises RecordError."""
+    others = beside or {}
+    for other, of_other in others.items():
+        with replaced(other) as file:
+            file.write(of_other)
+    content = content.rstrip(b"\n") + b"\n"
+    names = "".join(f" {other.name} {_digest(of_other)}" for other, of_other in others.items())
+    with replaced(path) as file:
+        file.write(content + f"<!-- sha256 {_digest(content)}{names} -->\n".encode())
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is as ``write`` wrote it, and so are those beside it."""
+    try:
+        content = path.read_bytes()
+        seal = _SEAL.search(content[-10_000:])
+        if seal is None or _digest(content[: -len(seal[0])]) != seal[1].decode():
+            return False
+        names = seal[2].decode().split()
+        pairs = zip(names[::2], names[1::2], strict=True)
+        return all(_digest((path.parent / name).read_bytes()) == digest for name, digest in pairs)
+    except OSError:
+        return False
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
