@@ -17,7 +17,7 @@ from snn.errors import RecordError, SnnError
 from snn.figures import comparison as figure
 from snn.figures.style import save
 from snn.records.archive import read_all
-from snn.report.write import write
+from snn.report.write import write, writing
 from snn.tables import comparison
 
 
@@ -37,8 +37,14 @@ def main(arguments: list[str]) -> int:
 def run(a: Path, b: Path, output: Path) -> str:
     """Compare, write table and figure, and return a summary of what was and was not compared.
 
-    Raises RecordError where a folder holds no results or two devices, or shares no cell with the other.
+    Raises RecordError where a folder holds no results or two devices, or shares no cell with the other;
+    OutputError where the output cannot be written.
     """
+    with writing(output):
+        return _compare(a, b, output)
+
+
+def _compare(a: Path, b: Path, output: Path) -> str:
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     left, right = (_load(folder, thresholds) for folder in (a, b))
     if not left.index.isin(right.index).any():

@@ -38,5 +38,9 @@ class MeasurementError(SnnError):
     """A measured time is impossible: it is shorter than the lower bound for this device."""
 
 
+class OutputError(SnnError):
+    """A file that the user asked for cannot be written; the message names it and says why."""
+
+
 class RecordError(SnnError):
     """A record is missing, malformed, or not that of the requested cell."""

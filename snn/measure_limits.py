@@ -19,6 +19,7 @@ from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
 from snn.hardware.monitor import gpu_state  # noqa: E402
 from snn.measurement import provenance  # noqa: E402
 from snn.records import store  # noqa: E402
+from snn.records.digest import sealed  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:
@@ -46,12 +47,14 @@ def record(device: Device) -> dict[str, Any]:
         elapsed = time.perf_counter() - clock
     source_hash = fingerprint.digest(fingerprint.of_limits(device.backend))
     described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash}
-    return {
-        "limits_version": VERSION,
-        **measured.plain(),
-        "machine": {"before": before, "after": after},
-        "provenance": provenance.describe(device) | described,
-    }
+    return sealed(
+        {
+            "limits_version": VERSION,
+            **measured.plain(),
+            "machine": {"before": before, "after": after},
+            "provenance": provenance.describe(device) | described,
+        }
+    )
 
 
 def measure(device: Device) -> Measured:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from snn.errors import SnnError
+from snn.errors import OutputError, SnnError
 from snn.models.network import network_label
 from snn.records import store
 
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
         return 2
     *paths, output = arguments
     try:
-        write(Path(output), (store.read(Path(path)) for path in paths))
+        write(Path(output), [store.read(Path(path)) for path in paths])
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
@@ -32,13 +32,19 @@ def main(arguments: list[str]) -> int:
 
 
 def write(output: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Write the traces of these records to one file; a record without a trace adds nothing."""
+    """Write the traces of these records to one file; a record without a trace adds nothing.
+
+    Raises OutputError where it cannot be written.
+    """
     events: list[dict[str, Any]] = []
     for number, record in enumerate(records, 1):
         if record["explanation"]:
             events += of_record(record, number)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}), encoding="utf-8")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{output}: cannot be written: {error.strerror or error}") from error
 
 
 def of_record(record: Mapping[str, Any], process: int) -> list[dict[str, Any]]:

@@ -5,9 +5,8 @@ grid file that defines the tables; its default is the sweeps published with the 
 It needs no GPU.
 """
 
-import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,14 @@ import pandas as pd
 from snn.analysis import floors, frame
 from snn.analysis.machine_state import Thresholds
 from snn.config.groups import CONFIG, read_yaml
-from snn.errors import SnnError
+from snn.errors import ConfigError, RecordError, SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
 from snn.grid import catalogue, naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.records.archive import as_written, read_all
-from snn.records.store import lift
-from snn.report.write import write
+from snn.records.archive import SWEEPS, Entry, entries, read_sweeps
+from snn.report.write import write, writing
 from snn.tables import device_limits, overview, overview_text, recommendation, sweep
 
 
@@ -46,10 +44,17 @@ def main(arguments: list[str]) -> int:
 def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> None:
     """Write every table and figure whose records the archive holds; print which ones it does not.
 
-    Raises RecordError where the archive holds no records, or records of two devices for one table.
+    Raises RecordError where the archive holds no records, something else, or records of two devices for one
+    table; OutputError where the output cannot be written.
     """
-    records = list(read_all(archive).values())
-    sweeps = _sweeps(archive, records, grid_file)
+    with writing(output):
+        _retabulate(archive, output, grid_file)
+
+
+def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
+    found = list(entries(archive).values())
+    records = [entry.record for entry in found]
+    sweeps = _sweeps(archive, found, grid_file)
     known = {
         naming.record_path(naming.name_of(record["cell"]), record["round"]): record for record in records
     }
@@ -108,30 +113,53 @@ def _write_overview(records: Mapping[str, frame.Record], output: Path, threshold
     _write(overview_text.with_sentences(table), output, "overview", overview.TITLE)
 
 
-def _sweeps(archive: Path, records: list[dict[str, Any]], grid_file: Path | None) -> dict[str, grid.Sweep]:
+def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[str, grid.Sweep]:
     """The sweeps of a grid file, or those that were published with the archive.
 
     Published sweeps are made of the cells of the records, not resolved again by the current configuration.
     """
-    if grid_file is None and (archive / "sweeps.json").is_file():
-        # The published names end with a digest of the cell as it was written, under the keys of that time.
-        cells = {naming.digest(raw["cell"]): lift(raw)["cell"] for raw in as_written(archive).values()}
-        published = json.loads((archive / "sweeps.json").read_text(encoding="utf-8"))
-        return {
-            name: grid.Sweep(name, tuple(of["axes"]), _present(cells, of["cells"]))
-            for name, of in published.items()
-        }
-    provenances = [record["provenance"] for record in records]
+    published = read_sweeps(archive) if grid_file is None else None
+    if published is not None:
+        return _published(published, archive / SWEEPS, found)
+    provenances = [entry.record["provenance"] for entry in found]
     where = next((each for each in provenances if each["backend"] == "cuda"), provenances[0])
     host = next((each["device"] for each in provenances if each["backend"] == "cpu"), None)
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
     return grid.read(grid_file or CONFIG / "grid.yaml", device, Device("cpu", host) if host else None)
 
 
-def _present(cells: Mapping[str, naming.Cell], published: Iterable[str]) -> dict[str, naming.Cell]:
-    """The cells, given by digest, that were published under these names, by their current names."""
-    digests = (name.rpartition("-")[2] for name in published)
-    return {naming.name_of(cells[digest]): cells[digest] for digest in digests if digest in cells}
+def _published(
+    sweeps: Mapping[str, Mapping[str, list[str]]], file: Path, found: list[Entry]
+) -> dict[str, grid.Sweep]:
+    """The sweeps of an archive's ``file`` whose cells it has the records of; print which ones it has not.
+
+    The name of a sweep becomes one of files, so it is checked as in a grid; so are its axes, against the
+    cells.
+    """
+    # The published names end with a digest of the cell as it was written, under the keys of that time.
+    digests = {naming.digest(entry.cell_as_written): entry.record["cell"] for entry in found}
+    read = {}
+    for name, of in sweeps.items():
+        try:
+            catalogue.check_name(name)
+        except ConfigError as error:
+            raise RecordError(f"{file}: {error}") from error
+        named = [_of_digest(digests, cell.rpartition("-")[2]) for cell in of["cells"]]
+        cells = [cell for cell in named if cell is not None]
+        if len(cells) < len(named):
+            print(f"{name} is left out: {len(named) - len(cells)} of its {len(named)} cells are missing")
+            continue
+        for axis in of["axes"]:
+            section, _, key = axis.partition(".")
+            if not any(section in cell and (not key or key in cell[section]) for cell in cells):
+                raise RecordError(f"{file}: {name}.axes: {axis!r} is no setting of its cells")
+        read[name] = grid.Sweep(name, tuple(of["axes"]), {naming.name_of(cell): cell for cell in cells})
+    return read
+
+
+def _of_digest(cells: Mapping[str, naming.Cell], published: str) -> naming.Cell | None:
+    """The cell whose digest begins with the published one: that was shorter."""
+    return next((cell for digest, cell in cells.items() if digest.startswith(published)), None)
 
 
 def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:

@@ -1,5 +1,7 @@
 """Records as the engine writes them, with times of our choosing, for the tests of tables."""
 
+import math
+
 from snn.grid import fingerprint, naming
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
 from snn.measurement.record import build
@@ -10,12 +12,17 @@ from snn.profiling.memory import Space
 from snn.profiling.profile import Profile
 from snn.profiling.time_breakdown import TimeBreakdown, TimingBackend
 from snn.records import store
+from snn.records.digest import sealed
+from snn.strategies.common.traits import traits
 
 PROVENANCE = {
     "device": "NVIDIA H200",
     "backend": "cuda",
     "device_uuid": "GPU-1",
     "driver": "580.1",
+    "cuda_runtime": 13020,
+    "versions": {"python": "3.12.3", "numpy": "2.5.2", "cupy": "14.2.0"},
+    "host": {"system": "Linux x86_64", "cpu": "AMD EPYC", "cpus": 16},
     "git": {"commit": "c0ffee", "dirty": False},
     "started": "2026-02-11T10:00:00+00:00",
 }
@@ -29,6 +36,7 @@ QUIET = {
     ],
 }
 DATA = {"sha256": "0" * 64, "rows": 256, "features": 32}
+MEMBER = {"seed": 1, "init": "uniform01", "learning_rate": 0.002}
 LEDGER = dict.fromkeys(("mallocs", "host_allocs", "h2d_copies", "h2d_bytes"), 1)
 CALL = Call("copy_in", call_site="snn/strategies/some.py:1 in f")
 EVENT = Event(Signature("copy_in", (4,)), 0.0, 2e-6, 0, 1e-6, 2e-6, 4, 0, CALL)
@@ -41,24 +49,32 @@ MEMORY = {
 }
 
 
-def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, **provenance):
-    """A record of a round of a cell whose runs took these seconds, on the GPU or on its host."""
+def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, ended=None, **provenance):
+    """A record of a round of a cell whose runs took these seconds, on the GPU or on its host.
+
+    It diverged if the loss is not finite. ``ended``: another status and its reason, of a round without runs.
+    """
     where = ON_ITS_HOST if cell["device"]["backend"] == "cpu" else {}
-    measurement = Measurement(
-        runs=[Run(s, mse) for s in seconds],
-        ledger=LEDGER,
-        memory=MEMORY,
-        stopped="runs",
-        setup_seconds=0.1,
-        warmup=WarmUp(0.2, 10, True),
-    )
+    of_strategy = traits(cell["strategy"])
+    lost = ("diverged", "the loss is not finite") if not math.isfinite(mse) else ("ok", None)
+    status, reason = ended or lost
+    measurement = Measurement(status, reason)
+    if not ended:
+        members = [MEMBER | {"start": start} for start in (1, 2)] if of_strategy["side_by_side"] else []
+        measurement.members = members
+        measurement.runs = [Run(s, mse, (mse,) * len(members)) for s in seconds]
+        measurement.stopped = stopped(cell["protocol"], len(seconds))
+        measurement.setup_seconds, measurement.warmup = 0.1, WarmUp(0.2, 10, True)
+    seen = not ended and not of_strategy["own_runtime"]
+    if seen:
+        measurement.ledger, measurement.memory = LEDGER, MEMORY
     return build(
         cell,
         number,
         measurement,
-        profile_of(foretold or seconds[0]),
+        profile_of(foretold or seconds[0]) if seen else None,
         machine or QUIET,
-        PROVENANCE | where | provenance,
+        PROVENANCE | where | {"elapsed_seconds": sum(seconds) + 1} | provenance,
         source_hash(cell),
         DATA,
     )
@@ -71,13 +87,9 @@ def limits_of(seconds=1e-6, device="NVIDIA H200", **provenance):
         Limit("l2_read", None, BYTES, "", (1e13,)),
         Limit("grid_barrier", 100, SECONDS, "", (seconds,)),
     ]
-    where = PROVENANCE | {"device": device, "source_hash": "0123"} | provenance
-    return {
-        "limits_version": VERSION,
-        **Measured(tuple(limits), 100, 1 << 25).plain(),
-        "machine": {},
-        "provenance": where,
-    }
+    where = PROVENANCE | {"device": device, "source_hash": "0123456789abcdef"} | provenance
+    measured = Measured(tuple(limits), 100, 1 << 25).plain()
+    return sealed({"limits_version": VERSION, **measured, "machine": {}, "provenance": where})
 
 
 def profile_of(seconds):
@@ -86,6 +98,13 @@ def profile_of(seconds):
     parts = dict.fromkeys((*TimingBackend.PARTS, "kernels"), 0.0)
     breakdown = TimeBreakdown(1, parts | {"allocation": half, "host_arithmetic": half})
     return Profile(breakdown, Trace(1, [EVENT]), {}, {}, half)
+
+
+def stopped(protocol, runs):
+    """What may have ended a round of so many runs: all of them were made, or another rule ended it early."""
+    if runs >= protocol["runs"] // protocol["rounds"]:
+        return "runs"
+    return "max_seconds" if protocol["max_seconds"] else "relative_error"
 
 
 def source_hash(cell):

@@ -166,8 +166,9 @@ def test_refuses(tmp_path, capsys, make, said):
 
 
 def _mixed(folder):
-    first, second = archive(folder / "x"), archive(folder / "y", device_uuid="GPU-2")
-    write([*read_all(first).values(), next(iter(read_all(second).values()))], first)
+    first = archive(folder / "x", cells=CELLS[1:])
+    second = archive(folder / "y", cells=CELLS[:1], device_uuid="GPU-2")
+    write([*read_all(first).values(), *read_all(second).values()], first)
     return first
 
 

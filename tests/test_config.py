@@ -134,7 +134,7 @@ def test_a_cell_from_the_command_line(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     record = json.loads(output.read_text())
-    jsonschema.validate(record, json.loads((ROOT / "workflow/schemas/record.schema.json").read_text()))
+    jsonschema.validate(record, json.loads((ROOT / "snn/records/record.schema.json").read_text()))
     assert record["status"] == "ok"
     assert [set(run) for run in record["runs"]] == [{"seconds", "final_loss", "final_mse"}] * 3
     assert record["summary"]["mean_seconds"] > 0

@@ -165,7 +165,7 @@ def test_a_record_says_what_was_timed_and_what_each_member_lost():
     arguments += ["protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0"]
     arguments += ["strategy=ensemble", "strategy.starts=2", "strategy.learning_rates=[0.002,9.0]"]
     found = json.loads(json.dumps(cell.run(compose.composed(arguments))))
-    jsonschema.validate(found, json.loads((ROOT / "workflow/schemas/record.schema.json").read_text()))
+    jsonschema.validate(found, json.loads((ROOT / "snn/records/record.schema.json").read_text()))
     assert found["plan"] == "NumPy, all epochs in one call, 4 networks one after the other"
     assert [(one["learning_rate"], one["start"]) for one in found["members"]] == [
         *((0.002, 1), (0.002, 2)),

@@ -1,12 +1,13 @@
 """The overview: who is fastest, how sure that is, what is said of device, machine and failures."""
 
+import math
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import PROVENANCE, QUIET, write_all
+from records_of import PROVENANCE, QUIET, record, write_all
 
 from snn.config.groups import read_yaml
 from snn.errors import RecordError
@@ -169,12 +170,11 @@ def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
     expected = write_all(tmp_path, cells, [SLOW, FAST, FASTER])
     for path in map(Path, expected):
         found = read(path)
-        strategy = found["cell"]["strategy"]["name"]
-        if strategy == "combined":
-            write(path, found | {"status": "diverged", "reason": "the loss is not finite"})
-        if strategy == "pinned":
-            nothing = {"runs": [], "ledger": {}, "memory": {}, "explanation": None}
-            write(path, found | nothing | {"status": "out_of_memory", "reason": "12 bytes"})
+        cell, number = found["cell"], found["round"]
+        if cell["strategy"]["name"] == "combined":
+            write(path, record(cell, [1.0, 1.0], math.nan, number=number))
+        if cell["strategy"]["name"] == "pinned":
+            write(path, record(cell, [], number=number, ended=("out_of_memory", "12 bytes")))
     points = overview.load(expected, THRESHOLDS)
     table = overview.build(points, THRESHOLDS)
     assert table["failed"][0] == "combined, pinned"
@@ -207,7 +207,7 @@ def test_the_device_is_said_and_a_cpu_is_called_one():
 
 def test_the_machines_words_are_counted_by_cell(tmp_path):
     settings = {"strategy": ["reference", "combined"]}
-    loaded = QUIET | {"readings": [{"other_cores": 4.0, "stolen_cores": 0.0}]}
+    loaded = QUIET | {"readings": [{"seconds": 1.0, "other_cores": 4.0, "stolen_cores": 0.0}]}
     points = points_of(tmp_path, settings, [FASTER, UNSURE], machine=loaded)
     assert overview_text.of_machine(points) == {"shared": 2, "noisy": 1}
     quiet = points_of(tmp_path, settings, [FASTER, FAST])

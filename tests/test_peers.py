@@ -122,7 +122,7 @@ def test_nothing_is_asked_of_the_backend_and_nothing_is_said_to_be_zero(name, ba
 def test_a_cell_leaves_a_record_without_ledger_or_explanation(name):
     settings = ("training.epochs=2", "protocol.runs=2", "protocol.warmup_seconds=0")
     found = cell.run(composed(["device=cpu", f"strategy={name}", "dataset=small", *settings]))
-    schema = json.loads((ROOT / "workflow/schemas/record.schema.json").read_text())
+    schema = json.loads((ROOT / "snn/records/record.schema.json").read_text())
     jsonschema.validate(found, schema)
     if found["status"] == "unsupported":
         pytest.skip(found["reason"])

@@ -51,10 +51,12 @@ def test_refuses_what_is_not_a_record(tmp_path, text):
 
 def test_a_record_under_an_earlier_key_name_is_read_under_todays(tmp_path):
     today = record(CELL, [1.0])
-    earlier = json.loads(json.dumps(today))
+    earlier = json.loads(json.dumps(today)) | {"schema_version": 3}
+    del earlier["digest"]
     earlier["cell"]["protocol"]["precision"] = earlier["cell"]["protocol"].pop("relative_error")
     store.write(tmp_path / "r.json", earlier)
-    assert store.read(tmp_path / "r.json") == today
+    read = store.read(tmp_path / "r.json")
+    assert read | {"schema_version": 4, "digest": today["digest"]} == today
     assert "precision" in earlier["cell"]["protocol"]
     assert store.lift({**earlier, "stopped": "precision"})["stopped"] == "relative_error"
     assert store.lift(today) == today

@@ -9,36 +9,36 @@ import pandas as pd
 
 from snn.analysis.roofline import Step, check, floor
 from snn.errors import RecordError
-from snn.hardware.limits import VERSION, Measured
-from snn.records.store import read_json
+from snn.hardware.limits import Measured
+from snn.records import limits
 
 FLOOR = "floor_s"
 """The column of a frame that ``with_floors`` adds: seconds per step, NaN where there is no floor."""
 
 
 def read(path: Path, source_hash: str | None = None) -> dict[str, Any]:
-    """A record of limits. Raises RecordError where it is none, or was measured with other sources."""
-    record = read_json(path)
-    version = record.get("limits_version") if isinstance(record, dict) else None
-    if version != VERSION:
-        raise RecordError(f"{path}: limits version {version!r}, this program reads {VERSION}")
+    """A record of limits, as ``snn.records.limits.read`` checks it.
+
+    Raises RecordError where it is none, or was measured with other sources.
+    """
+    record = limits.read(path)
     recorded = record["provenance"]["source_hash"]
     if source_hash not in (None, recorded):
         raise RecordError(
             f"{path}: measured with other sources ({recorded}) than the current ones ({source_hash}): "
-            f"run it again: snakemake --cores 1 --force {path}"
+            f"measure it again: snakemake --cores 1 --force {path}"
         )
     return record
 
 
-def with_floors(frame: pd.DataFrame, limits: Mapping[str, Any]) -> pd.DataFrame:
+def with_floors(frame: pd.DataFrame, record: Mapping[str, Any]) -> pd.DataFrame:
     """The rows of ``snn.analysis.frame`` with the floor of each, from a record of limits.
 
     There is no floor for what ran on a GPU's host, for a network that is not an MLP, for a data set whose
     size the cell does not state, and where limits are missing. Raises RecordError where the limits are of
     another device than the rows.
     """
-    measured, provenance = Measured.of(limits), limits["provenance"]
+    measured, provenance = Measured.of(record), record["provenance"]
     rows = frame[(frame["backend"] == provenance["backend"]) & frame["mean_s"].notna()]
     for _, row in rows.iterrows():
         if (row["device"], row["device_uuid"]) != (provenance["device"], provenance["device_uuid"]):

@@ -14,7 +14,8 @@ from snn.errors import RecordError
 from snn.grid.naming import name_of, record_path
 from snn.models.network import network_label
 from snn.profiling.memory import PURPOSES
-from snn.records.store import read
+from snn.records import digest, rounds
+from snn.records.store import again, read
 from snn.strategies.common.traits import of_record
 
 Record = Mapping[str, Any]
@@ -34,10 +35,15 @@ def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
 
 
 def checked(expected: Expected) -> dict[str, Record]:
-    """The records at these paths. Raises RecordError where one is of another cell, round or source code."""
+    """The records at these paths.
+
+    Raises RecordError where one is of another cell, round, source code or version of the program, or as
+    ``snn.records.store.read`` and ``snn.records.rounds.check`` do.
+    """
     records: dict[str, Record] = {path: read(Path(path)) for path in expected}
     for path, source_hash in expected.items():
         _check(path, records[path], source_hash)
+    rounds.check(records)
     return records
 
 
@@ -45,8 +51,7 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
     """One row per cell from records by name, as ``pool`` makes it.
 
     Strategies that run on a GPU's host may stand beside those of the GPU. Raises RecordError, naming the
-    records, where they are of two devices otherwise, where one data set had two contents, or where the
-    rounds of a cell have different ledgers.
+    records, where they are of two devices otherwise, or where one data set had two contents.
     """
     _check_one_device(records)
     _check_same_data(records)
@@ -54,7 +59,7 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
     for name, record in records.items():
         key = json.dumps(record["cell"], sort_keys=True)
         cells.setdefault(key, {})[name] = record
-    rows = [pool(rounds, thresholds) for rounds in cells.values()]
+    rows = [pool(of_cell, thresholds) for of_cell in cells.values()]
     frame = pd.DataFrame(rows)
     integers = [key for key in frame if _integers_with_gaps([row.get(key) for row in rows])]
     return frame.astype(
@@ -70,14 +75,18 @@ def _integers_with_gaps(values: Sequence[Any]) -> bool:
 
 
 def _check(path: str, record: Record, wanted: str) -> None:
-    again = f"run it again: snakemake --cores 1 --force {path}"
     name = record_path(name_of(record["cell"]), record["round"])
     if not path.endswith(name):
-        raise RecordError(f"{path}: the record of another cell or round, {name}: {again}")
+        raise RecordError(f"{path}: the record of another cell or round, {name}{again(path)}")
     source_hash = record["provenance"]["source_hash"]
     if source_hash != wanted:
         raise RecordError(
-            f"{path}: measured with other sources ({source_hash}) than the current ones ({wanted}): {again}"
+            f"{path}: measured with other sources ({source_hash}) than the current ones ({wanted})"
+            f"{again(path)}"
+        )
+    if digest.KEY not in record:
+        raise RecordError(
+            f"{path}: written by an earlier version of the program, without a digest{again(path)}"
         )
 
 
@@ -125,7 +134,7 @@ def _host(provenance: Mapping[str, Any]) -> list[Any]:
     return [provenance.get("host", {}).get(key) for key in ("system", "cpu", "cpus")]
 
 
-def pool(rounds: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]:
+def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]:
     """The row of one cell from the records of its rounds by name.
 
     The runs of all rounds are pooled, texts joined, and costs are the median over rounds. ``mean_s`` and
@@ -134,9 +143,8 @@ def pool(rounds: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]
     ``member_losses`` holds each member with its mean ``final_loss``. ``hidden`` holds the hidden widths of an
     MLP; of any other network it is None.
     """
-    records = list(rounds.values())
+    records = list(of_cell.values())
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
-    _check_same_work(rounds)
     cell, provenance = first["cell"], first["provenance"]
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("kernel.work", "1-1")  # before there was a choice
@@ -200,12 +208,6 @@ def _mean_probe(records: Sequence[Record]) -> dict[str, float]:
     """The mean of each of the probe's costs, in microseconds, before and after all rounds."""
     probes = [probe for record in records for probe in record["machine"]["probe"].values() if probe]
     return {key: fmean(probe[key] for probe in probes) for key in probes[0]} if probes else {}
-
-
-def _check_same_work(rounds: Mapping[str, Record]) -> None:
-    ledgers = {name: record["ledger"] for name, record in rounds.items() if record["ledger"]}
-    if len({json.dumps(ledger, sort_keys=True) for ledger in ledgers.values()}) > 1:
-        raise RecordError(f"{', '.join(ledgers)}: the rounds of one cell have different ledgers")
 
 
 def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> list[dict[str, Any]]:

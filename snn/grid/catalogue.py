@@ -4,6 +4,7 @@ A form is a module: ``snn.tables.NAME`` says how a table is made, ``snn.figures.
 drawn. A line here says of what, and where the report lists it; the rules of ``workflow/`` are made of them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -129,8 +130,10 @@ PAGES = {
 }
 """Tables that are not of one sweep; each has a rule of its own."""
 
-RESERVED = {*PAGES, *TABLES, *FIGURES} - {table.sweep for table in TABLES.values()}
-"""Names of tables and figures that no sweep may take."""
+RESERVED = {*PAGES, *TABLES, *FIGURES, "opening"} - {table.sweep for table in TABLES.values()}
+"""Names of files beside those of the sweeps, in the folders of tables and figures: no sweep may take them."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 _OF_MEMBERS = ("correctness", "learning_rates")
 """Those that tell of each network of a launch; the others' times are of one network alone."""
@@ -153,10 +156,23 @@ def own_figures(sweeps: Iterable[str]) -> list[str]:
     return [name for name, figure in FIGURES.items() if figure.table in tables]
 
 
-def check_name(sweep: str) -> None:
-    """Raise ConfigError where a sweep may not have this name."""
+def check_name(sweep: object) -> None:
+    """Raise ConfigError where a sweep may not have this name, which its table's and figure's files have.
+
+    Capitals are refused, for there are file systems on which Small and small are one file.
+    """
+    if not isinstance(sweep, str) or not _NAME.fullmatch(sweep):
+        shown = (
+            repr(sweep)
+            if len(repr(sweep)) <= 100
+            else f"{repr(sweep)[:60]}... ({len(repr(sweep))} characters)"
+        )
+        raise ConfigError(
+            f"sweeps: {shown} is not the name of a sweep: it must be at most 64 letters a-z, digits and _, "
+            "beginning with a letter"
+        )
     if sweep in RESERVED:
-        raise ConfigError("the name is taken by a table or figure")
+        raise ConfigError(f"sweeps.{sweep}: the name is taken by a table or figure")
 
 
 def check_sweep(sweep: str, cells: Sequence[Mapping[str, Any]]) -> None:

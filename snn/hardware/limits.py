@@ -8,7 +8,7 @@ from typing import Any
 FLOPS, BYTES, SECONDS = "FLOP/s", "B/s", "s"
 """Units of limits."""
 
-VERSION = 1
+VERSION = 2
 """The schema version of a record of limits."""
 
 

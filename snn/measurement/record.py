@@ -10,6 +10,7 @@ import numpy as np
 from snn.measurement.runs import Measurement, Run
 from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling.profile import Profile
+from snn.records.digest import sealed
 from snn.records.store import SCHEMA_VERSION
 from snn.strategies.common.traits import traits
 
@@ -24,12 +25,13 @@ def build(
     source_hash: str,
     data: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything that the tables need of one cell, as JSON values; NaN and infinity become null.
+    """Everything that the tables need of one cell, as JSON values, with a digest of it all.
 
-    ``data`` describes the table that was trained on (``snn.datasets.described``).
+    ``data`` describes the table that was trained on (``snn.datasets.described``). NaN and infinity become
+    null.
     """
     squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
-    return {
+    record = {
         "schema_version": SCHEMA_VERSION,
         "status": measurement.status,
         "reason": measurement.reason,
@@ -50,6 +52,7 @@ def build(
         "machine": dict(machine),
         "provenance": {**provenance, "source_hash": source_hash},
     }
+    return sealed(record)
 
 
 def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:

@@ -2,16 +2,29 @@
 
 import gzip
 import json
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from snn.errors import RecordError
-from snn.records.store import check_version, read_json
+from snn.records import rounds, schema
+from snn.records.store import checked, read_both
+from snn.records.untrusted import lines, parse, read_json
 
 RECORDS = "records.jsonl.gz"
 """An archive's file of records, one per line. Records are repetitive: gzip saves five sixths of the space."""
+
+SWEEPS = "sweeps.json"
+"""An archive's file of the sweeps that its records are of."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A record in today's form, and its cell under the key names that it was written with."""
+
+    record: dict[str, Any]
+    cell_as_written: dict[str, Any]
 
 
 def write(records: Iterable[Mapping[str, Any]], folder: Path) -> None:
@@ -21,35 +34,46 @@ def write(records: Iterable[Mapping[str, Any]], folder: Path) -> None:
 
 
 def read_all(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records of ``entries`` by place, in today's form."""
+    return {place: entry.record for place, entry in entries(folder).items()}
+
+
+def entries(folder: Path) -> dict[str, Entry]:
     """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or of such a file) by line.
 
-    Older records are returned in today's form. Raises RecordError, naming file and line, where there is
-    something else, or no record at all.
+    Raises RecordError, naming file and line, where there is something else, no record at all, or records
+    that ``snn.records.rounds`` does not let stand together.
     """
-    return {place: check_version(record, place) for place, record in as_written(folder).items()}
-
-
-def as_written(folder: Path) -> dict[str, Any]:
-    """The same records, unchecked and under the key names that they were written with."""
-    if (folder / "cells").is_dir():
-        records = {str(path): read_json(path) for path in sorted((folder / "cells").rglob("*.json"))}
-    else:
-        records = _read_lines(folder / RECORDS if folder.is_dir() else folder)
-    if not records:
-        raise RecordError(f"{folder}: there are no records in it")
-    return records
-
-
-def _read_lines(file: Path) -> dict[str, Any]:
     try:
-        lines = gzip.decompress(file.read_bytes()).decode("utf-8").splitlines()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise RecordError(f"{file}: cannot be read: {error}") from error
-    records = {}
-    for number, line in enumerate(lines, 1):
-        place = f"{file}, line {number}"
-        try:
-            records[place] = json.loads(line)
-        except ValueError as error:
-            raise RecordError(f"{place}: not a record: {error}") from error
-    return records
+        found = dict(_entries(folder))
+    except OSError as error:
+        raise RecordError(f"{folder}: cannot be read: {error}") from error
+    if not found:
+        raise RecordError(f"{folder}: there are no records in it")
+    rounds.check({place: entry.record for place, entry in found.items()})
+    return found
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
+    if (folder / "cells").is_dir():
+        for path in sorted((folder / "cells").rglob("*.json")):
+            written, record = read_both(path)
+            yield str(path), Entry(record, written["cell"])
+        return
+    for place, line in lines(folder / RECORDS if folder.is_dir() else folder):
+        written = parse(line, place)
+        record = checked(written, place)
+        yield place, Entry(record, written["cell"])
+
+
+def read_sweeps(folder: Path) -> dict[str, dict[str, list[str]]] | None:
+    """The sweeps that were published with an archive, their axes and the names of their cells; None if none.
+
+    Raises RecordError where the file is not one of sweeps.
+    """
+    path = folder / SWEEPS
+    if not path.exists():
+        return None
+    sweeps: dict[str, dict[str, list[str]]] = read_json(path)
+    schema.check("sweeps", sweeps, str(path))
+    return sweeps

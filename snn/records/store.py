@@ -1,53 +1,88 @@
-"""A record: the JSON file that holds what was measured of one cell in one round."""
+"""A record: the JSON file that holds what was measured of one cell in one round.
+
+What a record says is checked here, and nowhere else: ``read`` and ``checked`` are the door for every table.
+"""
 
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from snn.errors import RecordError
+from snn.records import consistency, digest, schema
+from snn.records.untrusted import read_json
 
-SCHEMA_VERSION = 3
-_READ = (2, SCHEMA_VERSION)
+SCHEMA_VERSION = 4
+_READ = (2, 3, SCHEMA_VERSION)
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record atomically: the file is complete or absent, even if the process is killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a record atomically: the file is complete or absent, even if the process is killed.
+
+    Raises RecordError, naming the file, where the disk does not take it.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("w", encoding="utf-8") as file:
             json.dump(record, file, indent=1, allow_nan=False)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # of a disk that is read-only: the error above says so
+            temporary.unlink(missing_ok=True)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record in today's form. Raises RecordError, naming the file, where it is not a record."""
-    return check_version(read_json(path), str(path))
+    """A record in today's form. Raises RecordError, naming the file, as ``checked`` does.
+
+    Of a record under ``results/cells`` the message says how to measure it again.
+    """
+    return read_both(path)[1]
 
 
-def read_json(path: Path) -> Any:
-    """The content of a file that ``write`` wrote. Raises RecordError, naming the file, if it is not JSON."""
+def read_both(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A record under the key names that it was written with, and in today's form, as by ``read``."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path}: not a record: {error}") from error
+        written = read_json(path)
+        return written, checked(written, str(path))
+    except RecordError as error:
+        raise RecordError(f"{error}{again(path)}") from error
 
 
-def check_version(record: Any, place: str) -> dict[str, Any]:
-    """The record in today's form. Raises RecordError, naming the place, for an unknown schema version."""
+def again(path: Path | str) -> str:
+    """How to measure a workflow's record again, for the end of a message; empty of any other file."""
+    is_of_workflow = "results/cells/" in Path(path).as_posix()
+    return f": measure it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
+
+
+def checked(record: Any, place: str) -> dict[str, Any]:
+    """The record in today's form.
+
+    Raises RecordError, naming the place, where the record was changed after it was written, has an unknown
+    schema version, does not fit the schema, or disagrees with itself. Versions 2 and 3 have no digest.
+    """
     version = record.get("schema_version") if isinstance(record, dict) else None
     if version not in _READ:
         raise RecordError(
-            f"{place}: the schema version is {version!r}, but this program reads 2 to {SCHEMA_VERSION}"
+            f"{place}: the schema version is {schema.shown(version)}, "
+            f"but this program reads 2 to {SCHEMA_VERSION}"
         )
-    return lift(record)
+    if version == SCHEMA_VERSION:
+        digest.check(record, place)
+    try:
+        lifted = lift(record)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise RecordError(f"{place}: not a record of schema version {version}: {error!r}") from error
+    schema.check("record", lifted, place)
+    consistency.check(lifted, place)
+    return lifted
 
 
 def lift(record: dict[str, Any]) -> dict[str, Any]:
@@ -63,5 +98,5 @@ def lift(record: dict[str, Any]) -> dict[str, Any]:
     if record.get("schema_version") == 2:  # every loss was the mean squared error
         runs = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
         summary = {**record["summary"], "mean_final_loss": record["summary"]["mean_final_mse"]}
-        record = {**record, "schema_version": SCHEMA_VERSION, "runs": runs, "summary": summary}
+        record = {**record, "schema_version": 3, "runs": runs, "summary": summary}
     return record

@@ -1,10 +1,14 @@
 """A table as two files: CSV for programs, and an HTML page for readers and the report."""
 
 import html
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 
+from snn.errors import OutputError
 from snn.records import sealed
 from snn.report import html_page
 
@@ -26,6 +30,25 @@ FACTS = {
     "paper_device": "The paper's device: {}",
 }
 """Columns that become a sentence above the table where their value is the same in every row."""
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """For what makes this folder and writes to it, which is not begun where it cannot be.
+
+    Raises OutputError, naming the folder, where it is something else or not writable, or the disk is full.
+    """
+    try:
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise OutputError(
+                f"{folder}: cannot be written: {there} is not a folder: give a folder, or a new name"
+            )
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise OutputError(f"{folder}: cannot be written: {there} is read-only: give another folder")
+        yield
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
 def write(table: pd.DataFrame, csv: str, path: str, title: str) -> None:

@@ -1,20 +1,13 @@
 """The provenance of every record: device, driver, versions, commit, source hash, time and duration."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from snn.models.network import network_label
-from snn.records.store import read
 
 TITLE = "Provenance of every record"
-
-
-def load(paths: Iterable[str]) -> pd.DataFrame:
-    """The provenance of the records at these paths."""
-    return build({path: read(Path(path)) for path in paths})
 
 
 def build(records: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ They are the tables that are made from all records.
 
 from pathlib import Path
 
+from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.records import sealed
 from snn.report import summary as opening
@@ -12,8 +13,9 @@ from snn.report.write import to_html, write, write_page
 from snn.tables import overview, overview_text, provenance, recommendation
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
-points = overview.load(snakemake.params.records, verdicts)
-origins = provenance.load(snakemake.input.records)
+records = frame.checked(snakemake.params.records)
+points = overview.points_of(records, verdicts)
+origins = provenance.build(records)
 write(origins, snakemake.output.origins, snakemake.output.origins_page, provenance.TITLE)
 table = overview.build(points, verdicts)
 recommended = recommendation.build(points, table)

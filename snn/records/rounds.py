@@ -1,0 +1,64 @@
+"""Whether records may stand together: one per round of a cell, all measured with the same."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from snn.errors import RecordError
+
+Record = Mapping[str, Any]
+_OPTIONAL = ("numba", "torch", "jax")
+"""Packages that only some strategies train with."""
+
+
+def check(records: Mapping[str, Record]) -> None:
+    """Raise RecordError, naming both places, where two records by place do not belong together.
+
+    They do not where they are of one round of one cell, or of two rounds of a cell that differ in their
+    sources, the versions of what took part, their threads, or their ledgers.
+    """
+    cells: dict[str, dict[str, Record]] = {}
+    for place, record in records.items():
+        cells.setdefault(json.dumps(record["cell"], sort_keys=True), {})[place] = record
+    for rounds in cells.values():
+        _check_rounds(rounds)
+
+
+def _check_rounds(rounds: Mapping[str, Record]) -> None:
+    """Compare the records of one cell, each with the first that holds the same kind of thing."""
+    numbers: dict[int, str] = {}
+    first: dict[str, tuple[str, Any]] = {}
+    for place, record in rounds.items():
+        number = record["round"]
+        if number in numbers:
+            raise RecordError(
+                f"{numbers[number]} and {place} are both round {number} of one cell: remove one of them"
+            )
+        numbers[number] = place
+        for what, value in _measured_with(record).items():
+            other, known = first.setdefault(what, (place, value))
+            if value != known:
+                raise RecordError(
+                    f"{other} and {place}: the rounds of one cell have different {what}"
+                    f"{_shown(known)}{_shown(value)}: measure the older one again"
+                )
+
+
+def _measured_with(record: Record) -> dict[str, Any]:
+    """What all rounds of a cell must share. A ledger is compared where there is one."""
+    provenance, traits = record["provenance"], record.get("traits")
+    left_out = set()
+    if traits:
+        taking_part = {traits["own_runtime"], "numba" if traits["on_host"] else None}
+        left_out = set(_OPTIONAL) - taking_part
+    versions = {
+        f"versions of {package}": version
+        for package, version in provenance["versions"].items()
+        if package not in left_out
+    }
+    rest = {"sources": provenance["source_hash"], "threads": provenance.get("threads"), **versions}
+    return rest | ({"ledgers": record["ledger"]} if record["ledger"] else {})
+
+
+def _shown(value: Any) -> str:
+    return "" if isinstance(value, dict) else f", {value}"

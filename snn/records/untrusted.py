@@ -1,0 +1,89 @@
+"""JSON that anyone may have written: only regular files are read, up to a size, and only strict JSON."""
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from snn.errors import RecordError
+
+MOST_BYTES = 64 << 20
+"""The largest file or line of JSON that is read; a record has about 30 KB."""
+
+MOST_ARCHIVE_BYTES = 1 << 30
+"""The most that an archive may decompress to."""
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises RecordError, naming the file, if it is not strict JSON."""
+    try:
+        _check_regular(path)
+        if path.stat().st_size > MOST_BYTES:
+            raise RecordError(f"{path}: not a record: it has more than {MOST_BYTES >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path}: not a record: {error}") from error
+    return parse(text, str(path))
+
+
+def parse(text: str, place: str) -> Any:
+    """The value of a JSON text. Raises RecordError, naming the place, if it is not strict JSON.
+
+    A key that occurs twice in an object, NaN, Infinity, and text that UTF-8 cannot encode are refused.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except ValueError as error:
+        raise RecordError(f"{place}: not a record: {error}") from error
+    except RecursionError as error:
+        raise RecordError(f"{place}: not a record: it is nested too deeply") from error
+    return value
+
+
+def lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file.
+
+    No more is decompressed than is asked for, so a small file that decompresses to a huge one costs nothing.
+    """
+    total = 0
+    try:
+        _check_regular(path)
+        with gzip.open(path) as file:
+            number = 1
+            while line := file.readline(MOST_BYTES + 1):
+                total += len(line)
+                if len(line) > MOST_BYTES or total > MOST_ARCHIVE_BYTES:
+                    raise RecordError(
+                        f"{path}, line {number}: decompresses to more than {MOST_BYTES >> 20} MiB in a "
+                        f"line, or {MOST_ARCHIVE_BYTES >> 20} MiB in all: this is no archive of records"
+                    )
+                yield f"{path}, line {number}", line.decode("utf-8")
+                number += 1
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot be read: {error}") from error
+
+
+def _check_regular(path: Path) -> None:
+    """Raise RecordError for a folder, pipe or device: reading one may never end."""
+    if path.exists() and not path.is_file():
+        raise RecordError(f"{path}: cannot be read: it is not a regular file")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in found if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
+    return found
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is not a number of JSON")
