@@ -136,30 +136,38 @@ def _published(
     The name of a sweep becomes one of files, so it is checked as in a grid; so are its axes, against the
     cells.
     """
-    # The published names end with a digest of the cell as it was written, under the keys of that time.
-    digests = {naming.digest(entry.cell_as_written): entry.record["cell"] for entry in found}
+    # The published names end with a digest of the cell as it was written, under the keys of that time; that
+    # of earlier names was shorter.
+    published = {name: [cell.rpartition("-")[2] for cell in of["cells"]] for name, of in sweeps.items()}
+    cells = _by_digest(found, {len(digest) for named in published.values() for digest in named}, file)
     read = {}
     for name, of in sweeps.items():
         try:
             catalogue.check_name(name)
         except ConfigError as error:
             raise RecordError(f"{file}: {error}") from error
-        named = [_of_digest(digests, cell.rpartition("-")[2]) for cell in of["cells"]]
-        cells = [cell for cell in named if cell is not None]
-        if len(cells) < len(named):
-            print(f"{name} is left out: {len(named) - len(cells)} of its {len(named)} cells are missing")
+        missing = sum(digest not in cells for digest in published[name])
+        if missing:
+            print(f"{name} is left out: {missing} of its {len(of['cells'])} cells are missing")
             continue
+        named = {naming.name_of(cells[digest]): cells[digest] for digest in published[name]}
         for axis in of["axes"]:
             section, _, key = axis.partition(".")
-            if not any(section in cell and (not key or key in cell[section]) for cell in cells):
+            if not any(section in cell and (not key or key in cell[section]) for cell in named.values()):
                 raise RecordError(f"{file}: {name}.axes: {axis!r} is no setting of its cells")
-        read[name] = grid.Sweep(name, tuple(of["axes"]), {naming.name_of(cell): cell for cell in cells})
+        read[name] = grid.Sweep(name, tuple(of["axes"]), named)
     return read
 
 
-def _of_digest(cells: Mapping[str, naming.Cell], published: str) -> naming.Cell | None:
-    """The cell whose digest begins with the published one: that was shorter."""
-    return next((cell for digest, cell in cells.items() if digest.startswith(published)), None)
+def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, naming.Cell]:
+    """The cells by their digests, cut to each of these lengths. Raises RecordError where two are the same."""
+    cells: dict[str, naming.Cell] = {}
+    for entry in found:
+        digest = naming.digest(entry.cell_as_written)
+        for short in {digest[:length] for length in lengths}:
+            if cells.setdefault(short, entry.record["cell"]) != entry.record["cell"]:
+                raise RecordError(f"{file}: two cells of the archive have names that end in {short}")
+    return cells
 
 
 def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:

@@ -1,0 +1,253 @@
+"""Files in place of records that no program of ours wrote: each is refused by name, at once."""
+
+import gzip
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from real_records import forged, old, reference
+
+from snn import compare, perfetto, retabulate
+from snn.errors import RecordError
+from snn.grid import naming
+from snn.records import archive, rounds, store, untrusted
+
+# ---- one file
+
+
+TEXTS = {
+    "nothing": b"",
+    "text": b"no record",
+    "a list": b"[]",
+    "half": b'{"schema_version": 4, "runs"',
+    "not UTF-8": json.dumps({"schema_version": 4}).encode("utf-16"),
+    "nested": b"[" * 200_000,
+    "NaN": b'{"schema_version": NaN}',
+    "Infinity": b'{"schema_version": -Infinity}',
+    "a key twice": b'{"schema_version": 4, "schema_version": 4}',
+    "a huge integer": b'{"schema_version": ' + b"9" * 10_000 + b"}",
+    "half a character": b'{"schema_version": 4, "reason": "\\ud800"}',
+    "another version": b'{"schema_version": 5}',
+    "no version": b'{"schema_version": [4]}',
+    "version 2 of nothing": b'{"schema_version": 2, "runs": [1], "summary": 3}',
+    "version 3 of nothing": b'{"schema_version": 3, "cell": 1}',
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
+def test_what_is_no_record_is_refused_by_name(tmp_path, text):
+    path = tmp_path / "r.json"
+    path.write_bytes(text)
+    with pytest.raises(RecordError, match=f"^{path}: "):
+        store.read(path)
+
+
+def test_only_a_regular_file_is_read(tmp_path):
+    """A pipe would be waited for, /dev/zero read for ever."""
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "dangling.json").symlink_to("nowhere")
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+    for path in (*tmp_path.iterdir(), tmp_path / "none.json", tmp_path / ("x" * 300)):
+        with pytest.raises(RecordError, match=f"^{path}: "):
+            store.read(path)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(untrusted, "MOST_BYTES", 100)
+    store.write(tmp_path / "r.json", reference())
+    with pytest.raises(RecordError, match="it has more than"):
+        store.read(tmp_path / "r.json")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_no_value_of_json_gets_past_the_door(value):
+    for record in (value, reference() | {"cell": value}, reference() | {"explanation": value}):
+        for one in (record, old(record) if isinstance(record, dict) and "digest" in record else record):
+            try:
+                found = store.checked(one, "it")
+            except RecordError:
+                continue
+            assert value is None and found["explanation"] is None  # a record may have none
+
+
+def test_a_workflows_record_is_refused_with_the_command_that_measures_it_again(tmp_path):
+    path = tmp_path / naming.record_path("some/cell", 1)
+    store.write(path, reference() | {"round": 2})
+    with pytest.raises(
+        RecordError, match=r"changed after it was written.*snakemake --cores 1 --force .*some"
+    ):
+        store.read(path)
+    assert perfetto.main([str(path), str(tmp_path / "trace.json")]) == 2
+
+
+def test_a_full_disk_is_named_and_leaves_the_old_record(tmp_path, monkeypatch):
+    path = tmp_path / "r.json"
+    store.write(path, reference())
+
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RecordError, match=f"{path}: cannot be written: No space left"):
+        store.write(path, reference())
+    monkeypatch.undo()
+    assert store.read(path) == reference()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# ---- records beside each other
+
+
+def round_of(number, *changes):
+    whole = (("cell", "protocol", "rounds"), 2), (("cell", "protocol", "runs"), 4)
+    return forged(reference(), *whole, (("round",), number), *changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([(("provenance", "versions", "numpy"), "1.0")], "different versions of numpy, .*, 1.0"),
+        ([(("provenance", "versions", "python"), "2.7")], "different versions of python"),
+        ([(("provenance", "versions", "cupy"), "1.0")], "different versions of cupy"),
+        ([(("provenance", "versions", "blas_threads"), "8")], "different versions of blas_threads"),
+        ([(("provenance", "threads"), 8)], "different threads"),
+        ([(("provenance", "source_hash"), "0" * 16)], "different sources"),
+        ([(("ledger", "mallocs"), 999)], "different ledgers"),
+        ([(("round",), 1)], "are both round 1 of one cell"),
+    ],
+)
+def test_rounds_of_a_cell_must_be_measured_with_the_same(tmp_path, changes, said):
+    archive.write([round_of(1), round_of(2, *changes)], tmp_path)
+    places = r"records.jsonl.gz, line 1 and .*records.jsonl.gz, line 2"
+    with pytest.raises(RecordError, match=f"{places}.*{said}"):
+        archive.read_all(tmp_path)
+
+
+def test_a_package_that_takes_no_part_may_come_between_two_rounds():
+    known = (("provenance", "versions", "torch"), "1.0")
+    rounds.check({"a": round_of(1), "b": round_of(2, known)})
+    peer = (("traits", "own_runtime"), "torch")
+    with pytest.raises(RecordError, match="different versions of torch"):
+        rounds.check({"a": round_of(1, peer), "b": round_of(2, peer, known)})
+
+
+# ---- archives
+
+
+def archived(folder, **files):
+    """An archive of one record, with sweeps of it or other files beside it."""
+    folder.mkdir()
+    archive.write([reference()], folder)
+    for name, text in files.items():
+        (folder / f"{name}.json").write_text(text if isinstance(text, str) else json.dumps(text))
+    return folder
+
+
+NAME = f"x/y-{naming.digest(reference()['cell'])}"
+SWEEPS = {
+    "elsewhere": ({"../../../X": {"axes": [], "cells": [NAME]}}, "'../../../X' is not the name of a sweep"),
+    "absolute": ({"/tmp/X": {"axes": [], "cells": [NAME]}}, "is not the name of a sweep"),
+    "two lines": ({"x\n": {"axes": [], "cells": [NAME]}}, "is not the name of a sweep"),
+    "reserved": ({"overview": {"axes": [], "cells": [NAME]}}, "the name is taken"),
+    "unknown axis": ({"mine": {"axes": ["verdict"], "cells": [NAME]}}, "'verdict' is no setting"),
+    "axis of text": ({"mine": {"axes": "strategy", "cells": [NAME]}}, "mine.axes is 'strategy'"),
+    "cells of numbers": ({"mine": {"axes": [], "cells": [1]}}, r"mine.cells[0] is 1"),
+    "no cells": ({"mine": {"axes": [], "cells": []}}, "mine.cells has 0 values"),
+    "no digest": ({"mine": {"axes": [], "cells": ["x-"]}}, "mine.cells[0] is 'x-'"),
+    "no sweeps": ({}, "is empty"),
+    "a list": ([], "it is []"),
+    "no JSON": ("{", "not a record"),
+}
+
+
+@pytest.mark.parametrize(("sweeps", "said"), SWEEPS.values(), ids=list(SWEEPS))
+def test_sweeps_of_an_archive_are_checked_as_those_of_a_grid(tmp_path, capsys, sweeps, said):
+    folder = archived(tmp_path / "a", sweeps=sweeps)
+    assert retabulate.main([str(folder), str(tmp_path / "b/c/d/out")]) == 2
+    error = capsys.readouterr().err
+    assert "sweeps.json: " in error and said in error
+    assert not list(tmp_path.rglob("*.csv"))
+
+
+def test_a_published_cell_that_is_not_there_is_said(tmp_path, capsys):
+    folder = archived(tmp_path / "a", sweeps={"mine": {"axes": [], "cells": ["x/y-00000000"]}})
+    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 0
+    assert "mine is left out: 1 of its 1 cells are missing" in capsys.readouterr().out
+
+
+def test_an_earlier_shorter_digest_names_the_same_cell(tmp_path, monkeypatch):
+    monkeypatch.setattr(retabulate, "_save", lambda figure, *where: None)
+    names = [f"x/y-{naming.digest(reference()['cell'])[:8]}"]
+    folder = archived(tmp_path / "a", sweeps={"mine": {"axes": [], "cells": names}})
+    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out/tables/mine.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    "limits", ["{", [], {"limits_version": 1}, {"limits_version": 2}, {"limits_version": 9}]
+)
+def test_limits_of_an_archive_are_checked(tmp_path, capsys, limits):
+    folder = archived(tmp_path / "a", limits=limits)
+    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert "limits.json: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [retabulate.main, lambda paths: compare.main([paths[0], *paths])])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder: (folder / "records.jsonl.gz").mkdir(),
+        lambda folder: os.mkfifo(folder / "records.jsonl.gz"),
+        lambda folder: (folder / "records.jsonl.gz").write_bytes(b"no gzip"),
+        lambda folder: (folder / "records.jsonl.gz").write_bytes(gzip.compress(b"\xff\n")),
+        lambda folder: (folder / "records.jsonl.gz").write_bytes(gzip.compress(b"{}\n")[:-4]),
+        lambda folder: (folder / "records.jsonl.gz").write_bytes(gzip.compress(b"\n")),
+        lambda folder: (folder / "cells/x.json").mkdir(parents=True),
+        lambda folder: (folder / "cells").mkdir(),
+    ],
+)
+def test_garbage_in_place_of_an_archive_is_refused(tmp_path, capsys, make, command):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    make(folder)
+    assert command([str(folder), str(tmp_path / "out")]) == 2
+    assert str(folder) in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_archive_that_decompresses_to_too_much_is_not_read_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(untrusted, "MOST_BYTES", 1 << 20)
+    (tmp_path / "records.jsonl.gz").write_bytes(gzip.compress(bytes(4 << 20)))
+    with pytest.raises(RecordError, match="line 1: decompresses to more than 1 MiB"):
+        archive.read_all(tmp_path)
+    monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", 1000)
+    archive.write([reference()], tmp_path)
+    with pytest.raises(RecordError, match="decompresses to more than"):
+        archive.read_all(tmp_path)
+
+
+@pytest.mark.parametrize("command", [retabulate.main, lambda paths: compare.main([paths[0], *paths])])
+def test_an_output_that_is_no_folder_is_refused_before_any_work(tmp_path, capsys, command):
+    folder = archived(tmp_path / "a")
+    (tmp_path / "file").write_text("")
+    for output in (tmp_path / "file", tmp_path / "file/further", tmp_path / ("x" * 300)):
+        assert command([str(folder), str(output)]) == 2
+        assert f"{output}: cannot be written: " in capsys.readouterr().err
+
+
+def test_a_full_disk_is_named_by_the_output(tmp_path, capsys, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    folder = archived(tmp_path / "a", sweeps={"mine": {"axes": [], "cells": [NAME]}})
+    monkeypatch.setattr(retabulate, "write", full)
+    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert "out: cannot be written: No space left" in capsys.readouterr().err
