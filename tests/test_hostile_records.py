@@ -3,16 +3,22 @@
 import gzip
 import json
 import os
+from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from real_records import forged, old, reference
+from real_records import edited, forged, old, reference, without
+from records_of import limits_of, write_all
 
 from snn import compare, perfetto, retabulate
+from snn.analysis import frame
 from snn.errors import RecordError
-from snn.grid import naming
-from snn.records import archive, rounds, store, untrusted
+from snn.grid import naming, sweeps
+from snn.hardware.devices import Device
+from snn.records import archive, limits, rounds, store, untrusted
+from snn.records.digest import sealed
 
 # ---- one file
 
@@ -88,6 +94,33 @@ def test_a_workflows_record_is_refused_with_the_command_that_measures_it_again(t
     assert perfetto.main([str(path), str(tmp_path / "trace.json")]) == 2
 
 
+def test_a_table_refuses_a_workflows_record_without_a_digest(tmp_path):
+    """Else an edit would pass under the version of a time when there was none."""
+    cell = next(iter(sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200")).values())).cells[0]
+    expected = write_all(tmp_path, [cell], [[1.0, 2.0]])
+    path = next(iter(expected))
+    store.write(Path(path), old(store.read(Path(path))))
+    with pytest.raises(RecordError, match=r"without a digest: measure it again: .*--force"):
+        frame.checked(expected)
+
+
+def test_an_edited_record_of_limits_is_refused(tmp_path):
+    path, record = tmp_path / "limits.json", limits_of()
+    store.write(path, record)
+    assert limits.read(path) == record
+    changed = edited(record, ("limits", 0, "samples", 0), 1e15)
+    for one, said in (
+        (changed, "it was changed after it was written"),
+        (without(changed, ("digest",)), "it has no digest"),
+        (sealed(edited(record, ("limits", 0, "samples"), [-1.0])), r"limits\[0\].samples\[0\] is -1.0"),
+    ):
+        store.write(path, one)
+        with pytest.raises(RecordError, match=said):
+            limits.read(path)
+    store.write(path, without(record, ("digest",)) | {"limits_version": 1})
+    assert limits.read(path)["limits"] == record["limits"]
+
+
 def test_a_full_disk_is_named_and_leaves_the_old_record(tmp_path, monkeypatch):
     path = tmp_path / "r.json"
     store.write(path, reference())
@@ -131,6 +164,15 @@ def test_rounds_of_a_cell_must_be_measured_with_the_same(tmp_path, changes, said
         archive.read_all(tmp_path)
 
 
+def test_of_two_rounds_of_a_workflow_the_older_is_to_be_measured_again():
+    at = (("provenance", "started"), "2020-01-01T00:00:00+00:00")
+    older = round_of(2, at, (("provenance", "versions", "numpy"), "1.0"))
+    with pytest.raises(
+        RecordError, match=r"b-round2.json is the oldest: .*--force results/cells/b-round2.json"
+    ):
+        rounds.check({"results/cells/b-round1.json": round_of(1), "results/cells/b-round2.json": older})
+
+
 def test_a_package_that_takes_no_part_may_come_between_two_rounds():
     known = (("provenance", "versions", "torch"), "1.0")
     rounds.check({"a": round_of(1), "b": round_of(2, known)})
@@ -168,9 +210,9 @@ SWEEPS = {
 }
 
 
-@pytest.mark.parametrize(("sweeps", "said"), SWEEPS.values(), ids=list(SWEEPS))
-def test_sweeps_of_an_archive_are_checked_as_those_of_a_grid(tmp_path, capsys, sweeps, said):
-    folder = archived(tmp_path / "a", sweeps=sweeps)
+@pytest.mark.parametrize(("published", "said"), SWEEPS.values(), ids=list(SWEEPS))
+def test_sweeps_of_an_archive_are_checked_as_those_of_a_grid(tmp_path, capsys, published, said):
+    folder = archived(tmp_path / "a", sweeps=published)
     assert retabulate.main([str(folder), str(tmp_path / "b/c/d/out")]) == 2
     error = capsys.readouterr().err
     assert "sweeps.json: " in error and said in error
@@ -192,10 +234,10 @@ def test_an_earlier_shorter_digest_names_the_same_cell(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "limits", ["{", [], {"limits_version": 1}, {"limits_version": 2}, {"limits_version": 9}]
+    "given_limits", ["{", [], {"limits_version": 1}, {"limits_version": 2}, {"limits_version": 9}]
 )
-def test_limits_of_an_archive_are_checked(tmp_path, capsys, limits):
-    folder = archived(tmp_path / "a", limits=limits)
+def test_limits_of_an_archive_are_checked(tmp_path, capsys, given_limits):
+    folder = archived(tmp_path / "a", limits=given_limits)
     assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
     assert "limits.json: " in capsys.readouterr().err
 

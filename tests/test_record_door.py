@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import at, edited, forged, leaves, measured, old, reference, without
 
-from snn.errors import RecordError
+from snn.errors import RecordError, Unsupported
 from snn.measurement import cell
 from snn.records import archive, schema, store
 from snn.records.digest import sealed
@@ -46,12 +46,21 @@ def test_what_a_cell_writes_is_read(tmp_path, chosen):
     assert store.read(tmp_path / "r.json") == record
 
 
-@pytest.mark.parametrize("fail_at", [1, 90, 200, 310, 500])
+@pytest.mark.parametrize("fail_at", [1, 90, 200, 250, 500])
 def test_so_is_a_cell_that_runs_out_of_memory_anywhere(fail_at):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cell.backends, "make", lambda *arguments: FailingBackend(fail_at))
         record = measured("strategy=pinned", "network.hidden=[4]", "training.epochs=1")
     assert store.checked(record, "it") == record
+
+
+def test_so_is_one_whose_device_lacks_what_the_backend_needs(monkeypatch):
+    def refuse(*arguments):
+        raise Unsupported("no BF16 here")
+
+    monkeypatch.setattr(cell.backends, "make", refuse)
+    record = measured()
+    assert store.checked(record, "it")["status"] == "unsupported"
 
 
 def test_so_is_one_without_readings_of_the_machine():

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from snn.errors import RecordError
+from snn.records.store import again
 
 Record = Mapping[str, Any]
 _OPTIONAL = ("numba", "torch", "jax")
@@ -28,6 +29,7 @@ def _check_rounds(rounds: Mapping[str, Record]) -> None:
     """Compare the records of one cell, each with the first that holds the same kind of thing."""
     numbers: dict[int, str] = {}
     first: dict[str, tuple[str, Any]] = {}
+    older = min(rounds, key=lambda place: rounds[place]["provenance"]["started"])
     for place, record in rounds.items():
         number = record["round"]
         if number in numbers:
@@ -40,7 +42,7 @@ def _check_rounds(rounds: Mapping[str, Record]) -> None:
             if value != known:
                 raise RecordError(
                     f"{other} and {place}: the rounds of one cell have different {what}"
-                    f"{_shown(known)}{_shown(value)}: measure the older one again"
+                    f"{_shown(known)}{_shown(value)}: {older} is the oldest{again(older)}"
                 )
 
 
