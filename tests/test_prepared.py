@@ -8,10 +8,8 @@ import resource
 from contextlib import contextmanager
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pytest
-from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from records_of import record
@@ -26,6 +24,7 @@ from snn.errors import DataError, RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement import cell
+from snn.records import store
 
 SMALL = groups.load("dataset", "small")
 TABLE = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)
@@ -177,8 +176,7 @@ def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp
     path = tmp_path / "small.npy"
     assert prepare.main(["dataset=small", f"output={path}"]) == 0
     in_memory, loaded = (cell.run(composed([*CELL, *data])) for data in ([], [f"data={path}"]))
-    schema = json.loads((ROOT / "workflow/schemas/record.schema.json").read_text())
-    jsonschema.validate(loaded, schema)
+    store.checked(json.loads(json.dumps(loaded)), "the record")
     assert in_memory["data"] == loaded["data"]
     assert (loaded["data"]["rows"], loaded["data"]["features"]) == (256, 32)
     for wrong, said in (

@@ -87,7 +87,11 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/measurement/provenance.py": "describes the machine",
     "snn/measurement/record.py": "builds the record",
     "snn/profiling/nvtx.py": "annotates steps after the runs",
+    "snn/records/consistency.py": "checks a record",
+    "snn/records/digest.py": "seals the record",
+    "snn/records/schema.py": "checks a record",
     "snn/records/store.py": "writes the record",
+    "snn/records/untrusted.py": "reads a record",
     "snn/strategies/__init__.py": "a docstring",
     "snn/strategies/common/traits.py": "tells the record what kind of strategy it is",
 }

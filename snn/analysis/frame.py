@@ -180,7 +180,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "backend": provenance["backend"],
         "device_uuid": provenance["device_uuid"],
         "driver": _joined(record["provenance"]["driver"] for record in records),
-        "blas_threads": _blas_threads(provenance),
+        "blas_threads": provenance.get("blas_threads"),
         "commit": provenance["git"]["commit"],
         "started": provenance["started"],
         "probe": _mean_probe(records),
@@ -196,12 +196,6 @@ def _runtime(record: Record) -> str:
     package = of_record(record)["own_runtime"]
     version = record["provenance"].get("versions", {}).get(package)
     return " ".join(filter(None, (package, version)))
-
-
-def _blas_threads(provenance: Mapping[str, Any]) -> int | None:
-    """The BLAS threads of the process; older records hold the text of the environment variable."""
-    threads = provenance.get("blas_threads", provenance.get("versions", {}).get("blas_threads"))
-    return None if threads is None else int(threads)
 
 
 def _mean_probe(records: Sequence[Record]) -> dict[str, float]:

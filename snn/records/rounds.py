@@ -58,7 +58,7 @@ def _measured_with(record: Record) -> dict[str, Any]:
         for package, version in provenance["versions"].items()
         if package not in left_out
     }
-    rest = {"sources": provenance["source_hash"], "threads": provenance.get("threads"), **versions}
+    rest = {"sources": provenance["source_hash"], "BLAS threads": provenance.get("blas_threads"), **versions}
     return rest | ({"ledgers": record["ledger"]} if record["ledger"] else {})
 
 

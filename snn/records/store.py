@@ -78,7 +78,7 @@ def checked(record: Any, place: str) -> dict[str, Any]:
         digest.check(record, place)
     try:
         lifted = lift(record)
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{place}: not a record of schema version {version}: {error!r}") from error
     schema.check("record", lifted, place)
     consistency.check(lifted, place)
@@ -95,6 +95,12 @@ def lift(record: dict[str, Any]) -> dict[str, Any]:
         record = {**record, "cell": {**cell, "protocol": renamed}}
     if record.get("stopped") == "precision":
         record = {**record, "stopped": "relative_error"}
+    provenance = record.get("provenance", {})
+    if "blas_threads" in provenance.get("versions", {}):  # the text of an environment variable
+        versions = {**provenance["versions"]}
+        threads = versions.pop("blas_threads")
+        provenance = {**provenance, "versions": versions, "blas_threads": threads and int(threads)}
+        record = {**record, "provenance": provenance}
     if record.get("schema_version") == 2:  # every loss was the mean squared error
         runs = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
         summary = {**record["summary"], "mean_final_loss": record["summary"]["mean_final_mse"]}
