@@ -44,3 +44,9 @@ class OutputError(SnnError):
 
 class RecordError(SnnError):
     """A record is missing, malformed, or not that of the requested cell."""
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: a long one is cut."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:100]}... ({len(text)} characters)"

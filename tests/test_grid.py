@@ -262,9 +262,9 @@ def test_refuses_a_grid(tmp_path, change, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sweeps:\n  a: {}\n  a: {}\n", "line 3: the key 'a' appears twice"),
+        ("sweeps:\n  a: {}\n  a: {}\n", "line 3: sweeps: the key 'a' appears twice"),
         ("sweeps: [\n", "line 2"),
-        ("", "is not of type 'object'"),
+        ("", "None is not right: it must be the keys device, defaults"),
     ],
 )
 def test_refuses_bad_yaml(tmp_path, text, said):

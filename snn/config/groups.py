@@ -5,42 +5,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from snn.config.yaml_file import read_yaml
 from snn.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
 GROUPS = ("dataset", "network", "strategy", "kernel", "precision", "protocol", "device")
 
-
-class _Loader(yaml.CSafeLoader):
-    """A YAML loader that refuses duplicate keys, instead of silently dropping the first."""
-
-    def construct_mapping(self, node, deep=False):
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} appears twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def read_yaml(path: Path) -> Any:
-    """The content of a YAML file. Raises ConfigError, naming file and line, if it is not valid YAML."""
-    try:
-        with path.open(encoding="utf-8") as text:
-            return yaml.load(text, Loader=_Loader)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{path}{line}: {problem}") from error
+_DEFINING = {"kernel": ("source", "fused", "pretransposed", "precisions"), "device": ("backend",)}
+"""Keys of a choice's file, beside ``_target_`` and ``name``, that make it this choice: no options."""
 
 
 @cache
@@ -90,3 +63,35 @@ def default_choices() -> dict[str, str]:
 def default_training() -> dict[str, Any]:
     """The training section of ``config/config.yaml``."""
     return dict(_base()["training"])
+
+
+def options(section: str, choice: str | None) -> list[str]:
+    """The keys of a section that may be set, of a group those of this choice of it."""
+    if section == "training":
+        return list(default_training())
+    return [key for key in load(section, choice or default_choices()[section]) if not _defines(section, key)]
+
+
+def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
+    """Raise ConfigError unless a key, as ``kernel.block``, may be set beside this choice of its group.
+
+    ``of_choice``: it has the value that the choice's file gives it, so that nothing is set.
+    """
+    section, _, key = where.partition(".")
+    known = options(section, choice)
+    if key in known:
+        return
+    place = f"{section}={choice}" if choice else section
+    if not _defines(section, key):
+        raise ConfigError(f"{where}: {place} has no such key: {', '.join(known) or 'it has none'}")
+    if not of_choice:
+        raise ConfigError(
+            f"{where} cannot be set, for it is part of {place}: choose with {section}=..., "
+            f"one of {', '.join(names(section))}"
+        )
+
+
+def _defines(section: str, key: str) -> bool:
+    if section == "device" and key == "name":  # the device that a cell was planned for
+        return False
+    return key in ("_target_", "name", *_DEFINING.get(section, ()))

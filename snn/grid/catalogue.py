@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from snn.errors import ConfigError
+from snn.errors import ConfigError, shown
 from snn.models.network import network_label
 from snn.strategies.common.traits import side_by_side
 
@@ -157,19 +157,14 @@ def own_figures(sweeps: Iterable[str]) -> list[str]:
 
 
 def check_name(sweep: object) -> None:
-    """Raise ConfigError where a sweep may not have this name, which its table's and figure's files have.
+    """Raise ConfigError where a sweep may not have this name, the name of its table's and figure's files.
 
     Capitals are refused, for there are file systems on which Small and small are one file.
     """
     if not isinstance(sweep, str) or not _NAME.fullmatch(sweep):
-        shown = (
-            repr(sweep)
-            if len(repr(sweep)) <= 100
-            else f"{repr(sweep)[:60]}... ({len(repr(sweep))} characters)"
-        )
         raise ConfigError(
-            f"sweeps: {shown} is not the name of a sweep: it must be at most 64 letters a-z, digits and _, "
-            "beginning with a letter"
+            f"sweeps: {shown(sweep)} is not the name of a sweep: it must be at most 64 letters a-z, digits "
+            "and _, beginning with a letter"
         )
     if sweep in RESERVED:
         raise ConfigError(f"sweeps.{sweep}: the name is taken by a table or figure")

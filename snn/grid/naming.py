@@ -42,5 +42,5 @@ def dataset_path(cell: Mapping[str, Any], code: str) -> str:
 
 
 def digest(values: Mapping[str, Any]) -> str:
-    """Eight hexadecimal digits that name these values."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+    """Sixteen hexadecimal digits that name these values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,11 +1,13 @@
 """A grid file against its JSON schema, and what is wrong with it in the words of the grid."""
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 from snn.config import groups
-from snn.errors import ConfigError
+from snn.errors import ConfigError, shown
 
 
 def validate(grid: Any) -> None:
@@ -15,9 +17,8 @@ def validate(grid: Any) -> None:
     """
     import jsonschema
 
-    error = jsonschema.exceptions.best_match(
-        jsonschema.Draft202012Validator(_schema()).iter_errors(grid), key=_outermost
-    )
+    validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"uniqueItems": _unique})
+    error = jsonschema.exceptions.best_match(validator(_schema()).iter_errors(grid), key=_outermost)
     if error is not None:
         error = _branch(error)
         place = ".".join(str(part) for part in error.absolute_path)
@@ -30,6 +31,25 @@ def _schema() -> dict[str, Any]:
     for group in groups.GROUPS:
         schema["$defs"][group]["enum"] = groups.names(group)
     return schema
+
+
+def _unique(validator: Any, wanted: bool, values: Any, schema: Any) -> Iterator[Any]:
+    """Whether a list holds no value twice, in a time that is linear in its length."""
+    import jsonschema
+
+    if isinstance(values, list):
+        twice = [value for value, count in Counter(map(_hashable, values)).items() if count > 1]
+        if twice:
+            yield jsonschema.ValidationError(f"{shown(values)} holds a value twice")
+
+
+def _hashable(value: Any) -> Any:
+    """Equal for equal values, of which 1 and 1.0 are two, but 1 and true are none."""
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    if isinstance(value, dict):
+        return frozenset((key, _hashable(of_key)) for key, of_key in value.items())
+    return isinstance(value, bool), value
 
 
 def _outermost(error: Any) -> int:
@@ -51,11 +71,10 @@ def _say(error: Any) -> str:
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
         unknown = [key for key in error.instance if key not in known]
-        return f"{', '.join(map(repr, unknown))} is not a key here: one of {', '.join(known)}"
+        return f"{', '.join(map(shown, unknown[:5]))} is not a key here: one of {', '.join(known)}"
     if error.validator == "enum":
-        return f"{error.instance!r} is not a choice: one of {', '.join(map(str, error.validator_value))}"
-    if error.validator == "uniqueItems":
-        return f"{error.instance!r} holds a value twice"
-    if "description" in error.schema:
-        return f"{error.instance!r} is not right: it must be {error.schema['description']}"
+        choices = ", ".join(map(str, error.validator_value))
+        return f"{shown(error.instance)} is not a choice: one of {choices}"
+    if error.validator not in ("required", "uniqueItems") and "description" in error.schema:
+        return f"{shown(error.instance)} is not right: it must be {error.schema['description']}"
     return error.message

@@ -1,17 +1,20 @@
 """``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell a plain dict, keys sorted."""
 
 import itertools
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from snn.config import groups
+from snn.config.sizes import check_memory
 from snn.config.validation import check_cell, settle
 from snn.datasets.csv_table import digest as file_digest
 from snn.errors import ConfigError, SnnError
 from snn.grid.catalogue import TABLES, TIDY_TABLE, check_name, check_sweep
-from snn.grid.naming import Cell, name_of
+from snn.grid.naming import Cell, dataset_path, name_of
 from snn.grid.schema import validate
 from snn.hardware.devices import Device, find
 from snn.strategies.common.traits import on_host
@@ -20,15 +23,8 @@ SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "
 _NAMED = ("dataset", "strategy", "kernel", "precision")
 """Sections that know the name of the file they come from."""
 
-REAL_VALUED = (
-    ("network", "clip_norm"),
-    ("training", "learning_rate"),
-    ("protocol", "max_seconds"),
-    ("protocol", "relative_error"),
-    ("protocol", "warmup_seconds"),
-    ("protocol", "max_warmup_seconds"),
-)
-"""Keys that may be written 5 or 5.0: one value, so one cell."""
+MOST_CELLS = 100_000
+"""Cells of a grid. Snakemake plans a job for each, and takes minutes for as many."""
 
 
 @dataclass(frozen=True)
@@ -53,29 +49,54 @@ def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sw
     whatever the device. Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the
     choices or the engine's own checks refuse; DataError where a data set's file cannot be read.
     """
-    grid = groups.read_yaml(path)
-    try:
-        validate(grid)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    grid = _validated(path)
     common = {**grid.get("defaults", {})}
     if device.backend == "cpu":
         common |= grid.get("on_cpu", {})
     devices = (device, host or (device if device.backend == "cpu" else find("cpu")))
-    sweeps = {}
+    sweeps, known, count = {}, _Known(), 0
     for name, given in grid["sweeps"].items():
         try:
-            check_name(name)
-            sweeps[name] = _expand(name, list(_products({**common, **given})), devices)
+            options = _options({**common, **given})
+            count += sum(math.prod(map(len, one.values())) for one in options)
+            if count > MOST_CELLS:
+                raise ConfigError(
+                    f"with this sweep the grid has {count} cells: it may have {MOST_CELLS}, "
+                    "for each is a job of the workflow, planned before anything runs"
+                )
+            sweeps[name] = _expand(name, options, devices, known)
         except SnnError as error:
             raise type(error)(f"{path}: sweeps.{name}: {error}") from error
     return sweeps
 
 
 def device_of(path: Path) -> str:
-    """The device that a grid file asks for: auto, cuda or cpu."""
+    """The device that a grid file asks for: auto, cuda or cpu. Raises ConfigError as ``read`` does."""
+    return _validated(path).get("device", "auto")
+
+
+def _validated(path: Path) -> dict[str, Any]:
+    """The content of a grid file that its schema and the names of its sweeps agree with."""
+    if path == Path():
+        raise ConfigError("grid is empty: it must be the path of a grid file, as grid=config/grid.yaml")
     grid = groups.read_yaml(path)
-    return grid.get("device", "auto") if isinstance(grid, dict) else "auto"
+    try:
+        validate(grid)
+        for name in grid["sweeps"]:
+            check_name(name)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return grid
+
+
+def check_sizes(sweeps: Mapping[str, Sweep]) -> None:
+    """Raise ConfigError where a cell of these sweeps does not fit into this machine's memory."""
+    for sweep in sweeps.values():
+        for cell in sweep.cells:
+            try:
+                check_memory(cell)
+            except ConfigError as error:
+                raise ConfigError(f"sweeps.{sweep.name}: {error}") from error
 
 
 def overrides(cell: Cell) -> list[str]:
@@ -108,18 +129,42 @@ def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _products({**beside, **product})
 
 
-def _expand(name: str, products: Sequence[Mapping[str, Any]], devices: tuple[Device, Device]) -> Sweep:
+def _options(settings: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
+    """The products of a sweep, each with the values of its keys."""
+    return [{key: _axis(key, value) for key, value in product.items()} for product in _products(settings)]
+
+
+def _expand(
+    name: str, options: Sequence[Mapping[str, list[Any]]], devices: tuple[Device, Device], known: "_Known"
+) -> Sweep:
     """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
-    options = [{key: _axis(key, value) for key, value in product.items()} for product in products]
     keys = dict.fromkeys(key for one in options for key in one)
     values = {key: [value for one in options for value in one.get(key, [None])] for key in keys}
     axes = tuple(key for key, all_ in values.items() if any(value != all_[0] for value in all_))
-    points = [
+    points = (
         dict(zip(one, point, strict=True)) for one in options for point in itertools.product(*one.values())
-    ]
-    unique = {name_of(cell): cell for cell in (_resolve(point, devices) for point in points)}
+    )
+    unique = dict(known.named(_resolve(point, devices)) for point in points)
     check_sweep(name, list(unique.values()))
     return Sweep(name, axes, unique)
+
+
+class _Known:
+    """The names of a grid's cells and data sets: each stands for one thing, in all sweeps."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Mapping[str, Any]] = {}
+
+    def named(self, cell: Cell) -> tuple[str, Cell]:
+        """The cell with its name. Raises ConfigError where another cell or data set has it."""
+        name = name_of(cell)
+        for path, content in ((name, cell), (dataset_path(cell), cell["dataset"])):
+            if self._named.setdefault(path, content) != content:
+                raise ConfigError(
+                    f"two different cells have the name {path}: their digests are equal by chance; "
+                    f"change a setting of one of them, which are {self._named[path]} and {content}"
+                )
+        return name, cell
 
 
 def _axis(key: str, value: Any) -> list[Any]:
@@ -144,29 +189,38 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device]) -> Cell:
     for key, value in point.items():
         section, _, leaf = key.partition(".")
         if leaf:
-            if leaf not in cell[section]:
-                known = [key for key in cell[section] if key not in ("_target_", "name")]
-                choice = f"{section}={chosen[section]}" if section in chosen else section
-                raise ConfigError(f"{key}: {choice} has no such key: {', '.join(known) or 'it has none'}")
+            groups.check_key(key, chosen.get(section))
             cell[section][leaf] = value
     check_cell(cell)
     settle(cell)
     if cell["dataset"].get("path"):
-        cell["dataset"]["sha256"] = file_digest(Path(cell["dataset"]["path"]))
-    for section, key in REAL_VALUED:
-        if cell[section][key] is not None:
-            cell[section][key] = float(cell[section][key])
+        cell["dataset"]["sha256"] = _digest_of(cell["dataset"])
     return {section: dict(sorted(cell[section].items())) for section in SECTIONS}
 
 
+def _digest_of(dataset: Mapping[str, Any]) -> str:
+    """The digest of a data set's file. Raises ConfigError if the grid gives another one."""
+    found = file_digest(Path(dataset["path"]))
+    if dataset.get("sha256") not in (None, found):
+        raise ConfigError(
+            f"dataset.sha256 is {dataset['sha256']!r}, but {dataset['path']} has {found}: it is another file"
+        )
+    return found
+
+
 def _hydra_value(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides."""
+    """A value in the grammar of Hydra's overrides.
+
+    In quotes, a quote is escaped, and so are backslashes before a quote or at the end, and no others.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'") if "'" in value else value
+        escaped = re.sub(
+            r"(\\*)('|\Z)", lambda found: found[1] * 2 + (f"\\{found[2]}" if found[2] else ""), value
+        )
         return f"'{escaped}'"
     if isinstance(value, list):
         return "[" + ",".join(_hydra_value(one) for one in value) + "]"

@@ -4,12 +4,15 @@ A new layer is a class here. The operations that it launches are described in ``
 in NumPy in ``snn.backends.cpu.ops`` and, for a GPU, in ``kernels/``. Shapes are those of one sample.
 """
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import MISSING, Field, dataclass, fields
 from math import prod
 
 from snn.errors import ConfigError
 from snn.models.step import Shape, Step, Tensor, transposed
+
+_WHOLE = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ def parse(text: object) -> Layer:
         )
     numbers = _numbers(known[name])
     required = [field for field in numbers if field.default is MISSING]
-    if not len(required) <= len(words) <= len(numbers) or not all(word.isdecimal() for word in words):
+    if not len(required) <= len(words) <= len(numbers) or not all(map(_WHOLE.fullmatch, words)):
         raise ConfigError(
             f"network.layers: {text!r} is not right: it must be {_usage(known[name])}, in whole numbers"
         )

@@ -1,0 +1,185 @@
+"""YAML files as data: a small, strict part of YAML 1.1, from events, so that no input hangs or runs anything.
+
+What other readers guess or resolve is refused by name: tags, merge keys, words such as ``on`` and ``yes``,
+dates, ``1:30``, ``017``, numbers that are not finite, keys that are not text, anchors inside themselves.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from snn.errors import ConfigError
+
+MOST_BYTES = 1 << 20
+MOST_LEVELS = 24
+MOST_VALUES = 250_000
+"""Keys and values of a file, each alias counted as all that it stands for."""
+
+_NULL = ("", "~", "null", "Null", "NULL")
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
+_AMBIGUOUS = re.compile(
+    r"(?i:yes|no|on|off)"  # truth values in YAML 1.1, text in 1.2
+    r"|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"  # base 60
+    r"|[-+]?(0[0-9_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|0b[01_]+|[0-9][0-9_]*_[0-9_.]*)"  # octal, hexadecimal, ...
+    r"|[-+]?[1-9][0-9]{18,}"  # of more than 18 digits
+    r"|[-+]?\.(?i:inf|nan)"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt \t].*)?"  # a date
+    r"|[=]"
+)
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file: dicts with text keys, lists, text, numbers, true, false and null.
+
+    Raises ConfigError, naming file, line and key, where it cannot be read or is more than that.
+    """
+    text = _text(path)
+    try:
+        return _Reader(path, yaml.parse(text, Loader=yaml.CSafeLoader)).document()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        raise ConfigError(f"{path}{line}: {problem}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        # Without waiting for a writer, if it is a pipe.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(f"{path}: cannot be read: it must be a regular file")
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"{path}: cannot be read: it has more than {MOST_BYTES} bytes")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}, line {line}: not text in UTF-8: save the file as UTF-8") from error
+
+
+class _Reader:
+    """Builds the document from the events of the parser, and counts and checks what it builds."""
+
+    def __init__(self, path: Path, events: Iterator[yaml.Event]) -> None:
+        self._path, self._events = path, events
+        self._anchors: dict[str, tuple[Any, int, int]] = {}  # value, size, height
+        self._place: list[str] = []
+        self._count = self._deepest = 0
+
+    def document(self) -> Any:
+        """The only document of the file; None where there is none."""
+        content = None
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent) and self._count:
+                raise self._error(event, "a second document begins: there must be one")
+            if isinstance(event, yaml.NodeEvent):
+                content = self._value(event)
+        return content
+
+    def _value(self, event: Any) -> Any:
+        self._add(event, 1)
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise self._error(event, f"*{event.anchor} stands before the end of its anchor, or has none")
+            value, size, height = self._anchors[event.anchor]
+            self._add(event, size)
+            self._reach(event, len(self._place) + height)
+            return value
+        if event.tag is not None:
+            raise self._error(event, f"the tag {event.tag!r} is not read: leave it out")
+        before, outside, self._deepest = self._count, self._deepest, len(self._place)
+        self._reach(event, len(self._place))
+        if event.anchor is not None:
+            self._anchors.pop(event.anchor, None)  # not to be used inside itself
+        if isinstance(event, yaml.ScalarEvent):
+            value = event.value if event.style else self._plain(event)
+        elif isinstance(event, yaml.MappingStartEvent):
+            value = self._mapping()
+        else:
+            value = self._sequence()
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, self._count - before, self._deepest - len(self._place))
+        self._deepest = max(outside, self._deepest)
+        return value
+
+    def _sequence(self) -> list[Any]:
+        values: list[Any] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            self._place.append(str(len(values)))
+            values.append(self._value(event))
+            self._place.pop()
+        return values
+
+    def _mapping(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._key(event)
+            if key in values:
+                raise self._error(event, f"the key {key!r} appears twice")
+            self._place.append(key)
+            values[key] = self._value(next(self._events))
+            self._place.pop()
+        return values
+
+    def _key(self, event: Any) -> str:
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._error(event, "a key must be text, not a list, a mapping or an alias")
+        if event.value == "<<" and not event.style:
+            raise self._error(event, "the merge key << is not read: use union, or repeat the keys")
+        key = self._value(event)
+        if not isinstance(key, str):
+            raise self._error(event, f"the key {event.value} is not text: write it in quotes, if it is meant")
+        return key
+
+    def _plain(self, event: yaml.ScalarEvent) -> Any:
+        """A scalar without quotes: null, true, false, a number, or text."""
+        text = event.value
+        if text in _NULL:
+            return None
+        if text in _BOOL:
+            return _BOOL[text]
+        if _INT.fullmatch(text):
+            return int(text)
+        if _FLOAT.fullmatch(text):
+            if abs(float(text)) == float("inf") or (text.startswith("-") and float(text) == 0):
+                raise self._error(event, f"{_short(text)} is not finite, or a 0 with a sign")
+            return float(text)
+        if _AMBIGUOUS.fullmatch(text):
+            raise self._error(
+                event,
+                f"{_short(text)} is not right: a value is true, false, a number of at most 18 digits, "
+                "or text; text that looks like something else is written in quotes",
+            )
+        return text
+
+    def _add(self, event: yaml.Event, size: int) -> None:
+        self._count += size
+        if self._count > MOST_VALUES:
+            raise self._error(
+                event, f"there are more than {MOST_VALUES} keys and values, those that aliases repeat too"
+            )
+
+    def _reach(self, event: yaml.Event, level: int) -> None:
+        self._deepest = max(self._deepest, level)
+        if level > MOST_LEVELS:
+            raise self._error(event, f"there are more than {MOST_LEVELS} levels, one inside the other")
+
+    def _error(self, event: Any, problem: str) -> ConfigError:
+        place = ".".join(self._place)
+        place = f": {_short(place)}" if place else ""
+        return ConfigError(f"{self._path}, line {event.start_mark.line + 1}{place}: {problem}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:60]}... ({len(text)} characters)"
