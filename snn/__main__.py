@@ -3,12 +3,12 @@
 import json
 import signal
 import sys
-from pathlib import Path
 
 from snn.hardware import threads
 
 threads.assign()
 
+from snn import command  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
@@ -33,16 +33,22 @@ def main(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     from snn.config import compose
+    from snn.grid import naming
     from snn.measurement import cell
-    from snn.records import store
+    from snn.records import outputs, store
 
     settings = compose.composed(arguments)
+    output = None
+    if settings["output"] is not None:
+        output = outputs.checked(settings["output"], (settings["data"], settings["dataset"].get("path")))
+        naming.check_planned(settings)
     record = cell.run(settings)
-    if settings["output"] is None:
+    if output is None:
         json.dump(record, sys.stdout, indent=1)
         print()
     else:
-        store.write(Path(settings["output"]), record)
+        with outputs.reported(output):
+            store.write(output, record)
     if record["status"] != "ok":
         print(f"snn: {record['status']}: {record['reason']}", file=sys.stderr)
     return 0
@@ -65,4 +71,4 @@ def _help() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from snn import command
 from snn.analysis import frame
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.verdicts import NOT_COMPARABLE
@@ -81,4 +82,4 @@ def _counts(words: pd.Series) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

@@ -3,13 +3,13 @@
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from snn.hardware import threads
 
 threads.assign()
 
+from snn import command  # noqa: E402
 from snn.config.groups import ROOT  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
 from snn.grid import fingerprint  # noqa: E402
@@ -18,7 +18,7 @@ from snn.hardware.limits import VERSION, Measured  # noqa: E402
 from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
 from snn.hardware.monitor import gpu_state  # noqa: E402
 from snn.measurement import provenance  # noqa: E402
-from snn.records import store  # noqa: E402
+from snn.records import outputs, store  # noqa: E402
 from snn.records.digest import sealed  # noqa: E402
 
 
@@ -30,7 +30,10 @@ def main(arguments: list[str]) -> int:
     end_with_parent()
     backend, output = arguments
     try:
-        store.write(Path(output), record(find(backend)))
+        path = outputs.checked(output)
+        measured = record(find(backend))
+        with outputs.reported(path):
+            store.write(path, measured)
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
@@ -69,4 +72,4 @@ def measure(device: Device) -> Measured:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

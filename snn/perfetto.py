@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from snn.errors import OutputError, SnnError
+from snn import command
+from snn.errors import SnnError
 from snn.models.network import network_label
-from snn.records import store
+from snn.records import outputs, store
 
 _HOST = 1000  # streams are the threads of their own numbers
 
@@ -24,7 +25,7 @@ def main(arguments: list[str]) -> int:
         return 2
     *paths, output = arguments
     try:
-        write(Path(output), [store.read(Path(path)) for path in paths])
+        write(outputs.checked(output, paths), [store.read(Path(path)) for path in paths])
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
@@ -40,11 +41,9 @@ def write(output: Path, records: Iterable[Mapping[str, Any]]) -> None:
     for number, record in enumerate(records, 1):
         if record["explanation"]:
             events += of_record(record, number)
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}), encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{output}: cannot be written: {error.strerror or error}") from error
+    text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
+    with outputs.replaced(output) as file:
+        file.write(text.encode())
 
 
 def of_record(record: Mapping[str, Any], process: int) -> list[dict[str, Any]]:
@@ -79,4 +78,4 @@ def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

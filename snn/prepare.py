@@ -1,12 +1,12 @@
 """``python -m snn.prepare dataset=NAME ... output=FILE.npy``: prepare a data set for all of its cells."""
 
 import sys
-from pathlib import Path
 
-from snn import datasets
+from snn import command, datasets
 from snn.config import compose
 from snn.datasets.common import prepared
 from snn.errors import ConfigError, SnnError
+from snn.records import outputs
 
 
 def main(arguments: list[str]) -> int:
@@ -18,9 +18,10 @@ def main(arguments: list[str]) -> int:
         settings = compose.composed(arguments)
         if settings["output"] is None:
             raise ConfigError("output is missing: the file to write, as output=small.npy")
+        output = outputs.checked(settings["output"], (settings["dataset"].get("path"),))
         table = datasets.make(settings["dataset"])
         datasets.split(table, settings["training"]["batch_size"], settings["dataset"]["name"])
-        prepared.write(Path(settings["output"]), table, settings["dataset"])
+        prepared.write(output, table, settings["dataset"])
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
@@ -28,4 +29,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

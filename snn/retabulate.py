@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn import command
 from snn.analysis import floors, frame
 from snn.analysis.machine_state import Thresholds
 from snn.config.groups import CONFIG, read_yaml
@@ -179,4 +180,4 @@ def _save(figure: Any, output: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

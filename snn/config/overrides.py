@@ -5,10 +5,13 @@ from collections.abc import Sequence
 
 from snn.config import groups
 from snn.config.validation import check_text
-from snn.errors import ConfigError
+from snn.errors import ConfigError, shown
 
 BESIDE_THE_CELL = ("round", "data", "output", "profile")
 """Keys of the command line that are of no section of a cell."""
+
+_MOST_TEXT = 1 << 14
+"""Characters of a value: those of the longest list that a cell may have."""
 
 _KEY = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"", re.DOTALL)
@@ -23,12 +26,12 @@ def check(arguments: Sequence[str]) -> None:
     """
     given: dict[str, str] = {}
     for argument in arguments:
-        check_text("an argument", argument)
         key, equals, value = argument.partition("=")
         if not equals or not _KEY.fullmatch(key):
             raise ConfigError(
-                f"{argument!r} is no argument: it must be KEY=VALUE, as training.epochs=10 (without + ~ @)"
+                f"{shown(argument)} is no argument: it must be KEY=VALUE, as training.epochs=10 (no + ~ @)"
             )
+        check_text(key, value, _MOST_TEXT)
         if key in given:
             raise ConfigError(f"{argument}: {key} is given twice, {key}={given[key]} before: leave one out")
         if len(_OPENING.findall(_QUOTED.sub("", value))) > 1:

@@ -88,7 +88,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     _check_work(cell["kernel"])
 
 
-def check_text(key: str, value: object) -> None:
+def check_text(key: str, value: object, most: int = MOST_TEXT) -> None:
     """Raise ConfigError for text that a command line or a path would not carry unchanged.
 
     Texts in lists are checked, too. ``${`` would be an interpolation: of a variable of the environment, say.
@@ -98,11 +98,11 @@ def check_text(key: str, value: object) -> None:
             check_text(key, element)
     if not isinstance(value, str):
         return
-    if len(value) > MOST_TEXT:
-        raise error(key, value, f"at most {MOST_TEXT} characters")
+    if len(value) > most:
+        raise error(key, value, f"at most {most} characters")
     if "${" in value:
         raise error(key, value, "written out: there is no interpolation ${...}")
-    if _UNPRINTABLE.search(value) and not (key == "dataset.delimiter" and value == "\t"):
+    if _UNPRINTABLE.search(value.replace("\t", "") if key == "dataset.delimiter" else value):
         raise error(key, value, "text without control characters, line ends and bytes that are not UTF-8")
 
 

@@ -5,10 +5,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from snn.errors import ConfigError
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 
 Cell = dict[str, Any]
+
+SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
 
 
 def name_of(cell: Mapping[str, Any]) -> str:
@@ -28,6 +31,23 @@ def record_paths(cell: Mapping[str, Any], name: str | None = None) -> list[str]:
     """Where the records of a cell stand, one a round; its name is not computed again where it is given."""
     name = name or name_of(cell)
     return [record_path(name, number) for number in rounds_of(cell)]
+
+
+def check_planned(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where the output is the path in ``results/cells`` of another cell or round.
+
+    ``settings`` are those of ``snn.config.compose``. So what runs is what was planned, whatever a shell has
+    made of it on the way.
+    """
+    output, number = settings["output"], settings["round"]
+    if "results/cells/" not in output or settings["device"]["name"] is None:
+        return
+    cell = {section: settings[section] for section in SECTIONS}
+    if number is None:  # all runs of the cell in one job
+        number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
+    planned = record_path(name_of(cell), number)
+    if not output.endswith(planned):
+        raise ConfigError(f"output is {output!r}, but this cell and round belong to {planned}")
 
 
 def rounds_of(cell: Mapping[str, Any]) -> range:

@@ -14,12 +14,11 @@ from snn.config.validation import check_cell, settle
 from snn.datasets.csv_table import digest as file_digest
 from snn.errors import ConfigError, SnnError
 from snn.grid.catalogue import TABLES, TIDY_TABLE, check_name, check_sweep
-from snn.grid.naming import Cell, dataset_path, name_of
+from snn.grid.naming import SECTIONS, Cell, dataset_path, name_of
 from snn.grid.schema import validate
 from snn.hardware.devices import Device, find
 from snn.strategies.common.traits import on_host
 
-SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
 _NAMED = ("dataset", "strategy", "kernel", "precision")
 """Sections that know the name of the file they come from."""
 

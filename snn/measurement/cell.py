@@ -10,6 +10,7 @@ from typing import Any
 from snn import backends, datasets
 from snn.backends.base import Backend
 from snn.config.groups import ROOT
+from snn.config.sizes import check_memory
 from snn.errors import ConfigError, DeviceError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
 from snn.hardware.devices import Device, find
@@ -39,6 +40,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
     table = datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
+    check_memory(cell, table.shape)
     of_data = datasets.described(table)
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)

@@ -33,9 +33,10 @@ end_at_once()
 try:
     # Before anything is looked at: what is planned while another workflow is at work must not be run.
     PLANNED_AFTER = generation(Path(".snakemake"))
-    GRID_FILE = Path(config.get("grid", "config/grid.yaml"))
+    GRID_FILE = Path(str(config.get("grid", "config/grid.yaml") or ""))
     DEVICE = devices.find(config.get("device") or sweeps.device_of(GRID_FILE))
     SWEEPS = sweeps.read(GRID_FILE, DEVICE)
+    sweeps.check_sizes(SWEEPS)
 except SnnError as error:
     raise WorkflowError(str(error)) from None
 

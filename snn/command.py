@@ -1,0 +1,31 @@
+"""How each ``python -m snn...`` ends: its status, and no traceback where nobody reads what it prints."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+
+def run(main: Callable[[list[str]], int]) -> int:
+    """The status of a command line, its output written out: 141 where its reader, such as ``head``, has gone.
+
+    That is the status of a program that ends by SIGPIPE. 2: what it printed could not be written.
+    """
+    try:
+        status = main(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.filename is not None:  # of a file, not of what is printed
+            raise
+        _drop_output()
+        print(f"snn: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+    return status
+
+
+def _drop_output() -> None:
+    """Discard what is still to be printed, which the interpreter would try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
