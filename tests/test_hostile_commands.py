@@ -28,7 +28,9 @@ CPU = Device("cpu", "AMD EPYC")
 PATHS = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=40).filter(
     lambda text: "${" not in text and text != "???"
 )
-ODD = st.text("\\'\"$%{}[]()=,:;#&|<>*?!~@+- \u00e9", min_size=1, max_size=12).filter(lambda t: "${" not in t)
+ODD = st.text("\\'\"$%{}[]()=,:;#&|<>*?!~@+- \u00e9", min_size=1, max_size=12).filter(
+    lambda text: "${" not in text and text != "???"
+)
 
 
 def refused(capsys, main, arguments):

@@ -64,7 +64,7 @@ def write_page(table: pd.DataFrame, csv: str, path: str, page: str) -> None:
 def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:
     """A page: title, ``before`` (HTML) or else the facts common to all rows, the table, its words."""
     constant = [name for name in FACTS if name in table and table[name].nunique() <= 1]
-    facts = "".join(f"{fact(name, table[name].iloc[0])}. " for name in constant if table[name].notna().all())
+    facts = "".join(f"{fact(name, table[name].iloc[0])}. " for name in constant if _is_known(table[name]))
     before = before or f"<p>{html.escape(facts.strip())}</p>\n"
     shown = table.drop(columns=constant)
     hints = "Click a column header to sort by it, again to reverse."
@@ -75,6 +75,11 @@ def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:
         f'{before}{html_page.sortable(shown)}\n<p class="faint">{html.escape(hints)}</p>\n'
         f"{html_page.legend(shown)}",
     )
+
+
+def _is_known(values: pd.Series) -> bool:
+    """Whether every row has a value, and there is a row."""
+    return bool(len(values) and values.notna().all())
 
 
 def fact(name: str, value: object) -> str:

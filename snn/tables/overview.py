@@ -24,6 +24,8 @@ _ANSWER = (
     *("runner_up", *_LEAD, "lead_verdict", "tied_with"),
 )
 
+_STATE = ("not_comparable", "failed", "status", "machine", "device", "backend")
+
 
 def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]:
     """The points of the records at these paths. Raises RecordError as ``frame.load`` does."""
@@ -86,11 +88,14 @@ def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFram
     for cells in points:
         first = cells.iloc[0]
         rows.append({key: first[key] for key in (*POINT, *more)} | _answer(cells, thresholds))
-    return pd.DataFrame(rows).astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
+    table = pd.DataFrame(rows, columns=[*POINT, *more, *_ANSWER, *_STATE])
+    return table.astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
 
 
 def _varied(points: Sequence[pd.DataFrame]) -> list[str]:
     """The settings in which points differ that have the same data set and network."""
+    if not points:
+        return []
     firsts = pd.DataFrame([cells.iloc[0] for cells in points])
     keys = [key for key in settings(firsts, _SECTIONS) if key != "network.seed"]
     return varied(firsts, keys, POINT)

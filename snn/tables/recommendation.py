@@ -12,6 +12,7 @@ from snn.tables.speedup_reasons import reason
 
 TITLE = "Recommended strategy for each network, and why"
 
+_WINNER = ("strategy", "kernel", "mean_s", "reason")
 _MARGINS = (
     *("speedup", "speedup_ci_low", "speedup_ci_high", "verdict"),
     *("runner_up", "lead", "lead_ci_low", "lead_ci_high", "lead_verdict"),
@@ -24,22 +25,25 @@ def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
     ``speedup`` is over the reference and ``lead`` over the ``runner_up``, both with their 95% intervals and
     verdicts. ``reason`` says what its ledger and time breakdown have less of than the reference's, and more;
     than the runner-up's, where there is no reference. Points on the host of a GPU are left out: the table
-    ``cpu`` compares the two.
+    ``cpu`` compares the two. There may be no row, where nothing is supported.
     """
     asked = asked_for(table).index
     rows = [
         _row(cells, table.loc[i], table) for i, cells in zip(table.index, points, strict=True) if i in asked
     ]
-    return pd.DataFrame(rows)
+    columns = ["case", *_WINNER, *_margins_and_settings(table)]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _row(cells: pd.DataFrame, row: pd.Series, table: pd.DataFrame) -> dict[str, Any]:
+    shared = {key: row[key] for key in _margins_and_settings(table)}
+    return {"case": case(row, table), **_winner(cells, row), **shared}
+
+
+def _margins_and_settings(table: pd.DataFrame) -> list[str]:
+    """The columns that are the overview's."""
     settings = ["dataset", "network", *(key for key in table if "." in key)]
-    return {
-        "case": case(row, table),
-        **_winner(cells, row),
-        **{key: row[key] for key in (*_MARGINS, *settings, "status", "machine", "device", "backend")},
-    }
+    return [*_MARGINS, *settings, "status", "machine", "device", "backend"]
 
 
 def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:

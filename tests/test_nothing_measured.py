@@ -1,0 +1,105 @@
+"""Grids of which no cell was measured, or none in fp32: every table and figure is there, with empty times."""
+
+from importlib import import_module
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+from project import TINY
+from records_of import ON_ITS_HOST, PROVENANCE, QUIET, limits_of, source_hash
+
+from snn.analysis import floors, frame
+from snn.config.groups import read_yaml
+from snn.figures import sweep as sweep_figure
+from snn.figures.style import save
+from snn.grid import catalogue, naming, sweeps
+from snn.hardware.devices import Device, find
+from snn.measurement import provenance as machine
+from snn.measurement.record import build
+from snn.measurement.runs import Measurement
+from snn.report import summary
+from snn.report.write import to_html, write
+from snn.tables import overview, overview_text, provenance, recommendation, sweep
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+REASON = "torch cannot be imported"
+PEERS = {"strategy": ["torch_eager", "jax_scan"], "network.hidden": [[4], [8]]}
+GRID = {
+    "defaults": TINY["defaults"],
+    "sweeps": {**TINY["sweeps"], "mine": PEERS, "one": {"strategy": "pool"}},
+}
+
+
+def swept(folder, grid):
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump(grid))
+    return sweeps.read(path, Device("cuda", "NVIDIA H200", "GPU-1", "580.1"), Device("cpu", "AMD EPYC"))
+
+
+def unsupported(cells):
+    """Records of these cells, all of them unsupported."""
+    quiet = {"host": QUIET["host"], "probe": {"before": {}, "after": {}}, "readings": []}
+    described = machine.describe(find("cpu")) | PROVENANCE | {"elapsed_seconds": 0.1}
+    found = {}
+    for name, cell in cells.items():
+        where = described | (ON_ITS_HOST if cell["device"]["backend"] == "cpu" else {})
+        for number in naming.rounds_of(cell):
+            outcome = Measurement("unsupported", REASON)
+            found[naming.record_path(name, number)] = build(
+                cell, number, outcome, None, quiet, where, source_hash(cell)
+            )
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", [*catalogue.own_tables(GRID["sweeps"]), *catalogue.sweep_tables(GRID["sweeps"])]
+)
+def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
+    grid = swept(tmp_path, GRID)
+    rows = frame.tabulate(unsupported(sweeps.cells_of(name, grid)), THRESHOLDS)
+    entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
+    if entry.with_limits:
+        rows = floors.with_floors(rows, limits_of())
+    form = import_module(f"snn.tables.{name if name in catalogue.TABLES else 'sweep'}")
+    paper = read_yaml(ROOT / f"config/paper/{name}.yaml") if entry.with_paper else {}
+    beside = paper if name in catalogue.TABLES else grid[name].axes
+    csv, page = tmp_path / "table.csv", tmp_path / "table.html"
+    write(form.build(rows, beside, THRESHOLDS), str(csv), str(page), form.TITLE.format(name))
+    table = pd.read_csv(csv)
+    if form is sweep:
+        assert set(table["status"]) == {"unsupported"}
+        assert table["mean_s"].isna().all()
+    drawn = [
+        import_module(f"snn.figures.{figure}").draw(table, "Tesla T4")
+        for figure, of in catalogue.FIGURES.items()
+        if of.table == name
+    ]
+    if form is sweep:
+        drawn.append(sweep_figure.draw(table, grid[name].axes, name))
+    for i, figure in enumerate(drawn):
+        save(figure, [str(tmp_path / f"{i}.svg")])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [PEERS, {"strategy": "pool"}, {"strategy": "resident", "kernel": "tensor_core", "precision": "tf32"}],
+    ids=["peers", "one", "no fp32"],
+)
+def test_the_report_of_cells_that_are_all_unsupported(settings, tmp_path):
+    cells = sweeps.all_cells(swept(tmp_path, {"sweeps": {"x": settings}}))
+    records = unsupported(cells)
+    points, origins = overview.points_of(records, THRESHOLDS), provenance.build(records)
+    table = overview.build(points, THRESHOLDS)
+    recommended = recommendation.build(points, table)
+    write(recommended, str(tmp_path / "r.csv"), str(tmp_path / "r.html"), recommendation.TITLE)
+    read = pd.read_csv(tmp_path / "r.csv")
+    assert read.empty
+    assert {"case", "strategy", "mean_s", "reason", "verdict", "lead_verdict", "device"} <= set(read)
+    said = overview_text.with_sentences(table)
+    assert list(said["answer"].unique()) == ["No strategy finished."] * bool(len(table))
+    to_html(said, overview.TITLE, summary.summary(table, points, origins))
+    opening = summary.fragment(table, points, origins)
+    assert "Nothing to compare" in opening
+    if len(points):
+        assert REASON in opening
