@@ -29,7 +29,8 @@ def validate(grid: Any) -> None:
 def _schema() -> dict[str, Any]:
     schema = json.loads((groups.ROOT / "workflow/schemas/grid.schema.json").read_text(encoding="utf-8"))
     for group in groups.GROUPS:
-        schema["$defs"][group]["enum"] = groups.names(group)
+        choices = groups.names(group)
+        schema["$defs"][group] |= {"enum": choices, "description": f"one of {', '.join(choices)}"}
     return schema
 
 

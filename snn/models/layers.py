@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import MISSING, Field, dataclass, fields
 from math import prod
 
-from snn.errors import ConfigError
+from snn.errors import ConfigError, shown
 from snn.models.step import Shape, Step, Tensor, transposed
 
 _WHOLE = re.compile("[0-9]{1,9}")
@@ -211,17 +211,19 @@ def parse(text: object) -> Layer:
     name, *words = str(text).split() or [""]
     if name not in known:
         raise ConfigError(
-            f"network.layers: {text!r} is not a layer: one of {', '.join(map(_usage, known.values()))}"
+            f"network.layers: {shown(text)} is not a layer: one of {', '.join(map(_usage, known.values()))}"
         )
     numbers = _numbers(known[name])
     required = [field for field in numbers if field.default is MISSING]
     if not len(required) <= len(words) <= len(numbers) or not all(map(_WHOLE.fullmatch, words)):
         raise ConfigError(
-            f"network.layers: {text!r} is not right: it must be {_usage(known[name])}, in whole numbers"
+            f"network.layers: {shown(text)} is not right: it must be {_usage(known[name])}, in whole numbers"
         )
     values = {field.name: int(word) for field, word in zip(numbers, words, strict=False)}
     if any(values[field.name] < 1 for field in required):
-        raise ConfigError(f"network.layers: {text!r} is not right: {_usage(known[name])} must be at least 1")
+        raise ConfigError(
+            f"network.layers: {shown(text)} is not right: {_usage(known[name])} must be at least 1"
+        )
     return known[name](**values)
 
 
