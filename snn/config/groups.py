@@ -65,11 +65,13 @@ def default_training() -> dict[str, Any]:
     return dict(_base()["training"])
 
 
-def options(section: str, choice: str | None) -> list[str]:
+@cache
+def options(section: str, choice: str | None) -> tuple[str, ...]:
     """The keys of a section that may be set, of a group those of this choice of it."""
     if section == "training":
-        return list(default_training())
-    return [key for key in load(section, choice or default_choices()[section]) if not _defines(section, key)]
+        return tuple(default_training())
+    values = load(section, choice or default_choices()[section])
+    return tuple(key for key in values if not _defines(section, key))
 
 
 def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:

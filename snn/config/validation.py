@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from snn.config import groups
@@ -66,7 +67,8 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     for section, values in cell.items():
         if isinstance(values, Mapping):
             for key, value in values.items():
-                check_text(f"{section}.{key}", value)
+                if isinstance(value, (str, list)):
+                    check_text(f"{section}.{key}", value)
         else:
             check_text(section, values)
     for group in ("dataset", "strategy", "kernel", "precision"):
@@ -170,11 +172,18 @@ def settle(cell: Mapping[str, Any]) -> None:
     for section, values in cell.items():
         if not isinstance(values, Mapping):
             continue
-        usual = groups.load(section, values["name"]) if section in ("dataset", "strategy") else {}
-        for key, value in values.items():
-            given = RANGES.get(f"{section}.{key}")
-            if (given and given.real) or isinstance(usual.get(key), float):
-                values[key] = _real(value)  # type: ignore[index]
+        for key in _real_keys(section, values["name"] if section in ("dataset", "strategy") else None):
+            if key in values:
+                values[key] = _real(values[key])  # type: ignore[index]
+
+
+@cache
+def _real_keys(section: str, choice: str | None) -> tuple[str, ...]:
+    """The keys of a section that hold real numbers, or lists of them."""
+    usual = groups.load(section, choice) if choice else {}
+    ranged = [key for key, its in RANGES.items() if its.real and key.startswith(f"{section}.")]
+    real = [key for key, value in usual.items() if isinstance(value, float)]
+    return tuple({*(key.partition(".")[2] for key in ranged), *real})
 
 
 def _real(value: Any) -> Any:

@@ -153,17 +153,23 @@ class _Known:
 
     def __init__(self) -> None:
         self._named: dict[str, Mapping[str, Any]] = {}
+        self._tables: set[str] = set()
 
     def named(self, cell: Cell) -> tuple[str, Cell]:
         """The cell with its name. Raises ConfigError where another cell or data set has it."""
-        name = name_of(cell)
-        for path, content in ((name, cell), (dataset_path(cell), cell["dataset"])):
-            if self._named.setdefault(path, content) != content:
-                raise ConfigError(
-                    f"two different cells have the name {path}: their digests are equal by chance; "
-                    f"change a setting of one of them, which are {self._named[path]} and {content}"
-                )
+        name, table = name_of(cell), repr(cell["dataset"])
+        self._claim(name, cell)
+        if table not in self._tables:  # many cells, few data sets
+            self._claim(dataset_path(cell), cell["dataset"])
+            self._tables.add(table)
         return name, cell
+
+    def _claim(self, path: str, content: Mapping[str, Any]) -> None:
+        if self._named.setdefault(path, content) != content:
+            raise ConfigError(
+                f"two different cells have the name {path}: their digests are equal by chance; "
+                f"change a setting of one of them, which are {self._named[path]} and {content}"
+            )
 
 
 def _axis(key: str, value: Any) -> list[Any]:
