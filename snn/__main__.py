@@ -10,7 +10,7 @@ threads.assign()
 
 from snn import command  # noqa: E402
 from snn.config import groups  # noqa: E402
-from snn.errors import SnnError  # noqa: E402
+from snn.errors import ConfigError, SnnError  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
 
 
@@ -39,6 +39,8 @@ def _run(arguments: list[str]) -> int:
 
     settings = compose.composed(arguments)
     output = None
+    if settings["output"] is None and sys.stdout is None:
+        raise ConfigError("output is null, but the standard output is closed: it must name a file")
     if settings["output"] is not None:
         output = outputs.checked(settings["output"], (settings["data"], settings["dataset"].get("path")))
         naming.check_planned(settings)

@@ -1,9 +1,12 @@
 """How each ``python -m snn...`` ends: its status, and no traceback where nobody reads what it prints."""
 
+import errno
 import os
 import signal
 import sys
 from collections.abc import Callable
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def run(main: Callable[[list[str]], int]) -> int:
@@ -13,12 +16,13 @@ def run(main: Callable[[list[str]], int]) -> int:
     """
     try:
         status = main(sys.argv[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         _drop_output()
         return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.filename is not None:  # of a file, not of what is printed
+        if error.filename is not None or error.errno not in _FULL:  # not of what is printed
             raise
         _drop_output()
         print(f"snn: the output cannot be written: {error.strerror}", file=sys.stderr)

@@ -404,6 +404,12 @@ def test_a_full_disk_behind_a_redirection_is_said():
     assert done.stderr == "snn: the output cannot be written: No space left on device\n"
 
 
+def test_a_record_is_not_lost_to_a_closed_output():
+    done = shell("$P -m snn device=cpu >&-")
+    assert done.returncode == 2
+    assert done.stderr == "snn: output is null, but the standard output is closed: it must name a file\n"
+
+
 def test_an_output_that_stdout_is_redirected_to(tmp_path):
     done = shell(f"$P -m snn device=cpu output=/dev/stdout > {tmp_path}/record.json")
     assert done.returncode == 2
