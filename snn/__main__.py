@@ -33,9 +33,10 @@ def main(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     from snn.config import compose
+    from snn.files import outputs
     from snn.grid import naming
     from snn.measurement import cell
-    from snn.records import outputs, store
+    from snn.records import store
 
     settings = compose.composed(arguments)
     output = None

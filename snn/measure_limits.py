@@ -12,13 +12,14 @@ threads.assign()
 from snn import command  # noqa: E402
 from snn.config.groups import ROOT  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
+from snn.files import outputs  # noqa: E402
 from snn.grid import fingerprint  # noqa: E402
 from snn.hardware.devices import Device, find  # noqa: E402
 from snn.hardware.limits import VERSION, Measured  # noqa: E402
 from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
 from snn.hardware.monitor import gpu_state  # noqa: E402
 from snn.measurement import provenance  # noqa: E402
-from snn.records import outputs, store  # noqa: E402
+from snn.records import store  # noqa: E402
 from snn.records.digest import sealed  # noqa: E402
 
 

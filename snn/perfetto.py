@@ -12,8 +12,9 @@ from typing import Any
 
 from snn import command
 from snn.errors import SnnError
+from snn.files import outputs
 from snn.models.network import network_label
-from snn.records import outputs, store
+from snn.records import store
 
 _HOST = 1000  # streams are the threads of their own numbers
 

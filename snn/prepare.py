@@ -6,7 +6,7 @@ from snn import command, datasets
 from snn.config import compose
 from snn.datasets.common import prepared
 from snn.errors import ConfigError, SnnError
-from snn.records import outputs
+from snn.files import outputs
 
 
 def main(arguments: list[str]) -> int:

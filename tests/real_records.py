@@ -13,7 +13,8 @@ QUICK += ("protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0")
 
 def measured(*settings):
     """The record of a cell that takes a few milliseconds, with these further settings, as JSON holds it."""
-    return json.loads(json.dumps(cell.run(composed([*QUICK, *settings]))))
+    given = dict(setting.split("=", 1) for setting in (*QUICK, *settings))
+    return json.loads(json.dumps(cell.run(composed([f"{key}={value}" for key, value in given.items()]))))
 
 
 @cache

@@ -22,7 +22,6 @@ from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.measurement import cell
-from snn.records import store
 
 CPU = Device("cpu", "AMD EPYC")
 PATHS = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=40).filter(
@@ -106,7 +105,7 @@ def refused(capsys, main, arguments):
         ),
         (
             ["dataset=csv", "dataset.path=a", "dataset.target=true"],
-            "dataset.target is True: it must be the column",
+            "dataset.target is True: it must be the target column",
         ),
         (
             ["dataset=csv", "dataset.path=a", "dataset.target=0", "dataset.delimiter=ab"],
@@ -342,8 +341,7 @@ def test_a_record_that_cannot_be_written_is_said_to_be_lost(capsys, tmp_path, mo
 
     monkeypatch.setattr(cell, "run", lambda settings: {"status": "ok"})
     monkeypatch.setattr(measure_limits, "record", lambda device: {})
-    monkeypatch.setattr(store, "write", full)
-    monkeypatch.setattr(prepare.np, "save", full)
+    monkeypatch.setattr(Path, "replace", full)
     output = tmp_path / "cell.json"
     for main, arguments in (
         (snn.main, ["device=cpu", f"output={output}"]),

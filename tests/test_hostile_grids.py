@@ -132,9 +132,9 @@ def test_a_file_that_is_no_grid(tmp_path, content, said):
 def test_a_grid_that_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/zero")
-    assert "Is a directory" in refusal(tmp_path)
-    assert "it must be a regular file" in refusal(tmp_path / "pipe")
-    assert "it must be a regular file" in refusal(tmp_path / "link")
+    assert "it is a folder, not a file" in refusal(tmp_path)
+    assert "it is a pipe, not a file" in refusal(tmp_path / "pipe")
+    assert "it is a device, not a file" in refusal(tmp_path / "link")
     assert "No such file" in refusal(tmp_path / "none")
     for place in ("", "."):
         with pytest.raises(ConfigError, match="grid is empty: it must be the path of a grid file"):

@@ -14,7 +14,7 @@ from records_of import limits_of, write_all
 
 from snn import compare, perfetto, retabulate
 from snn.analysis import frame
-from snn.errors import RecordError
+from snn.errors import OutputError, RecordError
 from snn.grid import naming, sweeps
 from snn.hardware.devices import Device
 from snn.records import archive, limits, rounds, store, untrusted
@@ -129,7 +129,7 @@ def test_a_full_disk_is_named_and_leaves_the_old_record(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(RecordError, match=f"{path}: cannot be written: No space left"):
+    with pytest.raises(OutputError, match=f"{path}: cannot be written: No space left"):
         store.write(path, reference())
     monkeypatch.undo()
     assert store.read(path) == reference()

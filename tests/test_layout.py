@@ -8,6 +8,7 @@ from conftest import ROOT
 
 LAYERS = (
     "errors",
+    "files",
     "models",
     "datasets",
     "hardware",

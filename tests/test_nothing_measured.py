@@ -7,7 +7,7 @@ import pytest
 import yaml
 from conftest import ROOT
 from project import TINY
-from records_of import ON_ITS_HOST, PROVENANCE, QUIET, limits_of, source_hash
+from records_of import DATA, ON_ITS_HOST, PROVENANCE, QUIET, limits_of, source_hash
 
 from snn.analysis import floors, frame
 from snn.config.groups import read_yaml
@@ -47,7 +47,7 @@ def unsupported(cells):
         for number in naming.rounds_of(cell):
             outcome = Measurement("unsupported", REASON)
             found[naming.record_path(name, number)] = build(
-                cell, number, outcome, None, quiet, where, source_hash(cell)
+                cell, number, outcome, None, quiet, where, source_hash(cell), DATA
             )
     return found
 

@@ -160,7 +160,7 @@ def test_a_disk_that_is_full_is_a_refusal_and_leaves_nothing(tmp_path, capsys):
     with largest_file(1000):
         assert prepare.main(["dataset=small", f"output={output}"]) == 2
     said = capsys.readouterr().err
-    assert said == f"snn: {output}: cannot be written: File too large\n"
+    assert said == f"snn: {output}: cannot be written: File too large; what it would hold is lost\n"
     assert not list(output.parent.iterdir())
 
 
@@ -168,7 +168,7 @@ def test_an_output_that_cannot_be_written_is_a_refusal(tmp_path, capsys):
     (tmp_path / "file").touch()
     for output in (tmp_path / "file" / "t.npy", tmp_path):
         assert prepare.main(["dataset=small", f"output={output}"]) == 2
-        assert f"snn: {output}: cannot be written: " in capsys.readouterr().err
+        assert f"snn: output is '{output}': " in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
@@ -181,7 +181,7 @@ def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp
     assert (loaded["data"]["rows"], loaded["data"]["features"]) == (256, 32)
     for wrong, said in (
         ([f"data={path}", "dataset.seed=43"], "it was made of"),
-        (["data="], "Is a dir"),
+        (["data="], "it is a folder"),
     ):
         with pytest.raises(DataError, match=said):
             cell.run(composed([*CELL, *wrong]))

@@ -27,8 +27,8 @@ from snn.records.digest import sealed
         ["training.learning_rate=1e30"],  # diverges
         ["protocol.runs=1"],
         ["protocol.runs=7", "protocol.rounds=2", "round=2"],
-        ["protocol.runs=9", "protocol.max_seconds=1.0e-9"],
-        ["protocol.runs=9", "protocol.relative_error=100.0"],
+        ["protocol.runs=9", "protocol.max_seconds=0.001"],
+        ["protocol.runs=9", "protocol.relative_error=1.0"],
         ["strategy=ensemble", "strategy.starts=1"],
         [
             "strategy=ensemble",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.records import sealed
+from snn.files import sealed
 
 
 def written(folder, content=b"<p>page</p>"):

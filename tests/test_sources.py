@@ -74,13 +74,19 @@ def test_every_kernel_is_a_source_of_some_cell_or_of_the_limits():
 
 
 SAYS_WHAT_WAS_MEASURED = {
+    "snn/command.py": "ends the command line",
     "snn/__main__.py": "reads the command line, writes the record",
     "snn/backends/kernel_source.py": "finds the files of a kernel for the digest; on a GPU it is a source",
     "snn/config/compose.py": "composes the cell, which the record holds",
+    "snn/config/overrides.py": "checks the command line",
+    "snn/config/ranges.py": "checks the cell",
+    "snn/config/sizes.py": "checks the cell",
     "snn/config/validation.py": "checks the cell",
     "snn/datasets/common/file_types.py": "as below",
     "snn/datasets/csv_table.py": "checks the keys of a CSV file; of a cell that has one it is a source",
     "snn/grid/fingerprint.py": "this very digest",
+    "snn/grid/naming.py": "names the cell",
+    "snn/hardware/memory.py": "checks the cell",
     "snn/hardware/locks.py": "waits for the device",
     "snn/measurement/cell.py": "joins the parts below to a record",
     "snn/measurement/progress.py": "prints between runs",

@@ -4,9 +4,7 @@ What other readers guess or resolve is refused by name: tags, merge keys, words 
 dates, ``1:30``, ``017``, numbers that are not finite, keys that are not text, anchors inside themselves.
 """
 
-import os
 import re
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import yaml
 
 from snn.errors import ConfigError
+from snn.files.regular import read
 
 MOST_BYTES = 1 << 20
 MOST_LEVELS = 24
@@ -51,16 +50,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def _text(path: Path) -> str:
-    try:
-        # Without waiting for a writer, if it is a pipe.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path}: cannot be read: it must be a regular file")
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', error)}") from error
-    if len(content) > MOST_BYTES:
-        raise ConfigError(f"{path}: cannot be read: it has more than {MOST_BYTES} bytes")
+    content = read(path, ConfigError, MOST_BYTES)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

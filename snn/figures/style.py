@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from snn.records import sealed
+from snn.files import sealed
 
 COLOURS = {
     "reference": "#6b7280",

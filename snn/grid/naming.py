@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from snn.errors import ConfigError
+from snn.grid import fingerprint
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 
@@ -55,9 +56,9 @@ def rounds_of(cell: Mapping[str, Any]) -> range:
     return range(1, cell["protocol"]["rounds"] + 1)
 
 
-def dataset_path(cell: Mapping[str, Any], code: str) -> str:
-    """Where a cell's prepared data set stands, as code of this hash makes it."""
-    made_of = {"dataset": cell["dataset"], "code": code}
+def dataset_path(cell: Mapping[str, Any]) -> str:
+    """Where a cell's prepared data set stands, as today's code makes it."""
+    made_of = {"dataset": cell["dataset"], "code": fingerprint.of_dataset(cell["dataset"])}
     return f"results/datasets/{cell['dataset']['name']}-{digest(made_of)}.npy"
 
 

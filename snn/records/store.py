@@ -4,13 +4,12 @@ What a record says is checked here, and nowhere else: ``read`` and ``checked`` a
 """
 
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from snn.errors import RecordError
+from snn.files.outputs import replaced
 from snn.records import consistency, digest, schema
 from snn.records.untrusted import read_json
 
@@ -21,22 +20,11 @@ _READ = (2, 3, SCHEMA_VERSION)
 def write(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record atomically: the file is complete or absent, even if the process is killed.
 
-    Raises RecordError, naming the file, where the disk does not take it.
+    Raises OutputError, naming the file, where the disk does not take it.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1, allow_nan=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):  # of a disk that is read-only: the error above says so
-            temporary.unlink(missing_ok=True)
+    text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    with replaced(path) as file:
+        file.write(text.encode())
 
 
 def read(path: Path) -> dict[str, Any]:

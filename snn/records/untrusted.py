@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from snn.errors import RecordError
+from snn.files.regular import opened, read
 
 MOST_BYTES = 64 << 20
 """The largest file or line of JSON that is read; a record has about 30 KB."""
@@ -22,11 +23,8 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def read_json(path: Path) -> Any:
     """The content of a JSON file. Raises RecordError, naming the file, if it is not strict JSON."""
     try:
-        _check_regular(path)
-        if path.stat().st_size > MOST_BYTES:
-            raise RecordError(f"{path}: not a record: it has more than {MOST_BYTES >> 20} MiB")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
+        text = read(path, RecordError, MOST_BYTES).decode("utf-8")
+    except ValueError as error:
         raise RecordError(f"{path}: not a record: {error}") from error
     return parse(text, str(path))
 
@@ -54,8 +52,7 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
     """
     total = 0
     try:
-        _check_regular(path)
-        with gzip.open(path) as file:
+        with opened(path, RecordError) as compressed, gzip.open(compressed) as file:
             number = 1
             while line := file.readline(MOST_BYTES + 1):
                 total += len(line)
@@ -68,12 +65,6 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
                 number += 1
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read: {error}") from error
-
-
-def _check_regular(path: Path) -> None:
-    """Raise RecordError for a folder, pipe or device: reading one may never end."""
-    if path.exists() and not path.is_file():
-        raise RecordError(f"{path}: cannot be read: it is not a regular file")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

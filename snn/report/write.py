@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from snn.errors import OutputError
-from snn.records import sealed
+from snn.files import sealed
 from snn.report import html_page
 
 FACTS = {

@@ -18,7 +18,8 @@ from snn.hardware import devices
 from snn.config.groups import read_yaml
 from snn.errors import SnnError
 from snn.hardware.locks import END_WITH_PARENT, LockedError, folder_lock, generation
-from snn.records import sealed, store
+from snn.files import sealed
+from snn.records import store
 from snn.workflow import leftovers
 from snn.workflow.signals import end_at_once
 
@@ -47,10 +48,7 @@ RECORDS_OF = {name: naming.record_paths(cell, name) for name, cell in CELLS.item
 SOURCE_HASHES = {
     name: fingerprint.digest(fingerprint.of_cell(cell)) for name, cell in CELLS.items()
 }
-DATASET_OF = {
-    name: naming.dataset_path(cell, fingerprint.of_dataset(cell["dataset"]))
-    for name, cell in CELLS.items()
-}
+DATASET_OF = {name: naming.dataset_path(cell) for name, cell in CELLS.items()}
 DATASETS = {DATASET_OF[name]: cell for name, cell in CELLS.items()}
 RECORDS = [path for paths in RECORDS_OF.values() for path in paths]
 ROUNDS = range(1, 1 + max(map(len, RECORDS_OF.values())))

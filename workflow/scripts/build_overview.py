@@ -7,7 +7,7 @@ from pathlib import Path
 
 from snn.analysis import frame
 from snn.config.groups import read_yaml
-from snn.records import sealed
+from snn.files import sealed
 from snn.report import summary as opening
 from snn.report.write import to_html, write, write_page
 from snn.tables import overview, overview_text, provenance, recommendation

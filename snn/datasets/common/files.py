@@ -1,20 +1,10 @@
 """Reading a file that a user named: a regular one, no larger than the machine's memory allows."""
 
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from snn.errors import DataError
-
-_KINDS = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+from snn.files.regular import opened
 
 
 def read(path: Path, copies: int, largest: int | None = None) -> bytes:
@@ -23,7 +13,7 @@ def read(path: Path, copies: int, largest: int | None = None) -> bytes:
     Raises DataError, before it reads anything, where the file is none, not a regular one, larger than
     ``largest`` bytes, or too large for the memory that is free; and where its size changes meanwhile.
     """
-    with _opened(path) as file:
+    with opened(path, DataError) as file:
         size = os.fstat(file.fileno()).st_size
         if largest is not None and size > largest:
             raise DataError(
@@ -43,22 +33,9 @@ def read(path: Path, copies: int, largest: int | None = None) -> bytes:
 
 def identity(path: Path) -> tuple[int, ...]:
     """Numbers of which one changes when a file does. Raises DataError where it is no regular file."""
-    with _opened(path) as file:
+    with opened(path, DataError) as file:
         status = os.fstat(file.fileno())
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading. Opening never waits, as it would for the other end of a pipe."""
-    try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
-            if kind != stat.S_IFREG:
-                raise DataError(f"{path}: cannot be read: it is {_KINDS.get(kind, 'no regular file')}")
-            yield file
-    except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
-        raise DataError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _free_memory() -> int:

@@ -7,7 +7,6 @@ SHA-256 of all of this. NumPy's own ``load`` reads the table and ignores the res
 import hashlib
 import io
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from snn.datasets.common import files
 from snn.datasets.common.table import checked
 from snn.errors import DataError
+from snn.files.outputs import replaced
 
 _SEAL = hashlib.sha256().digest_size
 _COPIES = 3
@@ -32,24 +32,13 @@ _HEADER = re.compile(
 
 
 def write(path: Path, table: np.ndarray, choice: Mapping[str, Any]) -> None:
-    """Write a table of this choice of data set atomically. Raises DataError where it cannot be written."""
+    """Write a table of this choice of data set atomically. Raises OutputError where it cannot be written."""
     content = io.BytesIO()
     np.save(content, checked(table, str(path)))
     content.write(_canonical(choice))
     content.write(hashlib.sha256(content.getbuffer()).digest())
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("wb") as file:
-                file.write(content.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with replaced(path) as file:
+        file.write(content.getbuffer())
 
 
 def load(path: Path, choice: Mapping[str, Any]) -> np.ndarray:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from snn.records.outputs import replaced
+from snn.files.outputs import replaced
 
 _SEAL = re.compile(rb"<!-- sha256 ([0-9a-f]{64})((?: \S+ [0-9a-f]{64})*) -->\n\Z")
 

@@ -4,11 +4,11 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from snn.errors import ConfigError, RecordError
+from snn.errors import ConfigError, OutputError
 
 _MOST_LINKS = 40
 
@@ -26,6 +26,8 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = ()) -> Pat
         try:
             path = _followed(Path(output).absolute())
             problem = _why_not(path, inputs) or _try(path)
+        except (FileExistsError, NotADirectoryError):
+            problem = "no file can be written there: a part of its path is a file, not a folder"
         except (OSError, ValueError) as error:
             problem = f"no file can be written there: {getattr(error, 'strerror', None) or error}"
     if problem:
@@ -35,26 +37,33 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = ()) -> Pat
 
 @contextmanager
 def reported(path: Path) -> Iterator[None]:
-    """Within it the file is written. Raises RecordError with its path where the system refuses that."""
+    """Within it the file is written. Raises OutputError with its path where the system refuses that."""
     try:
         yield
     except OSError as error:
-        raise RecordError(
+        raise OutputError(
             f"{path}: cannot be written: {error.strerror or error}; what it would hold is lost"
         ) from error
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that becomes ``path`` at the end: it is complete or as it was. Raises RecordError."""
+    """A file to write that becomes ``path`` at the end, its folder made: it is complete, or as it was.
+
+    That holds if the process is killed, too. Raises OutputError where the system refuses to write it.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with reported(path):
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
                 yield file
+                file.flush()
+                os.fsync(file.fileno())
             temporary.replace(path)
         finally:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # of a disk that is read-only: the error above says so
+                temporary.unlink(missing_ok=True)
 
 
 def _followed(path: Path) -> Path:

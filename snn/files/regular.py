@@ -1,0 +1,43 @@
+"""Reading a file that a user named: a regular one, for reading a pipe or a device may never end."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from snn.errors import SnnError
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@contextmanager
+def opened(path: Path, refusal: type[SnnError]) -> Iterator[BinaryIO]:
+    """A regular file, open for reading; opening never waits. Raises the refusal, naming the file."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
+            if kind != stat.S_IFREG:
+                raise refusal(f"{path}: cannot be read: it is {_KINDS.get(kind, 'something')}, not a file")
+            yield file
+    except IsADirectoryError as error:
+        raise refusal(f"{path}: cannot be read: it is a folder, not a file") from error
+    except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
+        why = getattr(error, "strerror", None) or error
+        raise refusal(f"{path}: cannot be read: {why}") from error
+
+
+def read(path: Path, refusal: type[SnnError], most: int) -> bytes:
+    """The content of a regular file. Raises the refusal where there are more than ``most`` bytes, too."""
+    with opened(path, refusal) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise refusal(f"{path}: cannot be read: it has more than {most} bytes")
+    return content
