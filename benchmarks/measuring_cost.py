@@ -23,7 +23,7 @@ from snn.hardware import threads  # noqa: E402
 threads.assign()
 
 from snn import backends, datasets  # noqa: E402
-from snn.analysis.bootstrap import ratio_interval  # noqa: E402
+from snn.analysis.intervals import ratio  # noqa: E402
 from snn.backends.base import Backend  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
 from snn.hardware import devices  # noqa: E402
@@ -75,7 +75,7 @@ def main() -> None:
             break
         for kind in random.sample(list(kinds), 2):
             seconds[kind].append(kinds[kind](job, backend, device))
-    low, high = ratio_interval(seconds["on"], seconds["off"])
+    _, low, high, _, _ = ratio(seconds["on"], seconds["off"])
     on, off = (fmean(run for a_round in seconds[kind] for run in a_round) for kind in ("on", "off"))
     print(
         f"{device.name}, {given.strategy}, {len(seconds['off'])} rounds: "

@@ -23,7 +23,7 @@ from snn.hardware import threads  # noqa: E402
 threads.assign()
 
 from snn import backends, datasets  # noqa: E402
-from snn.analysis.bootstrap import compare, ratio_interval  # noqa: E402
+from snn.analysis.intervals import ratio, speedup_verdict  # noqa: E402
 from snn.backends.base import Backend  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.hardware import devices  # noqa: E402
@@ -90,8 +90,8 @@ def main() -> None:
             ):  # random order: none always follows the same other
                 rounds[name].append(timed(jobs[name], rules, backend))
         for name, expected in (("again", "same"), ("slowed", "slower")):
-            low, high = ratio_interval(rounds["reference"], rounds[name])
-            word = compare(low, high, margin)
+            _, low, high, _, _ = ratio(rounds["reference"], rounds[name])
+            word = speedup_verdict(low, high, margin)
             right[name] += word == expected
             print(f"{repetition:3d} {name:7s} {low:.4f} to {high:.4f} {word}", flush=True)
     print(

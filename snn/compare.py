@@ -61,7 +61,8 @@ def _compare(a: Path, b: Path, output: Path) -> str:
         alone = rows[~rows.index.isin(other.index)]
         if len(alone):
             lines.append(f"{len(alone)} cells are only in {name}")
-    lines += [f"{NOT_COMPARABLE}: {note}" for note in table["note"].unique() if note]
+    not_comparable = table["verdict"] == NOT_COMPARABLE
+    lines += [f"{NOT_COMPARABLE}: {note}" for note in table.loc[not_comparable, "note"].unique()]
     return "\n".join(lines)
 
 

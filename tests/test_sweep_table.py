@@ -48,6 +48,40 @@ UNSUPPORTED = {"status": "unsupported", "reason": "there is none", "runs": [], "
 UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None}
 
 
+WIDE = "wide interval, above a factor of 1.5; python -m snn.more_rounds adds rounds"
+ONE_ROUND = "one round: how much rounds differ is unknown; python -m snn.more_rounds adds rounds"
+
+
+@pytest.mark.parametrize(
+    ("rounds", "verdict", "note"),
+    [
+        ([[0.5], [0.501], [0.5]], "faster", ""),
+        ([[0.5], [0.52], [0.62]], "faster", WIDE),
+        ([[0.9], [1.2], [0.8]], "not significant", WIDE),
+        ([[0.5, 0.501, 0.5]], "faster", ONE_ROUND),
+        ([[0.5]], "not significant", ONE_ROUND),
+    ],
+)
+def test_a_note_warns_of_an_interval_that_says_little(read, rounds, verdict, note):
+    reference, pinned = read({"strategy": ["reference", "pinned"]}).cells
+    reference_rounds = [[1.0, 1.001]] * len(rounds)
+    records = {
+        f"{name}{number}": record(cell, times, number=number)
+        for name, cell, of_cell in (("a", reference, reference_rounds), ("b", pinned, rounds))
+        for number, times in enumerate(of_cell, 1)
+    }
+    table = sweep.build(frame.tabulate(records, THRESHOLDS), ["strategy"], THRESHOLDS)
+    assert table["verdict"].tolist() == ["reference", verdict]
+    assert table["note"].tolist() == ["", note]
+
+
+def test_the_cpu_table_warns_as_well(read):
+    cells = read({"strategy": ["reference", "sequential"]}, "cpu").cells
+    table = cpu.build(frame_of(cells, [[1.0, 1.1], [2.0, 2.1]]), {}, THRESHOLDS).set_index("strategy")
+    assert table["note"].to_dict() == {"reference": ONE_ROUND, "sequential": ""}
+    assert table.loc["sequential", "speedup_over_sequential_ci_high"] == 1
+
+
 @pytest.mark.parametrize(
     ("settings", "baselines"),
     [

@@ -1,4 +1,4 @@
-"""Speedups: the ratio of two mean times, with its bootstrap interval and a verdict."""
+"""Speedups: the ratio of two mean times, with its interval, a verdict and a note."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.bootstrap import ratio_interval, speedup_verdict
 from snn.analysis.comparability import reason
+from snn.analysis.intervals import Ratio, ratio, speedup_verdict
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.power import is_wide
 from snn.analysis.verdicts import BASELINE, NOT_COMPARABLE, QUIET, REFERENCE
 
 SPEEDUP = ("speedup", "speedup_ci_low", "speedup_ci_high")
@@ -22,7 +23,8 @@ def speedup(baseline: pd.DataFrame, other: pd.DataFrame, thresholds: Thresholds)
 
     ``verdict`` is ``same`` where the interval lies within the threshold of that name of 1, ``faster`` or
     ``slower`` where it excludes 1, otherwise ``not significant``; or ``not comparable``, without a ratio, for
-    the reason in ``note``. ``machine`` joins the states of both machines.
+    the reason in ``note``. Elsewhere ``note`` warns of an interval that is wide, or of a single round.
+    ``machine`` joins the states of both machines.
     """
     rows = zip(baseline.to_dict("records"), other.to_dict("records"), strict=True)
     compared = [_compared(a, b, thresholds) for a, b in rows]
@@ -34,15 +36,27 @@ def _compared(
     baseline: Mapping[str, Any], other: Mapping[str, Any], thresholds: Thresholds
 ) -> dict[str, Any]:
     note = reason(baseline, other, thresholds)
-    low, high = (np.nan, np.nan) if note else _interval(baseline["rounds"], other["rounds"])
-    no_ratio = note or not (baseline["mean_s"] and other["mean_s"])
+    if note:
+        return dict.fromkeys(SPEEDUP, np.nan) | {"verdict": NOT_COMPARABLE, "note": note}
+    found = ratio(baseline["rounds"], other["rounds"])
     return {
-        "speedup": np.nan if no_ratio else baseline["mean_s"] / other["mean_s"],
-        "speedup_ci_low": low,
-        "speedup_ci_high": high,
-        "verdict": NOT_COMPARABLE if note else speedup_verdict(low, high, thresholds["same"]),
-        "note": note,
+        **dict(zip(SPEEDUP, found[:3], strict=True)),
+        "verdict": speedup_verdict(found.low, found.high, thresholds["same"]),
+        "note": warning(found, thresholds),
     }
+
+
+def warning(found: Ratio, thresholds: Thresholds) -> str:
+    """What makes an interval less useful than it looks, and the command that helps; empty where nothing."""
+    if not found.rounds:
+        return "there is no round in which both have a time"
+    if found.rounds < 2:
+        what = "one round: how much rounds differ is unknown"
+    elif is_wide(found, thresholds):
+        what = f"wide interval, above a factor of {thresholds['wide']:g}"
+    else:
+        return ""
+    return f"{what}; python -m snn.more_rounds adds rounds"
 
 
 def over_reference(frame: pd.DataFrame, keys: list[str], thresholds: Thresholds) -> pd.DataFrame:
@@ -70,6 +84,7 @@ def over_baselines(frame: pd.DataFrame, baselines: Sequence[int], thresholds: Th
     table.loc[~compared, "machine"] = frame.loc[~compared, "machine"]
     itself = (numbers == np.arange(len(frame))) & frame["mean_s"].notna().to_numpy()
     table.loc[itself, list(SPEEDUP)] = 1.0
+    table.loc[itself, "note"] = ""
     table.loc[itself, "verdict"] = (frame["strategy"] == "reference").map({True: REFERENCE, False: BASELINE})
     return table
 
@@ -82,9 +97,3 @@ def joint(best: str, *columns: pd.Series) -> list[str]:
         or best
         for row in rows
     ]
-
-
-def _interval(baseline: list[list[float]], other: list[list[float]]) -> tuple[float, float]:
-    if not all(any(rounds) for rounds in (baseline, other)):  # a side without runs
-        return np.nan, np.nan
-    return ratio_interval(baseline, other)

@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.bootstrap import ratio_interval
 from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.intervals import Ratio, ratio
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import warning
 from snn.analysis.status import outcome
 from snn.tables.overview import options_of
+
+_NONE = (np.nan, np.nan, np.nan)
+_ITSELF = ratio([[1.0], [1.0]], [[1.0], [1.0]])
 
 TITLE = "CPU and GPU of the same machine"
 
@@ -23,13 +27,14 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
 
     ``speedup_over_sequential`` is over the baseline ``sequential``, which runs on one CPU core;
     ``speedup_over_fastest_cpu`` over the fastest CPU baseline, which ``fastest_cpu`` names. ``ran_on`` is
-    ``host`` for CPU baselines, otherwise ``device``. ``frame`` has been checked to be of one machine.
+    ``host`` for CPU baselines, otherwise ``device``; ``note`` warns of wide intervals. ``frame`` has
+    been checked to be of one machine.
     """
     point = settings(frame, ("dataset", "network", "training"))
     points = texts(frame, point)
     names = pd.Series([_name(row, frame) for _, row in frame.iterrows()], index=frame.index)
     more = varied(frame, point, ["dataset", "network"])
-    rows = [_speedups(i, frame[points == points[i]], names) for i in frame.index]
+    rows = [_speedups(i, frame[points == points[i]], names, thresholds) for i in frame.index]
     return pd.DataFrame(
         {
             "strategy": frame["strategy"],
@@ -41,31 +46,50 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     ).join([pd.DataFrame(rows, index=frame.index), outcome(frame), frame[["machine", "device", "backend"]]])
 
 
+def pairs(frame: pd.DataFrame) -> list[tuple[int, int]]:
+    """The numbers of the rows that are compared: a baseline, and a row over it."""
+    points = texts(frame, settings(frame, ("dataset", "network", "training")))
+    found = []
+    for i in frame.index:
+        sequential, fastest = _host_baselines(frame[points == points[i]])
+        found += [(int(rows.index[0]), int(i)) for rows in (sequential, fastest) if len(rows)]
+    return list(dict.fromkeys(found))
+
+
+def _host_baselines(point: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of ``sequential``, and all of the host by their mean time; the first of each is a baseline."""
+    host = point[point["on_host"] & point["mean_s"].notna()]
+    return host[host["strategy"] == "sequential"], host.sort_values("mean_s", kind="stable")
+
+
 def _name(row: pd.Series, frame: pd.DataFrame) -> str:
     options = options_of(row, frame, "strategy")
     return f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"]
 
 
-def _speedups(i: Any, point: pd.DataFrame, names: pd.Series) -> dict[str, Any]:
-    host = point[point["on_host"] & point["mean_s"].notna()]
-    sequential = host[host["strategy"] == "sequential"]
-    fastest = host.sort_values("mean_s", kind="stable")
+def _speedups(i: Any, point: pd.DataFrame, names: pd.Series, thresholds: Thresholds) -> dict[str, Any]:
+    sequential, fastest = _host_baselines(point)
+    found = {
+        "speedup_over_sequential": _ratio(sequential, i, point),
+        "speedup_over_fastest_cpu": _ratio(fastest, i, point),
+    }
+    columns = {
+        f"{name}{end}": value
+        for name, values in found.items()
+        for end, value in zip(("", "_ci_low", "_ci_high"), values or _NONE, strict=False)
+    }
+    notes = dict.fromkeys(warning(values, thresholds) for values in found.values() if values)
     return {
-        **_speedup("speedup_over_sequential", sequential, i, point),
-        **_speedup("speedup_over_fastest_cpu", fastest, i, point),
+        **columns,
         "fastest_cpu": names[fastest.index[0]] if len(fastest) else "",
+        "note": "; ".join(filter(None, notes)),
     }
 
 
-def _speedup(name: str, baselines: pd.DataFrame, i: Any, point: pd.DataFrame) -> dict[str, float]:
-    """The row's speedup over the first baseline, with its interval; NaN where a side has no time."""
-    row = point.loc[i]
-    if baselines.empty or pd.isna(row["mean_s"]):
-        values = (np.nan, np.nan, np.nan)
-    elif baselines.index[0] == i:
-        values = (1.0, 1.0, 1.0)
-    else:
-        baseline = baselines.iloc[0]
-        interval = ratio_interval(baseline["rounds"], row["rounds"])
-        values = (baseline["mean_s"] / row["mean_s"], *interval)
-    return dict(zip((name, f"{name}_ci_low", f"{name}_ci_high"), values, strict=True))
+def _ratio(baselines: pd.DataFrame, i: Any, point: pd.DataFrame) -> Ratio | None:
+    """The row's speedup over the first baseline; None where a side has no time."""
+    if baselines.empty or pd.isna(point.loc[i, "mean_s"]):
+        return None
+    if baselines.index[0] == i:
+        return _ITSELF
+    return ratio(baselines.iloc[0]["rounds"], point.loc[i, "rounds"])

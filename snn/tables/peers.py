@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.bootstrap import mean_interval
 from snn.analysis.floors import FLOOR, fraction_of_limit, steps
 from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
 from snn.analysis.status import outcome
@@ -28,9 +28,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     a peer has no ``kernel``, as it uses none of ours.
     """
     point = settings(frame, ("dataset", "network", "training"))
-    points = texts(frame, point)
     is_peer = frame["runtime"] != ""
-    best = [_fastest(frame[(points == points[i]) & is_peer]) for i in frame.index]
+    best = _best_peers(frame)
     more = varied(frame, point, ["dataset", "network"])
     table = frame[["network", "dataset", "strategy"]].join(frame[more])
     table["kernel"] = frame["kernel"].where(~is_peer, "")
@@ -50,6 +49,18 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     table["final_mse"] = frame["final_loss"]
     table = table.join(outcome(frame))
     return table.assign(machine=ratios["machine"], device=frame["device"], backend=frame["backend"])
+
+
+def pairs(frame: pd.DataFrame) -> list[tuple[int, int]]:
+    """The numbers of the rows that are compared: the best peer, and a row over it."""
+    return [(best, i) for i, best in enumerate(_best_peers(frame)) if best >= 0]
+
+
+def _best_peers(frame: pd.DataFrame) -> list[int]:
+    """The number of the best peer at each row's point; -1 where there is none."""
+    points = texts(frame, settings(frame, ("dataset", "network", "training")))
+    is_peer = frame["runtime"] != ""
+    return [_fastest(frame[(points == points[i]) & is_peer]) for i in frame.index]
 
 
 def _fastest(peers: pd.DataFrame) -> int:

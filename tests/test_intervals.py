@@ -5,10 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.analysis.bootstrap import mean_interval, ratio_interval, speedup_verdict
+from snn.analysis.intervals import mean_interval, ratio, speedup_verdict
 from snn.measurement.student_t import student_quantile
 
-REPETITIONS = 400
+REPETITIONS = 2000
+
+
+def ratio_interval(baseline, other):
+    return ratio(baseline, other)[1:3]
 
 
 def simulated(random, mean, spread, runs, rounds=1, between=0.0):
@@ -19,28 +23,32 @@ def simulated(random, mean, spread, runs, rounds=1, between=0.0):
 
 @pytest.mark.parametrize(
     ("runs_a", "runs_b", "rounds", "between"),
-    [(3, 3, 1, 0), (3, 10, 1, 0), (10, 10, 1, 0), (5, 5, 3, 0.01), (3, 3, 3, 0.1), (1, 1, 40, 0.1)],
+    [
+        *((3, 3, 1, 0), (3, 10, 1, 0), (10, 10, 1, 0)),  # one round: of its runs
+        *((5, 5, 2, 0.05), (5, 5, 3, 0.01), (3, 3, 3, 0.1)),
+        *((1, 1, 5, 0.05), (2, 2, 5, 0.0), (2, 1, 5, 0.05), (1, 1, 10, 0.05), (1, 1, 40, 0.1)),
+    ],
 )
 def test_the_interval_covers_the_true_ratio_as_often_as_it_says(runs_a, runs_b, rounds, between):
     random = np.random.default_rng(20)
     hits = 0
-    for i in range(REPETITIONS):
+    for _ in range(REPETITIONS):
         base = simulated(random, 1.5, 0.05, runs_a, rounds, between)
         other = simulated(random, 1.0, 0.05, runs_b, rounds, between)
-        low, high = ratio_interval(base, other, seed=i)
+        low, high = ratio_interval(base, other)
         hits += low <= 1.5 <= high
-    # 95% of 400, four standard deviations of that count below; and no interval that covers everything.
-    assert 0.95 - 4 * (0.95 * 0.05 / REPETITIONS) ** 0.5 <= hits / REPETITIONS < 1
+    # Within four standard deviations of the count: neither too narrow nor too wide.
+    assert abs(hits / REPETITIONS - 0.95) <= 4 * (0.95 * 0.05 / REPETITIONS) ** 0.5
 
 
 def test_five_percent_slower_is_seen_and_no_change_is_not_taken_for_one():
     """Twenty repetitions of ten runs with a spread of 1%, as quiet machines have it."""
     random = np.random.default_rng(5)
     words = {1.0: [], 1.05: []}
-    for i in range(20):
+    for _ in range(20):
         for slowed, found in words.items():
             base, other = simulated(random, 1.0, 0.01, 10), simulated(random, slowed, 0.01, 10)
-            found.append(speedup_verdict(*ratio_interval(base, other, seed=i), 0.02))
+            found.append(speedup_verdict(*ratio_interval(base, other), 0.02))
     assert words[1.05] == ["slower"] * 20
     assert words[1.0].count("same") >= 19
 
@@ -49,7 +57,7 @@ def test_both_are_seen_on_a_shared_machine_where_rounds_take_turns():
     """Its speed wanders by 10% and comes back within a second; a run now and then is held up by a fifth."""
     random = np.random.default_rng(8)
     words = {1.0: [], 1.05: []}
-    for i in range(20):
+    for _ in range(20):
         for slowed, found in words.items():
             wander = np.zeros(500)
             for step in range(1, 500):  # correlation 0.9 from one run to the next
@@ -57,7 +65,7 @@ def test_both_are_seen_on_a_shared_machine_where_rounds_take_turns():
             times = np.exp(wander + 0.02 * random.standard_normal(500))
             times *= np.where(random.random(500) < 0.03, 1.2, 1.0)
             base, other = [[t] for t in times[::2]], [[t * slowed] for t in times[1::2]]
-            found.append(speedup_verdict(*ratio_interval(base, other, seed=i), 0.02))
+            found.append(speedup_verdict(*ratio_interval(base, other), 0.02))
     assert words[1.05] == ["slower"] * 20
     assert words[1.0].count("same") >= 19
 
@@ -68,8 +76,20 @@ def test_rounds_in_pairs_cancel_what_slowed_both():
     base, other = (list(slow_rounds * (1 + 0.005 * random.standard_normal((6, 4)))) for _ in range(2))
     low, high = ratio_interval(base, other)
     assert high - low < 0.02
-    unpaired_low, unpaired_high = ratio_interval(base, other[:5])
-    assert unpaired_high - unpaired_low > 5 * (high - low)
+    elsewhere = ratio_interval(base, other[1:] + other[:1])
+    assert elsewhere[1] - elsewhere[0] > 5 * (high - low)
+
+
+@given(st.lists(st.tuples(*[st.lists(st.floats(0.5, 2), max_size=3)] * 2), max_size=7), st.floats(0.5, 2))
+def test_only_rounds_in_which_both_have_a_time_count(pairs, more):
+    base, other = (
+        ([list(side) for side in sides] for sides in zip(*pairs, strict=True)) if pairs else ([], [])
+    )
+    found = ratio(base, other)
+    kept = [pair for pair in pairs if all(pair)]
+    assert found == pytest.approx(ratio(*zip(*kept, strict=True)) if kept else found, nan_ok=True)
+    assert found.rounds == len(kept)
+    assert ratio([*base, [more], [more]], [*other, []]) == pytest.approx(found, nan_ok=True)
 
 
 def test_more_noise_is_a_wider_interval():
