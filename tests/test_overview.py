@@ -15,7 +15,8 @@ from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.records.store import read, write
 from snn.report import summary
-from snn.tables import overview, overview_text
+from snn.report.write import write as write_table
+from snn.tables import overview, overview_text, recommendation
 
 GPU = Device("cuda", "NVIDIA H200")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -148,7 +149,10 @@ def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch)
 def test_headlines():
     def said(*rows):
         columns = ["fastest", "lead_verdict", "speedup", "verdict"]
-        return overview_text.headline(pd.DataFrame(rows, columns=columns))
+        table = pd.DataFrame(rows, columns=columns).assign(fastest_status="ok")
+        diverged = overview_text.headline(table.assign(fastest_status="diverged"))
+        assert f"In {len(rows)} cases the fastest did not end well, nor did any other: a " in diverged
+        return overview_text.headline(table)
 
     won = [(name, "significant", speedup, "faster") for name, speedup in (("a", 1.5), ("a", 3.0), ("b", 2.0))]
     tied = [("a", "not significant", 1.1, "not significant"), ("b", "same", 1.1, "faster")]
@@ -162,6 +166,44 @@ def test_headlines():
         "No strategy is significantly fastest in any of 2 cases. "
         "In 2 cases the lead is not significant; shortest mean times: a 2."
     )
+
+
+def test_a_winner_that_did_not_end_well_is_not_recommended_without_a_word(tmp_path):
+    cells = cells_of(tmp_path, {"strategy": ["reference", "combined"], "network.hidden": [1024]})
+    expected = write_all(tmp_path, cells, [SLOW, FAST])
+    for path in map(Path, expected):
+        write(path, read(path) | {"status": "diverged", "reason": "the loss is not finite"})
+    points = overview.load(expected, THRESHOLDS)
+    table = overview.build(points, THRESHOLDS)
+    assert table["fastest_status"].tolist() == ["diverged"]
+    (answer,) = recommendation.build(points, table)["answer"]
+    assert answer.startswith("combined is the fastest: 2.00 times as fast as the reference")
+    assert answer.endswith("But its status is diverged, and no other that is comparable is ok.")
+    assert "In 1 case the fastest did not end well" in overview_text.headline(table)
+
+
+def test_a_recommendation_is_not_surer_than_its_lead(tmp_path):
+    settings = {"strategy": ["reference", "combined", "pinned"]}
+    points = points_of(tmp_path, settings, (SLOW, FASTER, UNSURE))
+    table = overview.build(points, THRESHOLDS)
+    (row,) = recommendation.build(points, table).to_dict("records")
+    assert row["strategy"] == "combined" and row["lead_verdict"] == "not significant"
+    assert "fastest" not in row["answer"] and "not significantly slower: pinned" in row["answer"]
+    assert "wide interval, above a factor of 1.5; python -m snn.more_rounds" in row["note"]
+
+
+def test_a_launch_of_several_networks_takes_no_part_even_alone(tmp_path):
+    """Not in overview, recommendation, summary or page, which are then empty and can be written."""
+    cells = cells_of(tmp_path, {"strategy": "ensemble", "strategy.starts": 2})
+    points = overview.load(write_all(tmp_path, cells, [FAST]), THRESHOLDS)
+    assert points == []
+    table = overview.build(points, THRESHOLDS)
+    advice = recommendation.build(points, table)
+    assert len(table) == len(advice) == 0 and {"fastest", "lead_verdict"} <= set(table)
+    for name, empty in (("overview", overview_text.with_sentences(table)), ("recommendation", advice)):
+        write_table(empty, str(tmp_path / f"{name}.csv"), str(tmp_path / f"{name}.html"), name)
+    assert "Nothing to compare" in summary.summary(table, points, origins())
+    assert "ensemble" not in summary.fragment(table, points, origins())
 
 
 def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):

@@ -61,7 +61,7 @@ def _machine(counts: Mapping[str, int], cells: int) -> str:
 def _failures(failed: Sequence[tuple[str, str, str]]) -> str:
     """The first failures with their reasons, and how many more there are."""
     if not failed:
-        return "<p>No cell diverged or ran out of memory.</p>\n"
+        return "<p>None of them diverged or ran out of memory.</p>\n"
     lines = "".join(
         f"<li>{escape(cell)}: {', '.join(badge(word) for word in status.split(', '))} {escape(reason)}</li>"
         for cell, status, reason in failed[:_MOST_FAILURES]

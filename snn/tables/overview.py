@@ -20,11 +20,10 @@ _CHOSEN = ("strategy", "kernel")
 
 _LEAD = ("lead", "lead_ci_low", "lead_ci_high")
 _ANSWER = (
-    *("fastest", "strategies", "mean_s", *SPEEDUP, "verdict"),
-    *("runner_up", *_LEAD, "lead_verdict", "tied_with"),
+    *("fastest", "fastest_status", "strategies", "mean_s", *SPEEDUP, "verdict"),
+    *("runner_up", *_LEAD, "lead_verdict", "tied_with", "note"),
 )
-
-_STATE = ("not_comparable", "failed", "status", "machine", "device", "backend")
+_CELLS = ("not_comparable", "failed", "status", "machine", "device", "backend")
 
 
 def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]:
@@ -36,15 +35,16 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     """One frame per set of cells that do the same training on one device in fp32, in the order of the grid.
 
     The cells of a point differ in strategy and kernel. What was measured with several protocols or seeds is
-    there once, with the most runs: neither changes how long the same work takes. Peers are left out where
-    there is another strategy; the table ``peers`` shows them. So are ensembles, since a share of a launch is
-    not the time of one network's training. Raises RecordError as ``frame.tabulate`` does; only the cells of
+    there once, with the most runs: neither changes how long the same work takes. Launches that train several
+    networks are left out, since a share of one is not the time of one network's training; the table
+    ``learning_rates`` shows them. So are peers where there is another strategy; the table ``peers`` shows
+    them. Raises RecordError as ``frame.tabulate`` does; only the cells of
     one point must be of one device.
     """
     points: dict[str, dict[str, dict[str, dict[str, frame.Record]]]] = {}
     for path, record in records.items():
         cell = record["cell"]
-        if cell.get("precision", {}).get("name", "fp32") != "fp32":
+        if cell.get("precision", {}).get("name", "fp32") != "fp32" or side_by_side(cell["strategy"]):
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}
         point["network"] = {key: value for key, value in cell["network"].items() if key != "seed"}
@@ -54,16 +54,14 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     frames = []
     for choices in points.values():
         best = [max(measured.values(), key=_runs) for measured in choices.values()]
-        chosen = [rounds for rounds in best if not any(map(_is_set_apart, rounds.values()))] or best
+        chosen = [rounds for rounds in best if not any(map(_is_peer, rounds.values()))] or best
         named = {path: record for rounds in chosen for path, record in rounds.items()}
         frames.append(frame.tabulate(named, thresholds))
     return frames
 
 
-def _is_set_apart(record: frame.Record) -> bool:
-    """Whether the record is of a peer, or of several networks in one launch."""
-    choice = record["cell"]["strategy"]
-    return own_runtime(choice) is not None or side_by_side(choice)
+def _is_peer(record: frame.Record) -> bool:
+    return own_runtime(record["cell"]["strategy"]) is not None
 
 
 def _text(values: Any) -> str:
@@ -83,13 +81,13 @@ def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFram
     that are ``not comparable`` to the reference, and those that failed, where any did not. ``status`` joins
     those of all supported cells. Columns are empty where a point has no reference, or nothing finished.
     """
-    more = _varied(points)
+    more = _varied(points) if points else []
+    columns = [*POINT, *more, *_ANSWER, *_CELLS]
     rows = []
     for cells in points:
         first = cells.iloc[0]
         rows.append({key: first[key] for key in (*POINT, *more)} | _answer(cells, thresholds))
-    table = pd.DataFrame(rows, columns=[*POINT, *more, *_ANSWER, *_STATE])
-    return table.astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
 
 
 def _varied(points: Sequence[pd.DataFrame]) -> list[str]:
@@ -101,14 +99,30 @@ def _varied(points: Sequence[pd.DataFrame]) -> list[str]:
     return varied(firsts, keys, POINT)
 
 
-def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
-    cells = cells.assign(name=names(cells))
-    timed = cells[cells["mean_s"].notna()].reset_index(drop=True)
-    ratios = _over_reference(timed, thresholds)
+def ranked(cells: pd.DataFrame, thresholds: Thresholds) -> list[dict[str, Any]]:
+    """The rows of a point that compete for the shortest mean time, in its order."""
+    timed = _timed(cells)
+    return timed.loc[_order(timed, _over_reference(timed, thresholds))].to_dict("records")
+
+
+def _timed(cells: pd.DataFrame) -> pd.DataFrame:
+    return cells[cells["mean_s"].notna()].reset_index(drop=True)
+
+
+def _order(timed: pd.DataFrame, ratios: pd.DataFrame) -> pd.Index:
+    """The numbers of the rows that compete, by mean time; ``ratios`` are those over the reference."""
     comparable = ratios["verdict"] != NOT_COMPARABLE
     ok = timed["status"] == "ok"
     competing = comparable & (ok if (ok & comparable).any() else True)
-    order = timed[competing].sort_values("mean_s", kind="stable").index
+    return timed[competing].sort_values("mean_s", kind="stable").index
+
+
+def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
+    cells = cells.assign(name=names(cells))
+    timed = _timed(cells)
+    ratios = _over_reference(timed, thresholds)
+    comparable = ratios["verdict"] != NOT_COMPARABLE
+    order = _order(timed, ratios)
     supported = cells[cells["status"] != "unsupported"]
     answer: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
     if len(order):
@@ -117,9 +131,11 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
         leads.index = timed.loc[others, "name"]
         answer |= {
             "fastest": timed.loc[best, "name"],
+            "fastest_status": timed.loc[best, "status"],
             "mean_s": timed.loc[best, "mean_s"],
             **ratios.loc[best, [*SPEEDUP, "verdict"]],
             **_lead(leads),
+            "note": "; ".join(dict.fromkeys(filter(None, [ratios.loc[best, "note"], *leads["note"][:1]]))),
         }
     return answer | {
         "not_comparable": ", ".join(timed.loc[~comparable, "name"]),
@@ -136,9 +152,9 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
 def _over_reference(timed: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """Each row's speedup over the reference, whose own is 1; empty where there is no reference."""
     baseline = reference(timed)
-    columns = [*SPEEDUP, "verdict"]
+    columns = [*SPEEDUP, "verdict", "note"]
     if baseline is None:
-        return pd.DataFrame(index=timed.index, columns=columns)
+        return pd.DataFrame(index=timed.index, columns=columns).fillna({"note": ""})
     return over_baselines(timed, [timed.index.get_loc(baseline.name)] * len(timed), thresholds)[columns]
 
 

@@ -33,6 +33,12 @@ def headline(table: pd.DataFrame) -> str:
         if len(tied):
             fastest = ", ".join(f"{name} {count}" for name, count in tied["fastest"].value_counts().items())
             sentences.append(f"In {_cases(len(tied))} {meaning}; shortest mean times: {fastest}.")
+    failed = cases[cases["fastest_status"] != "ok"]
+    if len(failed):
+        names = ", ".join(f"{name} {count}" for name, count in failed["fastest"].value_counts().items())
+        sentences.append(
+            f"In {_cases(len(failed))} the fastest did not end well, nor did any other: {names}."
+        )
     return " ".join(sentences)
 
 
@@ -41,18 +47,25 @@ def sentence(row: pd.Series) -> str:
     if is_empty(row["fastest"]):
         return "No strategy finished."
     aside = f" Not comparable: {row['not_comparable']}." if row["not_comparable"] else ""
+    if row["fastest_status"] != "ok":
+        failed = row["fastest_status"].replace("_", " ")
+        aside = f" But its status is {failed}, and no other that is comparable is ok.{aside}"
+    return f"{_answer(row)}.{aside}"
+
+
+def _answer(row: pd.Series) -> str:
     if is_empty(row["runner_up"]):
-        return f"{row['fastest']} takes {row['mean_s']:.4g} s; there is nothing to compare it with.{aside}"
+        return f"{row['fastest']} takes {row['mean_s']:.4g} s; there is nothing to compare it with"
     over_reference = "" if row["verdict"] == REFERENCE else _times(row, "speedup", "the reference")
     if row["lead_verdict"] == SIGNIFICANT:
         over_next = _times(row, "lead", f"{row['runner_up']}, the runner-up")
         is_next = row["runner_up"] == "reference" and over_reference
         ratios = [over_reference, "" if is_next else over_next]
-        return f"{row['fastest']} is the fastest: {' and '.join(filter(None, ratios))}.{aside}"
+        return f"{row['fastest']} is the fastest: {' and '.join(filter(None, ratios))}"
     shortest = f"{row['fastest']} has the shortest mean time{over_reference and f', {over_reference}'}"
     if row["lead_verdict"] == SAME:
-        return f"{shortest}; equally fast: {row['tied_with']}.{aside}"
-    return f"{shortest}; not significantly slower: {row['tied_with']}.{aside}"
+        return f"{shortest}; equally fast: {row['tied_with']}"
+    return f"{shortest}; not significantly slower: {row['tied_with']}"
 
 
 def with_sentences(table: pd.DataFrame) -> pd.DataFrame:

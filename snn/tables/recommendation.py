@@ -7,21 +7,23 @@ import pandas as pd
 
 from snn.analysis.grouping import is_empty
 from snn.tables import overview
-from snn.tables.overview_text import asked_for, case
+from snn.tables.overview_text import asked_for, case, sentence
 from snn.tables.speedup_reasons import reason
 
 TITLE = "Recommended strategy for each network, and why"
 
-_WINNER = ("strategy", "kernel", "mean_s", "reason")
 _MARGINS = (
     *("speedup", "speedup_ci_low", "speedup_ci_high", "verdict"),
-    *("runner_up", "lead", "lead_ci_low", "lead_ci_high", "lead_verdict"),
+    *("runner_up", "lead", "lead_ci_low", "lead_ci_high", "lead_verdict", "note"),
 )
+_WINNER = ("strategy", "kernel", "mean_s", "reason")
+_OF_ROW = ("status", "machine", "device", "backend")
 
 
 def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
     """One row per point, from its cells and its row of the overview: the fastest strategy and kernel.
 
+    ``answer`` says in words whether it is that, or only has the shortest mean time, or did not end well.
     ``speedup`` is over the reference and ``lead`` over the ``runner_up``, both with their 95% intervals and
     verdicts. ``reason`` says what its ledger and time breakdown have less of than the reference's, and more;
     than the runner-up's, where there is no reference. Points on the host of a GPU are left out: the table
@@ -31,19 +33,20 @@ def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
     rows = [
         _row(cells, table.loc[i], table) for i, cells in zip(table.index, points, strict=True) if i in asked
     ]
-    columns = ["case", *_WINNER, *_margins_and_settings(table)]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=["case", "answer", *_WINNER, *_MARGINS, *_settings(table), *_OF_ROW])
 
 
 def _row(cells: pd.DataFrame, row: pd.Series, table: pd.DataFrame) -> dict[str, Any]:
-    shared = {key: row[key] for key in _margins_and_settings(table)}
-    return {"case": case(row, table), **_winner(cells, row), **shared}
+    return {
+        "case": case(row, table),
+        "answer": sentence(row),
+        **_winner(cells, row),
+        **{key: row[key] for key in (*_MARGINS, *_settings(table), *_OF_ROW)},
+    }
 
 
-def _margins_and_settings(table: pd.DataFrame) -> list[str]:
-    """The columns that are the overview's."""
-    settings = ["dataset", "network", *(key for key in table if "." in key)]
-    return [*_MARGINS, *settings, "status", "machine", "device", "backend"]
+def _settings(table: pd.DataFrame) -> list[str]:
+    return ["dataset", "network", *(key for key in table if "." in key)]
 
 
 def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
