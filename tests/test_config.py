@@ -24,7 +24,7 @@ def test_defaults_are_the_papers():
     }
     assert cell["training"] == {"epochs": 100, "batch_size": 256, "learning_rate": 0.002}
     assert cell["protocol"]["runs"] == 10
-    assert cell["protocol"]["rounds"] == 3
+    assert cell["protocol"]["rounds"] == 10
     assert (cell["dataset"]["name"], cell["strategy"]["name"], cell["kernel"]["name"]) == (
         "small",
         "reference",

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn.backends.cpu.backend import CpuBackend
-from snn.config import groups
+from snn.config import compose, groups
 from snn.errors import LeakError, OutOfMemory
-from snn.measurement import runs
+from snn.measurement import cell, runs
 from snn.measurement.protocol import Round, of_round
 from snn.models.network import mlp
 from snn.strategies.common.job import Job
@@ -146,3 +146,14 @@ def test_out_of_memory_is_an_outcome():
     assert found.status == "out_of_memory"
     assert "96 bytes" in found.reason
     assert found.runs == []
+
+
+@pytest.mark.parametrize(("number", "explained"), [(1, True), (3, True), (4, False), (9, False)])
+def test_the_first_three_rounds_are_explained_and_every_round_is_counted(number, explained):
+    """Rounds beyond the protocol's two as well."""
+    arguments = ["device=cpu", "training.epochs=2", "protocol.runs=4", "protocol.rounds=2", f"round={number}"]
+    quick = ["protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0"]
+    found = cell.run(compose.composed([*arguments, *quick]))
+    assert (found["status"], found["round"], len(found["runs"])) == ("ok", number, 2)
+    assert (found["explanation"] is not None) == explained
+    assert found["ledger"] and found["memory"]

@@ -13,6 +13,8 @@ from snn.measurement.runs import Run
 
 CELLS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))["dataset_size"].cells
 
+CELL = CELLS[0] | {"protocol": CELLS[0]["protocol"] | {"rounds": 3}}
+
 
 @pytest.mark.parametrize(("run", "expected"), [(1, 10), (12, 120), (30, 120), (50, 150)])
 def test_a_rounds_time_under_its_rules(run, expected):
@@ -28,11 +30,11 @@ def test_work_grows_with_the_data():
 def test_the_line_counts_cells_and_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(progress, "PLAN", tmp_path / "plan" / "plan.json")
     paths = [str(tmp_path / f"{i}.json") for i in range(3)]
-    progress.write_plan(dict.fromkeys(paths, (CELLS[0], 2)))
+    progress.write_plan(dict.fromkeys(paths, (CELL, 2)))
     plan = json.loads(progress.PLAN.read_text())
     assert list(plan["jobs"]) == paths
     (tmp_path / "0.json").write_text("{}")
-    printer = progress.Printer(CELLS[0], 1, 256, 32, paths[1])
+    printer = progress.Printer(CELL, 1, 256, 32, paths[1])
     printer._last = -100.0
     printer([Run(1.0, 0.0), Run(2.0, 0.0)])
     # One run of this job and three of the one that is left, 1.5 s each.

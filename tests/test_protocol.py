@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snn.config import groups
 from snn.measurement.protocol import Round, Steadiness, of_round, relative_error
 
 RULES = {
@@ -29,6 +30,23 @@ def test_rounds_share_the_runs_without_gap_or_overlap(runs, rounds, min_runs):
     assert sum(one.min_runs for one in found) >= min(min_runs, runs)
     assert max(one.runs for one in found) - min(one.runs for one in found) <= 1
     assert sum(one.max_seconds for one in found) == pytest.approx(120)
+
+
+@given(runs=st.integers(1, 60), rounds=st.integers(1, 9), more=st.integers(1, 20))
+def test_further_rounds_go_on_where_the_protocols_end(runs, rounds, more):
+    rounds = min(rounds, runs)
+    protocol = RULES | {"runs": runs, "rounds": rounds}
+    found = [of_round(protocol, number) for number in range(1, rounds + more + 1)]
+    made = [run for one in found for run in range(one.first_run, one.first_run + one.runs)]
+    assert made == list(range(len(made)))
+    assert {one.runs for one in found} == {one.runs for one in found[:rounds]}
+
+
+@pytest.mark.parametrize("name", groups.names("protocol"))
+def test_every_protocol_has_five_rounds_or_more_and_a_run_in_each(name):
+    protocol = groups.load("protocol", name)
+    assert protocol["rounds"] >= 5
+    assert protocol["min_runs"] >= protocol["rounds"] <= protocol["runs"]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
         "recommendation",
         "overview",
     }
-    assert "neurons is left out: 12 of its 18 records are missing" in capsys.readouterr().out
+    assert "neurons is left out: 40 of its 60 records are missing" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("undrawn")

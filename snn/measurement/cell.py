@@ -26,7 +26,6 @@ from snn.profiling import nvtx
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
 
-
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
     """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record.
 
@@ -54,7 +53,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
         else:
-            measurement, profile_of_run, machine = measured(job, rules, backend, device, progress)
+            measurement, profile_of_run, machine = measured(job, rules, backend, device, progress, number)
         elapsed = time.perf_counter() - clock
         if ranges is not None and measurement.status in ("ok", "diverged"):
             _annotate(job, backend, *ranges)

@@ -18,6 +18,10 @@ from snn.strategies.common import factory
 from snn.strategies.common.job import Job
 
 
+_EXPLAINED = 3
+"""Rounds that end with a profile. Tables show the median of them; in further rounds it only takes time."""
+
+
 def job_of(cell: Mapping[str, Any], table: Any) -> Job:
     """What a cell trains, on the data set's table."""
     training = cell["training"]
@@ -34,9 +38,9 @@ def job_of(cell: Mapping[str, Any], table: Any) -> Job:
 
 
 def measured(
-    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress
+    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
 ) -> tuple[Measurement, Profile | None, dict[str, Any]]:
-    """The measurement of a job, its profile, and the state of the machine meanwhile."""
+    """The measurement of a job in the round of this number, its profile, and the machine's state meanwhile."""
     before, watch = _costs(backend), Watch(device)
 
     def after_run(runs: list[Run]) -> None:
@@ -48,7 +52,7 @@ def measured(
     seen = not factory.class_of(job.strategy).own_runtime
     if seen and measurement.status == "out_of_memory":
         measurement.reason = "; ".join(filter(None, (measurement.reason, _advice(job, backend))))
-    elif seen and measurement.status != "unsupported":
+    elif seen and number <= _EXPLAINED and measurement.status != "unsupported":
         profile_of_run = _profile(job, backend, rules.max_warmup_seconds)
     probes = {"before": before, "after": _costs(backend)}
     return measurement, profile_of_run, {"probe": probes, "readings": watch.finish()}

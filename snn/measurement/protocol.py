@@ -43,7 +43,10 @@ class Round:
 
 
 def of_round(protocol: Mapping[str, Any], number: int) -> Round:
-    """The rules of round ``number``, from 1: the protocol's runs and time limit divided among the rounds."""
+    """The rules of round ``number``, from 1: the protocol's runs and time limit divided among its rounds.
+
+    Rounds beyond those go on in the same way, with the runs that follow.
+    """
     rounds = protocol["rounds"]
     first, after = (protocol["runs"] * n // rounds for n in (number - 1, number))
     limit = protocol["max_seconds"]

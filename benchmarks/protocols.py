@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""What the protocols tell apart, simulated: how often intervals are right and differences found.
+
+    benchmarks/protocols.py [--between 0.05] [--within 0.02] [--drift 0.1] [--repetitions 4000]
+
+Simulates pairs of cells whose rounds differ by `between` on each side, the runs of a round by `within`, and
+passes of the workflow, which both sides share, by `drift` (relative standard deviations). Analyses them as
+the tables do (snn.analysis.intervals) and prints, for each protocol of config/protocol/ and shape of noise:
+
+    coverage  how often the 95% interval contains the true ratio
+    10%, ...  how often a difference of so much is found (power)
+    width     the median of the interval's upper end over its lower one
+
+A round that meets its time limit has one run; such rounds have lines of their own. Then: the rounds that find
+10% with a power of 90%, and what becomes of pairs of five rounds that snn.more_rounds gives more.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from math import log
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from snn.analysis.intervals import Ratio, ratio  # noqa: E402
+from snn.analysis.power import LEAST, POWER, rounds_needed  # noqa: E402
+from snn.config.groups import CONFIG, load, names, read_yaml  # noqa: E402
+
+DIFFERENCES = (0.10, 0.15, 0.20, 0.30)
+MOST_ROUNDS = 30
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+
+def lognormal(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Skewed: seldom much slower, never much faster."""
+    variance = 0.75**2
+    drawn = np.exp(0.75 * random.standard_normal(shape)) - np.exp(variance / 2)
+    return np.asarray(drawn / np.sqrt(np.exp(variance) * (np.exp(variance) - 1)))
+
+
+def slow_rounds(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """One in twenty is held up; three quarters of the variance are of these."""
+    held_up = (random.random(shape) < 0.05) - 0.05
+    return np.asarray(0.5 * random.standard_normal(shape) + held_up * np.sqrt(0.75 / (0.05 * 0.95)))
+
+
+SHAPES: dict[str, Draw] = {
+    "normal": lambda random, shape: random.standard_normal(shape),
+    "lognormal": lognormal,
+    "heavy tails": lambda random, shape: random.standard_t(3, shape) / np.sqrt(3),
+    "slow rounds": slow_rounds,
+}
+"""Shapes of noise, of mean 0 and variance 1."""
+
+
+class Noise:
+    """Draws the seconds of two cells of equal speed."""
+
+    def __init__(self, between: float, within: float, drift: float, draw: Draw) -> None:
+        self._sizes, self._draw = (between, within, drift), draw
+        self._random = np.random.default_rng(20260211)
+
+    def pair(self, rounds: int, runs: int) -> tuple[np.ndarray, np.ndarray]:
+        """Seconds by round and run, of each side."""
+        between, within, drift = self._sizes
+        of_pass = np.exp(drift * self._random.standard_normal((rounds, 1)))
+        logs = (
+            between * self._draw(self._random, (rounds, 1))
+            + within * self._draw(self._random, (rounds, runs))
+            for _ in range(2)
+        )
+        a, b = (of_pass * np.exp(of_side) for of_side in logs)
+        return a, b
+
+    def ratios(self, rounds: int, runs: int, repetitions: int) -> list[Ratio]:
+        """Ratios of pairs as a table has them."""
+        pairs = (self.pair(rounds, runs) for _ in range(repetitions))
+        return [ratio(a.tolist(), b.tolist()) for a, b in pairs]
+
+
+def coverage(found: Sequence[Ratio]) -> float:
+    return float(np.mean([one.low <= 1 <= one.high for one in found]))
+
+
+def power(found: Sequence[Ratio], difference: float) -> float:
+    """The share of intervals that would lie above 1 if one side were slower by the difference."""
+    return float(np.mean([one.low * (1 + difference) > 1 for one in found]))
+
+
+def line(name: str, shape: str, rounds: int, runs: int, found: Sequence[Ratio]) -> str:
+    powers = " ".join(f"{power(found, difference):5.2f}" for difference in DIFFERENCES)
+    width = np.median([one.high / one.low for one in found])
+    return f"{name:8s} {rounds:6d} {runs:5d}  {shape:12s} {coverage(found):8.3f} {powers} {width:6.2f}"
+
+
+def protocols(noises: dict[str, Noise], repetitions: int) -> None:
+    heads = " ".join(f"{difference:5.0%}" for difference in DIFFERENCES)
+    print(f"protocol rounds  runs  noise        coverage {heads}  width")
+    for name in names("protocol"):
+        protocol = load("protocol", name)
+        rounds = protocol["rounds"]
+        for runs in sorted({1, min(protocol["runs"] // rounds, 5)}):
+            for shape, noise in noises.items():
+                print(line(name, shape, rounds, runs, noise.ratios(rounds, runs, repetitions)), flush=True)
+
+
+def needed(noise: Noise, repetitions: int) -> None:
+    for runs in (1, 2, 5):
+        enough = (
+            n for n in range(2, MOST_ROUNDS) if power(noise.ratios(n, runs, repetitions), 0.10) >= POWER
+        )
+        print(
+            f"10% with a power of {POWER:.0%} and {runs} runs per round: {next(enough, MOST_ROUNDS)} rounds"
+        )
+
+
+def with_more(noise: Noise, difference: float, looks: int, repetitions: int) -> str:
+    """What becomes of pairs of five rounds, two runs each, that are given more rounds up to so many times."""
+    thresholds = read_yaml(CONFIG / "verdicts.yaml")
+    right, found, rounds = [], [], []
+    for _ in range(repetitions):
+        a, b = noise.pair(MOST_ROUNDS, 2)
+        a = a * (1 + difference)
+        have = LEAST
+        for _ in range(looks):
+            wanted = rounds_needed(ratio(a[:have].tolist(), b[:have].tolist()), thresholds)
+            have = min(max(wanted, have), 2 * have, MOST_ROUNDS)
+        last = ratio(a[:have].tolist(), b[:have].tolist())
+        right.append(abs(log(last.value / (1 + difference))) <= log(last.high / last.value))
+        found.append(last.low > 1 or last.high < 1)
+        rounds.append(have)
+    return f"{difference:6.0%} {looks:5d} {np.mean(right):8.3f} {np.mean(found):9.2f} {np.mean(rounds):12.1f}"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--between", type=float, default=0.05)
+    options.add_argument("--within", type=float, default=0.02)
+    options.add_argument("--drift", type=float, default=0.10)
+    options.add_argument("--repetitions", type=int, default=4000)
+    given = options.parse_args()
+    noises = {name: Noise(given.between, given.within, given.drift, draw) for name, draw in SHAPES.items()}
+    protocols(noises, given.repetitions)
+    print()
+    needed(noises["normal"], given.repetitions)
+    print("\nfive rounds, then more where they are unclear\nslower looks coverage different  mean rounds")
+    for difference in (0.0, 0.05, *DIFFERENCES):
+        for looks in (0, 1, 2, 3):
+            print(with_more(noises["normal"], difference, looks, given.repetitions), flush=True)
+
+
+if __name__ == "__main__":
+    main()
