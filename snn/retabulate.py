@@ -6,8 +6,9 @@ It needs no GPU.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from importlib import import_module
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
     if limits:
         _write(device_limits.build(limits), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
-        wanted = _record_paths(grid.cells_of(name, sweeps))
+        wanted = _record_paths(grid.cells_of(name, sweeps), known)
         chosen = {path: known[path] for path in wanted if path in known}
         if len(chosen) < len(wanted):
             print(f"{name} is left out: {len(wanted) - len(chosen)} of its {len(wanted)} records are missing")
@@ -88,13 +89,18 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
             _save(sweep_figure.draw(written, sweeps[name].axes, name), output, name)
         for figure in (figure for figure, of in catalogue.FIGURES.items() if of.table == name):
             _save(import_module(f"snn.figures.{figure}").draw(written, paper_device), output, figure)
-    paths = _record_paths(grid.all_cells(sweeps))
+    paths = _record_paths(grid.all_cells(sweeps), known)
     _write_overview({path: known[path] for path in paths if path in known}, output, thresholds)
 
 
-def _record_paths(cells: Mapping[str, naming.Cell]) -> list[str]:
-    """Where a workflow would keep the records of these cells."""
-    return [path for name, cell in cells.items() for path in naming.record_paths(cell, name)]
+def _record_paths(cells: Mapping[str, naming.Cell], known: Container[str]) -> list[str]:
+    """Where a workflow keeps the records of these cells: their protocols' rounds, and known further ones."""
+    paths = []
+    for name, cell in cells.items():
+        paths += naming.record_paths(cell, name)
+        further = (naming.record_path(name, number) for number in count(len(naming.rounds_of(cell)) + 1))
+        paths += takewhile(known.__contains__, further)
+    return paths
 
 
 def _limits(archive: Path, devices: set[str]) -> dict[str, Any] | None:

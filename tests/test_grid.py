@@ -128,8 +128,13 @@ def test_a_round_makes_a_run_or_more(tmp_path):
     assert cell["protocol"]["rounds"] == 2
     assert len(naming.record_paths(cell)) == 2
     assert compose.composed(["protocol.rounds=3", "protocol.runs=2", "round=2"])["round"] == 2
-    with pytest.raises(ConfigError, match=r"round is 3: it must be from 1 to protocol\.rounds \(2\)"):
-        compose.composed(["protocol.rounds=3", "protocol.runs=2", "round=3"])
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1001", "1.5", "true", "one"])
+def test_a_round_beyond_the_protocols_may_be_measured_and_others_are_refused(number):
+    assert compose.composed(["protocol.rounds=3", "round=4"])["round"] == 4
+    with pytest.raises(ConfigError, match="round"):
+        compose.composed([f"round={number}"])
 
 
 def test_equal_cells_are_one_however_they_are_written(tmp_path):
@@ -173,7 +178,10 @@ def test_a_cell_is_plain_and_sorted(tmp_path):
 
 def test_record_paths_can_be_read(tmp_path):
     (cell,) = sweeps_of(tmp_path, {"x": {"strategy": "combined", "dataset": "large"}}, GPU)["x"].cells
-    first, second, _ = naming.record_paths(cell)
+    first, second, *rest = naming.record_paths(cell)
+    assert len(rest) == cell["protocol"]["rounds"] - 2
+    assert naming.record_paths(cell, rounds=2) == [first, second, *rest]
+    assert naming.record_paths(cell, rounds=12)[-1] == first.replace("round1", "round12")
     assert first.startswith("results/cells/nvidia-h200/large/256/combined-naive-")
     assert first.endswith("-round1.json")
     assert second == first.replace("round1", "round2")

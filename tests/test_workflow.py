@@ -223,6 +223,46 @@ def test_a_damaged_table_or_figure_is_made_again(project, damaged):
     assert path.read_bytes() == before
 
 
+def slowed(record, factor):
+    """A record as if its runs had taken so many times as long."""
+    summary = record["summary"]
+    times = [key for key in summary if key.endswith("_seconds") and key != "setup_seconds"]
+    changed = {
+        "runs": [run | {"seconds": factor * run["seconds"]} for run in record["runs"]],
+        "summary": summary | {key: factor * summary[key] for key in times},
+        "provenance": record["provenance"]
+        | {"elapsed_seconds": factor * record["provenance"]["elapsed_seconds"]},
+    }
+    return sealed(record | changed)
+
+
+def test_more_rounds_are_measured_beside_those_that_there_are(project):
+    """End to end; the two records that are made unlike decide which cells get rounds."""
+    before = {path: path.stat().st_mtime_ns for path in project.records()}
+    for path, one in project.records().items():
+        if one["cell"]["strategy"]["name"] == "streams":
+            path.write_text(json.dumps(slowed(one, 3.0 ** one["round"])))
+    arguments = ["results/tables/speedup.csv", "rounds=5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "snn.more_rounds", *arguments],
+        cwd=project.folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "streams over reference" in done.stdout
+    planned = json.loads((project.folder / "results/more_rounds.json").read_text())
+    assert set(planned.values()) == {5}
+    jobs = project.jobs("results/tables/speedup.csv")
+    assert jobs == {"train": (5 - ROUNDS) * len(planned), "build_speedup": 1}
+    after = {path: path.stat().st_mtime_ns for path in project.records()}
+    unchanged = [path for path in before if after[path] == before[path]]
+    assert len(unchanged) == len(before) - 2 and len(after) == len(before) + jobs["train"]
+    runs = project.table("speedup").set_index("strategy")["runs"]
+    assert runs["streams"] == runs["reference"] == 10
+    assert "Nothing to be done" in project.snakemake("results/tables/speedup.csv")
+
+
 def test_without_snakemakes_memory_records_are_still_good(project):
     shutil.rmtree(project.folder / ".snakemake")
     assert "Nothing to be done" in project.snakemake("--dry-run")

@@ -154,6 +154,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     losses = [run[_LOSS] for record in records for run in record["runs"]]
     machine, machine_note = verdict(records, thresholds)
     return row | {
+        "cell": name_of(cell),
         "strategy": cell["strategy"]["name"],
         "on_host": of_record(first)["on_host"],
         "runtime": _runtime(first),

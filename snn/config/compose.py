@@ -92,7 +92,7 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
         raise ConfigError(_explain(error)) from error
     check_cell(plain)
     settle(plain)
-    check_round(plain["round"], plain["protocol"])
+    check_round(plain["round"])
     check_profile(plain["profile"])
     check_memory(plain)
     return plain

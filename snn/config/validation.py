@@ -18,6 +18,9 @@ from snn.models.network import INITIALISERS, UPDATE_ORDERS, build, network_label
 PROFILES = ("none", "nvtx")
 """Instrumented passes that may be asked for beside those of every cell."""
 
+MOST_ROUNDS = 1000
+"""Rounds that a cell may have, whatever its protocol; a draw of weights precedes each run of those before."""
+
 MOST_TEXT = 4096
 _MOST_ELEMENTS = 512
 _MOST_LABEL = 200
@@ -150,12 +153,10 @@ def _check_work(kernel: Mapping[str, Any]) -> None:
         )
 
 
-def check_round(number: object, protocol: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a protocol has no round of this number."""
-    if number is not None and number not in range(1, protocol["rounds"] + 1):
-        raise error(
-            "round", number, f"from 1 to protocol.rounds ({protocol['rounds']}), or null for all runs"
-        )
+def check_round(number: object) -> None:
+    """Raise ConfigError if no cell can have a round of this number; it may be one beyond the protocol's."""
+    if number is not None and not (_is_whole(number) and 1 <= number <= MOST_ROUNDS):  # type: ignore[operator]
+        raise error("round", number, f"from 1 to {MOST_ROUNDS}, or null for all runs of the protocol")
 
 
 def check_profile(profile: object) -> None:

@@ -28,10 +28,13 @@ def record_path(name: str, number: int) -> str:
     return f"results/cells/{name}-round{number}.json"
 
 
-def record_paths(cell: Mapping[str, Any], name: str | None = None) -> list[str]:
-    """Where the records of a cell stand, one a round; its name is not computed again where it is given."""
+def record_paths(cell: Mapping[str, Any], name: str | None = None, rounds: int = 0) -> list[str]:
+    """Where the records of a cell stand, one a round; its name is not computed again where it is given.
+
+    ``rounds`` is how many there are, where they are more than the protocol's.
+    """
     name = name or name_of(cell)
-    return [record_path(name, number) for number in rounds_of(cell)]
+    return [record_path(name, number) for number in range(1, max(rounds, len(rounds_of(cell))) + 1)]
 
 
 def check_planned(settings: Mapping[str, Any]) -> None:
@@ -52,7 +55,7 @@ def check_planned(settings: Mapping[str, Any]) -> None:
 
 
 def rounds_of(cell: Mapping[str, Any]) -> range:
-    """The numbers of a cell's rounds."""
+    """The numbers of a cell's rounds by its protocol."""
     return range(1, cell["protocol"]["rounds"] + 1)
 
 

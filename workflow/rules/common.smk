@@ -13,7 +13,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(workflow.basedir))
 
 from snn import datasets
-from snn.grid import catalogue, fingerprint, naming, sweeps
+from snn.grid import catalogue, fingerprint, more_rounds, naming, sweeps
 from snn.hardware import devices
 from snn.config.groups import read_yaml
 from snn.errors import SnnError
@@ -38,13 +38,17 @@ try:
     DEVICE = devices.find(config.get("device") or sweeps.device_of(GRID_FILE))
     SWEEPS = sweeps.read(GRID_FILE, DEVICE)
     sweeps.check_sizes(SWEEPS)
+    MORE_ROUNDS = more_rounds.read()
 except SnnError as error:
     raise WorkflowError(str(error)) from None
 
 # A cell's name in paths -> the cell, the paths of its records and of its data set, and the hash of the files that
 # decide what it measures; path of a prepared data set -> a cell that it is for.
 CELLS = sweeps.all_cells(SWEEPS)
-RECORDS_OF = {name: naming.record_paths(cell, name) for name, cell in CELLS.items()}
+RECORDS_OF = {
+    name: naming.record_paths(cell, name, MORE_ROUNDS.get(name, 0))
+    for name, cell in CELLS.items()
+}
 SOURCE_HASHES = {
     name: fingerprint.digest(fingerprint.of_cell(cell)) for name, cell in CELLS.items()
 }

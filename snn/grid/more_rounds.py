@@ -1,0 +1,34 @@
+"""Rounds that cells are given beyond their protocol's: a file that a workflow reads as it plans."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from snn.config.validation import MOST_ROUNDS
+from snn.errors import ConfigError, RecordError
+from snn.records.store import read_json, write
+
+FILE = Path("results/more_rounds.json")
+
+
+def read(file: Path = FILE) -> dict[str, int]:
+    """The number of rounds by the name of a cell; empty where there is no such file. Raises ConfigError."""
+    if not file.exists():
+        return {}
+    try:
+        planned = read_json(file)
+    except RecordError as error:
+        raise ConfigError(f"{error}; remove it, or plan again with python -m snn.more_rounds") from error
+    if not isinstance(planned, dict):
+        raise ConfigError(f"{file}: it must hold the number of rounds by the name of a cell; remove it")
+    for name, rounds in planned.items():
+        if type(rounds) is not int or not 1 <= rounds <= MOST_ROUNDS:
+            raise ConfigError(
+                f"{file}: {name} has {rounds!r} rounds: it must be from 1 to {MOST_ROUNDS}; remove it"
+            )
+    return planned
+
+
+def add(rounds: Mapping[str, int], file: Path = FILE) -> None:
+    """Plan so many rounds for the cells of these names; no cell loses a round that it has been given."""
+    planned = read(file)
+    write(file, planned | {name: max(count, planned.get(name, 0)) for name, count in rounds.items()})

@@ -1,0 +1,177 @@
+"""``python -m snn.more_rounds TABLE [rounds=N] [grid=FILE] [device=cpu|cuda]``: more rounds for unclear rows.
+
+TABLE is results/tables/NAME.csv, or NAME. Its rows are compared as in the table (in recommendation and
+overview with the fastest). Where a verdict is ``not significant`` before a difference of the share
+``tell_apart`` of config/verdicts.yaml could have been found, or an interval is wider than the factor
+``wide``, both cells get the rounds that the spread of those they have asks for, at most doubling them at
+once; or ``rounds``, in all.
+
+It only plans, in results/more_rounds.json. The same snakemake command as before then measures the new rounds,
+and none that there is. Give grid and device as to snakemake.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from snn.analysis import frame
+from snn.analysis.baseline import baselines
+from snn.analysis.comparability import reason
+from snn.analysis.intervals import Ratio, ratio
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.power import LEAST, MOST, rounds_needed
+from snn.config.groups import CONFIG, read_yaml
+from snn.config.validation import MOST_ROUNDS
+from snn.errors import ConfigError, RecordError, SnnError
+from snn.grid import catalogue, fingerprint, more_rounds, naming
+from snn.grid import sweeps as grid
+from snn.hardware import devices
+from snn.tables import overview
+
+_OF_ALL = ("recommendation", "overview")
+_KEYS = ("rounds", "grid", "device")
+
+
+class Pair(NamedTuple):
+    """Two rows of ``snn.analysis.frame`` that a table compares, each with its cell's name in ``cell``."""
+
+    baseline: Mapping[str, Any]
+    other: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        a, b = self.baseline, self.other
+        kernels = [f" with {row['kernel']}" if a["kernel"] != b["kernel"] else "" for row in (b, a)]
+        return f"{b['dataset']} {b['network']}: {b['strategy']}{kernels[0]} over {a['strategy']}{kernels[1]}"
+
+
+def main(arguments: list[str]) -> int:
+    """Plan the rounds and print what for; 0, or 2 on a user's error."""
+    if {"-h", "--help"} & set(arguments) or not arguments:
+        print(__doc__, file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    try:
+        table, settings = _parsed(arguments)
+        print(plan(table, settings))
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def plan(table: str, settings: Mapping[str, str]) -> str:
+    """Plan more rounds for the unclear rows of a table; returns what was planned, in lines.
+
+    Raises ConfigError for a table or setting that cannot be, RecordError where a record is missing.
+    """
+    count = _count(settings["rounds"]) if "rounds" in settings else None
+    where = {key: settings[key] for key in ("grid", "device") if key in settings}
+    thresholds = read_yaml(CONFIG / "verdicts.yaml")
+    lines: list[str] = []
+    planned: dict[str, int] = {}
+    for pair in _pairs(table, where, thresholds):
+        found = ratio(pair.baseline["rounds"], pair.other["rounds"])
+        needed = rounds_needed(found, thresholds)
+        if not found.rounds or needed <= found.rounds or not _comparable(pair, thresholds):
+            continue
+        given = count or min(needed, max(2 * found.rounds, LEAST))
+        for row in pair:
+            planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
+        lines.append(_line(pair, found, needed, given))
+    if not planned:
+        return f"In {table} everything is clear: no rounds were added."
+    more_rounds.add(planned)
+    config = [f"{key}={value}" for key, value in where.items()]
+    command = [
+        "snakemake --cores 1",
+        f"results/tables/{table}.csv",
+        *(["--config", *config] if config else []),
+    ]
+    lines.append(f"{len(planned)} cells have more rounds in {more_rounds.FILE}. To measure them:")
+    return "\n".join([*lines, f"    {' '.join(command)}"])
+
+
+def _comparable(pair: Pair, thresholds: Thresholds) -> bool:
+    """Whether a table divides the times; of two devices only where one is the host of the other."""
+    of_host = pair.baseline["on_host"] != pair.other["on_host"]
+    return of_host or not reason(pair.baseline, pair.other, thresholds)
+
+
+def _line(pair: Pair, found: Ratio, needed: int, given: int) -> str:
+    likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
+    return (
+        f"{pair}: {found.value:.3g} ({found.low:.3g} to {found.high:.3g}) after {found.rounds} rounds, "
+        f"likely clear after {likely}: it gets {given}"
+    )
+
+
+def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iterator[Pair]:
+    """The rows that a table compares; ``where`` holds the grid and the device, where they are given."""
+    file = Path(where.get("grid", CONFIG / "grid.yaml"))
+    sweeps = grid.read(file, devices.find(where.get("device") or grid.device_of(file)))
+    names = [*_OF_ALL, *catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]
+    if table not in names:
+        raise ConfigError(f"there is no table {table!r} to plan rounds for: one of {', '.join(names)}")
+    cells = grid.all_cells(sweeps) if table in _OF_ALL else grid.cells_of(table, sweeps)
+    records = frame.checked(_expected(table, cells))
+    if table in _OF_ALL:
+        for point in overview.points_of(records, thresholds):
+            best, *others = overview.ranked(point, thresholds) or [{}]
+            yield from (Pair(other, best) for other in others)
+        return
+    rows = frame.tabulate(records, thresholds)
+    listed = rows.to_dict("records")
+    for number, i in _numbers(table, rows, sweeps):
+        if number != i:
+            yield Pair(listed[number], listed[i])
+
+
+def _numbers(table: str, rows: pd.DataFrame, sweeps: Mapping[str, grid.Sweep]) -> list[tuple[int, int]]:
+    """The numbers of baselines and of rows over them: by the table's own rule, or else that of sweeps."""
+    entry = catalogue.TABLES.get(table)
+    own = getattr(import_module(f"snn.tables.{table}"), "pairs", None) if entry else None
+    if own is not None:
+        return list(own(rows))
+    numbers, _ = baselines(rows, sweeps[entry.sweep if entry else table].axes)
+    return [(number, i) for i, number in enumerate(numbers) if number >= 0]
+
+
+def _expected(table: str, cells: Mapping[str, naming.Cell]) -> dict[str, str]:
+    """The records of these cells that there must be, with the hash of their sources."""
+    planned = more_rounds.read()
+    expected: dict[str, str] = {}
+    for name, cell in cells.items():
+        sources = fingerprint.digest(fingerprint.of_cell(cell))
+        expected |= dict.fromkeys(naming.record_paths(cell, name, planned.get(name, 0)), sources)
+    missing = [path for path in expected if not Path(path).exists()]
+    if missing:
+        raise RecordError(
+            f"{missing[0]} is missing, and {len(missing) - 1} more: "
+            f"measure first what is planned: snakemake --cores 1 results/tables/{table}.csv"
+        )
+    return expected
+
+
+def _parsed(arguments: list[str]) -> tuple[str, dict[str, str]]:
+    """The name of the table, and the settings beside it."""
+    tables = [argument for argument in arguments if "=" not in argument]
+    given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+    unknown = sorted(given.keys() - set(_KEYS))
+    if unknown:
+        raise ConfigError(f"there is no key {unknown[0]}: {', '.join(_KEYS)}")
+    if len(tables) != 1:
+        raise ConfigError(f"{len(tables)} tables are named: it must be one, as results/tables/speedup.csv")
+    return Path(tables[0]).stem, given
+
+
+def _count(rounds: str) -> int:
+    if not rounds.isascii() or not rounds.isdigit() or not 1 <= int(rounds) <= MOST_ROUNDS:
+        raise ConfigError(f"rounds is {rounds!r}: it must be a number from 1 to {MOST_ROUNDS}")
+    return int(rounds)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,164 @@
+"""More rounds for what is unclear: how many, for which cells, and what a workflow makes of the plan."""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from records_of import record
+
+from snn import more_rounds as command
+from snn.analysis import frame
+from snn.analysis.intervals import ratio, speedup_verdict
+from snn.analysis.power import MOST, for_difference, for_width, is_wide, rounds_needed
+from snn.config.groups import read_yaml
+from snn.errors import ConfigError
+from snn.grid import more_rounds, naming, sweeps
+from snn.hardware.devices import Device
+from snn.records import store
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
+
+
+def found(spread, difference, rounds, seed=1):
+    """A ratio of so many rounds whose logarithms have exactly this spread and this mean."""
+    logs = np.random.default_rng(seed).standard_normal(rounds)
+    logs = (logs - logs.mean()) / logs.std(ddof=1) * spread + difference
+    return ratio([[math.exp(x)] for x in logs], [[1.0]] * rounds)
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.05, 0.0707, 0.15])
+def test_the_rounds_find_the_difference_as_often_as_they_should(spread):
+    random = np.random.default_rng(3)
+    rounds = for_difference(spread, math.log(1.1))
+    hits = 0
+    for _ in range(1000):
+        logs = random.normal(math.log(1.1), spread, rounds)
+        hits += ratio([[x] for x in np.exp(logs)], [[1.0]] * rounds).low > 1
+    assert hits >= 870  # 90%, three standard deviations below
+
+
+@given(st.floats(0.001, 0.5), st.floats(0.01, 1), st.floats(1.01, 3))
+def test_more_noise_or_a_smaller_difference_needs_more_rounds(spread, difference, factor):
+    assert for_difference(spread, difference) <= for_difference(1.5 * spread, difference) <= MOST
+    assert for_difference(spread, difference) <= for_difference(spread, difference / 1.5)
+    rounds = for_width(spread, factor)
+    if rounds < MOST:
+        later = found(spread, 0.0, rounds)
+        assert later.high / later.low <= factor * (1 + 1e-9)
+
+
+@given(st.floats(0.0, 0.6), st.floats(-1, 1), st.integers(2, 12))
+def test_what_is_clear_needs_no_more(spread, difference, rounds):
+    now = found(spread, difference, rounds)
+    needed = rounds_needed(now, THRESHOLDS)
+    assert needed >= rounds
+    word = speedup_verdict(now.low, now.high, THRESHOLDS["same"])
+    if needed == rounds:
+        assert not is_wide(now, THRESHOLDS)
+    if word != "not significant" and not is_wide(now, THRESHOLDS):
+        assert needed == rounds
+    if 2 < needed < MOST:  # nor does it, once it has them, if rounds go on as they did
+        assert not is_wide(found(spread, difference, needed), THRESHOLDS)
+
+
+def test_a_single_round_needs_five():
+    assert rounds_needed(ratio([[1.0, 1.1]], [[1.0, 1.1]]), THRESHOLDS) == 5
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """A folder of results where ``combined`` is as noisy as it may be, and what the command says of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command.devices, "find", lambda wanted: GPU)
+    (tmp_path / "grid.yaml").write_text(
+        "sweeps: {mine: {strategy: [reference, combined, pinned], protocol: glance}}\n"
+    )
+    cells = sweeps.read(tmp_path / "grid.yaml", GPU, HOST)["mine"].named
+    factors = {"reference": [1, 1.01, 0.99, 1.02, 1], "combined": [0.7, 1.6, 0.8, 1.2, 0.9]}
+    factors["pinned"] = [0.5, 0.505, 0.495, 0.51, 0.5]
+    for name, cell in cells.items():
+        for number, factor in enumerate(factors[cell["strategy"]["name"]], 1):
+            store.write(
+                tmp_path / naming.record_path(name, number), record(cell, [factor, factor], number=number)
+            )
+    names = {cell["strategy"]["name"]: name for name, cell in cells.items()}
+    return names, lambda *more: command.main(["results/tables/mine.csv", "grid=grid.yaml", *more])
+
+
+def test_only_what_is_unclear_and_its_baseline_get_rounds(planned, capsys):
+    names, plan = planned
+    assert plan() == 0
+    assert more_rounds.read() == {names["reference"]: 10, names["combined"]: 10}
+    said = capsys.readouterr().out
+    assert "small 256: combined over reference: 0.965 (0.646 to " in said
+    assert "after 5 rounds, likely clear after about" in said and "it gets 10" in said
+    assert "snakemake --cores 1 results/tables/mine.csv --config grid=grid.yaml" in said
+    assert plan() == 2  # what is planned is not measured yet
+    assert "-round6.json is missing, and 9 more" in capsys.readouterr().err
+
+
+def test_the_number_may_be_given_and_no_cell_loses_a_round(planned, capsys):
+    names, plan = planned
+    more_rounds.add({names["pinned"]: 5, "another": 7})
+    assert plan("rounds=6") == 0
+    more_rounds.add({names["combined"]: 5})
+    assert more_rounds.read() == {
+        names["reference"]: 6,
+        names["combined"]: 6,
+        names["pinned"]: 5,
+        "another": 7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mine", "rounds=0"], "rounds is '0': it must be a number from 1 to 1000"),
+        (["mine", "rounds=²"], "rounds is '²'"),
+        (["mine", "cores=2"], "there is no key cores: rounds, grid, device"),
+        (["mine", "speedup"], "2 tables are named"),
+        (["yours"], "there is no table 'yours' to plan rounds for: one of recommendation, overview, mine"),
+        (["gpu"], "there is no table 'gpu'"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(planned, capsys, arguments, said):
+    assert command.main([*arguments, "grid=grid.yaml"]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 0}', '{"a": true}', '{"a": 1e9}', '{"a": "5"}'])
+def test_a_plan_that_is_none_is_refused_by_name(tmp_path, text):
+    file = tmp_path / "more_rounds.json"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"more_rounds\.json"):
+        more_rounds.read(file)
+
+
+def test_the_cpu_table_and_peers_say_which_rows_they_compare(tmp_path):
+    (tmp_path / "grid.yaml").write_text(
+        "defaults: {protocol.rounds: 1}\n"
+        "sweeps: {cpu: {strategy: [reference, sequential, blas]},"
+        " peers: {strategy: [graph, jax_scan, torch_eager]}}\n"
+    )
+    found = sweeps.read(tmp_path / "grid.yaml", GPU, HOST)
+    for table, seconds, compared in (
+        ("cpu", (1.0, 2.0, 1.5), [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2)]),
+        ("peers", (1.0, 2.0, 3.0), [(1, 0), (1, 1), (1, 2)]),
+    ):
+        records = {
+            name: record(cell, [time])
+            for (name, cell), time in zip(found[table].named.items(), seconds, strict=True)
+        }
+        rows = frame.tabulate(records, THRESHOLDS)
+        if table == "peers":
+            rows["runtime"] = ["", "jax 1", "torch 2"]
+        assert command._numbers(table, rows, found) == compared
+
+
+def test_usage(capsys):
+    assert command.main([]) == 2 and "TABLE" in capsys.readouterr().err
+    assert command.main(["--help"]) == 0 and "TABLE" in capsys.readouterr().out
