@@ -6,7 +6,7 @@ It needs no GPU.
 """
 
 import sys
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from importlib import import_module
 from itertools import count, takewhile
 from pathlib import Path

@@ -26,6 +26,7 @@ from snn.profiling import nvtx
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
 
+
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
     """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record.
 

@@ -17,7 +17,6 @@ from snn.profiling.profile import Profile, profile
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
 
-
 _EXPLAINED = 3
 """Rounds that end with a profile. Tables show the median of them; in further rounds it only takes time."""
 
@@ -40,7 +39,7 @@ def job_of(cell: Mapping[str, Any], table: Any) -> Job:
 def measured(
     job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
 ) -> tuple[Measurement, Profile | None, dict[str, Any]]:
-    """The measurement of a job in the round of this number, its profile, and the machine's state meanwhile."""
+    """The measurement of a job in the round of this number, its profile, the machine's state meanwhile."""
     before, watch = _costs(backend), Watch(device)
 
     def after_run(runs: list[Run]) -> None:
