@@ -13,6 +13,7 @@ from records_of import limits_of, record
 from snn import retabulate
 from snn.grid import catalogue, naming, sweeps
 from snn.hardware.devices import Device
+from snn.measurement.protocol import of_round
 from snn.records import archive, store
 
 HOST = Device("cpu", "AMD EPYC")
@@ -23,7 +24,9 @@ CELLS = list(sweeps.all_cells(SWEEPS).values())
 def archived(folder, cells, **provenance):
     folder.mkdir(exist_ok=True)
     records = [
-        record(cell, [float(i), i + 1.0], number=number, **provenance)
+        record(
+            cell, [float(i), i + 1.0][: of_round(cell["protocol"], number).runs], number=number, **provenance
+        )
         for i, cell in enumerate(cells, 1)
         for number in naming.rounds_of(cell)
     ]
