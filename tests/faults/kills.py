@@ -44,6 +44,8 @@ class Torture:
         self._random = random.Random(seed)
         self._finished: dict[Path, int] = {}
         self._longest = 12.0
+        # Where this process ignores it, as in the background of a script, so would the workflows.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         project.write_grid(GRID)
         (project.folder / "locks").mkdir(exist_ok=True)
 
