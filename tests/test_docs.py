@@ -228,3 +228,18 @@ def test_tables_and_figures_that_pages_make_exist():
         own = set(re.findall(r"^ {6}(\w+):$", text, re.MULTILINE))
         for name in re.findall(r"results/(?:tables|figures)/(\w+)\.\w+", text):
             assert name in known | own, f"{page.name}: {name}"
+
+
+def test_every_guarantee_names_a_test_that_exists():
+    """In the tables of what holds; the others explain."""
+    text = (ROOT / "docs/guarantees.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:faults/)?\w+\.py)`", text):
+        assert (ROOT / "tests" / name).is_file(), name
+    rows = [
+        row
+        for part in re.findall(r"^\| .* \| what holds \| test \|\n\|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+        for row in part.splitlines()
+    ]
+    assert len(rows) > 15
+    for row in rows:
+        assert re.search(r"`(faults/)?\w+\.py` \|$", row), row
