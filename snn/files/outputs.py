@@ -1,4 +1,4 @@
-"""The file that a command writes: checked before any work, and named where it cannot be written."""
+"""The file that a command writes: checked before any work, replaced atomically, named if writing fails."""
 
 import os
 import stat
@@ -14,10 +14,10 @@ _MOST_LINKS = 40
 
 
 def checked(output: str | None, inputs: Iterable[str | Path | None] = ()) -> Path:
-    """The file to write: a regular one, which is replaced, or a new one; its folder is made.
+    """The path of the file to write: a new file, or a regular one to be replaced. Its folder is created.
 
-    A link stays and its target is written. Raises ConfigError for a folder, a device, a pipe, one of the
-    ``inputs``, and where no file can be made there.
+    A link is kept, and its target is written. Raises ConfigError for a folder, a device, a pipe or one of the
+    ``inputs``, and if no file can be created there.
     """
     problem = None
     if not output or output.endswith(("/", "/.", "/..")) or output in (".", ".."):
@@ -37,7 +37,7 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = ()) -> Pat
 
 @contextmanager
 def reported(path: Path) -> Iterator[None]:
-    """Within it the file is written. Raises OutputError with its path where the system refuses that."""
+    """A context in which the file is written. Raises OutputError with its path if the system refuses that."""
     try:
         yield
     except OSError as error:
@@ -48,9 +48,10 @@ def reported(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that becomes ``path`` at the end, its folder made: it is complete, or as it was.
+    """A temporary file that is renamed to ``path`` at the end; its folder is created.
 
-    That holds if the process is killed, too. Raises OutputError where the system refuses to write it.
+    ``path`` is complete or as it was before, even if the process is killed. Raises OutputError if the system
+    refuses to write.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with reported(path):
@@ -62,12 +63,12 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
             temporary.replace(path)
         finally:
-            with suppress(OSError):  # of a disk that is read-only: the error above says so
+            with suppress(OSError):  # on a read-only disk, which the error above reports
                 temporary.unlink(missing_ok=True)
 
 
 def _followed(path: Path) -> Path:
-    """The path behind links, or the first one in a folder of the system: /dev/stdout, say, whatever it is."""
+    """The path behind links, followed no further than into a folder of the system, such as /dev/stdout."""
     for _ in range(_MOST_LINKS):
         path = path.parent.resolve() / path.name
         if _is_of_the_system(path) or not path.is_symlink():
@@ -81,7 +82,7 @@ def _is_of_the_system(path: Path) -> bool:
 
 
 def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
-    """What speaks against this path, its links followed, if anything does."""
+    """Why this path, whose links were followed, cannot be an output; None if it can."""
     if _is_of_the_system(path):
         return "a folder of the system is no place for it"
     if path.exists() or path.is_symlink():
@@ -93,7 +94,7 @@ def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
 
 
 def _try(path: Path) -> str | None:
-    """Make the folder, and a file there that is gone again."""
+    """Create the folder, and a temporary file in it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
         return None

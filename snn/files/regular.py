@@ -1,4 +1,4 @@
-"""Reading a file that a user named: a regular one, for reading a pipe or a device may never end."""
+"""Reading a file that a user named. It must be a regular one: reading a pipe or a device may never end."""
 
 import os
 import stat
@@ -20,7 +20,7 @@ _KINDS = {
 
 @contextmanager
 def opened(path: Path, refusal: type[SnnError]) -> Iterator[BinaryIO]:
-    """A regular file, open for reading; opening never waits. Raises the refusal, naming the file."""
+    """A regular file, open for reading; opening never blocks. Raises ``refusal``, naming the file."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
@@ -35,7 +35,7 @@ def opened(path: Path, refusal: type[SnnError]) -> Iterator[BinaryIO]:
 
 
 def read(path: Path, refusal: type[SnnError], most: int) -> bytes:
-    """The content of a regular file. Raises the refusal where there are more than ``most`` bytes, too."""
+    """The content of a regular file. Raises ``refusal`` also if it has more than ``most`` bytes."""
     with opened(path, refusal) as file:
         content = file.read(most + 1)
     if len(content) > most:

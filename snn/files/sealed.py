@@ -1,6 +1,6 @@
-"""Pages and figures that prove that they are whole, and so are the files that were written with them.
+"""Pages and figures that contain digests of themselves and of the files written with them.
 
-The last line of such an HTML or SVG file is a comment: the SHA-256 of what stands before it, then the name
+The last line of such an HTML or SVG file is a comment: the SHA-256 of everything before it, then the name
 and the SHA-256 of each file beside it. A page that was damaged, or a table that was edited, is made again.
 """
 
@@ -15,7 +15,7 @@ _SEAL = re.compile(rb"<!-- sha256 ([0-9a-f]{64})((?: \S+ [0-9a-f]{64})*) -->\n\Z
 
 
 def write(path: Path, content: bytes, beside: Mapping[Path, bytes] | None = None) -> None:
-    """Write a page or figure, and before it the files beside it, in the same folder. Raises RecordError."""
+    """Write a page or figure after the files beside it, in the same folder. Raises OutputError."""
     others = beside or {}
     for other, of_other in others.items():
         with replaced(other) as file:
@@ -27,7 +27,7 @@ def write(path: Path, content: bytes, beside: Mapping[Path, bytes] | None = None
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file is as ``write`` wrote it, and so are those beside it."""
+    """Whether a file and those beside it are as ``write`` wrote them."""
     try:
         content = path.read_bytes()
         seal = _SEAL.search(content[-10_000:])

@@ -22,15 +22,15 @@ _FOLDER_LOCK = "snn.lock"
 
 
 class LockedError(SnnError):
-    """Another workflow is running in the same folder, or a lock cannot be had."""
+    """Another workflow is running in the same folder, or a lock cannot be opened."""
 
 
 @contextmanager
 def device_lock(device: Device) -> Iterator[None]:
-    """Hold a device exclusively; waits for other measurements on it. The system releases the lock if we die.
+    """Hold a device exclusively, after other measurements on it; released by the system if the process dies.
 
     Measurements on different GPUs may share the host's CPUs; a measurement on the CPU has the host to itself.
-    Raises LockedError where the lock's file is not one that can be locked.
+    Raises LockedError if the lock's file cannot be opened or is not a regular file.
     """
     with ExitStack() as held:
         held.enter_context(_lock("cpu", fcntl.LOCK_SH if device.uuid else fcntl.LOCK_EX))
@@ -41,7 +41,7 @@ def device_lock(device: Device) -> Iterator[None]:
 
 @contextmanager
 def _lock(name: str, kind: int) -> Iterator[None]:
-    # Another user's file can be locked, but not written.
+    # Open for reading: another user's file can be locked, but not written.
     descriptor = _open(Path(tempfile.gettempdir()) / f"snn-{name}.lock", os.O_RDONLY)
     try:
         try:
@@ -55,11 +55,12 @@ def _lock(name: str, kind: int) -> Iterator[None]:
 
 
 def _open(path: Path, mode: int) -> int:
-    """The descriptor of a lock's file, made if there is none, that all users may read whatever the umask.
+    """The descriptor of a lock's file, which is created if needed, readable by all users despite the umask.
 
-    Raises LockedError for a link, a FIFO or anything else that is not a file, and where it may not be opened.
+    Raises LockedError for a link, a FIFO or anything else that is not a regular file, and if permission is
+    denied.
     """
-    flags = mode | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO would be waited for
+    flags = mode | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # O_NONBLOCK: opening a FIFO would block
     try:
         try:  # in a sticky folder, another user's file may not be opened with O_CREAT
             descriptor = os.open(path, flags)
@@ -77,7 +78,7 @@ def _open(path: Path, mode: int) -> int:
 
 
 def generation(folder: Path) -> str | None:
-    """Which workflow was the last to work in a folder, empty if none was; None while one does."""
+    """The last workflow that worked in a folder, "" if there was none; None while one is at work."""
     folder.mkdir(exist_ok=True)
     descriptor = _open(folder / _FOLDER_LOCK, os.O_RDWR)
     try:
@@ -93,7 +94,7 @@ def folder_lock(folder: Path, planned: str | None) -> int:
     """Lock a folder until the returned descriptor is closed or this process ends.
 
     ``planned`` is the folder's ``generation`` from before the work was planned. Raises LockedError if another
-    workflow is at work, or was since: what it made would be made again.
+    workflow is at work, or has been since: what that one made would be made again.
     """
     folder.mkdir(exist_ok=True)
     descriptor = _open(folder / _FOLDER_LOCK, os.O_RDWR)
@@ -120,7 +121,7 @@ def _text(descriptor: int) -> str:
 
 
 def end_with_parent() -> None:
-    """On Linux, if the environment asks for it: get killed when the parent process ends."""
+    """On Linux, if the environment asks for it: let the kernel kill this process when its parent ends."""
     parent = os.environ.get(END_WITH_PARENT)
     if not parent or sys.platform != "linux":
         return

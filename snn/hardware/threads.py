@@ -1,10 +1,10 @@
-"""The threads of a process that measures, and how CUDA numbers the devices that it sees."""
+"""The number of threads in a process that measures, and CUDA's order of devices."""
 
 import os
 
 _ENVIRONMENT = {
-    # One BLAS thread: products this small gain nothing from more, and lose their repeatability. A strategy
-    # that uses several says so in its configuration, and sets them itself.
+    # One BLAS thread: products this small gain nothing from more, and their times would vary more. A strategy
+    # that uses several has a key for it in its configuration, and sets the number itself.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -15,16 +15,16 @@ _ENVIRONMENT = {
 
 
 def assign() -> None:
-    """Set what the libraries read when they load, so call it before NumPy is imported.
+    """Set the environment variables that libraries read when they are loaded: call it before importing NumPy.
 
-    Values in the environment are replaced: Snakemake exports the number of its cores to every job, and what a
-    cell measures must not depend on who starts it.
+    Existing values are replaced: Snakemake exports its number of cores to every job, and what a cell measures
+    must not depend on who starts it.
     """
     os.environ.update(_ENVIRONMENT)
 
 
 def blas_threads() -> int | None:
-    """The number of threads that NumPy's BLAS uses now; None where there is no BLAS that can be asked."""
+    """The number of threads that NumPy's BLAS uses now; None if no BLAS reports it."""
     from threadpoolctl import threadpool_info
 
     numbers = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]

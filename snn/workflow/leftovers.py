@@ -1,9 +1,9 @@
 """What an earlier workflow left in a folder: which outputs are whole, and which have to be made again.
 
-Snakemake marks the outputs of a job that has begun, and removes the mark once it has noted that the job is
-done. A workflow that is killed in between leaves a mark on a file that is whole, since files here are written
-to a temporary name and renamed. The other way round, it knows nothing of a file that came without its notes,
-or that was damaged since. Both are mended by the marks alone: they decide what is made again.
+Snakemake marks the outputs of a job as incomplete when it starts, and removes the marks after it has noted
+that the job is done. If a workflow is killed in between, a complete file keeps its mark, since files here are
+written to a temporary name and renamed. On the other hand, Snakemake does not notice a file that was copied
+without its notes, or damaged since. Setting and removing marks corrects both: a marked file is made again.
 """
 
 import re
@@ -16,7 +16,7 @@ _SOURCE_HASH = re.compile(rb'"source_hash": ?"([0-9a-f]+)"')
 
 
 class Notes:
-    """Snakemake's notes on files in its folder, ``.snakemake`` unless another one is given."""
+    """Snakemake's notes on files, in its folder ``.snakemake`` or another one."""
 
     def __init__(self, folder: Path = Path(".snakemake")) -> None:
         self._marks, self._metadata = folder / "incomplete", folder / "metadata"
@@ -36,7 +36,7 @@ class Notes:
         mark.write_text('{"external_jobid": null}', encoding="utf-8")
 
     def unmark(self, path: str) -> None:
-        """Take the mark away."""
+        """Remove the mark."""
         (self._marks / _name_of(path)).unlink(missing_ok=True)
 
     def knows(self, path: str) -> bool:
@@ -45,16 +45,17 @@ class Notes:
 
 
 def keep_whole(notes: Notes, is_whole: Callable[[str], bool]) -> None:
-    """Take the mark from every file that is whole: it is not made again."""
+    """Remove the mark from every file that is whole, so that it is not made again."""
     for path in notes.marked():
         if is_whole(path):
             notes.unmark(path)
 
 
 def mark_stale(notes: Notes, wanted: Mapping[str, str]) -> None:
-    """Mark the records that were measured with other sources, given the hash that each should hold.
+    """Mark the records that were measured with other sources; ``wanted`` has the hash that each must contain.
 
-    Snakemake itself notices by the parameters of a job that it remembers, so only the others are read.
+    Where Snakemake remembers the parameters of the job, it notices this by itself, so only other files are
+    read.
     """
     for path, source_hash in wanted.items():
         if not notes.knows(path) and source_hash_of(Path(path)) not in (None, source_hash):
@@ -62,14 +63,14 @@ def mark_stale(notes: Notes, wanted: Mapping[str, str]) -> None:
 
 
 def mark_damaged(notes: Notes, paths: Iterable[str], is_whole: Callable[[str], bool]) -> None:
-    """Mark those of these files that exist and are not whole."""
+    """Mark the files that exist but are not whole."""
     for path in paths:
         if Path(path).exists() and not is_whole(path):
             notes.mark(path)
 
 
 def source_hash_of(path: Path) -> str | None:
-    """The source hash in a record, which stands at its end; None where there is no such file or no hash."""
+    """The source hash at the end of a record; None if there is no such file, or no hash in it."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)
@@ -84,14 +85,14 @@ _LONGEST = 254
 
 
 def _name_of(path: str) -> str:
-    """The name under which Snakemake keeps its notes on a file: base64, a long one in folders."""
+    """The name of Snakemake's note on a file: the path in base64, split into folders if it is long."""
     encoded = urlsafe_b64encode(path.encode()).decode()
     parts = [encoded[i : i + _LONGEST] for i in range(0, len(encoded), _LONGEST)]
     return "/".join([*(f"@{part}" for part in parts[:-1]), parts[-1]])
 
 
 def _path_of(name: str) -> str | None:
-    """The file that a note is on; None for something else in the folder."""
+    """The file that a note is about; None if the name is not that of a note."""
     try:
         return urlsafe_b64decode(name.replace("/@", "").replace("/", "").removeprefix("@")).decode()
     except ValueError:

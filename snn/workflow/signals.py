@@ -1,4 +1,4 @@
-"""The end of a workflow by a signal: at once, and its jobs with it."""
+"""How a workflow ends on a signal: at once, and its jobs with it."""
 
 import contextlib
 import os
@@ -13,11 +13,12 @@ _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP"
 
 
 def end_at_once() -> None:
-    """From now on SIGTERM, SIGINT and SIGHUP kill the jobs and end this process, with 128 + their number.
+    """Let SIGTERM, SIGINT and SIGHUP kill the jobs and end this process, with status 128 + signal number.
 
     Snakemake's own handler waits for a lock that the interrupted thread may hold, and then for the running
-    job. Nothing needs to be tidied up: results are written to a temporary name and renamed, the system frees
-    the locks, and the next run makes what is missing. A signal that is ignored stays so, as under nohup.
+    job. No cleanup is needed: results are written to a temporary name and renamed, the operating system
+    releases the locks, and the next run makes what is missing. A signal that is ignored stays ignored, as
+    under nohup.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -28,9 +29,9 @@ def end_at_once() -> None:
 
 def _end(number: int, frame: FrameType | None) -> None:
     name = signal.Signals(number).name
-    os.write(2, f"ended by {name}: the same command goes on where this one stopped\n".encode())
+    os.write(2, f"ended by {name}: the same command continues where this one stopped\n".encode())
     jobs = [child.pid for child in psutil.Process().children(recursive=True)]
-    sys.setswitchinterval(60)  # so that no other thread reports a killed job as a failure
+    sys.setswitchinterval(60)  # seconds, so that no other thread reports a killed job as a failure
     for pid in jobs:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -32,7 +32,7 @@ if Path.cwd().resolve() != Path(workflow.basedir).resolve():
 end_at_once()
 
 try:
-    # Before anything is looked at: what is planned while another workflow is at work must not be run.
+    # Read before anything else: what is planned while another workflow is at work must not run.
     PLANNED_AFTER = generation(Path(".snakemake"))
     GRID_FILE = Path(str(config.get("grid", "config/grid.yaml") or ""))
     DEVICE = devices.find(config.get("device") or sweeps.device_of(GRID_FILE))
@@ -42,8 +42,8 @@ try:
 except SnnError as error:
     raise WorkflowError(str(error)) from None
 
-# A cell's name in paths -> the cell, the paths of its records and of its data set, and the hash of the files that
-# decide what it measures; path of a prepared data set -> a cell that it is for.
+# By a cell's name in paths: the cell, the paths of its records and of its data set, and the hash of the files that
+# decide what it measures. By the path of a prepared data set: a cell that uses it.
 CELLS = sweeps.all_cells(SWEEPS)
 RECORDS_OF = {
     name: naming.record_paths(cell, name, MORE_ROUNDS.get(name, 0))
@@ -68,7 +68,7 @@ TABLES = [*catalogue.PAGES, *OWN_TABLES, *SWEEP_TABLES]
 FIGURES = [*OWN_FIGURES, *SWEEP_TABLES]
 TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
 
-# What proves that it is whole, and so are the files written with it.
+# Files that contain digests of themselves and of the files written with them.
 PAGES = {
     "results/tables/opening.html",
     *(f"results/tables/{name}.html" for name in TABLES),
@@ -77,19 +77,19 @@ PAGES = {
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
-# What a cell's process needs to know of this one; its threads are set by snn itself.
+# What a cell's process needs to know about this one. It sets its number of threads itself.
 os.environ[END_WITH_PARENT] = str(os.getpid())
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(workflow.basedir), os.environ.get("PYTHONPATH")))
 )
 PYTHON = sys.executable
 
-# Jobs end with this process (snn/workflow/signals.py), not by a Ctrl-C of their own with a traceback each.
+# Ctrl-C ends this process, which ends its jobs (snn/workflow/signals.py): no traceback from each of them.
 shell.prefix("set -euo pipefail; trap '' INT; ")
 
 
 def quick(function):
-    """A function of a rule that keeps its signature, which Snakemake asks for several times a job."""
+    """Store the signature of a rule's function, which Snakemake asks for several times per job."""
     function.__signature__ = inspect.signature(function)
     return function
 
@@ -107,9 +107,10 @@ def all_records(wildcards):
 
 
 def deleted_records(wildcards):
-    """The records that are not there under a table of all records that is.
+    """The missing records, if there is a table of all records.
 
-    Snakemake asks for no input of a current table. To ask for every record would add an edge of the DAG for each.
+    Snakemake does not look for the inputs of a current table. Asking for every record would add an edge to the DAG
+    for each of them.
     """
     if not Path("results/tables/overview.csv").exists():
         return []
@@ -117,29 +118,29 @@ def deleted_records(wildcards):
 
 
 def source_hashes(names):
-    """Path of a record -> the source hash that it must hold, of the cells of these names."""
+    """The source hash that each record of these cells must contain, by the path of the record."""
     return {path: SOURCE_HASHES[name] for name in names for path in RECORDS_OF[name]}
 
 
 def code_of(script, *modules):
-    """The hash of a script, of all that it imports, and of these modules, which it is told to import."""
+    """The hash of a script, everything that it imports, and the modules that its parameters name."""
     return fingerprint.digest(
         fingerprint.of_script(f"workflow/scripts/{script}.py", *modules)
     )
 
 
 def axes_of(name):
-    """What varies in a sweep that has a tidy table."""
+    """The axes of a sweep that has a tidy table, else None."""
     return list(SWEEPS[name].axes) if name in SWEEP_TABLES else None
 
 
 def one_of(names):
-    """A wildcard's pattern that matches these names and nothing else."""
+    """A pattern for a wildcard that matches only these names."""
     return "|".join(names) or "(?!)"
 
 
 def shown(path, entry, caption):
-    """An output of the report, listed as its entry says; one without a caption gets a general one."""
+    """An output in the report, listed as its entry says, with its own caption or a general one."""
     form = "figure" if path.endswith(".svg") else "table"
     if not Path(f"workflow/report/{caption}.rst").exists():
         caption = f"any_{form}"
@@ -153,21 +154,21 @@ def shown(path, entry, caption):
 
 
 def page(name, caption=None):
-    """The page of a table that is not of one sweep."""
+    """The page of a table that does not belong to one sweep."""
     return shown(f"results/tables/{name}.html", catalogue.PAGES[name], caption or name)
 
 
 def as_text(values):
-    """Values as JSON for the parameters of a job, which the report puts into its page as they are.
+    """Values as JSON for the parameters of a job, which the report writes into its page unescaped.
 
-    They may hold a user's own words, such as the name of a column, so no character is left that begins a tag.
+    They may contain a user's text, such as the name of a column, so characters that could begin a tag are escaped.
     """
     text = json.dumps(values)
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
 
 def is_whole(path):
-    """Whether a file that a killed workflow left is what it should be."""
+    """Whether a file that a killed workflow left behind is complete and undamaged."""
     try:
         if path in PAGES:
             return sealed.is_whole(Path(path))
@@ -179,7 +180,7 @@ def is_whole(path):
 
 
 def data_to_train_on():
-    """The data sets of the cells that have records to be made."""
+    """The data sets of the cells whose records are not all there."""
     return {
         DATASET_OF[name]
         for name, paths in RECORDS_OF.items()
@@ -188,7 +189,7 @@ def data_to_train_on():
 
 
 def correct_notes():
-    """Tell Snakemake what is whole and what is not, before it plans, unless another workflow is at work."""
+    """Correct Snakemake's marks of incomplete files before it plans."""
     notes = leftovers.Notes()
     leftovers.keep_whole(notes, is_whole)
     leftovers.mark_stale(notes, SOURCE_HASH_AT)
@@ -197,16 +198,16 @@ def correct_notes():
 
 
 def hold_workflow_lock():
-    """Refuse a second snakemake in this folder; the system frees the lock when this one dies."""
+    """Refuse to run beside another snakemake in this folder; the system releases the lock when this one ends."""
     global WORKFLOW_LOCK
-    end_at_once()  # Snakemake has set a handler of its own since
+    end_at_once()  # again, since Snakemake has set its own handler meanwhile
     try:
         WORKFLOW_LOCK = folder_lock(Path(".snakemake"), PLANNED_AFTER)
     except LockedError as error:
         raise WorkflowError(str(error)) from None
 
 
-# Path of a record -> the source hash that it must hold.
+# The source hash that a record must contain, by its path.
 SOURCE_HASH_AT = source_hashes(CELLS)
 
 if PLANNED_AFTER is not None and workflow.is_main_process:
@@ -214,7 +215,7 @@ if PLANNED_AFTER is not None and workflow.is_main_process:
 
 
 def write_progress_plan():
-    """Tell the cells' processes which records are going to be made, so that they can say what is left."""
+    """Write down which records will be made, so that the processes of cells can print how much is left."""
     from snn.measurement import progress
 
     jobs = [

@@ -1,9 +1,9 @@
-# One prepared table for each data set of the grid. Its path carries a digest of what it is made from (for a CSV file,
-# of the content) and of the code that makes it, so a change makes a new table and a touched file makes none.
+# One prepared table per data set of the grid. Its path contains a digest of what it is made from (for a CSV file, the
+# content) and of the code that makes it: a change of these makes a new table, and touching a file does not.
 
 
 def preparation_of(wildcards):
-    """The data set, and the largest batch that a cell will ask of it."""
+    """The keys of the data set, and the largest batch size among its cells."""
     wanted = DATASETS[f"results/datasets/{wildcards.table}.npy"]
     batches = [
         cell["training"]["batch_size"]

@@ -4,7 +4,7 @@
 rule measure_limits:
     output:
         limits=LIMITS,
-    # Before any training: a table without its limits would have to wait for them at the end.
+    # Before any training, so that no table has to wait for the limits at the end.
     priority: 60
     threads: workflow.cores
     resources:

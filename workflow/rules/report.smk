@@ -1,5 +1,5 @@
-# What the report needs beside the tables and figures of sweeps: the answer in words, the device, the data sets,
-# the configuration, the provenance.
+# What the report contains besides the tables and figures of sweeps: the recommendation in words, the device, the data
+# sets, the configuration and the provenance.
 
 
 rule build_overview:

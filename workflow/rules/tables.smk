@@ -1,6 +1,6 @@
 # One rule per form of table, generated from its line in snn/grid/catalogue.py. A table's inputs are the records of
-# its own sweep and no others. Its parameters hold the hash of the sources that each record must come from, and of
-# the code that makes the table: an edit of the code rebuilds it, touching a file does not.
+# its own sweep and no others. Its parameters contain the hash of the sources that each record must have, and of the
+# code that makes the table: an edit of the code rebuilds it, touching a file does not.
 
 for FORM in (*OWN_TABLES, catalogue.TIDY):
     ENTRY = catalogue.TABLES.get(FORM, catalogue.TIDY_TABLE)
