@@ -64,6 +64,10 @@ class DeferredBackend(CpuBackend):
         for stream in self._queues:
             self.stream_synchronize(stream)
 
+    def event_destroy(self, event):
+        on, length = self._recorded.pop(event, (None, 0))
+        assert on is None or self._done[on] >= length, "destroyed before it was reached"
+
     def event_record(self, event, stream):
         self._recorded[event] = stream, len(self._queues[stream])
 

@@ -7,7 +7,7 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import ROOT
-from records_of import DATA, QUIET, record, source_hash
+from records_of import DATA, QUIET, profile_of, record, source_hash
 from test_measure import JOB
 
 from snn import datasets
@@ -218,6 +218,16 @@ def test_a_time_of_several_is_a_share_of_the_launch(cells):
     assert table["launch_s"].tolist() == [1.0, 2.0]
     assert table["mean_s"].tolist() == [1.0, 0.5]
     assert table.loc["ensemble", "speedup"] == pytest.approx(2.0)
+
+
+def test_where_the_time_of_several_goes_is_a_share_of_the_launch_too(cells):
+    records = recorded(cells)
+    for one in records.values():
+        one["explanation"] = profile_of(2.0).plain()
+    found = frame.tabulate(records, THRESHOLDS).set_index("strategy")
+    for column in ("part.allocation", "part.host_arithmetic", "predicted_calls_s"):
+        assert found[column].to_dict() == {"reference": 1.0, "ensemble": 0.25}
+    assert found["rounds"].to_dict() == {"reference": [[1.0] * 3], "ensemble": [[0.5] * 3]}
 
 
 def test_the_losses_of_each_rate(cells):

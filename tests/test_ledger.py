@@ -94,3 +94,13 @@ def test_what_is_captured_is_counted_when_it_is_launched():
     observed.copy_out(array, buffer)
     np.testing.assert_array_equal(array, [0, 2, 0, 4])
     assert (ledger.h2d_copies, ledger.h2d_bytes, ledger.d2h_copies, ledger.d2h_bytes) == (1, 16, 1, 16)
+
+
+def test_the_peak_of_a_pool_outlives_it():
+    ledger = Ledger()
+    observed = ObservedBackend(EverySource(), ledger)
+    for nbytes in (16, 64, 32):
+        pool = observed.pool_create()
+        observed.pool_free(pool, observed.pool_malloc(pool, nbytes))
+        observed.pool_destroy(pool)
+    assert ledger.peak_pool_bytes == 64

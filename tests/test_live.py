@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from deferred import DeferredBackend
 from every_source import EverySource
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -94,6 +95,43 @@ def test_destroyed_streams(observed):
         observed.copy_in(buffer, row, stream)
     with pytest.raises(LeakError, match="an event was used that does not exist"):
         observed.event_synchronize(stream)
+
+
+USES_OF_A_STREAM = {
+    "copy_in": lambda on, stream: on.copy_in(on.malloc(16), on.host_alloc((4,)), stream),
+    "copy_out": lambda on, stream: on.copy_out(on.host_alloc((4,)), on.malloc(16), stream),
+    "launch": lambda on, stream: on.launch("relu", (on.malloc(16),), (4,), stream),
+    "stream_synchronize": lambda on, stream: on.stream_synchronize(stream),
+    "stream_destroy": lambda on, stream: on.stream_destroy(stream),
+    "event_record": lambda on, stream: on.event_record(on.event_create(), stream),
+    "event_wait": lambda on, stream: on.event_wait(on.event_create(), stream),
+    "graph_begin": lambda on, stream: on.graph_begin(stream),
+    "graph_end": lambda on, stream: on.graph_end(stream),
+    "pool_create": lambda on, stream: on.pool_create(stream),
+}
+
+
+@pytest.mark.parametrize("name", USES_OF_A_STREAM)
+def test_no_call_takes_a_stream_that_was_destroyed(with_sources, name):
+    stream = with_sources.stream_create()
+    with_sources.stream_destroy(stream)
+    with pytest.raises(LeakError, match="a stream was used that does not exist"):
+        USES_OF_A_STREAM[name](with_sources, stream)
+
+
+@pytest.mark.parametrize("noun", ["pool", "stream", "event", "graph"])
+def test_whatever_was_created_and_not_destroyed_is_named(noun):
+    observed = ObservedBackend(DeferredBackend() if noun == "graph" else EverySource())
+    stream = observed.stream_create()
+    if noun == "graph":
+        observed.graph_begin(stream)
+        observed.graph_end(stream)
+    elif noun != "stream":
+        getattr(observed, f"{noun}_create")()
+    if noun != "stream":
+        observed.stream_destroy(stream)
+    with pytest.raises(LeakError, match=f"never freed: 1 {noun} created at tests/test_live.py"):
+        observed.live.check_nothing_held()
 
 
 def test_what_is_still_held_is_named(observed):

@@ -202,6 +202,7 @@ def held(monkeypatch):
     return watched
 
 
+@pytest.mark.alone
 def test_the_probe_measures_and_frees(backend, held):
     alive = held(backend)
     costs = probe(backend)

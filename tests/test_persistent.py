@@ -44,6 +44,15 @@ def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
     assert reasons == "no cluster: compute capability 8.0, clusters need 9.0"
 
 
+@pytest.mark.parametrize(
+    ("features", "batch", "warps"), [(32, 256, 4), (32, 10, 4), (64, 128, 4), (64, 256, 8), (48, 256, 8)]
+)
+def test_a_block_has_a_warp_per_scheduler_or_two_where_its_rows_fill_the_registers(features, batch, warps):
+    plan, _ = first(H200, features, 64, 1, batch=batch)
+    assert (plan.cluster > 0, plan.threads) == (True, 32 * warps)
+    assert ("WARPS", str(warps)) in plan.defines
+
+
 def test_two_hidden_layers_are_as_many_groups_of_blocks_as_they_need():
     plan, _ = first(H200, 32, 256, 256, 1)
     assert (plan.source, plan.cluster, plan.blocks) == ("kernels/persistent/two_layers.cu", 0, 128)

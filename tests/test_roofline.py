@@ -138,3 +138,18 @@ def test_a_time_below_its_floor_is_refused_with_cell_time_and_floor():
     check("large, 256, graph", 2e-6, None)
     with pytest.raises(MeasurementError, match=r"large, 256, graph: .* 2 us, .* floor of 3.5 us"):
         check("large, 256, graph", 2e-6, 3.5e-6)
+
+
+def test_blocks_wait_once_per_hidden_layer_and_on_the_whole_device_once_from_afar():
+    """A device of slow SMs: no step is done by one of them, and each wait is shorter than its work."""
+    step = replace(PAPER, features=256, hidden=(256, 256, 256))
+    alone = step.smallest_product  # seconds that one SM takes for it at 1 FLOP/s
+    near, far = 0.2 * alone, 0.5 * alone
+    rates = [limit("fp32", blocks, float(blocks)) for blocks in (1, 1000)]
+    waits = [limit("grid_barrier", 1000, far), limit("grid_exchange", 2, 2 * far)]
+    for cluster, waited in ((None, 3 * far), (2, far + 2 * near), (100, 3 * near)):
+        nearer = [limit("cluster_exchange", cluster, near)] if cluster else []
+        found = floor(step, Measured((*rates, *waits, *nearer), 1000, 50 << 20))
+        assert found.seconds == found.exchanges == pytest.approx(waited)
+    found = floor(replace(step, sequential=False), Measured((*rates, *waits), 1000, 50 << 20))
+    assert found.seconds == found.exchanges == pytest.approx(far)

@@ -113,6 +113,20 @@ def test_the_baseline_of_a_row_has_the_most_basic_choices_at_its_point(read, set
     assert (table["baseline"].tolist() if baselines else "speedup" not in table) == (baselines or True)
 
 
+def test_a_row_that_is_alone_at_its_point_is_compared_to_nothing_not_even_itself(read):
+    found = read(
+        [
+            {"strategy": ["reference", "pinned"]},
+            {"strategy": "streams", "network.hidden": [512]},
+            {"strategy": "reference", "network.hidden": [64]},
+        ]
+    )
+    table = sweep.build(frame_of(found.cells, [[2.0, 2.0]] * 4), found.axes, THRESHOLDS)
+    assert table["baseline"].tolist() == ["reference", "reference", "", ""]
+    assert table["speedup"].tolist() == pytest.approx([1.0, 1.0, float("nan"), float("nan")], nan_ok=True)
+    assert table["verdict"].tolist() == ["reference", "same", "", ""]
+
+
 def test_a_row_without_a_time_says_why_and_is_compared_to_nothing(read):
     found = read({"strategy": ["reference", "graph", "pinned"]})
     rows = frame_of(found.cells, [[2.0, 2.0], [1.0], [1.0, 1.0]], {1: UNSUPPORTED})

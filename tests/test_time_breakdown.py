@@ -49,6 +49,7 @@ class SlowBackend(CpuBackend):
         return slowed
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("slowest", "part"),
     [("malloc", "allocation"), ("launch", "launch"), ("synchronize", "waiting"), ("copy_out", "copy_out")],

@@ -1,0 +1,17 @@
+"""An archive of records: equal records are equal bytes, whenever they are written."""
+
+import time
+
+from snn.records import archive
+
+RECORDS = [{"b": 1, "a": [1.5, None]}, {"c": "ü"}]
+
+
+def test_an_archive_does_not_depend_on_when_it_is_written(tmp_path, monkeypatch):
+    found = []
+    for now in (1e9, 2e9):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        archive.write(RECORDS, tmp_path)
+        found.append((tmp_path / archive.RECORDS).read_bytes())
+    assert found[0] == found[1]
+    assert list(archive.as_written(tmp_path).values()) == RECORDS

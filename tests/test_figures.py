@@ -1,0 +1,142 @@
+"""What a figure draws is what its table holds: every bar, error bar and line at its value."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.container import ErrorbarContainer
+
+from snn.figures import (
+    attribution,
+    comparison,
+    cpu,
+    peers,
+    precision,
+    ranking,
+    speedup_vs_neurons,
+    sweep,
+    time_by_depth,
+)
+
+DEVICE = {"device": "NVIDIA H200", "backend": "cuda", "status": "ok", "dataset": "small", "network": "256"}
+STRATEGIES = ["reference", "streams", "pinned"]
+MEANS = [8.0, 4.0, 1.0]
+"""Far apart, as are the ends of each interval: no other reading of the table gives the same figure."""
+
+
+def table(**columns):
+    rows = pd.DataFrame({"strategy": STRATEGIES, "mean_s": MEANS, "std_s": [0.1, 0.2, 0.4]} | columns)
+    return rows.assign(**DEVICE)
+
+
+def with_interval(name, values):
+    """A ratio that is nearer to the lower end of its interval."""
+    values = np.array(values)
+    return {name: values, f"{name}_ci_low": 0.9 * values, f"{name}_ci_high": 1.5 * values}
+
+
+def error_bars(axes, along="y"):
+    """The ends of each error bar, in the order in which they were drawn."""
+    drawn = [one for one in axes.containers if isinstance(one, ErrorbarContainer)]
+    bars = [segment for one in drawn for lines in one.lines[2] for segment in lines.get_segments()]
+    return [tuple(bar[:, "xy".index(along)]) for bar in bars if len(bar)]
+
+
+def close_to(low, high):
+    return [pytest.approx(ends) for ends in zip(low, high, strict=True)]
+
+
+def around(rows):
+    return close_to(rows["mean_s"] - rows["std_s"], rows["mean_s"] + rows["std_s"])
+
+
+def test_a_sweep_has_bars_of_means_and_standard_deviations():
+    rows = table()
+    (axes,) = sweep.draw(rows, ["strategy"], "mine").axes
+    assert [bar.get_height() for bar in axes.patches] == MEANS
+    assert error_bars(axes) == around(rows)
+
+
+def test_the_ranking_has_the_fastest_on_top_with_its_standard_deviation():
+    rows = table()
+    (axes,) = ranking.draw(rows.assign(kernel="naive"), "Tesla T4").axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == STRATEGIES[::-1]
+    top, bottom = axes.get_ylim()[::-1]
+    assert top < bottom
+    assert error_bars(axes, "x") == around(rows[::-1])
+
+
+def test_the_parts_of_a_time_stand_on_each_other():
+    parts = dict.fromkeys((f"{part}_s" for part in attribution.PARTS), 0.5)
+    rows = table(**parts | {"launch_s": [1.0, 2.0, 3.0]}, predicted_s=[7.0, 3.0, 2.0], attributed_s=MEANS)
+    (axes,) = attribution.draw(rows, "Tesla T4").axes
+    for i in range(len(rows)):
+        bars = [bar for bar in axes.patches if abs(bar.get_x() + bar.get_width() / 2 - i) < 1e-9]
+        ends = [bar.get_y() + bar.get_height() for bar in bars]
+        assert [bar.get_y() for bar in bars] == pytest.approx([0.0, *ends[:-1]])
+        assert ends[-1] == pytest.approx(sum(rows.loc[i, f"{part}_s"] for part in attribution.PARTS))
+    assert error_bars(axes) == around(rows)
+    predicted = next(line for line in axes.lines if line.get_label() == "predicted")
+    assert predicted.get_ydata().tolist() == [7.0, 3.0, 2.0]
+
+
+def test_a_comparison_has_the_interval_of_each_ratio():
+    columns = with_interval("ratio", [1.0, 2.0, 0.5])
+    columns |= with_interval("speedup_a", [1.0, 3.0, 7.0]) | with_interval("speedup_b", [1.0, 4.0, 5.0])
+    rows = table(**columns)
+    ratios, own = comparison.draw(rows, "one", "other").axes
+    assert error_bars(ratios, "x") == close_to(rows["ratio_ci_low"], rows["ratio_ci_high"])
+    for bars, side in ((error_bars(own, "x")[:3], "a"), (error_bars(own, "x")[3:], "b")):
+        assert bars == close_to(rows[f"speedup_{side}_ci_low"], rows[f"speedup_{side}_ci_high"])
+
+
+def test_processor_and_gpu_have_the_intervals_of_their_speedups():
+    rows = table(**with_interval("speedup_over_sequential", [1.0, 2.0, 16.0]))
+    rows = rows.assign(ran_on=["host", "host", "device"], options="")
+    (axes,) = cpu.draw(rows, "Tesla T4").axes
+    ends = rows["speedup_over_sequential_ci_low"], rows["speedup_over_sequential_ci_high"]
+    assert error_bars(axes, "x") == close_to(*ends)[::-1]  # the fastest on top
+    fastest_cpu = next(line for line in axes.lines if line.get_linestyle() == "--")
+    assert set(fastest_cpu.get_xdata()) == {2.0}
+
+
+def test_peers_have_their_intervals_and_a_line_at_the_fastest_of_them():
+    steps = pd.DataFrame(with_interval("step", [10.0, 20.0, 40.0])).add_suffix("_us")
+    rows = table(**steps.to_dict("list"), runtime=["", "torch 2", "jax 1"], kernel="")
+    (axes,) = peers.draw(rows.assign(speedup_over_best_peer=1.0), "Tesla T4").axes
+    assert error_bars(axes, "x") == close_to(rows["step_ci_low_us"], rows["step_ci_high_us"])
+    best = next(line for line in axes.lines if line.get_linestyle() == "--")
+    assert set(best.get_xdata()) == {20.0}
+
+
+def test_a_difference_of_losses_is_in_percent_and_so_is_its_interval():
+    rows = table(**with_interval("relative_difference", [0.0, 0.02, 0.05]))
+    rows = rows.assign(precision=["fp32", "tf32", "bf16"], kernel="naive", convergence=["", "same", "worse"])
+    times, losses = precision.draw(rows, "Tesla T4").axes
+    assert [bar.get_height() for bar in times.patches] == MEANS
+    assert error_bars(times) == around(rows)
+    ends = (100 * rows[f"relative_difference_ci_{end}"] for end in ("low", "high"))
+    assert error_bars(losses) == close_to(*ends)
+    points = [one.lines[0].get_ydata()[0] for one in losses.containers]
+    assert points == pytest.approx([0.0, 2.0, 5.0])
+
+
+def test_the_papers_figures_have_their_intervals_and_the_papers_values():
+    rows = table(**with_interval("speedup", [1.0, 2.0, 4.0]), neurons=[64, 128, 256])
+    rows["paper_speedup"] = [1.5, np.nan, 3.0]
+    (axes,) = speedup_vs_neurons.draw(rows, "Tesla T4").axes
+    assert error_bars(axes) == close_to(rows["speedup_ci_low"], rows["speedup_ci_high"])
+    paper = next(line for line in axes.lines if "paper" in line.get_label())
+    assert (list(paper.get_xdata()), list(paper.get_ydata())) == ([0, 2], [1.5, 3.0])
+    spreads = {"reference_std_s": [0.1, 0.2, 0.3], "combined_std_s": [0.4, 0.5, 0.6]}
+    times = {"reference_s": [2.0, 4.0, 8.0], "combined_s": [1.0, 3.0, 5.0]}
+    rows = table(**spreads, **times, paper_reference_s=[9.0, 8.0, 7.0], paper_combined_s=[6.0, 5.0, 4.0])
+    measured, paper = time_by_depth.draw(rows, "Tesla T4").axes
+    expected = [
+        ends
+        for name in ("reference", "combined")
+        for ends in close_to(
+            rows[f"{name}_s"] - rows[f"{name}_std_s"], rows[f"{name}_s"] + rows[f"{name}_std_s"]
+        )
+    ]
+    assert error_bars(measured) == expected
+    assert [bar.get_height() for bar in paper.patches] == [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]
