@@ -7,7 +7,7 @@ CORES ?= 1
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev speedup all report test lint format publish pins clean
+.PHONY: help env dev speedup all report test mutate lint format publish pins clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ report: all ## report.html, with every table and figure
 
 test: dev ## the tests; those that need a GPU are skipped without one
 	$(BIN)/python -m pytest
+
+mutate: dev ## plant faults in the engine and count those that tests notice: a night, or SAMPLE=200 of them
+	$(BIN)/python tests/mutation $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 lint: dev ## formatting, style and types
 	$(BIN)/ruff format --check .

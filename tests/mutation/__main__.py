@@ -1,0 +1,110 @@
+"""Mutation testing: faults are planted one at a time, and quick tests must notice each.
+
+Usage: python tests/mutation [--sample N] [--seed S] [--only PATH]
+
+Without ``--sample`` every mutant of the packages is tried, which takes a night; with it, N of them, spread
+evenly over the packages. Prints killed over total by package, and the survivors: those that
+tests/mutation/survivors.yaml lists with a reason, and new ones. The exit code is 1 where a package is below
+90%, those with a reason aside.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from fnmatch import fnmatch
+from pathlib import Path
+
+import yaml
+from mutants import PACKAGES, Mutant, Site, files_of, sites_of
+from trials import Trials
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SURVIVORS = Path(__file__).with_name("survivors.yaml")
+NEEDED = 0.9
+
+# Imported here, once: every trial is a fork of this process.
+for package in ("hydra", "jsonschema", "matplotlib.pyplot", "numpy", "pandas", "yaml"):
+    __import__(package)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--sample", type=int, help="how many mutants; all if it is not given")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the sample")
+    parser.add_argument("--only", default="snn/*", help="files, as snn/analysis/roofline.py or snn/grid/*")
+    options = parser.parse_args()
+    accepted = yaml.safe_load(SURVIVORS.read_text("utf-8"))
+    sites = _sites(options.only, accepted["left_out"])
+    total = sum(map(len, sites.values()))
+    chosen = _sample(sites, options.sample or total, random.Random(options.seed))
+    print(f"{len(chosen)} of {total} places, seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        trials = Trials(ROOT, Path(folder))
+        covering = trials.cover(ROOT / ".mutation", lambda line: print(f"  {line}", flush=True))
+        survivors, tried = [], Counter()
+        for site in chosen:
+            mutant = site.mutant(trials.copy)
+            if mutant is None:
+                continue
+            tried[site.package] += 1
+            tests = covering.tests(mutant)
+            if not tests or not trials.kills(mutant, tests, sum(covering.seconds[one] for one in tests)):
+                survivors.append(mutant)
+                print(f"survived {len(tests)} tests: {mutant}", flush=True)
+    return _report(sites, tried, survivors, accepted["survivors"])
+
+
+def _sites(pattern: str, left_out: list[dict[str, str]]) -> dict[str, list[Site]]:
+    """Where something can be mutated, by package; whole files may be left out for a reason."""
+    return {
+        package: [
+            site
+            for file in files_of(ROOT, package)
+            if fnmatch(file, pattern) and not any(fnmatch(file, one["files"]) for one in left_out)
+            for site in sites_of(ROOT, file)
+        ]
+        for package in PACKAGES
+    }
+
+
+def _sample(sites: dict[str, list[Site]], size: int, random_: random.Random) -> list[Site]:
+    """As many of each package as of any other, as far as it has them."""
+    shuffled = [random_.sample(some, len(some)) for some in sites.values()]
+    ranked = sorted((rank, i, site) for i, some in enumerate(shuffled) for rank, site in enumerate(some))
+    return [site for _, _, site in ranked[:size]]
+
+
+def _report(
+    sites: dict[str, list[Site]], tried: Counter[str], survivors: list[Mutant], accepted: list[dict[str, str]]
+) -> int:
+    known = {(one["file"], one["before"], one["after"]): one["reason"] for one in accepted}
+    new = [mutant for mutant in survivors if mutant.key not in known]
+    print("\npackage      killed / tried   share  with a reason  new survivors  places")
+    enough = True
+    for package in PACKAGES:
+        lost, unknown = (Counter(one.package for one in some)[package] for some in (survivors, new))
+        killed, judged = tried[package] - lost, tried[package] - (lost - unknown)
+        if judged:
+            share = killed / judged
+            enough &= share >= NEEDED
+            print(
+                f"{package:12} {killed:6} / {tried[package]:5} {share:7.1%} {lost - unknown:14} {unknown:14} "
+                f"{len(sites[package]):7}"
+            )
+    print("The share is of those without a reason to survive.")
+    for title, some in (
+        ("With a reason", [mutant for mutant in survivors if mutant.key in known]),
+        ("New", new),
+    ):
+        print(f"\n{title}:")
+        for mutant in some:
+            reason = known.get(mutant.key)
+            print(mutant, *([f"\n    because {reason}"] if reason else []))
+    return 0 if enough else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

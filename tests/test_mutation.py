@@ -1,0 +1,59 @@
+"""The faults that ``make mutate`` plants, and the list of those that may survive."""
+
+import sys
+
+import pytest
+import yaml
+from conftest import ROOT
+
+MUTATION = ROOT / "tests/mutation"
+CODE = """\
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    X = 1 + 1
+
+
+def f(a: int | None, *, b=None) -> int | None:
+    try:
+        a.close()
+    except KeyError:
+        return max(a, 1)
+    return g(a, key=b, strict=True)
+"""
+
+
+@pytest.fixture
+def mutants(monkeypatch):
+    pytest.importorskip("cosmic_ray")
+    monkeypatch.syspath_prepend(str(MUTATION))
+    import mutants
+
+    yield mutants
+    del sys.modules["mutants"]
+
+
+def test_faults_are_planted_where_something_is_computed(mutants, tmp_path):
+    (tmp_path / "some.py").write_text(CODE)
+    found = [site.mutant(tmp_path) for site in mutants.sites_of(tmp_path, "some.py")]
+    assert {(one.line, one.before, one.after.replace("( ", "(").replace(",  ", ", ")) for one in found} == {
+        (9, "a.close()", "pass"),
+        (10, "except KeyError:", "except GeneratorExit:"),
+        (11, "return max(a, 1)", "return min(a, 1)"),
+        (11, "return max(a, 1)", "return max(a, 2)"),
+        (11, "return max(a, 1)", "return max(a, 0)"),
+        (12, "return g(a, key=b, strict=True)", "return g(a, **{}, strict=True)"),
+    }
+    assert all(one.code != CODE for one in found)
+
+
+def test_every_survivor_in_the_list_is_of_a_line_that_there_is_and_has_a_reason():
+    listed = yaml.safe_load((MUTATION / "survivors.yaml").read_text())
+    for one in listed["left_out"]:
+        assert list(ROOT.glob(one["files"]))
+        assert one["reason"]
+    for one in listed["survivors"]:
+        lines = " ".join(line.strip() for line in (ROOT / one["file"]).read_text().splitlines())
+        assert one["before"] in lines
+        assert one["before"] != one["after"]
+        assert one["reason"]
