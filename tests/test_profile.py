@@ -84,6 +84,7 @@ def test_a_trace_and_its_costs_hold_every_call_of_a_step(name, backend):
     assert bool(found.calls) != on_host
     assert (found.predicted_seconds > 0) != on_host
     for event in found.trace.events:
+        assert event.call.call_site.startswith("snn/strategies/")
         assert event.start <= event.end
         if event.signature.call in ("copy_in", "copy_out", *OPS):
             assert event.device_start <= event.device_end

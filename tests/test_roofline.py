@@ -135,6 +135,7 @@ def test_a_device_without_limits_has_no_floor():
 
 def test_a_time_below_its_floor_is_refused_with_cell_time_and_floor():
     check("large, 256, graph", 2e-6, 1e-6)
+    check("large, 256, graph", 2e-6, 2e-6)
     check("large, 256, graph", 2e-6, None)
     with pytest.raises(MeasurementError, match=r"large, 256, graph: .* 2 us, .* floor of 3.5 us"):
         check("large, 256, graph", 2e-6, 3.5e-6)

@@ -123,6 +123,8 @@ def test_preallocated_allocates_nothing_in_the_loop(hidden, rows, batch, epochs)
     products = operands(hidden, rows, batch, epochs)
     ledger = ledger_of("preallocated", hidden, rows, batch, epochs)
     assert ledger.mallocs == 3
+    largest = (max(sizes) for sizes in zip(*((m * k, k * n, m * n) for m, k, n in products), strict=True))
+    assert ledger.malloc_bytes == 4 * sum(largest)
     assert ledger.streams_created == 1
     assert ledger.host_allocs == host_matrices(hidden, rows, rows, 1)
     assert ledger.launches == ledger.synchronizations == len(products)

@@ -138,3 +138,32 @@ def test_a_call_made_again_is_waited_for_and_the_wait_is_its_own(monkeypatch, na
         assert set(total[signature]) == {float(captured)}
         asynchronous = signature.streamed or call.name == "launch"
         assert set(host[signature]) == {0.0 if asynchronous else 1.0}
+
+
+class Marked(Clocked):
+    """Tells the ticks at which a stream reaches a mark."""
+
+    asynchronous = True
+
+    def mark(self, stream=None):
+        reached = []
+        self._append(self.DEFAULT if stream is None else stream, lambda: reached.append(self.ticks))
+        return reached
+
+    def seconds_between(self, first, last):
+        return last[0] - first[0]
+
+
+@pytest.mark.parametrize("name", ["reference", "streams", "resident", "graph"])
+def test_marks_around_a_call_made_again_tell_the_devices_part(name):
+    backend = Marked()
+    traced = trace(job_of(name), backend)
+    device = defaultdict(list)
+    with ExitStack() as stack:
+        replay.Replay(backend, traced, stack).run(device=device)
+    work = {event.signature: event.call for event in traced.events if event.call.is_work}
+    marked = {signature for signature in work if signature.streamed or work[signature].name == "launch"}
+    assert {signature for signature in device if signature in work} == marked
+    for signature in marked:
+        captured = len(traced.held[-1].arguments) if work[signature].name == "graph_launch" else 1
+        assert set(device[signature]) == {captured}

@@ -54,6 +54,8 @@ def main() -> int:
             if not tests or not trials.kills(mutant, tests, sum(covering.seconds[one] for one in tests)):
                 survivors.append(mutant)
                 print(f"survived {len(tests)} tests: {mutant}", flush=True)
+            if sum(tried.values()) % 25 == 0:
+                print(f"{sum(tried.values()) - len(survivors)} of {sum(tried.values())} killed", flush=True)
     return _report(sites, tried, survivors, accepted["survivors"])
 
 

@@ -109,13 +109,17 @@ def _parsed(node, text):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault in one file: its line, and the lines before and after, without indentation."""
+    """One fault in one file: its line, and the lines before and after, without indentation.
+
+    ``at_import``: whether the line runs when the file is imported, since it is not in a function.
+    """
 
     file: str
     line: int
     before: str
     after: str
     code: str
+    at_import: bool
 
     @property
     def package(self) -> str:
@@ -173,7 +177,10 @@ def _mutant(file: str, code: str, changed: str) -> Mutant:
     before, after = (
         " ".join(line.strip() for line in text) for text in (old[first[1] : last[2]], new[first[3] : last[4]])
     )
-    return Mutant(file, first[1] + 1, before, after, changed)
+    line = first[1] + 1
+    bodies = [node.body for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)]
+    at_import = not any(body[0].lineno <= line <= (body[-1].end_lineno or 0) for body in bodies)
+    return Mutant(file, line, before, after, changed, at_import)
 
 
 def _changed(edits):
@@ -195,7 +202,7 @@ def _compiles(code: str) -> bool:
 
 
 def _idle(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where no fault can show: annotations, ``if TYPE_CHECKING``, and ``strict=True``, an assertion."""
+    """Where no fault can show: annotations, ``if TYPE_CHECKING``, and assertions: ``strict``, ``frozen``."""
     idle = [part for node in ast.walk(ast.parse(code)) for part in _idle_parts(node) if part is not None]
     return [((part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset)) for part in idle]
 
@@ -206,5 +213,5 @@ def _idle_parts(node: ast.AST) -> Iterator[ast.AST | None]:
             yield node.annotation
         case ast.FunctionDef():
             yield node.returns
-        case ast.keyword(arg="strict") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+        case ast.keyword(arg="strict" | "frozen") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
             yield node

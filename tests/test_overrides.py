@@ -1,0 +1,25 @@
+"""What a grid file says of itself, and what of a cell the command line must."""
+
+import pytest
+import yaml
+
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+
+
+@pytest.mark.parametrize(
+    ("grid", "device"), [({"device": "cuda"}, "cuda"), ({"device": "cpu"}, "cpu"), ({}, "auto"), ([], "auto")]
+)
+def test_the_device_of_a_grid(tmp_path, grid, device):
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump(grid))
+    assert sweeps.device_of(path) == device
+
+
+def test_overrides_are_the_choices_and_what_differs_from_their_files(tmp_path):
+    path, name = tmp_path / "grid.yaml", "AMD EPYC"
+    path.write_text(yaml.safe_dump({"sweeps": {"x": {"training.epochs": 7}}}))
+    (cell,) = sweeps.read(path, Device("cpu", name))["x"].cells
+    given = [one for one in sweeps.overrides(cell) if not one.startswith(("kernel", "precision"))]
+    expected = {"dataset", "strategy", "device", "device.name", "training.epochs"}
+    assert {one.partition("=")[0] for one in given} == expected
