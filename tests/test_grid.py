@@ -240,6 +240,7 @@ def test_refuses_a_missing_csv(tmp_path):
         (lambda g: g.update(device="gpu"), "device: 'gpu' is not a choice: one of auto, cpu, cuda"),
         (lambda g: g["sweeps"].update(speedup={}), "taken by a table or figure"),
         (lambda g: g["sweeps"]["neurons"].update(strategy="combined"), "reference is missing: neurons.csv"),
+        (lambda g: g["sweeps"]["neurons"].update(strategy="reference"), "combined is missing: neurons.csv"),
         (lambda g: g["sweeps"]["dataset_size"].update(dataset="large"), "small is missing: correctness.csv"),
         (lambda g: g["sweeps"].update(time_by_depth={}), "taken by a table or figure"),
         (

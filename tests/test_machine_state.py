@@ -56,6 +56,11 @@ def judged(readings=None, probe_after=None, spread=0.0, more_readings=(), **host
         ({"probe_after": {"copy_us": 4.0}}, "drifted", "copy cost -60%"),
         ({"readings": {"other_cores": 9.0}, "spread": 0.5}, "shared, noisy", "9.00"),
         ({"readings": {"other_cores": None, "throttled": None}}, "quiet", ""),
+        # The worst reading counts, whichever it is.
+        ({"readings": {"other_cores": 9.0}, "more_readings": [{}]}, "shared", "used 9.00 of 16"),
+        ({"more_readings": [{"other_cores": 9.0}, {}]}, "shared", "used 9.00 of 16"),
+        ({"readings": {"other_processes": 2}, "more_readings": [{}]}, "shared", "2 other processes"),
+        ({"readings": {"throttled": ["heat"]}, "more_readings": [{}]}, "throttled", "heat"),
     ],
 )
 def test_verdicts(record, word, note):

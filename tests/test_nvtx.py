@@ -15,6 +15,7 @@ from snn.errors import ConfigError, OutOfMemory
 from snn.measurement import cell
 from snn.models.network import mlp
 from snn.profiling import nvtx
+from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
 from snn.strategies.common.device_driven import DeviceDriven
 from snn.strategies.common.host_driven import HostDriven
@@ -43,7 +44,9 @@ class Recorded:
 def ranges_of(name, **network):
     recorded = Recorded()
     job = replace(DEEP, strategy=groups.load("strategy", name), network=replace(DEEP.network, **network))
-    nvtx.annotate(job, EverySource(), recorded.push, recorded.pop)
+    observed = ObservedBackend(EverySource())
+    nvtx.annotate(job, observed, recorded.push, recorded.pop)
+    observed.live.check_nothing_held()
     assert recorded.open == 0
     return recorded.names
 

@@ -3,7 +3,9 @@
 import pytest
 import yaml
 
+from snn.config import groups
 from snn.grid import sweeps
+from snn.grid.catalogue import TABLES
 from snn.hardware.devices import Device
 
 
@@ -23,3 +25,8 @@ def test_overrides_are_the_choices_and_what_differs_from_their_files(tmp_path):
     given = [one for one in sweeps.overrides(cell) if not one.startswith(("kernel", "precision"))]
     expected = {"dataset", "strategy", "device", "device.name", "training.epochs"}
     assert {one.partition("=")[0] for one in given} == expected
+
+
+def test_a_table_is_given_the_papers_values_where_there_are_some():
+    published = {path.stem for path in (groups.CONFIG / "paper").glob("*.yaml")}
+    assert {name for name, table in TABLES.items() if table.with_paper} == published & set(TABLES)

@@ -120,6 +120,9 @@ def test_a_batch_comes_from_dram_where_l2_cannot_hold_the_data():
     assert small == PAPER.data_bytes / 5.5e12
     large = floor(replace(PAPER, rows=256 * 10**6), H200).memory
     assert large == pytest.approx(PAPER.data_bytes / 4.2e12, rel=0.01)
+    # Of a memory whose rate is not known nothing is claimed.
+    assert floor(PAPER, without(H200, "l2_read", "dram_read")).memory == 0
+    assert floor(PAPER, without(H200, "dram_read")).memory == small
 
 
 def test_a_wait_is_never_longer_than_doing_the_work_alone():

@@ -9,6 +9,7 @@ tests/mutation/survivors.yaml lists with a reason, and new ones. The exit code i
 """
 
 import argparse
+import contextlib
 import random
 import sys
 import tempfile
@@ -41,22 +42,27 @@ def main() -> int:
     total = sum(map(len, sites.values()))
     chosen = _sample(sites, options.sample or total, random.Random(options.seed))
     print(f"{len(chosen)} of {total} places, seed {options.seed}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        trials = Trials(ROOT, Path(folder))
-        covering = trials.cover(ROOT / ".mutation", lambda line: print(f"  {line}", flush=True))
-        survivors, tried = [], Counter()
-        for site in chosen:
-            mutant = site.mutant(trials.copy)
-            if mutant is None:
-                continue
-            tried[site.package] += 1
-            tests = covering.tests(mutant)
-            if not tests or not trials.kills(mutant, tests, sum(covering.seconds[one] for one in tests)):
-                survivors.append(mutant)
-                print(f"survived {len(tests)} tests: {mutant}", flush=True)
-            if sum(tried.values()) % 25 == 0:
-                print(f"{sum(tried.values()) - len(survivors)} of {sum(tried.values())} killed", flush=True)
+    survivors: list[Mutant] = []
+    tried: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
+        _try(chosen, Trials(ROOT, Path(folder)), tried, survivors)
     return _report(sites, tried, survivors, accepted["survivors"])
+
+
+def _try(chosen: list[Site], trials: Trials, tried: Counter[str], survivors: list[Mutant]) -> None:
+    """Try the mutants of these places; Ctrl-C ends it, and what was tried is reported."""
+    covering = trials.cover(ROOT / ".mutation", lambda line: print(f"  {line}", flush=True))
+    for site in chosen:
+        mutant = site.mutant(trials.copy)
+        if mutant is None:
+            continue
+        tests = covering.tests(mutant)
+        if not tests or not trials.kills(mutant, tests, sum(covering.seconds[one] for one in tests)):
+            survivors.append(mutant)
+            print(f"survived {len(tests)} tests: {mutant}", flush=True)
+        tried[site.package] += 1
+        if sum(tried.values()) % 25 == 0:
+            print(f"{sum(tried.values()) - len(survivors)} of {sum(tried.values())} killed", flush=True)
 
 
 def _sites(pattern: str, left_out: list[dict[str, str]]) -> dict[str, list[Site]]:

@@ -202,7 +202,10 @@ def _compiles(code: str) -> bool:
 
 
 def _idle(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where no fault can show: annotations, ``if TYPE_CHECKING``, and assertions: ``strict``, ``frozen``."""
+    """Where no fault can show: annotations, ``if TYPE_CHECKING``, and arguments that only guard.
+
+    Those are ``strict`` and ``frozen``, and ``encoding``, for tests run where UTF-8 is the default.
+    """
     idle = [part for node in ast.walk(ast.parse(code)) for part in _idle_parts(node) if part is not None]
     return [((part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset)) for part in idle]
 
@@ -213,5 +216,5 @@ def _idle_parts(node: ast.AST) -> Iterator[ast.AST | None]:
             yield node.annotation
         case ast.FunctionDef():
             yield node.returns
-        case ast.keyword(arg="strict" | "frozen") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+        case ast.keyword(arg="strict" | "frozen" | "encoding") | ast.If(test=ast.Name(id="TYPE_CHECKING")):
             yield node

@@ -40,7 +40,8 @@ Tests = dict[str, float]
 
 @dataclass
 class Covering:
-    """Which tests run a line of a file; those that import it, of a line that runs when it is imported."""
+    """Which tests run a line of a file; and which run any of it, for a line that is compiled, or runs when the
+    file is imported."""
 
     seconds: Tests = field(default_factory=dict)
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -49,7 +50,7 @@ class Covering:
     def tests(self, mutant: Mutant) -> list[str]:
         """The tests for a mutant, the quickest first, within the limit."""
         lines = {} if mutant.at_import else self.by_line
-        found = lines.get((mutant.file, mutant.line), set() if lines else self.by_file[mutant.file])
+        found = lines.get((mutant.file, mutant.line)) or self.by_file[mutant.file]
         chosen, total = [], 0.0
         for test in sorted(found, key=lambda test: self.seconds.get(test, 0.0)):
             total += self.seconds.get(test, 0.0)
