@@ -111,7 +111,16 @@ def _report(
         for mutant in some:
             reason = known.get(mutant.key)
             print(mutant, *([f"\n    because {reason}"] if reason else []))
+    gone = [one for one in accepted if one["before"] not in _joined(ROOT / one["file"])]
+    print(
+        *(f"\nNo longer there, so not to be listed: {one['file']}: {one['before']}" for one in gone), sep=""
+    )
     return 0 if enough else 1
+
+
+def _joined(path: Path) -> str:
+    """A file's lines without indentation, as a mutant has them."""
+    return " ".join(line.strip() for line in path.read_text("utf-8").splitlines()) if path.exists() else ""
 
 
 if __name__ == "__main__":

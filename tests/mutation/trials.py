@@ -40,8 +40,7 @@ Tests = dict[str, float]
 
 @dataclass
 class Covering:
-    """Which tests run a line of a file; and which run any of it, for a line that is compiled, or runs when the
-    file is imported."""
+    """Which tests run a line of a file; and any of the file, for lines that are compiled or run at import."""
 
     seconds: Tests = field(default_factory=dict)
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
