@@ -15,6 +15,7 @@ from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
+from snn.profiling.calls import Observer
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
@@ -123,6 +124,31 @@ def test_what_is_asked_for_in_the_loop(name, fused, clip_norm):
             "h2d_bytes": bytes_in,
             "synchronizations": batches + 1,
         }
+
+
+class Targets(Observer):
+    """Which device memory is copied to, copy by copy."""
+
+    def __init__(self):
+        self.numbers = []
+
+    def after(self, call, live, started, ended):
+        if call.name == "copy_in":
+            self.numbers.append(call.arguments[0].number)
+
+
+def test_pipelined_takes_its_slots_in_turn():
+    targets = Targets()
+    strategy = factory.make(groups.load("strategy", "pipelined"), ObservedBackend(DeferredBackend(), targets))
+    try:
+        strategy.setup(mlp((5, 8, 1)), np.ones((11, 5), np.float32), np.ones((11, 1), np.float32), 2, 0.01)
+        targets.numbers.clear()
+        strategy.epoch()
+    finally:
+        strategy.close()
+    slots = list(zip(targets.numbers[::2], targets.numbers[1::2], strict=True))  # X and Y of 6 batches
+    assert len(set(slots)) == 3
+    assert slots == slots[:3] * 2
 
 
 def test_pipelined_holds_a_few_batches_whatever_the_data():

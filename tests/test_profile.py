@@ -18,7 +18,7 @@ from snn.config import groups
 from snn.measurement.runs import count
 from snn.profiling.call_costs import CallCost, call_costs
 from snn.profiling.calls import Call
-from snn.profiling.events import COLUMNS, Event, Signature
+from snn.profiling.events import COLUMNS, Event, Signature, Trace
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.profile import profile
 from snn.profiling.schedule import simulate
@@ -92,6 +92,21 @@ def test_a_trace_and_its_costs_hold_every_call_of_a_step(name, backend):
     assert plain["trace"]["columns"] == list(COLUMNS)
     assert all(len(row) == len(COLUMNS) for row in plain["trace"]["events"])
     assert (plain["attribution"]["seconds"]["kernels"] > 0) != on_host
+
+
+def test_a_trace_is_recorded_in_microseconds_with_each_call_site_once():
+    calls = [Call("copy_in", call_site=site) for site in ("a", "b", "a")]
+    events = [
+        Event(Signature("copy_in", (4,)), 1.0, 2.5, 0, i + 0.25, None, 8, 16, call)
+        for i, call in enumerate(calls)
+    ]
+    plain = Trace(1, events).plain()
+    assert plain["sites"] == ["a", "b"]
+    rows = [dict(zip(plain["columns"], row, strict=True)) for row in plain["events"]]
+    assert [row["site"] for row in rows] == [0, 1, 0]
+    assert [row["device_start_us"] for row in rows] == [0.25e6, 1.25e6, 2.25e6]
+    assert {(row["start_us"], row["end_us"], row["device_end_us"]) for row in rows} == {(1e6, 2.5e6, None)}
+    assert {(row["device_bytes"], row["page_locked_bytes"]) for row in rows} == {(8, 16)}
 
 
 def test_the_bytes_of_a_trace_are_those_held():

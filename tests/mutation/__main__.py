@@ -111,10 +111,9 @@ def _report(
         for mutant in some:
             reason = known.get(mutant.key)
             print(mutant, *([f"\n    because {reason}"] if reason else []))
-    gone = [one for one in accepted if one["before"] not in _joined(ROOT / one["file"])]
-    print(
-        *(f"\nNo longer there, so not to be listed: {one['file']}: {one['before']}" for one in gone), sep=""
-    )
+    for one in accepted:
+        if one["before"] not in _joined(ROOT / one["file"]):
+            print(f"\nNo longer there, so not to be listed: {one['file']}: {one['before']}")
     return 0 if enough else 1
 
 

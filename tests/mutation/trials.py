@@ -7,6 +7,7 @@ import hashlib
 import multiprocessing
 import os
 import pickle
+import re
 import shutil
 import sys
 import time
@@ -45,11 +46,15 @@ class Covering:
     seconds: Tests = field(default_factory=dict)
     by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     by_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    by_word: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The tests of the files that name a module, which may read its constants and run nothing of it."""
 
     def tests(self, mutant: Mutant) -> list[str]:
         """The tests for a mutant, the quickest first, within the limit."""
         lines = {} if mutant.at_import else self.by_line
         found = lines.get((mutant.file, mutant.line)) or self.by_file[mutant.file]
+        if mutant.at_import:
+            found = found | self.by_word[Path(mutant.file).stem]
         chosen, total = [], 0.0
         for test in sorted(found, key=lambda test: self.seconds.get(test, 0.0)):
             total += self.seconds.get(test, 0.0)
@@ -84,6 +89,8 @@ class Trials:
                     continue
                 seconds, lines = answer
                 found.seconds |= seconds
+                for word in set(re.findall(r"\w+", path.read_text("utf-8"))):
+                    found.by_word[word] |= seconds.keys()
                 for place, tests in lines.items():
                     found.by_line[place] |= tests
                     found.by_file[place[0]] |= tests
