@@ -51,6 +51,11 @@ def test_arithmetic_is_that_of_the_products_that_cannot_be_left_out():
     assert deep.flop_of_bits == 2 * 2 * 256 * 1024 * 256
 
 
+def test_the_smallest_product_is_that_of_the_smallest_weight():
+    assert replace(PAPER, hidden=(256, 1024, 256)).smallest_product == 2 * 256 * 32 * 256
+    assert replace(PAPER, hidden=(1024, 4)).smallest_product == 2 * 256 * 4 * 1024
+
+
 def test_it_counts_no_more_arithmetic_than_the_kernels_do():
     """cluster.cu: three products in TF32 forward, two backward, one operand of which is bits.
     three_layers.cu: three in BF16 where there are bits, three in TF32 for the rest."""
