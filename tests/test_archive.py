@@ -1,7 +1,11 @@
 """An archive of records: equal records are equal bytes, whenever they are written."""
 
+import gzip
 import time
 
+import pytest
+
+from snn.errors import RecordError
 from snn.records import archive
 
 RECORDS = [{"b": 1, "a": [1.5, None]}, {"c": "ü"}]
@@ -15,3 +19,9 @@ def test_an_archive_does_not_depend_on_when_it_is_written(tmp_path, monkeypatch)
         found.append((tmp_path / archive.RECORDS).read_bytes())
     assert found[0] == found[1]
     assert list(archive.as_written(tmp_path).values()) == RECORDS
+
+
+def test_a_line_that_is_no_record_is_named_as_an_editor_counts(tmp_path):
+    (tmp_path / archive.RECORDS).write_bytes(gzip.compress(b"{}\n[}\n"))
+    with pytest.raises(RecordError, match="line 2"):
+        archive.as_written(tmp_path)

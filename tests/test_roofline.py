@@ -72,6 +72,12 @@ def test_it_counts_no_more_arithmetic_than_the_kernels_do():
     assert three == pytest.approx(tf32 / 2.4e12 + bf16 / 4.8e12)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+def test_fp32_units_compute_a_product_of_any_precision_at_once(precision):
+    one = Measured((limit("fp32", 1, 1e12), limit("grid_barrier", 1, 1.0)), 1, 50 << 20)
+    assert floor(replace(PAPER, precision=precision), one).arithmetic == pytest.approx(PAPER.flop / 1e12)
+
+
 def test_batches_are_as_even_as_the_rows_allow():
     assert PAPER.batch == 256
     assert Step(32, (256,), 300, 256).batch == 150
@@ -139,6 +145,7 @@ def test_a_device_without_limits_has_no_floor():
     cpu = Measured((limit("fp32", None, 7e10), limit("dram_copy", None, 2e10)))
     assert floor(PAPER, cpu) is None
     assert floor(PAPER, without(H200, "grid_barrier", "grid_exchange")) is None
+    assert floor(PAPER, without(H200, "fp32", "tf32", "bf16")) is None
 
 
 def test_a_time_below_its_floor_is_refused_with_cell_time_and_floor():
