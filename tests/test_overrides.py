@@ -10,11 +10,11 @@ from snn.hardware.devices import Device
 
 
 @pytest.mark.parametrize(
-    ("grid", "device"), [({"device": "cuda"}, "cuda"), ({"device": "cpu"}, "cpu"), ({}, "auto"), ([], "auto")]
+    ("grid", "device"), [({"device": "cuda"}, "cuda"), ({"device": "cpu"}, "cpu"), ({}, "auto")]
 )
 def test_the_device_of_a_grid(tmp_path, grid, device):
     path = tmp_path / "grid.yaml"
-    path.write_text(yaml.safe_dump(grid))
+    path.write_text(yaml.safe_dump(grid | {"sweeps": {"x": {}}}))
     assert sweeps.device_of(path) == device
 
 
