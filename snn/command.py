@@ -5,6 +5,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from types import TracebackType
+
+from snn.errors import SnnError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
@@ -28,6 +31,18 @@ def run(main: Callable[[list[str]], int]) -> int:
         print(f"snn: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 2
     return status
+
+
+def refuse_plainly() -> None:
+    """Let an SnnError that ends this process be one line, not a traceback: for scripts of a workflow."""
+    sys.excepthook = _shown
+
+
+def _shown(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if issubclass(kind, SnnError):
+        print(f"snn: {error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, traceback)
 
 
 def _drop_output() -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from snn import command
 from snn.analysis import frame
 from snn.analysis.baseline import baselines
 from snn.analysis.comparability import reason
@@ -174,4 +175,4 @@ def _count(rounds: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

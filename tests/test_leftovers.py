@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snakemake.persistence.file import FilePersistence
 
-from snn.workflow.leftovers import Notes, keep_whole, mark_damaged, mark_stale, source_hash_of
+from snn.workflow.leftovers import (
+    Notes,
+    keep_whole,
+    mark_damaged,
+    mark_incomplete,
+    mark_stale,
+    source_hash_of,
+)
 
 PATHS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=300)
 
@@ -74,3 +81,10 @@ def test_a_damaged_file_is_made_again_and_a_missing_one_is_left_to_snakemake(not
         (tmp_path / name).write_text(name)
     mark_damaged(notes, ["good", "bad", "missing"], lambda path: path == "good")
     assert notes.marked() == ["bad"]
+
+
+def test_a_table_whose_page_is_missing_is_made_again(notes, tmp_path):
+    for name in ("a.csv", "b.csv", "b.html", "c.html"):
+        (tmp_path / name).touch()
+    mark_incomplete(notes, {f"{name}.html": f"{name}.csv" for name in "abcd"})
+    assert notes.marked() == ["a.csv"]

@@ -18,8 +18,18 @@ def slow(*strategies):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
-@pytest.mark.parametrize("victim", ["workflow", "cell"])
-def test_kill_9_in_a_cell_and_the_same_command_carries_on(project, victim):
+@pytest.mark.parametrize(
+    ("number", "victim", "status"),
+    [
+        (signal.SIGKILL, "workflow", -signal.SIGKILL),
+        (signal.SIGKILL, "cell", 1),
+        (signal.SIGTERM, "workflow", 128 + signal.SIGTERM),
+        (signal.SIGINT, "workflow", 128 + signal.SIGINT),
+        (signal.SIGHUP, "workflow", 128 + signal.SIGHUP),
+    ],
+)
+def test_a_kill_in_a_cell_and_the_same_command_carries_on(project, number, victim, status):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process that ignores it has children that do
     shutil.rmtree(project.folder / "results/cells")
     project.write_grid(slow("reference", "combined"))
     command = project.command("results/tables/slow.csv")
@@ -28,8 +38,9 @@ def test_kill_9_in_a_cell_and_the_same_command_carries_on(project, victim):
     # The data set and the limits are there, one cell is done, and the next cell is at work.
     log = project.folder / "log"
     cell = _wait_for(lambda: log.read_text().count("Finished jobid") == 1 and _cell_process(started.pid))
-    os.kill(started.pid if victim == "workflow" else cell, signal.SIGKILL)
-    assert started.wait(timeout=30) != 0
+    os.kill(started.pid if victim == "workflow" else cell, number)
+    assert started.wait(timeout=30) == status
+    assert "Traceback" not in log.read_text()
     _wait_for(lambda: not Path(f"/proc/{cell}").exists())
     kept = {path: path.stat().st_mtime_ns for path in project.records()}
     assert kept

@@ -6,16 +6,27 @@ from typing import Any
 from snn.errors import RecordError
 from snn.hardware.limits import VERSION
 from snn.records import digest, schema
+from snn.records.store import again
 from snn.records.untrusted import read_json
 
-_READ = (1, VERSION)
+_VERSIONS = (1, VERSION)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record of limits; those of version 1 have no digest. Raises RecordError, naming the file."""
+    """A record of limits; those of version 1 have no digest. Raises RecordError, naming the file.
+
+    Of a record under ``results/limits`` the message says how to measure it again.
+    """
+    try:
+        return _read(path)
+    except RecordError as error:
+        raise RecordError(f"{error}{again(path)}") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
     record: dict[str, Any] = read_json(path)
     version = record.get("limits_version") if isinstance(record, dict) else None
-    if version not in _READ:
+    if version not in _VERSIONS:
         raise RecordError(
             f"{path}: limits version {schema.shown(version)}, this program reads 1 to {VERSION}"
         )

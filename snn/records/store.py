@@ -46,7 +46,8 @@ def read_both(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def again(path: Path | str) -> str:
     """How to measure a workflow's record again, for the end of a message; empty of any other file."""
-    is_of_workflow = "results/cells/" in Path(path).as_posix()
+    of_workflow = ("results/cells/", "results/limits/")
+    is_of_workflow = any(folder in Path(path).as_posix() for folder in of_workflow)
     return f": measure it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
 
 

@@ -69,6 +69,13 @@ def mark_damaged(notes: Notes, paths: Iterable[str], is_whole: Callable[[str], b
             notes.mark(path)
 
 
+def mark_incomplete(notes: Notes, pairs: Mapping[str, str]) -> None:
+    """Mark the second file of each pair if it exists without the first, which one job writes with it."""
+    for first, second in pairs.items():
+        if Path(second).exists() and not Path(first).exists():
+            notes.mark(second)
+
+
 def source_hash_of(path: Path) -> str | None:
     """The source hash at the end of a record; None if there is no such file, or no hash in it."""
     try:

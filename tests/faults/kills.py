@@ -74,7 +74,10 @@ class Torture:
         self._check_family(family, what)
         self._check_files(what)
         if hit and "Traceback" in (said := self._said(workflow)):
-            self._fault("traceback", f"{what}: {said[said.index('Traceback') :][:2000]}")
+            if "Building DAG" in said or not said.rstrip().endswith("KeyboardInterrupt"):
+                self._fault("traceback", f"{what}: {said[said.index('Traceback') :][:4000]}")
+            else:  # Ctrl-C while Python loads Snakemake itself, which is not ours to say in a line
+                self.counts["interrupted before the Snakefile"] += 1
         if 0 in [each.returncode for each in (workflow, second) if each]:
             self._longest = (
                 0.9 * self._longest + 0.1 * (time.monotonic() - started) if not hit else self._longest
@@ -165,12 +168,9 @@ class Torture:
     def _begin_again(self) -> None:
         """Take away all results, or a part of them, so that there is something to do."""
         choice = self._random.choice(("all", "tables", "some", "data"))
-        if choice == "all":
-            shutil.rmtree(self._folder(""))
-        elif choice == "data":
-            shutil.rmtree(self._folder("datasets"))
-        shutil.rmtree(self._folder("tables"), ignore_errors=True)
-        shutil.rmtree(self._folder("figures"), ignore_errors=True)
+        taken = {"all": ("",), "data": ("datasets", "tables", "figures")}
+        for folder in taken.get(choice, ("tables", "figures")):
+            shutil.rmtree(self._folder(folder), ignore_errors=True)
         for path in list(self._finished):
             if choice in ("some", "data") and self._random.random() < 0.5:
                 path.unlink()

@@ -68,11 +68,13 @@ TABLES = [*catalogue.PAGES, *OWN_TABLES, *SWEEP_TABLES]
 FIGURES = [*OWN_FIGURES, *SWEEP_TABLES]
 TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
 
-# Files that contain digests of themselves and of the files written with them.
+# Files that contain digests of themselves and of the files written with them -> one of these.
 PAGES = {
-    "results/tables/opening.html",
-    *(f"results/tables/{name}.html" for name in TABLES),
-    *(f"results/figures/{name}.svg" for name in FIGURES),
+    "results/tables/opening.html": "results/tables/overview.csv",
+    **{f"results/tables/{name}.html": f"results/tables/{name}.csv" for name in TABLES},
+    **{
+        f"results/figures/{name}.svg": f"results/figures/{name}.png" for name in FIGURES
+    },
 }
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
@@ -195,6 +197,17 @@ def correct_notes():
     leftovers.mark_stale(notes, SOURCE_HASH_AT)
     leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
     leftovers.mark_damaged(notes, PAGES, is_whole)
+    leftovers.mark_incomplete(notes, PAGES)
+
+
+def check_targets():
+    """Refuse a record that is not one of this grid on this device before Snakemake looks for it."""
+    for target in sys.argv[1:]:  # Snakemake's own settings do not have them yet
+        if target.startswith("results/cells/") and target not in SOURCE_HASH_AT:
+            raise WorkflowError(
+                f"{target}: not a record of {GRID_FILE} on {DEVICE.name}: "
+                "give the same --config grid=... device=... as when it was measured"
+            )
 
 
 def hold_workflow_lock():
@@ -210,8 +223,10 @@ def hold_workflow_lock():
 # The source hash that a record must contain, by its path.
 SOURCE_HASH_AT = source_hashes(CELLS)
 
-if PLANNED_AFTER is not None and workflow.is_main_process:
-    correct_notes()
+if workflow.is_main_process:
+    check_targets()
+    if PLANNED_AFTER is not None:
+        correct_notes()
 
 
 def write_progress_plan():

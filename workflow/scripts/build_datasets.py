@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+from snn.command import refuse_plainly
 from snn.config.groups import read_yaml
 from snn.hardware.devices import Device
 from snn.report.write import write
 from snn.tables import datasets
+
+refuse_plainly()
 
 table = datasets.build(
     json.loads(snakemake.params.cells),

@@ -6,11 +6,14 @@ They are the tables that are made from all records.
 from pathlib import Path
 
 from snn.analysis import frame
+from snn.command import refuse_plainly
 from snn.config.groups import read_yaml
 from snn.files import sealed
 from snn.report import summary as opening
 from snn.report.write import to_html, write, write_page
 from snn.tables import overview, overview_text, provenance, recommendation
+
+refuse_plainly()
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 records = frame.checked(snakemake.params.records)

@@ -5,8 +5,11 @@ from pathlib import Path
 
 from snn.analysis import frame
 from snn.analysis.floors import read, with_floors
+from snn.command import refuse_plainly
 from snn.config.groups import read_yaml
 from snn.report.write import write
+
+refuse_plainly()
 
 files, params = snakemake.input, snakemake.params
 form = import_module(f"snn.tables.{params.form}")

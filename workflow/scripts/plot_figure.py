@@ -4,7 +4,10 @@ from importlib import import_module
 
 import pandas as pd
 
+from snn.command import refuse_plainly
 from snn.figures.style import save
+
+refuse_plainly()
 
 params, name = snakemake.params, snakemake.wildcards.figure
 form = import_module(f"snn.figures.{params.form}")

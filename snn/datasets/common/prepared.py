@@ -70,7 +70,7 @@ def _verified(path: Path) -> tuple[np.ndarray, bytes]:
     try:
         content = files.read(path, _COPIES)
     except DataError as error:
-        raise DataError(f"{error}; {_again(path)}") from error
+        raise DataError(f"{error}{_again(path)}") from error
     header = _HEADER.match(content)
     body, seal = memoryview(content)[:-_SEAL], content[-_SEAL:]
     if header is None or hashlib.sha256(body).digest() != seal:
@@ -83,7 +83,7 @@ def _verified(path: Path) -> tuple[np.ndarray, bytes]:
     try:
         return checked(table.copy(), str(path)), bytes(body[end:])
     except DataError as error:
-        raise DataError(f"{error}; {_again(path)}") from error
+        raise DataError(f"{error}{_again(path)}") from error
 
 
 def _canonical(choice: Mapping[str, Any]) -> bytes:
@@ -91,8 +91,10 @@ def _canonical(choice: Mapping[str, Any]) -> bytes:
 
 
 def _refused(path: Path, why: str) -> DataError:
-    return DataError(f"{path}: not the data set that was prepared: {why}; {_again(path)}")
+    return DataError(f"{path}: not the data set that was prepared: {why}{_again(path)}")
 
 
 def _again(path: Path) -> str:
-    return f"to prepare it again: snakemake --cores 1 --force {path}"
+    """How to prepare a workflow's data set again, for the end of a message; empty for any other file."""
+    is_of_workflow = "results/datasets/" in path.as_posix()
+    return f"; to prepare it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
