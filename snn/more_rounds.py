@@ -10,6 +10,7 @@ It only plans, in results/more_rounds.json. The same snakemake command as before
 and none that there is. Give grid and device as to snakemake.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -27,7 +28,7 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import LEAST, MOST, rounds_needed
 from snn.config.groups import CONFIG, read_yaml
 from snn.config.validation import MOST_ROUNDS
-from snn.errors import ConfigError, RecordError, SnnError
+from snn.errors import ConfigError, RecordError, SnnError, shown
 from snn.grid import catalogue, fingerprint, more_rounds, naming
 from snn.grid import sweeps as grid
 from snn.hardware import devices
@@ -169,8 +170,8 @@ def _parsed(arguments: list[str]) -> tuple[str, dict[str, str]]:
 
 
 def _count(rounds: str) -> int:
-    if not rounds.isascii() or not rounds.isdigit() or not 1 <= int(rounds) <= MOST_ROUNDS:
-        raise ConfigError(f"rounds is {rounds!r}: it must be a number from 1 to {MOST_ROUNDS}")
+    if not re.fullmatch("[0-9]{1,4}", rounds) or not 1 <= int(rounds) <= MOST_ROUNDS:
+        raise ConfigError(f"rounds is {shown(rounds)}: it must be a number from 1 to {MOST_ROUNDS}")
     return int(rounds)
 
 

@@ -303,10 +303,11 @@ def test_a_long_list_with_a_value_twice_is_found_soon(tmp_path):
 
 def test_a_cell_too_large_for_this_machine_is_refused_when_it_is_planned_here(tmp_path, monkeypatch):
     sweeps = sweeps_of(tmp_path, {"x": {"dataset.rows": [1000, 10**8]}})  # records of another may be read
-    grid.check_sizes(sweeps_of(tmp_path, {"x": {}}))
+    path = tmp_path / "grid.yaml"
+    grid.check_sizes(path, sweeps_of(tmp_path, {"x": {}}))
     monkeypatch.setattr(sizes, "usable_bytes", lambda: 10**9)
-    with pytest.raises(ConfigError, match=r"sweeps\.x: this cell needs at least 26\.4 GB of memory"):
-        grid.check_sizes(sweeps)
+    with pytest.raises(ConfigError, match=rf"^{path}: sweeps\.x: this cell needs at least 26\.4 GB"):
+        grid.check_sizes(path, sweeps)
 
 
 def test_a_digest_that_the_grid_gives_is_that_of_the_file(tmp_path):

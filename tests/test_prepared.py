@@ -26,7 +26,7 @@ from snn.hardware.devices import Device
 from snn.measurement import cell
 from snn.records import store
 
-SMALL = groups.load("dataset", "small")
+SMALL = groups.load("dataset", "small") | {"rows": 2, "features": 2}
 TABLE = np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float32)
 THRESHOLDS = read_yaml(groups.CONFIG / "verdicts.yaml")
 CELL = [
@@ -75,6 +75,15 @@ def test_a_table_of_another_choice_is_refused(path):
     other = SMALL | {"seed": 43}
     assert refused(path, '"seed": 42', other)
     assert not datasets.intact(path, other)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [(TABLE[:1], "it has 1 rows, but dataset.rows is 2"), (TABLE[:, :2], "it has 1 features, but dataset.feat")],
+)
+def test_a_table_that_is_not_of_the_shape_of_its_choice_is_refused(path, table, said):
+    prepared.write(path, table, SMALL)
+    assert refused(path, said)
 
 
 WHOLE_SIZE = 128 + TABLE.nbytes + len(json.dumps(SMALL)) + 32

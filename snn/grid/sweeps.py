@@ -88,14 +88,14 @@ def _validated(path: Path) -> dict[str, Any]:
     return grid
 
 
-def check_sizes(sweeps: Mapping[str, Sweep]) -> None:
-    """Raise ConfigError where a cell of these sweeps does not fit into this machine's memory."""
+def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:
+    """Raise ConfigError where a cell of a grid file's sweeps does not fit into this machine's memory."""
     for sweep in sweeps.values():
         for cell in sweep.cells:
             try:
                 check_memory(cell)
             except ConfigError as error:
-                raise ConfigError(f"sweeps.{sweep.name}: {error}") from error
+                raise ConfigError(f"{path}: sweeps.{sweep.name}: {error}") from error
 
 
 def overrides(cell: Cell) -> list[str]:

@@ -37,7 +37,7 @@ try:
     GRID_FILE = Path(str(config.get("grid", "config/grid.yaml") or ""))
     DEVICE = devices.find(config.get("device") or sweeps.device_of(GRID_FILE))
     SWEEPS = sweeps.read(GRID_FILE, DEVICE)
-    sweeps.check_sizes(SWEEPS)
+    sweeps.check_sizes(GRID_FILE, SWEEPS)
     MORE_ROUNDS = more_rounds.read()
 except SnnError as error:
     raise WorkflowError(str(error)) from None

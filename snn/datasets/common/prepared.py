@@ -50,6 +50,9 @@ def load(path: Path, choice: Mapping[str, Any]) -> np.ndarray:
     if made_of != _canonical(choice):
         of = made_of[:1000].decode(errors="replace")
         raise _refused(path, f"it was made of {of}, but the cell is of {_canonical(choice).decode()}")
+    for key, found in (("rows", table.shape[0]), ("features", table.shape[1] - 1)):
+        if choice.get(key, found) != found:
+            raise _refused(path, f"it has {found} {key}, but dataset.{key} is {choice[key]}")
     return table
 
 

@@ -1,0 +1,224 @@
+"""Malformed CSV files."""
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attempt import KINDS, Input
+from garbage import damaged
+from hypothesis import strategies as st
+
+from snn.datasets.common import prepared
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_NO_NUMBERS = ("", " ", "abc", "nan", "NaN", "inf", "-Infinity", "1_000", "\u0661", "\uff11", "0x1f", "1e39", "-1e39")
+_NO_NUMBERS += ("1 2", "1..2", "1e", "e5", ".", "-", "--1", "+-1", "1e1.5", "1e400", '"1"2', '""', '1"', '"1', "'1'")
+_NO_NUMBERS += ("1\u00a02", "1\u20092", "$1", "1%", "1f", "1j", "1d5", "True", "null", "NA", "#N/A", "1\x00", "\x001")
+_NO_NUMBERS += ("1\r", "\ufeff1", "1\x0b2", "\u22121", "1\u00d710", "9" * 400, "1/2", "(1)", "=1+1", "<script>", "1\x1a")
+
+
+@st.composite
+def _tables(draw: Any) -> list[list[str]]:
+    """Rows of numbers below a header."""
+    columns = draw(st.integers(2, 5))
+    number = st.integers(-999, 999).map(str) | st.floats(-1e6, 1e6, width=32).map(str) | st.just("1e-3")
+    rows = draw(st.lists(st.lists(number, min_size=columns, max_size=columns), min_size=2, max_size=6))
+    return [[f"c{i}" for i in range(columns)], *rows]
+
+
+@st.composite
+def _with_wrong_cell(draw: Any) -> Input:
+    table, text = draw(_tables()), draw(st.sampled_from(_NO_NUMBERS))
+    row = draw(st.integers(1, len(table) - 1))
+    column = draw(st.integers(0, len(table[0]) - 1))
+    table[row][column] = text
+    return _file(f"{text!r} in row {row}, column {column}", _joined(table))
+
+
+@st.composite
+def _with_wrong_row(draw: Any) -> Input:
+    table = draw(_tables())
+    at = draw(st.integers(1, len(table) - 1))
+    row = table[at]
+    rows = ([*row, "1"], row[:-1], [*row, ""], ["1"] * 300, [",".join(row), *row], [f'"{row[0]}', *row[1:]], ["#", *row])
+    table[at] = draw(st.sampled_from(rows))
+    first = at == 1  # a further column or a lacking one, of the first row, is told by the header
+    return _file(f"row {at}{' (first)' * first} is {table[at][:6]}", _joined(table))
+
+
+@st.composite
+def _with_wrong_header(draw: Any) -> Input:
+    table = draw(_tables())
+    names = table[0]
+    header, target = draw(
+        st.sampled_from(
+            [
+                (names, "none"),
+                (names, "C0"),
+                (names, "c0 "),
+                (names, len(names)),
+                (names, -len(names) - 1),
+                (names, 10**9),
+                (["1", "2", "3", "4", "5"][: len(names)], 0),
+                (["nan", *["1"] * (len(names) - 1)], 0),
+                (["", *names[1:]], names[1]),
+                (["x"] * len(names), "x"),
+                ([*names[:-1], names[0]], "c0"),
+                (["a\x01b", *names[1:]], names[1]),
+                (['"a', *names[1:]], names[1]),
+                ([*names, "more"], "c0"),
+                (names[:-1], "c0"),
+            ]
+        )
+    )
+    return _file(f"header {header}, target {target!r}", _joined([header, *table[1:]]), target)
+
+
+@cache
+def _spoilt() -> dict[str, bytes]:
+    """A good file as something else."""
+    columns = 3
+    whole = b"c0,c1,c2\n1,2,3\n-4,5.5,6e-1\n"
+    text = whole.decode()
+    header, _, rest = text.partition("\n")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("t.csv", whole)
+    array = io.BytesIO()
+    np.save(array, np.eye(3))
+    encodings = {f"in {name}": text.encode(name) for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be")}
+    first = rest.partition("\n")[0]
+    return encodings | {
+        "gzip": gzip.compress(whole),
+        "bzip2": bz2.compress(whole),
+        "xz": lzma.compress(whole),
+        "zip": packed.getvalue(),
+        "NumPy": array.getvalue(),
+        "of nothing": b"",
+        "of an end of line": b"\n\r\n\n",
+        "of spaces": b"   \n  \n",
+        "of a mark": b"\xef\xbb\xbf",
+        "of a header": header.encode() + b"\n",
+        "of one column": "".join(f"{line.split(',')[0]}\n" for line in text.splitlines()).encode(),
+        "with semicolons": text.replace(",", ";").encode(),
+        "with tabs": text.replace(",", "\t").encode(),
+        "with a decimal comma": f"{header}\n{first},5\n".encode(),
+        "with CR alone": text.replace("\n", "\r").encode(),
+        "with CR CR LF": text.replace("\n", "\r\r\n").encode(),
+        "with a NUL at its end": whole + b"\0",
+        "with a byte of Latin-1": whole + b"\xe9" + b",1" * (columns - 1) + b"\n",
+        "with half a character": whole + b"\xc3",
+        "with a surrogate": whole + b"\xed\xa0\x80\n",
+        "with a mark within": whole + b"\xef\xbb\xbf1" + b",1" * (columns - 1) + b"\n",
+        "with two marks": b"\xef\xbb\xbf\xef\xbb\xbf" + rest.encode(),
+        "with a second header": whole + header.encode() + b"\n",
+        "with a comment": whole + b"# a comment\n",
+        "with an open quote": whole + b'"1' + b",1" * (columns - 1) + b"\n",
+        "with a cell of two lines": whole + b'"1\n"' + b",1" * (columns - 1) + b"\n",
+        "with a long line": whole + b"1" * (17 << 20) + b",1" * (columns - 1) + b"\n",
+        "with an endless row": whole + b",".join([b"1"] * 100_000) + b"\n",
+        "with a control character": whole + b"1\x1b" + b",1" * (columns - 1) + b"\n",
+        "with a line separator": whole + "1\u2028".encode() + b",1" * (columns - 1) + b"\n",
+        "of HTML": b"<!DOCTYPE html><html><body>404, not found</body></html>\n",
+        "of JSON": b'{"c0": [1, 2], "c1": [3, 4]}\n',
+        "of a pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n",
+        "of PNG": b"\x89PNG\r\n\x1a\n" + bytes(100),
+    }
+
+
+@st.composite
+def _with_wrong_key(draw: Any) -> Input:
+    """A good file, and a setting that is not of it."""
+    content = _joined(draw(_tables()))
+    given, names = draw(
+        st.sampled_from(
+            [
+                (("dataset.header=false", "dataset.target=0"), "t.csv"),
+                (("dataset.header=false",), "t.csv"),
+                (("dataset.delimiter=';'",), "t.csv"),
+                (('dataset.delimiter="\t"',), "t.csv"),
+                (("dataset.delimiter=' '",), "t.csv"),
+                (("dataset.delimiter=c",), "dataset.delimiter"),
+                (("dataset.delimiter=''",), "dataset.delimiter"),
+                ((f"dataset.sha256={'0' * 64}",), "t.csv"),
+                (("training.batch_size=1000",), "training.batch_size"),
+                (("dataset.path='t.csv\x00'",), "dataset.path"),
+                (("dataset.path='t.csv/t.csv'",), "t.csv"),
+                (("dataset.path='T.CSV'",), "T.CSV"),
+                ((f"dataset.path={'x' * 300}",), "x" * 300),
+                (("dataset.path=.",), "."),
+                (("dataset.path='../input/none.csv'",), "none.csv"),
+            ]
+        )
+    )
+    return _file(" ".join(given), content, "c0", *given, names=names)
+
+
+@st.composite
+def _with_wrong_labels(draw: Any) -> Input:
+    """Targets that are no labels: one of them is not a whole number, negative, or as large as there are outputs."""
+    table = draw(_tables())
+    for row in table[1:]:
+        row[0] = str(draw(st.integers(0, 1)))
+    row = draw(st.integers(1, len(table) - 1))
+    table[row][0] = draw(st.sampled_from(("0.5", "-1", "2", "3", "1e30", "-0.001", "1000000")))
+    of_network = ("network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy")
+    one = _file(f"label {table[row][0]} of 2", _joined(table), 0, *of_network, names=f"the target of row {row}")
+    arguments = tuple(argument for argument in one.arguments if not argument.startswith("output="))
+    return Input(one.what, "snn", ("device=cpu", *arguments), one.files, one.names)
+
+
+def malformed() -> st.SearchStrategy[Input]:
+    """CSV files with one defect each, good ones with a wrong setting, other kinds of files, and garbage."""
+    kinds = st.sampled_from(list(KINDS)).map(lambda kind: _file(kind, kind))
+    lines = st.text('0123456789.,,-+eE"\n\n\r \ta', max_size=60).map(str.encode)
+    garbage = st.builds(damaged, _tables().map(_joined)).flatmap(lambda one: one) | lines | st.binary(max_size=40)
+    return st.one_of(
+        _with_wrong_cell(),
+        _with_wrong_row(),
+        _with_wrong_header(),
+        st.sampled_from(list(_spoilt())).map(lambda what: _file(what, _spoilt()[what])),
+        _with_wrong_key(),
+        _with_wrong_labels(),
+        kinds,
+        garbage.map(_any),
+    )
+
+
+def _joined(table: list[list[str]]) -> bytes:
+    return "".join(",".join(row) + "\n" for row in table).encode("utf-8", "surrogatepass")
+
+
+def _file(what: str, content: bytes | str, target: str | int = "c0", *given: str, names: str = "t.csv") -> Input:
+    keys = {each.partition("=")[0] for each in given}
+    usual = ("dataset=csv", "dataset.path=t.csv", f"dataset.target='{target}'", "training.batch_size=1")
+    if isinstance(target, int):
+        usual = (*usual[:2], f"dataset.target={target}", usual[3])
+    arguments = (*(each for each in usual if each.partition("=")[0] not in keys), *given, "output=t.npy")
+    return Input(what, "snn.prepare", arguments, {"t.csv": content}, names)
+
+
+def _any(content: bytes) -> Input:
+    one = _file("garbage", content, -1, "dataset.header=false")
+    return Input(one.what, one.command, one.arguments, one.files, one.names, False, _all_numbers)
+
+
+def _all_numbers(here: Path) -> bool:
+    """Whether a file that was accepted holds just the numbers that were prepared of it, as a simple reader reads it."""
+    found = []
+    for line in (here / "t.csv").read_bytes().decode("utf-8-sig").split("\n"):
+        line = line.removesuffix("\r")
+        cells = [re.fullmatch(r'"(.*)"|([^"]*)', cell) for cell in line.split(",")] if line else []
+        if not all(cell and _NUMBER.fullmatch(cell[1] or cell[2] or "") for cell in cells):
+            return False
+        if cells:
+            found.append([float(cell[1] or cell[2]) for cell in cells if cell])
+    table, _ = prepared._verified(here / "t.npy")
+    return bool(np.array_equal(np.array(found, np.float32), table))

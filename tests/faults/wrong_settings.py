@@ -1,0 +1,104 @@
+"""A wrong value for every key of every choice of ``config/``, of each wrong type and out of its range."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from snn.config import groups
+from snn.config.ranges import RANGES, Range, of
+from snn.models.network import INITIALISERS
+
+
+class Wrong(NamedTuple):
+    """A value that a key cannot have beside these choices."""
+
+    beside: Mapping[str, Any]
+    key: str
+    value: Any
+
+
+_NO_NUMBERS = ("text", "", "1;2", True, False, {"a": 1})
+_NO_TEXT = (3, 1.5, None, True, {"a": 1}, [["x"]])
+_NO_SEED = ([0], [-1], [2**31], ["a"], [1.5], [True], [None], [1, 1], "a", 3, None, {"a": 1})
+_NO_PAIR = (16, [16], [16, 16, 16], [0, 16], [-1, 1], [1025, 1], [1.5, 1], ["a", 1], [True, 1], "a")
+_NO_LAYERS = ("relu", 3, None, True, {"a": 1}, [], ["no such layer"], ["linear"], ["linear 0"], ["linear -1"])
+_NO_LAYERS += (["linear x"], ["linear 8 8 8"], ["linear 1.5"], [3], [None], [True], ["linear 9999999"], [""])
+_OF_KEY: Mapping[str, tuple[Any, ...]] = {
+    "network.hidden": (3, "a", None, True, {"a": 1}, [], [0], [-1], [2**21], [1.5], [True], ["a"], [None]),
+    "network.layers": _NO_LAYERS,
+    "network.loss": (*_NO_TEXT, "no such loss", ""),
+    "network.init": (*_NO_TEXT, "no such initialiser", ""),
+    "network.update_order": (*_NO_TEXT, "no such order", ""),
+    "strategy.mode": (*_NO_TEXT, "reduce-overhead", ""),
+    "strategy.seeds": _NO_SEED,
+    "strategy.initialisers": (["x"], [1], [None], [*INITIALISERS[:1], *INITIALISERS[:1]], "x", 3, None),
+    "strategy.learning_rates": ([0], [-0.1], ["a"], [1e39], [1e-50], [True], [None], [0.1, 0.1], "a", None),
+    "kernel.block": (*_NO_PAIR, None, [32, 64]),
+    "kernel.work": (*_NO_PAIR, [65, 1]),
+    "dataset.path": (3, 1.5, None, True, {"a": 1}, "", "a\0b", "a\nb", "x" * 5000, "${oc.env:HOME}"),
+    "dataset.target": (1.5, None, True, {"a": 1}, "", "a\nb", "${oc.env:HOME}"),
+    "dataset.header": (1, 0, 1.5, None, "yes", "true ", "", {"a": 1}),
+    "dataset.delimiter": (3, None, True, "", ",,", "a", "1", ".", "-", "+", '"', "'", "\n", "\0", {"a": 1}),
+    "dataset.sha256": (3, True, "", "12", "g" * 64, "A" * 64, "0" * 63, "0" * 65, {"a": 1}),
+    "device.name": ({"a": 1}, "a\nb", "a\0b", "${oc.env:HOME}"),
+}
+
+
+def all_wrong() -> list[Wrong]:
+    """One for each key of each choice and each way to be wrong."""
+    return [*_of_groups(), *_of_files(), *_of_training(), *_of_no_key()]
+
+
+def _of_groups() -> Iterator[Wrong]:
+    for group in groups.GROUPS:
+        usual = groups.default_choices()[group]
+        no_choices = ("none such", "", f"{usual}.yaml", f"../{group}/{usual}", usual.upper(), f" {usual}", "???")
+        for value in (*no_choices, 3, 1.5, None, True, {"a": 1}, [["x"]], f"{usual}\n", "${oc.env:HOME}"):
+            yield Wrong({}, group, value)
+
+
+def _of_files() -> Iterator[Wrong]:
+    for group in groups.GROUPS:
+        for name in groups.names(group):
+            beside = {group: name}
+            if name == "csv":
+                beside |= {"dataset.path": "t.csv", "dataset.target": 0}
+            settable = groups.options(group, name)
+            for key, usual in groups.load(group, name).items():
+                where = f"{group}.{key}"
+                values = _wrong_for(where, usual) if key in settable else ("x", "snn.errors.shown", 3, {"a": 1})
+                rest = {key: value for key, value in beside.items() if key != where}
+                yield from (Wrong(rest, where, value) for value in values)
+
+
+def _of_training() -> Iterator[Wrong]:
+    for key, usual in groups.default_training().items():
+        yield from (Wrong({}, f"training.{key}", value) for value in _wrong_for(f"training.{key}", usual))
+
+
+def _of_no_key() -> Iterator[Wrong]:
+    for key in ("colour", "training", "training.colour", "training.epochs.x", "hydra.verbose", "network._x"):
+        yield from (Wrong({}, key, value) for value in (3, "x"))
+    for section in ("dataset", "network", "strategy", "kernel", "precision", "protocol", "device"):
+        for key in ("colour", "_target_", "_partial_", "_args_", "__class__", "defaults"):
+            yield Wrong({}, f"{section}.{key}", "x")
+
+
+def _wrong_for(where: str, usual: Any) -> tuple[Any, ...]:
+    if where in _OF_KEY:
+        return _OF_KEY[where]
+    if isinstance(usual, bool):
+        return _OF_KEY["dataset.header"]
+    if where in RANGES or isinstance(usual, int | float):
+        return _outside(of(where, usual))
+    return _NO_TEXT
+
+
+def _outside(allowed: Range) -> tuple[Any, ...]:
+    values: list[Any] = [*_NO_NUMBERS, -1, allowed.most * 10, 10**40, float("inf"), float("nan"), -0.0]
+    if not allowed.real:
+        values += [allowed.least + 0.5, allowed.least - 1, allowed.most + 1, 2.0]
+    elif allowed.least > 0:
+        values += [0, allowed.least / 10]
+    if allowed.or_null is None:
+        values.append(None)
+    return tuple(values)
