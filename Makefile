@@ -1,4 +1,5 @@
 # `make` lists the targets. PYTHON selects the interpreter for .venv; CORES sets snakemake's cores.
+# TORTURE holds options of the torture, as TORTURE="--kills 20 --inputs 0 --seed 1".
 ifndef PYTHON
 NEW_ENOUGH = $(shell $(1) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(1))
 PYTHON := $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(call NEW_ENOUGH,$(name))) python3)
@@ -7,7 +8,7 @@ CORES ?= 1
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev speedup all report test mutate lint format publish pins clean
+.PHONY: help env dev speedup all report test torture mutate lint format publish pins clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +31,9 @@ report: all ## report.html, with every table and figure
 
 test: dev ## the tests; those that need a GPU are skipped without one
 	$(BIN)/python -m pytest
+
+torture: dev ## kills and malformed inputs, for an hour: counts of what was lost or accepted
+	$(BIN)/python tests/faults/torture.py $(TORTURE)
 
 mutate: dev ## plant faults in the engine and count those that tests notice: a night, or SAMPLE=200 of them
 	$(BIN)/python tests/mutation $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))

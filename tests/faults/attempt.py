@@ -180,6 +180,9 @@ KINDS: Mapping[str, Callable[[Path], object]] = {
 }
 """What may stand in place of a file that is read: none of them holds what is wanted."""
 
+LIKE_NONE = ("no file", "dangling link", "link to itself")
+"""Kinds that are none, to who looks whether there is a file."""
+
 
 def _grid(arguments: list[str]) -> None:
     """A grid, as a workflow reads it."""
@@ -204,7 +207,7 @@ def _as_command(read: Callable[[list[str]], None]) -> Callable[[list[str]], int]
     return main
 
 
-COMMANDS: Mapping[str, Callable[[list[str]], int]] = {
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "snn": train.main,
     "snn.prepare": prepare.main,
     "snn.perfetto": perfetto.main,

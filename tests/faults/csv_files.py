@@ -18,10 +18,66 @@ from hypothesis import strategies as st
 from snn.datasets.common import prepared
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_NO_NUMBERS = ("", " ", "abc", "nan", "NaN", "inf", "-Infinity", "1_000", "\u0661", "\uff11", "0x1f", "1e39", "-1e39")
-_NO_NUMBERS += ("1 2", "1..2", "1e", "e5", ".", "-", "--1", "+-1", "1e1.5", "1e400", '"1"2', '""', '1"', '"1', "'1'")
-_NO_NUMBERS += ("1\u00a02", "1\u20092", "$1", "1%", "1f", "1j", "1d5", "True", "null", "NA", "#N/A", "1\x00", "\x001")
-_NO_NUMBERS += ("1\r", "\ufeff1", "1\x0b2", "\u22121", "1\u00d710", "9" * 400, "1/2", "(1)", "=1+1", "<script>", "1\x1a")
+_NO_NUMBERS = (
+    "",
+    " ",
+    "abc",
+    "nan",
+    "NaN",
+    "inf",
+    "-Infinity",
+    "1_000",
+    "\u0661",
+    "\uff11",
+    "0x1f",
+    "1e39",
+    "-1e39",
+)
+_NO_NUMBERS += (
+    "1 2",
+    "1..2",
+    "1e",
+    "e5",
+    ".",
+    "-",
+    "--1",
+    "+-1",
+    "1e1.5",
+    "1e400",
+    '"1"2',
+    '""',
+    '1"',
+    '"1',
+    "'1'",
+)
+_NO_NUMBERS += (
+    "1\u00a02",
+    "1\u20092",
+    "$1",
+    "1%",
+    "1f",
+    "1j",
+    "1d5",
+    "True",
+    "null",
+    "NA",
+    "#N/A",
+    "1\x00",
+    "\x001",
+)
+_NO_NUMBERS += (
+    "1\r",
+    "\ufeff1",
+    "1\x0b2",
+    "\u22121",
+    "1\u00d710",
+    "9" * 400,
+    "1/2",
+    "(1)",
+    "=1+1",
+    "<script>",
+    "1\x1a",
+)
 
 
 @st.composite
@@ -47,7 +103,15 @@ def _with_wrong_row(draw: Any) -> Input:
     table = draw(_tables())
     at = draw(st.integers(1, len(table) - 1))
     row = table[at]
-    rows = ([*row, "1"], row[:-1], [*row, ""], ["1"] * 300, [",".join(row), *row], [f'"{row[0]}', *row[1:]], ["#", *row])
+    rows = (
+        [*row, "1"],
+        row[:-1],
+        [*row, ""],
+        ["1"] * 300,
+        [",".join(row), *row],
+        [f'"{row[0]}', *row[1:]],
+        ["#", *row],
+    )
     table[at] = draw(st.sampled_from(rows))
     first = at == 1  # a further column or a lacking one, of the first row, is told by the header
     return _file(f"row {at}{' (first)' * first} is {table[at][:6]}", _joined(table))
@@ -93,7 +157,10 @@ def _spoilt() -> dict[str, bytes]:
         file.writestr("t.csv", whole)
     array = io.BytesIO()
     np.save(array, np.eye(3))
-    encodings = {f"in {name}": text.encode(name) for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be")}
+    encodings = {
+        f"in {name}": text.encode(name)
+        for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be")
+    }
     first = rest.partition("\n")[0]
     return encodings | {
         "gzip": gzip.compress(whole),
@@ -163,23 +230,23 @@ def _with_wrong_key(draw: Any) -> Input:
 
 @st.composite
 def _with_wrong_labels(draw: Any) -> Input:
-    """Targets that are no labels: one of them is not a whole number, negative, or as large as there are outputs."""
+    """Targets of which one is no label: not a whole number, negative, or not below the number of outputs."""
     table = draw(_tables())
     for row in table[1:]:
         row[0] = str(draw(st.integers(0, 1)))
     row = draw(st.integers(1, len(table) - 1))
     table[row][0] = draw(st.sampled_from(("0.5", "-1", "2", "3", "1e30", "-0.001", "1000000")))
     of_network = ("network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy")
-    one = _file(f"label {table[row][0]} of 2", _joined(table), 0, *of_network, names=f"the target of row {row}")
+    one = _file(
+        f"label {table[row][0]} of 2", _joined(table), 0, *of_network, names=f"the target of row {row}"
+    )
     arguments = tuple(argument for argument in one.arguments if not argument.startswith("output="))
     return Input(one.what, "snn", ("device=cpu", *arguments), one.files, one.names)
 
 
 def malformed() -> st.SearchStrategy[Input]:
-    """CSV files with one defect each, good ones with a wrong setting, other kinds of files, and garbage."""
+    """CSV files with one defect each, good ones with a wrong setting, and other kinds of files."""
     kinds = st.sampled_from(list(KINDS)).map(lambda kind: _file(kind, kind))
-    lines = st.text('0123456789.,,-+eE"\n\n\r \ta', max_size=60).map(str.encode)
-    garbage = st.builds(damaged, _tables().map(_joined)).flatmap(lambda one: one) | lines | st.binary(max_size=40)
     return st.one_of(
         _with_wrong_cell(),
         _with_wrong_row(),
@@ -188,15 +255,23 @@ def malformed() -> st.SearchStrategy[Input]:
         _with_wrong_key(),
         _with_wrong_labels(),
         kinds,
-        garbage.map(_any),
     )
+
+
+def garbage() -> st.SearchStrategy[Input]:
+    """Damaged files, and any text, without a header."""
+    lines = st.text('0123456789.,,-+eE"\n\n\r \ta', max_size=60).map(str.encode)
+    numbers = _tables().flatmap(lambda table: damaged(_joined(table[1:])))
+    return (numbers | lines | st.binary(max_size=40)).map(_any)
 
 
 def _joined(table: list[list[str]]) -> bytes:
     return "".join(",".join(row) + "\n" for row in table).encode("utf-8", "surrogatepass")
 
 
-def _file(what: str, content: bytes | str, target: str | int = "c0", *given: str, names: str = "t.csv") -> Input:
+def _file(
+    what: str, content: bytes | str, target: str | int = "c0", *given: str, names: str = "t.csv"
+) -> Input:
     keys = {each.partition("=")[0] for each in given}
     usual = ("dataset=csv", "dataset.path=t.csv", f"dataset.target='{target}'", "training.batch_size=1")
     if isinstance(target, int):
@@ -211,7 +286,7 @@ def _any(content: bytes) -> Input:
 
 
 def _all_numbers(here: Path) -> bool:
-    """Whether a file that was accepted holds just the numbers that were prepared of it, as a simple reader reads it."""
+    """Whether what was prepared of a file are just the numbers that a simple reader finds in it."""
     found = []
     for line in (here / "t.csv").read_bytes().decode("utf-8-sig").split("\n"):
         line = line.removesuffix("\r")

@@ -13,7 +13,9 @@ def damaged(draw: Any, whole: bytes) -> bytes:
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(len(content) - 1, 0)))
         size = draw(st.sampled_from((0, 1, 1, 4, 40)))
-        new = draw(st.binary(max_size=4) | st.sampled_from((content[at : at + 60], b"\n", b"\0", b"\xff\xfe")))
+        new = draw(
+            st.binary(max_size=4) | st.sampled_from((content[at : at + 60], b"\n", b"\0", b"\xff\xfe"))
+        )
         content = content[:at] + new + content[at + size :]
     return content
 

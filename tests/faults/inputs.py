@@ -1,43 +1,39 @@
-"""Malformed inputs for every door, and how many of them were met with which fault."""
+"""Malformed inputs for every door, and how they were met."""
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
+import archives
 import command_lines
 import csv_files
 import grids
-import saved
+import prepared_files
+import stored_records
 from attempt import Input, met
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-DOORS: Mapping[str, Callable[[], st.SearchStrategy[Input]]] = {
-    "command line": command_lines.malformed,
-    "grid": grids.malformed,
-    "CSV": csv_files.malformed,
-    "prepared data": saved.data_sets,
-    "record": saved.records,
-    "archive": saved.archives,
-    "plan of rounds": saved.plans,
+Inputs = Callable[[], st.SearchStrategy[Input]]
+
+DOORS: dict[str, tuple[Inputs, Inputs]] = {
+    "command line": (command_lines.malformed, command_lines.garbage),
+    "grid": (grids.malformed, grids.garbage),
+    "CSV": (csv_files.malformed, csv_files.garbage),
+    "prepared data": (prepared_files.data_sets, prepared_files.damaged_data_sets),
+    "record": (stored_records.malformed, stored_records.garbage),
+    "archive": (archives.malformed, archives.garbage),
+    "plan of rounds": (prepared_files.plans, prepared_files.any_plans),
 }
-"""By the name of a door, what knocks at it."""
+"""By the name of a door, the inputs that are malformed, and garbage, which may be valid."""
 
 
 def knock(door: str, number: int, seed_: int, tell: Callable[[str], object]) -> Counter[str]:
-    """Give a door so many inputs; how many were met how. Tells of each fault, with its input."""
+    """Give a door so many inputs, a quarter of them garbage; how many were met how. Tells of each fault."""
     counts: Counter[str] = Counter()
+    malformed, garbage = DOORS[door]
 
-    @seed(seed_)
-    @settings(
-        max_examples=number,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(DOORS[door]())
     def each(one: Input) -> None:
         with tempfile.TemporaryDirectory() as folder:
             how, seen = met(one, Path(folder))
@@ -45,5 +41,18 @@ def knock(door: str, number: int, seed_: int, tell: Callable[[str], object]) -> 
         if seen:
             tell(f"{how} ({door}): {one!r}\n    {seen[-3000:].strip()}")
 
-    each()
+    for inputs, count in ((malformed, number - number // 4), (garbage, number // 4)):
+        if count:
+            seed(seed_)(_run(count)(given(inputs())(each)))()
     return counts
+
+
+def _run(count: int) -> settings:
+    """So many examples, whatever becomes of them."""
+    return settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )

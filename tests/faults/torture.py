@@ -60,7 +60,9 @@ def _inputs(wanted: int, seed: int) -> int:
     started, counts = time.monotonic(), Counter[str]()
     for i, door in enumerate(inputs.DOORS):
         share = wanted * (i + 1) // len(inputs.DOORS) - wanted * i // len(inputs.DOORS)
-        of_door = inputs.knock(door, share, seed, lambda fault: print(f"  {fault}", flush=True)) if share else {}
+        of_door = (
+            inputs.knock(door, share, seed, lambda fault: print(f"  {fault}", flush=True)) if share else {}
+        )
         print(f"{door}: {', '.join(f'{count} {what}' for what, count in of_door.items())}", flush=True)
         counts.update(of_door)
     others = ("known to be malformed", "refused", "valid")

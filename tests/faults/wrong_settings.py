@@ -51,7 +51,15 @@ def all_wrong() -> list[Wrong]:
 def _of_groups() -> Iterator[Wrong]:
     for group in groups.GROUPS:
         usual = groups.default_choices()[group]
-        no_choices = ("none such", "", f"{usual}.yaml", f"../{group}/{usual}", usual.upper(), f" {usual}", "???")
+        no_choices = (
+            "none such",
+            "",
+            f"{usual}.yaml",
+            f"../{group}/{usual}",
+            usual.upper(),
+            f" {usual}",
+            "???",
+        )
         for value in (*no_choices, 3, 1.5, None, True, {"a": 1}, [["x"]], f"{usual}\n", "${oc.env:HOME}"):
             yield Wrong({}, group, value)
 
@@ -65,7 +73,9 @@ def _of_files() -> Iterator[Wrong]:
             settable = groups.options(group, name)
             for key, usual in groups.load(group, name).items():
                 where = f"{group}.{key}"
-                values = _wrong_for(where, usual) if key in settable else ("x", "snn.errors.shown", 3, {"a": 1})
+                values = (
+                    _wrong_for(where, usual) if key in settable else ("x", "snn.errors.shown", 3, {"a": 1})
+                )
                 rest = {key: value for key, value in beside.items() if key != where}
                 yield from (Wrong(rest, where, value) for value in values)
 

@@ -1,0 +1,132 @@
+"""The fuzzer's inputs, some of each door, those that once were met with a fault, and the fuzzer itself."""
+
+import sys
+import time
+from pathlib import Path
+
+import attempt
+import inputs
+import pytest
+from archives import archive
+from attempt import HERE, Input, met
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from inputs import DOORS, knock
+
+_GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined]}}\n"
+_CSV = b"a,b\n1,2\n3,4\n"
+_OF_CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=b", "training.batch_size=1", "output=t.npy")
+
+KEPT = [
+    Input(
+        "a number of 5000 digits",
+        "snn.more_rounds",
+        ("mine", "grid=g.yaml", "rounds=" + "9" * 5000),
+        {"g.yaml": _GRID},
+        "rounds is '999",
+    ),
+    Input(
+        "a cell that is too large, of a grid",
+        "grid",
+        (f"{HERE}/g.yaml",),
+        {"g.yaml": b"sweeps: {mine: {network: layers, network.layers: [linear 9999999, linear 1]}}"},
+        f"{HERE}/g.yaml",
+    ),
+]
+"""Inputs that were met with a fault: add what the fuzzer finds."""
+
+VALID = {
+    "command line": Input("", "snn", ("device=cpu", "output=r.json")),
+    "grid": Input("", "grid", ("g.yaml",), {"g.yaml": _GRID}),
+    "CSV": Input("", "snn.prepare", _OF_CSV, {"t.csv": _CSV}),
+    "archive": Input("", "snn.retabulate", ("a", "out"), archive()),
+    "two archives": Input("", "snn.compare", ("a", "a", "out"), archive()),
+    "plan of rounds": Input("", "plan", ("p.json",), {"p.json": b'{"x/y": 3}'}),
+}
+
+
+@pytest.mark.parametrize("one", KEPT, ids=lambda one: one.what)
+def test_what_once_was_a_fault_is_refused(tmp_path, one):
+    assert met(one, tmp_path) == ("refused", "")
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("number", [0, 1], ids=["malformed", "garbage"])
+def test_every_input_is_refused_or_valid(door, number, tmp_path_factory):
+    @settings(max_examples=15 if number == 0 else 5, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(DOORS[door][number]())
+    def run(one):
+        how, seen = met(one, tmp_path_factory.mktemp("input"))
+        assert how in ("refused", "valid"), seen
+
+    run()
+
+
+@pytest.mark.parametrize("one", VALID.values(), ids=VALID)
+def test_what_the_inputs_are_made_of_is_accepted(tmp_path, one):
+    """Else they would be refused for another reason."""
+    assert met(one, tmp_path)[0] == "accepted"
+
+
+# ---- the fuzzer sees what it looks for
+
+
+def says(*lines, status=2):
+    def main(arguments):
+        print(*lines, sep="\n", file=sys.stderr)
+        return status
+
+    return main
+
+
+def raises(arguments):
+    raise KeyError(arguments[0])
+
+
+def writes_elsewhere(arguments):
+    Path("../elsewhere").write_text("")
+    return says(f"snn: {arguments[0]}")(arguments)
+
+
+PROGRAMS = {
+    "traceback": (raises, "traceback"),
+    "exit": (lambda arguments: sys.exit(1), "traceback"),
+    "a traceback that is printed": (says("Traceback (most recent call last):"), "traceback"),
+    "hang": (lambda arguments: time.sleep(60), "hang"),
+    "success": (lambda arguments: 0, "accepted"),
+    "another status": (says("snn: x.json is wrong", status=1), "not named"),
+    "another beginning": (says("x.json is wrong"), "not named"),
+    "two lines": (says("snn: x.json", "is wrong"), "not named"),
+    "no name": (says("snn: it is wrong"), "not named"),
+    "a file elsewhere": (writes_elsewhere, "written elsewhere"),
+    "a refusal": (says("snn: x.json is wrong"), "refused"),
+}
+
+
+@pytest.mark.parametrize(("program", "how"), PROGRAMS.values(), ids=PROGRAMS)
+def test_each_fault_is_seen_and_counted(tmp_path, monkeypatch, program, how):
+    monkeypatch.setitem(attempt.COMMANDS, "snn", program)
+    monkeypatch.setattr(attempt, "HANGS_AFTER", 0.2 if how == "hang" else 10)
+    one = Input("", "snn", ("x.json",), {}, "x.json")
+    assert met(one, tmp_path)[0] == how
+    monkeypatch.setitem(inputs.DOORS, "new", (lambda: st.just(one), lambda: st.just(one)))
+    told = []
+    counts = knock("new", 1, 1, told.append)
+    assert counts == {"inputs": 1, "known to be malformed": 1, how: 1}
+    assert len(told) == (how != "refused")
+
+
+def test_garbage_that_is_accepted_has_to_be_valid(tmp_path, monkeypatch):
+    monkeypatch.setitem(attempt.COMMANDS, "snn", lambda arguments: 0)
+    for valid, how in ((True, "valid"), (False, "accepted")):
+        one = Input("", "snn", (), {}, "", is_wrong=False, really_valid=lambda here, valid=valid: valid)
+        assert met(one, tmp_path / how)[0] == how
+
+
+def test_the_same_seed_gives_the_same_inputs(monkeypatch):
+    """It is what a run of the fuzzer prints, to be repeated."""
+    seen = []
+    monkeypatch.setattr(inputs, "met", lambda one, folder: seen.append(repr(one)) or ("refused", ""))
+    for _ in range(2):
+        knock("plan of rounds", 20, 7, print)
+    assert seen[:20] == seen[20:]
