@@ -26,9 +26,6 @@ def main(arguments: list[str]) -> int:
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("snn: interrupted, no record was written", file=sys.stderr)
-        return 130
 
 
 def _run(arguments: list[str]) -> int:

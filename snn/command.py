@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 
 from snn.errors import SnnError
@@ -15,8 +16,14 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 def run(main: Callable[[list[str]], int]) -> int:
     """The status of a command line, its output written out: 141 where its reader, such as ``head``, has gone.
 
-    That is the status of a program that ends by SIGPIPE. 2: what it printed could not be written.
+    That is the status of a program that ends by SIGPIPE. 2: what it printed could not be written, or the
+    current folder is gone. 130: it was interrupted.
     """
+    try:
+        Path.cwd()
+    except OSError as error:
+        print(f"snn: the current folder cannot be used: {error.strerror}", file=sys.stderr)
+        return 2
     try:
         status = main(sys.argv[1:])
         if sys.stdout is not None:
@@ -30,6 +37,12 @@ def run(main: Callable[[list[str]], int]) -> int:
         _drop_output()
         print(f"snn: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 2
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Python 3.11 raises a RuntimeError from what it was interrupted in, if that is the making of a class.
+        if not isinstance(error.__cause__ or error, KeyboardInterrupt):
+            raise
+        print("snn: interrupted before its end", file=sys.stderr)
+        return 128 + signal.SIGINT
     return status
 
 

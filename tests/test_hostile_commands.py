@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn import __main__ as snn
-from snn import compare, measure_limits, perfetto, prepare, retabulate
+from snn import command, compare, measure_limits, more_rounds, perfetto, prepare, retabulate
 from snn.config import compose, groups, overrides, sizes
 from snn.errors import ConfigError
 from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.measurement import cell
+from snn.report.write import writing
 
 CPU = Device("cpu", "AMD EPYC")
 PATHS = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=40).filter(
@@ -414,8 +415,47 @@ def test_an_output_that_stdout_is_redirected_to(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
+def interrupted(arguments):
+    raise KeyboardInterrupt
+
+
+def interrupted_in_a_class(arguments):
+    class Interrupted:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    type("Some", (), {"key": Interrupted()})
+
+
+@pytest.mark.parametrize("main", [interrupted, interrupted_in_a_class])
+def test_an_interrupt_is_no_traceback(capsys, main):
+    assert command.run(main) == 130
+    assert capsys.readouterr().err == "snn: interrupted before its end\n"
+
+
+def test_a_fault_of_our_own_is_not_hidden():
+    def wrong(arguments):
+        raise RuntimeError("a fault")
+
+    with pytest.raises(RuntimeError, match="a fault"):
+        command.run(wrong)
+
+
+def test_a_folder_that_is_gone_is_said(capsys, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert command.run(lambda arguments: 0) == 2
+    assert capsys.readouterr().err.startswith("snn: the current folder cannot be used: No such file")
+
+
+def test_a_reader_that_goes_away_while_tables_are_made_is_none_of_their_faults(tmp_path):
+    with pytest.raises(BrokenPipeError), writing(tmp_path):
+        raise BrokenPipeError
+
+
 def test_every_command_line_ends_alike():
-    for module in (snn, compare, measure_limits, perfetto, prepare, retabulate):
+    for module in (snn, compare, measure_limits, more_rounds, perfetto, prepare, retabulate):
         source = Path(module.__file__).read_text(encoding="utf-8")
         assert source.endswith('if __name__ == "__main__":\n    sys.exit(command.run(main))\n'), (
             module.__name__

@@ -1,5 +1,6 @@
 """One measurement at a time on a device; one workflow in a folder; none outlives who asked for it."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -7,12 +8,20 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from conftest import ROOT
 
 from snn.hardware.devices import Device
-from snn.hardware.locks import END_WITH_PARENT, LockedError, device_lock, folder_lock, generation
+from snn.hardware.locks import (
+    END_WITH_PARENT,
+    LockedError,
+    device_lock,
+    end_with_parent,
+    folder_lock,
+    generation,
+)
 
 CPU = Device("cpu", "x")
 HOLD = """
@@ -126,3 +135,10 @@ def _alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_parent_that_is_no_process_has_ended(monkeypatch):
+    monkeypatch.setenv(END_WITH_PARENT, "none")
+    monkeypatch.setattr(ctypes, "CDLL", mock.Mock())  # else this process would end with its parent
+    with pytest.raises(SystemExit, match=r"the workflow \(process none\) has ended"):
+        end_with_parent()

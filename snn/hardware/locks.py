@@ -126,5 +126,5 @@ def end_with_parent() -> None:
     if not parent or sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(parent):  # the parent ended before prctl
+    if str(os.getppid()) != parent:  # the parent ended before prctl
         sys.exit(f"snn: the workflow (process {parent}) has ended")

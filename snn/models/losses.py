@@ -72,14 +72,14 @@ class CrossEntropy(Loss):
         return float(np.mean(E))
 
     def targets(self, Y: np.ndarray, outputs: int) -> np.ndarray:
-        labels = Y[:, 0].astype(np.int64)
-        wrong = (labels != Y[:, 0]) | (labels < 0) | (labels >= outputs)
+        labels = Y[:, 0]
+        wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= outputs)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise DataError(
                 f"the target of row {row + 1} is {Y[row, 0]:g}: {self.name} needs labels, 0 to {outputs - 1}"
             )
-        return np.eye(outputs, dtype=np.float32)[labels]
+        return np.eye(outputs, dtype=np.float32)[labels.astype(np.int64)]
 
 
 MEAN_SQUARED_ERROR = MeanSquaredError()

@@ -14,8 +14,8 @@ from snn.files.regular import opened, read
 MOST_BYTES = 64 << 20
 """The largest file or line of JSON that is read; a record has about 30 KB."""
 
-MOST_ARCHIVE_BYTES = 512 << 20
-"""The most that an archive may decompress to: some 17,000 records."""
+MOST_ARCHIVE_BYTES = 256 << 20
+"""The most that an archive may decompress to: some 20,000 records, a hundred times the largest published."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 

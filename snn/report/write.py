@@ -47,6 +47,8 @@ def writing(folder: Path) -> Iterator[None]:
         if not os.access(there, os.W_OK | os.X_OK):
             raise OutputError(f"{folder}: cannot be written: {there} is read-only: give another folder")
         yield
+    except BrokenPipeError:  # of what is printed meanwhile
+        raise
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
