@@ -64,7 +64,7 @@ def malformed() -> st.SearchStrategy[Input]:
     )
     impossible = st.builds(_impossible_line, numbers, st.sampled_from(list(IMPOSSIBLE)))
     cut = st.integers(0, len(_whole()) - 1).map(
-        lambda size: _archive(f"the first {size} bytes", records=_whole()[:size])
+        lambda size: _archive(f"the first {size} bytes", records=_whole()[:size], names=f"{HERE}/a")
     )
     flipped = st.builds(_flipped, st.integers(10, len(_whole()) - 1), st.integers(1, 255))
     limits = edits(limits_of(), "limits").map(

@@ -142,7 +142,11 @@ def plans() -> st.SearchStrategy[Input]:
     )
     kinds = [kind for kind in KINDS if kind not in LIKE_NONE]  # none is planned
     known = [_plan(repr(text[:20]), text) for text in texts] + [_plan(kind, kind) for kind in kinds]
-    return numbers | st.sampled_from(known)
+    no_numbers = values(("3",), ("x",)).filter(
+        lambda one: type(one) is not int or not 1 <= one <= MOST_ROUNDS
+    )
+    any_ = no_numbers.map(lambda one: _plan(f"{str(one)[:40]} rounds", as_json({"x/y": 3, "x/z": one})))
+    return numbers | any_ | st.sampled_from(known)
 
 
 def any_plans() -> st.SearchStrategy[Input]:

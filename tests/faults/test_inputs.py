@@ -32,6 +32,13 @@ KEPT = [
         {"g.yaml": b"sweeps: {mine: {network: layers, network.layers: [linear 9999999, linear 1]}}"},
         f"{HERE}/g.yaml",
     ),
+    Input(
+        "a label beyond 64 bits",
+        "snn",
+        (*_OF_CSV[:4], "network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy"),
+        {"t.csv": b"a,b\n1,0\n1,1e30\n"},
+        "the target of row 2 is 1e+30",
+    ),
 ]
 """Inputs that were met with a fault: add what the fuzzer finds."""
 
