@@ -310,6 +310,12 @@ def test_a_cell_too_large_for_this_machine_is_refused_when_it_is_planned_here(tm
         grid.check_sizes(path, sweeps)
 
 
+def test_a_key_that_no_workflow_reads_is_refused():
+    grid.check_keys({"grid": "config/grid.yaml", "device": "cpu"})
+    with pytest.raises(ConfigError, match="--config gird: there is no such key: grid, device"):
+        grid.check_keys({"device": "cpu", "gird": "mine.yaml"})
+
+
 def test_a_digest_that_the_grid_gives_is_that_of_the_file(tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n1,2\n")
     csv = {"dataset": "csv", "dataset.path": str(tmp_path / "t.csv"), "dataset.target": "y"}

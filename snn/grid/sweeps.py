@@ -22,6 +22,9 @@ from snn.strategies.common.traits import on_host
 _NAMED = ("dataset", "strategy", "kernel", "precision")
 """Sections that know the name of the file they come from."""
 
+_ASKED = ("grid", "device")
+"""The keys of a workflow's command line."""
+
 MOST_CELLS = 100_000
 """Cells of a grid. Snakemake plans a job for each, and takes minutes for as many."""
 
@@ -86,6 +89,13 @@ def _validated(path: Path) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     return grid
+
+
+def check_keys(config: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a key of ``snakemake --config`` that no workflow reads."""
+    unknown = [key for key in config if key not in _ASKED]
+    if unknown:
+        raise ConfigError(f"--config {unknown[0]}: there is no such key: {', '.join(_ASKED)}")
 
 
 def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:

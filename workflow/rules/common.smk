@@ -34,6 +34,7 @@ end_at_once()
 try:
     # Read before anything else: what is planned while another workflow is at work must not run.
     PLANNED_AFTER = generation(Path(".snakemake"))
+    sweeps.check_keys(config)
     GRID_FILE = Path(str(config.get("grid", "config/grid.yaml") or ""))
     DEVICE = devices.find(config.get("device") or sweeps.device_of(GRID_FILE))
     SWEEPS = sweeps.read(GRID_FILE, DEVICE)
