@@ -162,7 +162,7 @@ def test_whole_numbers_that_float32_rounds_are_told_once_by_column(tmp_path, cap
         (b"\xef\xbb\xbf\xffx,y\n1,2\n", {"target": "y"}, "line 1: not a CSV file in UTF-8: the byte 0xff"),
         ("x,y\n1,2\n".encode("utf-16"), {"target": "y"}, "looks like text in UTF-16: save it as UTF-8"),
         ("x,y\n1,2\n".encode("utf-16-be"), {"target": "y"}, "looks like text in UTF-16"),
-        (gzip.compress(b"x,y\n1,2\n"), {"target": "y"}, "looks like a gzip file: unpack it first"),
+        (gzip.compress(b"x,y\n1,2\n", mtime=0), {"target": "y"}, "looks like a gzip file: unpack it first"),
         (zipped("t.csv"), {"target": "y"}, "looks like a zip archive: unpack it first"),
         (zipped("xl/workbook.xml"), {"target": "y"}, "looks like an Excel workbook (.xlsx): save its sheet"),
     ],
