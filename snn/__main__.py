@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+from pathlib import Path
 
 from snn.hardware import threads
 
@@ -42,6 +43,8 @@ def _run(arguments: list[str]) -> int:
     if settings["output"] is not None:
         output = outputs.checked(settings["output"], (settings["data"], settings["dataset"].get("path")))
         naming.check_planned(settings)
+    if settings["data"] is not None and not Path(settings["data"]).exists():  # it is made
+        outputs.checked(settings["data"], (settings["output"], settings["dataset"].get("path")), "data")
     record = cell.run(settings)
     if output is None:
         json.dump(record, sys.stdout, indent=1)

@@ -466,3 +466,11 @@ def test_a_record_is_still_printed(capsys, monkeypatch):
     monkeypatch.setattr(cell, "run", lambda settings: {"status": "ok"})
     assert snn.main(["device=cpu"]) == 0
     assert json.loads(capsys.readouterr().out) == {"status": "ok"}
+
+
+@pytest.mark.parametrize("place", ["/dev/none", "file/t.npy", "/proc/none", "none/"])
+def test_a_data_set_that_is_to_be_made_is_checked_as_an_output(capsys, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    assert f"data is '{place}'" in refused(capsys, snn.main, ["device=cpu", f"data={place}"])
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -142,3 +142,9 @@ def test_a_parent_that_is_no_process_has_ended(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", mock.Mock())  # else this process would end with its parent
     with pytest.raises(SystemExit, match=r"the workflow \(process none\) has ended"):
         end_with_parent()
+
+
+def test_a_file_in_place_of_snakemakes_folder_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(LockedError, match="file: cannot be used as a folder"):
+        generation(tmp_path / "file")

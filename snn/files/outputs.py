@@ -13,7 +13,7 @@ from snn.errors import ConfigError, OutputError
 _MOST_LINKS = 40
 
 
-def checked(output: str | None, inputs: Iterable[str | Path | None] = ()) -> Path:
+def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: str = "output") -> Path:
     """The path of the file to write: a new file, or a regular one to be replaced. Its folder is created.
 
     A link is kept, and its target is written. Raises ConfigError for a folder, a device, a pipe or one of the
@@ -31,7 +31,7 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = ()) -> Pat
         except (OSError, ValueError) as error:
             problem = f"no file can be written there: {getattr(error, 'strerror', None) or error}"
     if problem:
-        raise ConfigError(f"output is {output!r}: {problem}")
+        raise ConfigError(f"{key} is {output!r}: {problem}")
     return path
 
 

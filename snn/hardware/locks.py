@@ -79,8 +79,7 @@ def _open(path: Path, mode: int) -> int:
 
 def generation(folder: Path) -> str | None:
     """The last workflow that worked in a folder, "" if there was none; None while one is at work."""
-    folder.mkdir(exist_ok=True)
-    descriptor = _open(folder / _FOLDER_LOCK, os.O_RDWR)
+    descriptor = _open(_made(folder) / _FOLDER_LOCK, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return _text(descriptor)
@@ -96,8 +95,7 @@ def folder_lock(folder: Path, planned: str | None) -> int:
     ``planned`` is the folder's ``generation`` from before the work was planned. Raises LockedError if another
     workflow is at work, or has been since: what that one made would be made again.
     """
-    folder.mkdir(exist_ok=True)
-    descriptor = _open(folder / _FOLDER_LOCK, os.O_RDWR)
+    descriptor = _open(_made(folder) / _FOLDER_LOCK, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -114,6 +112,14 @@ def folder_lock(folder: Path, planned: str | None) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()} {time.time_ns()}".encode(), 0)
     return descriptor
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise LockedError(f"{folder}: cannot be used as a folder: {error.strerror}; remove it") from error
+    return folder
 
 
 def _text(descriptor: int) -> str:
