@@ -60,6 +60,9 @@ class Torture:
         with suppress(subprocess.TimeoutExpired):
             workflow.wait(timeout=delay)
         family = _family(workflow.pid)
+        while victim == "cell" and workflow.poll() is None and not any(map(_is_cell, family)):
+            time.sleep(0.05)
+            family = _family(workflow.pid)
         hit = workflow.poll() is None
         if hit:
             self._send(number, victim, workflow, family)
