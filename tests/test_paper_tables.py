@@ -231,8 +231,9 @@ def test_refuses_other_sources_and_other_cells(tmp_path):
 def test_data_sets(tmp_path):
     import numpy as np
 
-    cell = SWEEPS["dataset_size"].cells[0]
-    prepared.write(tmp_path / "t.npy", np.zeros((300, 5), dtype=np.float32), cell["dataset"])
+    small = SWEEPS["dataset_size"].cells[0]["dataset"] | {"rows": 300, "features": 4}
+    cell = SWEEPS["dataset_size"].cells[0] | {"dataset": small}
+    prepared.write(tmp_path / "t.npy", np.zeros((300, 5), dtype=np.float32), small)
     table = datasets.build(
         [cell], [str(tmp_path / "t.npy")], read_yaml(PAPER / "datasets.yaml"), Device("cpu", "C")
     )

@@ -12,9 +12,9 @@ from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.records import store
 
-CELL = next(
-    iter(sweeps.all_cells(sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))).values())
-)
+GRID = sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))
+CELL = GRID["dataset_size"].cells[0]
+CELL = CELL | {"protocol": CELL["protocol"] | {"runs": 2, "rounds": 1, "min_runs": 1}}
 
 
 def test_what_is_written_is_read(tmp_path):

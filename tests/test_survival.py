@@ -29,12 +29,13 @@ def slow(*strategies):
     ],
 )
 def test_a_kill_in_a_cell_and_the_same_command_carries_on(project, number, victim, status):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process that ignores it has children that do
     shutil.rmtree(project.folder / "results/cells")
     project.write_grid(slow("reference", "combined"))
     command = project.command("results/tables/slow.csv")
     with (project.folder / "log").open("w") as log:
-        started = subprocess.Popen(command, cwd=project.folder, stdout=log, stderr=log)
+        started = subprocess.Popen(
+            command, cwd=project.folder, stdout=log, stderr=log, preexec_fn=_hear_every_signal
+        )
     # The data set and the limits are there, one cell is done, and the next cell is at work.
     log = project.folder / "log"
     cell = _wait_for(lambda: log.read_text().count("Finished jobid") == 1 and _cell_process(started.pid))
@@ -64,6 +65,12 @@ def test_a_second_workflow_in_the_folder_is_refused(project):
     finally:
         first.terminate()
         first.wait()
+
+
+def _hear_every_signal():
+    """Under nohup, or in the background of a script, tests ignore some, and so would what they start."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _wait_for(condition, seconds=60):
