@@ -91,7 +91,7 @@ def _compiled(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Check:
         checks |= dict.fromkeys((int, float) if "number" in names else (int,), number)
     checks |= dict.fromkeys((kind for name in names for kind in _TYPES[name] if kind not in checks), None)
     if rest:
-        raise NotImplementedError(f"keywords of JSON Schema: {', '.join(rest)}")
+        raise ValueError(f"a schema has keywords that nothing here checks: {', '.join(rest)}")
     said = ", ".join(dict.fromkeys(_NAMES[_TYPES[name][-1]] for name in names))
 
     def check(value: Any) -> None:
@@ -107,7 +107,7 @@ def _compiled(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Check:
 
 def _one_of(allowed: list[Any], rest: Mapping[str, Any]) -> Check:
     if rest:
-        raise NotImplementedError(f"keywords of JSON Schema beside enum: {', '.join(rest)}")
+        raise ValueError(f"a schema has keywords beside enum, which nothing here checks: {', '.join(rest)}")
     kinds = {(type(value), value) for value in allowed}  # 1, 1.0 and True are equal
     said = ", ".join("null" if value is None else str(value) for value in allowed)
 

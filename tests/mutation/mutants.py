@@ -8,6 +8,7 @@ out properties and constants.)
 
 import ast
 import difflib
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -48,8 +49,9 @@ class _Ours(Operator):
     def examples(cls):
         return ()
 
+    @abstractmethod
     def applies(self, node):
-        raise NotImplementedError
+        """Whether the node is one that is mutated."""
 
     def mutation_positions(self, node):
         if self.applies(node):
