@@ -35,7 +35,7 @@ test: dev ## the tests; those that need a GPU are skipped without one
 torture: dev ## kills and malformed inputs, for an hour: counts of what was lost or accepted
 	$(BIN)/python tests/faults/torture.py $(TORTURE)
 
-mutate: dev ## plant faults in the engine and count those that tests notice: a night, or SAMPLE=200 of them
+mutate: dev ## plant faults in the engine and count those that tests notice: hours, or SAMPLE=200 of them
 	$(BIN)/python tests/mutation $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 lint: dev ## formatting, style and types

@@ -1,15 +1,17 @@
 """Mutation testing: faults are planted one at a time, and quick tests must notice each.
 
-Usage: python tests/mutation [--sample N] [--seed S] [--only PATH]
+Usage: python tests/mutation [--sample N] [--seed S] [--only PATH] [--jobs N] [--afresh]
 
-Without ``--sample`` every mutant of the packages is tried, which takes a night; with it, N of them, spread
-evenly over the packages. Prints killed over total by package, and the survivors: those that
-tests/mutation/survivors.yaml lists with a reason, and new ones. The exit code is 1 where a package is below
-90%, those with a reason aside.
+Without ``--sample`` every mutant of the packages is tried, which takes hours; with it, N of them, spread
+evenly over the packages. What was killed is remembered in .mutation/ until its file changes, so that a run
+goes on where another was stopped, and after new tests only survivors are tried; ``--afresh`` forgets it.
+Prints killed over total by package, and the survivors: those that tests/mutation/survivors.yaml lists with
+a reason, and new ones. The exit code is 1 where a package is below 90%, those with a reason aside.
 """
 
 import argparse
 import contextlib
+import os
 import random
 import sys
 import tempfile
@@ -19,11 +21,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import yaml
+from memory import Memory
 from mutants import PACKAGES, Mutant, Site, files_of, sites_of
-from trials import Trials
+from trials import Trials, copied
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
+MEMORY = ROOT / ".mutation"
 NEEDED = 0.9
 
 # Imported here, once: every trial is a fork of this process.
@@ -36,31 +40,49 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="how many mutants; all if it is not given")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the sample")
     parser.add_argument("--only", default="snn/*", help="files, as snn/analysis/roofline.py or snn/grid/*")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at a time")
+    parser.add_argument("--afresh", action="store_true", help="forget what was killed before")
     options = parser.parse_args()
     accepted = yaml.safe_load(SURVIVORS.read_text("utf-8"))
     sites = _sites(options.only, accepted["left_out"])
     total = sum(map(len, sites.values()))
     chosen = _sample(sites, options.sample or total, random.Random(options.seed))
     print(f"{len(chosen)} of {total} places, seed {options.seed}", flush=True)
+    memory = Memory(MEMORY, ROOT, options.afresh)
     survivors: list[Mutant] = []
     tried: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
-        _try(chosen, Trials(ROOT, Path(folder)), tried, survivors)
+        _try(chosen, Path(folder), options.jobs, memory, tried, survivors)
     return _report(sites, tried, survivors, accepted["survivors"])
 
 
-def _try(chosen: list[Site], trials: Trials, tried: Counter[str], survivors: list[Mutant]) -> None:
+def _try(
+    chosen: list[Site],
+    folder: Path,
+    jobs: int,
+    memory: Memory,
+    tried: Counter[str],
+    survivors: list[Mutant],
+) -> None:
     """Try the mutants of these places; Ctrl-C ends it, and what was tried is reported."""
-    covering = trials.cover(ROOT / ".mutation", lambda line: print(f"  {line}", flush=True))
-    for site in chosen:
-        mutant = site.mutant(trials.copy)
-        if mutant is None:
-            continue
-        tests = covering.tests(mutant)
-        if not tests or not trials.kills(mutant, tests, sum(covering.seconds[one] for one in tests)):
+    copies = [copied(ROOT, folder / str(number)) for number in range(jobs)]
+    trials = Trials(copies, MEMORY, lambda line: print(f"  {line}", flush=True))
+    mutants = [mutant for site in chosen if (mutant := site.mutant(copies[0])) is not None]
+    left = []
+    for mutant in mutants:
+        if memory.killed(mutant):
+            tried[mutant.package] += 1
+        else:
+            left.append(mutant)
+    if len(left) < len(mutants):
+        print(f"{len(mutants) - len(left)} were killed before", flush=True)
+    for mutant, tests, killed in trials.of(left):
+        tried[mutant.package] += 1
+        if killed:
+            memory.keep(mutant)
+        else:
             survivors.append(mutant)
-            print(f"survived {len(tests)} tests: {mutant}", flush=True)
-        tried[site.package] += 1
+            print(f"survived {tests} tests: {mutant}", flush=True)
         if sum(tried.values()) % 25 == 0:
             print(f"{sum(tried.values()) - len(survivors)} of {sum(tried.values())} killed", flush=True)
 

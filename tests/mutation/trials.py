@@ -1,10 +1,11 @@
-"""Tries mutants in a copy of the checkout: on each, the quick tests that run its line, until one fails.
+"""Tries mutants in copies of the checkout: on each, the quick tests that run its line, until one fails.
 
 Every trial is a forked process, so that the libraries are imported once.
 """
 
 import hashlib
 import multiprocessing
+import multiprocessing.connection
 import os
 import pickle
 import re
@@ -12,7 +13,7 @@ import shutil
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,15 @@ class Covering:
     by_word: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The tests of the files that name a module, which may read its constants and run nothing of it."""
 
+    def add(self, path: Path, seconds: Tests, lines: dict[tuple[str, int], set[str]]) -> None:
+        """What one test file runs."""
+        self.seconds |= seconds
+        for word in set(re.findall(r"\w+", path.read_text("utf-8"))):
+            self.by_word[word] |= seconds.keys()
+        for place, tests in lines.items():
+            self.by_line[place] |= tests
+            self.by_file[place[0]] |= tests
+
     def tests(self, mutant: Mutant) -> list[str]:
         """The tests for a mutant, the quickest first, within the limit."""
         lines = {} if mutant.at_import else self.by_line
@@ -64,70 +74,109 @@ class Covering:
         return chosen
 
 
+def copied(root: Path, folder: Path) -> Path:
+    """A copy of the checkout, for mutants."""
+    shutil.copytree(root, folder, ignore=IGNORED)
+    return folder
+
+
 class Trials:
-    """A copy of the checkout, and the tests that there are in it."""
+    """Copies of the checkout, in each of which one mutant at a time is tried."""
 
-    def __init__(self, root: Path, folder: Path) -> None:
-        self.copy = folder / "checkout"
-        shutil.copytree(root, self.copy, ignore=IGNORED)
-        self._fork = multiprocessing.get_context("fork")
+    def __init__(self, copies: list[Path], memory: Path, say: Callable[[str], None]) -> None:
+        self._copies = copies
+        self._covering = self._cover(copies[0], memory, say)
 
-    def cover(self, memory: Path, say: Callable[[str], None]) -> Covering:
+    def of(self, mutants: Iterable[Mutant]) -> Iterator[tuple[Mutant, int, bool]]:
+        """Each mutant with the number of tests that it was to face, and whether one of them killed it."""
+        waiting = iter(mutants)
+        trials = dict.fromkeys(self._copies)
+        while True:
+            for copy, trial in trials.items():
+                if trial is None and (mutant := next(waiting, None)) is not None:
+                    trials[copy] = _Trial(copy, mutant, self._covering)
+            running = {copy: trial for copy, trial in trials.items() if trial is not None}
+            if not running:
+                return
+            first = min(trial.left() for trial in running.values())
+            multiprocessing.connection.wait([trial.fork.answer for trial in running.values()], first)
+            for copy, trial in running.items():
+                if trial.fork.answer.poll() or trial.left() == 0.0:
+                    trials[copy] = None
+                    yield trial.mutant, len(trial.tests), trial.killed()
+
+    def _cover(self, copy: Path, memory: Path, say: Callable[[str], None]) -> Covering:
         """Run every quick test once, and note which lines it runs; not those that ``memory`` still knows."""
         found = Covering()
-        for path in sorted((self.copy / "tests").glob("test_*.py")):
-            file = path.relative_to(self.copy).as_posix()
+        for path in sorted((copy / "tests").glob("test_*.py")):
+            file = path.relative_to(copy).as_posix()
             if path.stem not in SLOW:
-                kept = memory / f"{path.stem}-{self._digest(path)}.pickle"
+                kept = memory / f"{path.stem}-{_digest(copy, path)}.pickle"
                 if not kept.exists():
                     say(f"which lines does {file} run?")
                     memory.mkdir(exist_ok=True)
-                    kept.write_bytes(pickle.dumps(self._in_a_fork(_covered, 1800.0, file)))
+                    kept.write_bytes(pickle.dumps(_Fork(copy, _covered, file).result(1800.0)))
                 answer = pickle.loads(kept.read_bytes())
                 if answer is None:
                     say(f"{file} fails without any mutant: left out")
                     continue
-                seconds, lines = answer
-                found.seconds |= seconds
-                for word in set(re.findall(r"\w+", path.read_text("utf-8"))):
-                    found.by_word[word] |= seconds.keys()
-                for place, tests in lines.items():
-                    found.by_line[place] |= tests
-                    found.by_file[place[0]] |= tests
+                found.add(path, *answer)
         return found
 
-    def _digest(self, test: Path) -> str:
-        """Of all that decides which lines a test file runs, other test files aside."""
-        sources = {*self.copy.glob("snn/**/*.py"), *self.copy.glob("config/**/*.yaml"), test}
-        helpers = {path for path in self.copy.glob("tests/*.py") if not path.name.startswith("test_")}
-        sha = hashlib.sha256()
-        for path in sorted(sources | helpers):
-            sha.update(path.as_posix().removeprefix(self.copy.as_posix()).encode() + path.read_bytes())
-        return sha.hexdigest()[:16]
 
-    def kills(self, mutant: Mutant, tests: list[str], seconds: float) -> bool:
-        """Whether one of the tests fails, or hangs, on the mutant."""
-        path = self.copy / mutant.file
-        original = path.read_bytes()
+class _Trial:
+    """One mutant in one copy, and the quick tests of it, in a process."""
+
+    def __init__(self, copy: Path, mutant: Mutant, covering: Covering) -> None:
+        self.mutant, self.tests = mutant, covering.tests(mutant)
+        self._path = copy / mutant.file
+        self._original = self._path.read_bytes()
+        self._path.write_text(mutant.code, "utf-8")
+        self._ends = time.monotonic() + 30.0 + 20.0 * sum(covering.seconds[one] for one in self.tests)
+        self.fork = _Fork(copy, _passes, self.tests)
+
+    def left(self) -> float:
+        """Seconds that it still has."""
+        return max(0.0, self._ends - time.monotonic())
+
+    def killed(self) -> bool:
+        """Whether one of the tests fails, or hangs; the copy is as it was then."""
         try:
-            path.write_text(mutant.code, "utf-8")
-            return self._in_a_fork(_passes, 30.0 + 10.0 * seconds, tests) is not True
+            return self.fork.result(0.0) is not True
         finally:
-            path.write_bytes(original)
+            self._path.write_bytes(self._original)
 
-    def _in_a_fork(self, do: Callable[..., Any], seconds: float, *arguments: Any) -> Any:
-        """What a function returns in a process of its own; None where it fails or takes too long."""
-        ours, its = self._fork.Pipe(duplex=False)
-        process = self._fork.Process(target=_child, args=(its, self.copy, do, arguments))
-        process.start()
+
+def _digest(copy: Path, test: Path) -> str:
+    """Of all that decides which lines a test file runs, other test files aside."""
+    sources = {*copy.glob("snn/**/*.py"), *copy.glob("config/**/*.yaml"), test}
+    helpers = {path for path in copy.glob("tests/*.py") if not path.name.startswith("test_")}
+    sha = hashlib.sha256()
+    for path in sorted(sources | helpers):
+        sha.update(path.relative_to(copy).as_posix().encode() + path.read_bytes())
+    return sha.hexdigest()[:16]
+
+
+class _Fork:
+    """A function that runs in a process of its own."""
+
+    def __init__(self, folder: Path, do: Callable[..., Any], *arguments: Any) -> None:
+        fork = multiprocessing.get_context("fork")
+        self.answer, its = fork.Pipe(duplex=False)
+        self._process = fork.Process(target=_child, args=(its, folder, do, arguments))
+        self._process.start()
         its.close()
+
+    def result(self, seconds: float) -> Any:
+        """What it returns; None where it fails or takes longer."""
         try:
-            return ours.recv() if ours.poll(seconds) else None
+            return self.answer.recv() if self.answer.poll(seconds) else None
         except EOFError:
             return None
         finally:
-            process.kill()
-            process.join()
+            self._process.kill()
+            self._process.join()
+            self.answer.close()
 
 
 def _child(pipe: Any, folder: Path, do: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
