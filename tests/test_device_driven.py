@@ -117,13 +117,10 @@ def test_what_is_asked_for_in_the_loop(name, fused, clip_norm):
     elif name == "resident":
         assert grown == {"launches": batches * work, "synchronizations": 1}
     else:
-        bytes_in = 2 * 11 * 4 * (5 + 1)
-        assert grown == {
-            "launches": batches * work,
-            "h2d_copies": 2 * batches,
-            "h2d_bytes": bytes_in,
-            "synchronizations": batches + 1,
-        }
+        copied_in = {"launches": batches * work, "h2d_copies": 2 * batches, "h2d_bytes": 2 * 11 * 4 * (5 + 1)}
+        out = {"d2h_copies": batches, "d2h_bytes": 2 * 11 * 4, "synchronizations": 1}
+        waits = {"synchronizations": batches + 1}
+        assert grown == copied_in | (out if name == "synchronous" else waits)
 
 
 class Targets(Observer):
@@ -151,13 +148,14 @@ def test_pipelined_takes_its_slots_in_turn():
     assert slots == slots[:3] * 2
 
 
-def test_pipelined_holds_a_few_batches_whatever_the_data():
+@pytest.mark.parametrize("name", ["pipelined", "synchronous"])
+def test_a_few_batches_are_on_the_device_whatever_the_data(name):
     network = mlp((5, 8, 1))
     peaks = []
     for rows in (64, 640):
         ledger = Ledger()
         observed = ObservedBackend(DeferredBackend(), ledger)
-        strategy = factory.make(groups.load("strategy", "pipelined"), observed)
+        strategy = factory.make(groups.load("strategy", name), observed)
         try:
             X, Y = np.ones((rows, 5), np.float32), np.ones((rows, 1), np.float32)
             strategy.setup(network, X, Y, 8, 0.01)
@@ -165,3 +163,29 @@ def test_pipelined_holds_a_few_batches_whatever_the_data():
             strategy.close()
         peaks.append((ledger.peak_device_bytes, ledger.peak_host_bytes))
     assert peaks[0] == peaks[1]
+
+
+class Calls(Observer):
+    """The calls in order, each with whether it has a stream."""
+
+    def __init__(self):
+        self.seen = []
+
+    def after(self, call, live, started, ended):
+        self.seen.append((call.name, call.stream is not None))
+
+
+def test_synchronous_waits_for_each_copy_and_each_step():
+    calls, ledger = Calls(), Ledger()
+    observed = ObservedBackend(DeferredBackend(), calls, ledger)
+    strategy = factory.make(groups.load("strategy", "synchronous"), observed)
+    try:
+        strategy.setup(mlp((5, 8, 1)), np.ones((11, 5), np.float32), np.ones((11, 1), np.float32), 3, 0.01)
+        assert (ledger.pageable_allocs, ledger.pageable_alloc_bytes) == (3, 4 * 11 * (5 + 1 + 1))
+        calls.seen.clear()
+        strategy.epoch()
+        found = [next(group) for _, group in itertools.groupby(calls.seen)]
+        assert found == [("copy_in", False), ("launch", True), ("copy_out", False)] * 4
+        assert sum(name == "copy_in" for name, _ in calls.seen) == 2 * 4
+    finally:
+        strategy.close()

@@ -63,7 +63,7 @@ def job_of(name):
     return replace(JOB, strategy=groups.load("strategy", name))
 
 
-@pytest.mark.parametrize("name", ["resident", "pipelined", "graph", "persistent"])
+@pytest.mark.parametrize("name", ["resident", "pipelined", "synchronous", "graph", "persistent"])
 def test_a_run_is_timed_until_the_device_has_done_all_of_it_and_nothing_else(monkeypatch, name):
     backend = Clocked()
     monkeypatch.setattr(runs, "time", backend.clock)

@@ -28,6 +28,7 @@ COLOURS = {
     "resident": "#dc2626",
     "graph": "#0891b2",
     "pipelined": "#db2777",
+    "synchronous": "#701a75",
     "pool": "#65a30d",
     "async_pool": "#a3e635",
     "managed": "#7c2d12",

@@ -1,0 +1,62 @@
+"""The simplest way to train on a device: each batch is copied from pageable memory, and waited for."""
+
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.models.network import Network
+from snn.strategies.common.device_driven import DeviceDriven
+
+
+class Synchronous(DeviceDriven):
+    """Device-driven training in which the host waits for every copy, and so for every step.
+
+    ``setup`` copies the data to pageable host memory and allocates what every ``DeviceDriven`` does, one
+    batch on the device, and the losses of an epoch in pageable memory. Per step there are 2 blocking copies
+    in, the launches, and 1 blocking copy out of the batch's losses, which waits until the device has finished
+    the step. Nothing is allocated, and nothing of two steps overlaps.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._on_device: tuple[Any, Any]
+
+    def setup(
+        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
+    ) -> None:
+        super().setup(network, X, Y, batch_size, learning_rate)
+        data = [self._pageable(matrix.shape, "data") for matrix in (X, Y)]
+        for held, matrix in zip(data, (X, Y), strict=True):
+            held[...] = matrix
+        batch = min(batch_size, len(X))
+        self._on_device = self.malloc(batch * X.shape[1], "data"), self.malloc(batch * Y.shape[1], "data")
+        errors = self._pageable((len(X), network.loss.errors(network.outputs)), "gradients")
+        for start in range(0, len(X), batch_size):
+            end = start + batch_size
+            self._batches.append((data[0][start:end], data[1][start:end], errors[start:end]))
+
+    def epoch(self) -> None:
+        backend, (x, y), E = self.backend, self._on_device, self._named["E"]
+        for X, Y, errors in self._batches:
+            backend.copy_in(x, X)
+            backend.copy_in(y, Y)
+            self.step((x, y, len(X)))
+            backend.copy_out(errors, E)
+
+    def loss(self) -> float:
+        return self.network.loss.value(self._batches[-1][2]) if self._rows else float("nan")
+
+    def epoch_losses(self) -> np.ndarray:
+        return np.array([self.network.loss.value(errors) for _, _, errors in self._batches])
+
+    def close(self) -> None:
+        self._batches = []
+        super().close()
+
+    def _pageable(self, shape: tuple[int, ...], purpose: str) -> np.ndarray:
+        """A pageable host array, until ``close``."""
+        array = self.backend.host_alloc(shape, purpose, False)
+        self._host.append(array)
+        return array
