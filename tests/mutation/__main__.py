@@ -30,8 +30,13 @@ SURVIVORS = Path(__file__).with_name("survivors.yaml")
 MEMORY = ROOT / ".mutation"
 NEEDED = 0.9
 
-# Imported here, once: every trial is a fork of this process.
-for package in ("hydra", "jsonschema", "matplotlib.pyplot", "numpy", "pandas", "yaml"):
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the tests have it
+
+# Imported here, once: every trial is a fork of this process. Nothing of snn, which is mutated.
+for package in (
+    *("hydra", "jsonschema", "matplotlib.pyplot", "numba", "numpy", "omegaconf", "pandas", "psutil"),
+    *("threadpoolctl", "yaml"),
+):
     __import__(package)
 
 

@@ -25,6 +25,7 @@ from mutants import Mutant
 
 SLOW = (
     *("test_workflow", "test_survival", "test_reruns", "test_retabulate", "test_docs", "test_headline"),
+    "test_threads",
     *("test_kernels", "test_kernels_on_cpu", "test_elementwise_on_cpu", "test_persistent_on_cpu"),
     *("test_ensemble_on_cpu", "test_cuda_on_cpu", "test_cublas", "test_compile", "test_new_layer"),
 )
@@ -38,6 +39,9 @@ SECONDS = 120.0
 
 Tests = dict[str, float]
 """Seconds of each test by its identifier."""
+
+Covered = tuple[Tests, dict[tuple[str, int], set[str]]]
+"""What one test file runs: the seconds of its tests, and the tests that run each line of ``snn``."""
 
 
 @dataclass
@@ -60,17 +64,21 @@ class Covering:
             self.by_file[place[0]] |= tests
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests for a mutant, the quickest first, within the limit."""
+        """The tests for a mutant within the limit: file by file, and what takes least first."""
         lines = {} if mutant.at_import else self.by_line
         found = lines.get((mutant.file, mutant.line)) or self.by_file[mutant.file]
         if mutant.at_import:
             found = found | self.by_word[Path(mutant.file).stem]
-        chosen, total = [], 0.0
+        files: dict[str, list[str]] = defaultdict(list)
         for test in sorted(found, key=lambda test: self.seconds.get(test, 0.0)):
-            total += self.seconds.get(test, 0.0)
-            if total > SECONDS:
-                break
-            chosen.append(test)
+            files[test.partition("::")[0]].append(test)
+        chosen, total = [], 0.0
+        for tests in sorted(files.values(), key=lambda tests: sum(map(self.seconds.__getitem__, tests))):
+            for test in tests:
+                total += self.seconds[test]
+                if total > SECONDS:
+                    break
+                chosen.append(test)
         return chosen
 
 
@@ -111,12 +119,13 @@ class Trials:
         for path in sorted((copy / "tests").glob("test_*.py")):
             file = path.relative_to(copy).as_posix()
             if path.stem not in SLOW:
-                kept = memory / f"{path.stem}-{_digest(copy, path)}.pickle"
-                if not kept.exists():
+                kept = memory / f"{path.stem}.pickle"
+                known, answer = pickle.loads(kept.read_bytes()) if kept.exists() else (None, None)
+                if known is None or known != _digest(copy, path, answer):
                     say(f"which lines does {file} run?")
+                    answer = _Fork(copy, _covered, file).result(1800.0)
                     memory.mkdir(exist_ok=True)
-                    kept.write_bytes(pickle.dumps(_Fork(copy, _covered, file).result(1800.0)))
-                answer = pickle.loads(kept.read_bytes())
+                    kept.write_bytes(pickle.dumps((_digest(copy, path, answer), answer)))
                 if answer is None:
                     say(f"{file} fails without any mutant: left out")
                     continue
@@ -147,14 +156,19 @@ class _Trial:
             self._path.write_bytes(self._original)
 
 
-def _digest(copy: Path, test: Path) -> str:
-    """Of all that decides which lines a test file runs, other test files aside."""
-    sources = {*copy.glob("snn/**/*.py"), *copy.glob("config/**/*.yaml"), test}
+def _digest(copy: Path, test: Path, answer: Covered | None) -> str:
+    """Of all that decides which lines a test file runs: the files with these lines, it and its helpers.
+
+    All files of ``snn`` where there is no ``answer``, since the tests failed.
+    """
+    ran = {copy / file for (file, _), tests in answer[1].items() if tests} if answer else copy.glob("snn/**/*.py")
+    sources = {*ran, *copy.glob("config/**/*.yaml"), test}
     helpers = {path for path in copy.glob("tests/*.py") if not path.name.startswith("test_")}
     sha = hashlib.sha256()
     for path in sorted(sources | helpers):
-        sha.update(path.relative_to(copy).as_posix().encode() + path.read_bytes())
-    return sha.hexdigest()[:16]
+        sha.update(path.relative_to(copy).as_posix().encode())
+        sha.update(path.read_bytes() if path.exists() else b"")
+    return sha.hexdigest()
 
 
 class _Fork:
@@ -209,7 +223,7 @@ class _Chosen:
 
 
 def _passes(tests: list[str]) -> bool:
-    """Whether all these tests pass, file by file; the one with the quickest test first."""
+    """Whether all these tests pass, file by file."""
     files = dict.fromkeys(test.partition("::")[0] for test in tests)
     return all(_pytest([file], _Chosen(tests)) == pytest.ExitCode.OK for file in files)
 
@@ -230,8 +244,8 @@ class _Contexts:
         return result
 
 
-def _covered(file: str) -> tuple[Tests, dict[tuple[str, int], set[str]]] | None:
-    """Seconds of each test of a file, and the tests that run each line of ``snn``; None where one fails."""
+def _covered(file: str) -> Covered | None:
+    """What a test file runs; None where one of its tests fails."""
     measuring = coverage.Coverage(data_file=None, source=["snn"], config_file=False)
     contexts = _Contexts(measuring)
     measuring.start()
