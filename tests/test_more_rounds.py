@@ -1,6 +1,7 @@
 """More rounds for what is unclear: how many, for which cells, and what a workflow makes of the plan."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from records_of import record
 
 from snn import more_rounds as command
 from snn.analysis import frame
-from snn.analysis.intervals import ratio, speedup_verdict
+from snn.analysis.intervals import Ratio, ratio, speedup_verdict
 from snn.analysis.power import MOST, for_difference, for_width, is_wide, rounds_needed
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import more_rounds, naming, sweeps
 from snn.hardware.devices import Device
+from snn.measurement.student_t import student_quantile
 from snn.records import store
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -67,6 +69,29 @@ def test_what_is_clear_needs_no_more(spread, difference, rounds):
 
 def test_a_single_round_needs_five():
     assert rounds_needed(ratio([[1.0, 1.1]], [[1.0, 1.1]]), THRESHOLDS) == 5
+    assert rounds_needed(ratio([], []), THRESHOLDS) == 5
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 7, 20, 99])
+def test_the_rounds_are_the_first_that_are_enough(rounds):
+    margin = student_quantile(rounds - 1) * 0.05 / math.sqrt(rounds)
+    difference = margin + NormalDist().inv_cdf(0.9) * 0.05 / math.sqrt(rounds)
+    for slack, expected in ((1e-9, rounds), (-1e-9, rounds + 1)):
+        assert for_difference(0.05, difference * (1 + slack)) == expected
+        assert for_width(0.05, math.exp(2 * margin * (1 + slack))) == expected
+    assert for_difference(0.0, 0.0) == for_width(0.0, 1.0) == 2
+    assert for_difference(1.0, 0.0) == for_width(1.0, 1.0) == MOST
+
+
+def test_a_ratio_is_wide_beyond_the_threshold_and_told_apart_by_its_own():
+    wide = {"wide": 1.5, "same": 0.02, "tell_apart": 0.1}
+    edge, beyond = Ratio(1.0, 0.8, 1.2, 5, 0.2), Ratio(1.0, 0.8, 1.2001, 5, 0.2)
+    assert not is_wide(edge, wide) and is_wide(beyond, wide)
+    assert rounds_needed(edge, wide) == for_difference(0.2, math.log(1.1))
+    for value in (1.3, 1 / 1.3):
+        unclear = Ratio(value, value * 0.75, value / 0.75, 5, 0.2)
+        assert rounds_needed(unclear, wide | {"wide": 2}) == for_difference(0.2, math.log(1.3))
+    assert rounds_needed(beyond, wide) == max(for_width(0.2, 1.5), for_difference(0.2, math.log(1.1)))
 
 
 @pytest.fixture
@@ -104,6 +129,7 @@ def test_only_what_is_unclear_and_its_baseline_get_rounds(planned, capsys):
 def test_the_number_may_be_given_and_no_cell_loses_a_round(planned, capsys):
     names, plan = planned
     more_rounds.add({names["pinned"]: 5, "another": 7})
+    more_rounds.add({"another": 1})
     assert plan("rounds=6") == 0
     more_rounds.add({names["combined"]: 5})
     assert more_rounds.read() == {

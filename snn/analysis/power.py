@@ -29,7 +29,7 @@ def rounds_needed(ratio: Ratio, thresholds: Thresholds) -> int:
     A ratio is clear if its interval is not wide and if it is ``faster``, ``slower`` or ``same``, or had
     enough rounds to find a difference of the share ``tell_apart``.
     """
-    if ratio.rounds < 2 or isnan(ratio.spread):
+    if isnan(ratio.spread):
         return LEAST
     needed = ratio.rounds
     if is_wide(ratio, thresholds):

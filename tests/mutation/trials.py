@@ -161,7 +161,11 @@ def _digest(copy: Path, test: Path, answer: Covered | None) -> str:
 
     All files of ``snn`` where there is no ``answer``, since the tests failed.
     """
-    ran = {copy / file for (file, _), tests in answer[1].items() if tests} if answer else copy.glob("snn/**/*.py")
+    ran = (
+        {copy / file for (file, _), tests in answer[1].items() if tests}
+        if answer
+        else copy.glob("snn/**/*.py")
+    )
     sources = {*ran, *copy.glob("config/**/*.yaml"), test}
     helpers = {path for path in copy.glob("tests/*.py") if not path.name.startswith("test_")}
     sha = hashlib.sha256()

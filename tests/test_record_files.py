@@ -1,0 +1,284 @@
+"""The files of records: what is read of them, at its edges, and what is said where they are refused."""
+
+import gzip
+import hashlib
+import json
+
+import pytest
+from conftest import ROOT
+from records_of import limits_of
+
+from snn.errors import RecordError
+from snn.hardware.limits import VERSION
+from snn.records import archive, digest, limits, rounds, store, untrusted
+
+
+def refusal(do, *arguments):
+    with pytest.raises(RecordError) as refused:
+        do(*arguments)
+    return str(refused.value)
+
+
+# ---- JSON
+
+
+def test_a_file_is_read_up_to_64_mib_and_an_archive_to_256():
+    assert untrusted.MOST_BYTES == 64 * 2**20
+    assert untrusted.MOST_ARCHIVE_BYTES == 256 * 2**20
+    assert "larger than 64 MiB" in (ROOT / "docs/measurement.md").read_text()
+
+
+def test_a_file_of_just_that_size_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(untrusted, "MOST_BYTES", 6)
+    (tmp_path / "a.json").write_text('["ab"]')
+    assert untrusted.read_json(tmp_path / "a.json") == ["ab"]
+    (tmp_path / "a.json").write_text('["ab"] ')
+    assert "it has more than 6 bytes" in refusal(untrusted.read_json, tmp_path / "a.json")
+
+
+def test_an_archive_of_just_that_size_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "a.gz"
+    for line, whole in ((4, 12), (3, 12), (4, 11)):
+        monkeypatch.setattr(untrusted, "MOST_BYTES", line)
+        monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", whole)
+        path.write_bytes(gzip.compress(b"abc\ndef\nghi\n"))
+        if (line, whole) == (4, 12):
+            found = list(untrusted.lines(path))
+            assert found == [
+                (f"{path}, line {n}", f"{text}\n") for n, text in enumerate(("abc", "def", "ghi"), 1)
+            ]
+        else:
+            at = 1 if line == 3 else 3
+            assert f"{path}, line {at}: decompresses to more than 0 MiB in a line" in refusal(
+                list, untrusted.lines(path)
+            )
+
+
+def test_the_limits_are_said_in_mib(tmp_path, monkeypatch):
+    monkeypatch.setattr(untrusted, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", 3 << 20)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(2 << 20)))
+    said = refusal(list, untrusted.lines(tmp_path / "a.gz"))
+    assert "to more than 1 MiB in a line, or 3 MiB in all: this is no archive of records" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 1, "b": 2, "b": 3, "b": 4}', "the key 'b' occurs twice in one object"),
+        ("[NaN]", "NaN is not a number of JSON"),
+        ("[-Infinity]", "-Infinity is not a number of JSON"),
+        ('["\\ud800"]', "surrogates not allowed"),
+        ('["\\uDfFf"]', "surrogates not allowed"),
+        ("[" * 100_000, "it is nested too deeply"),
+        ("[1", "Expecting ',' delimiter"),
+    ],
+)
+def test_what_is_not_strict_json_is_refused(text, said):
+    found = refusal(untrusted.parse, text, "it")
+    assert found.startswith("it: not a record: ") and said in found
+
+
+def test_strict_json_is_read():
+    text = '{"a": [1, 1.5, null, true, "\\ud83d\\ude00 \\u00e9"], "b": {"a": {}}}'
+    assert untrusted.parse(text, "it") == {"a": [1, 1.5, None, True, "😀 é"], "b": {"a": {}}}
+
+
+# ---- digests
+
+
+def test_a_digest_is_of_the_canonical_json():
+    record = {"b": [1, 2.5, None], "a": "é"}
+    text = rb'{"a":"\u00e9","b":[1,2.5,null]}'
+    assert digest.of(record) == digest.of(record | {"digest": "x"}) == hashlib.sha256(text).hexdigest()
+    assert digest.sealed(record) == record | {"digest": hashlib.sha256(text).hexdigest()}
+
+
+def test_what_a_digest_refuses_is_said():
+    with pytest.raises(ValueError, match="JSON"):
+        digest.sealed({"a": float("inf")})
+    assert refusal(digest.check, {"a": float("inf"), "digest": "x"}, "it").startswith("it: not a record: ")
+    assert (
+        refusal(digest.check, {"a": 1}, "it") == "it: it has no digest: it was changed after it was written"
+    )
+    record = digest.sealed({"a": 1})
+    digest.check(record, "it")
+    for other in ("0123456789abcdef0123", None, record["digest"][:16]):
+        assert refusal(digest.check, record | {"digest": other}, "it") == (
+            f"it: it was changed after it was written: its digest is {str(other)[:16]}..., "
+            f"that of its content {record['digest'][:16]}..."
+        )
+
+
+# ---- versions
+
+
+def test_the_versions_that_are_read_are_said():
+    for version in (1, 5, None, "4", [4]):
+        assert refusal(store.checked, {"schema_version": version}, "it") == (
+            f"it: the schema version is {version!r}, but this program reads 2 to {store.SCHEMA_VERSION}"
+        )
+    assert refusal(store.checked, [1], "it").startswith("it: the schema version is None, but")
+    for version in (2, 3):
+        assert "the schema version" not in refusal(store.checked, {"schema_version": version}, "it")
+    assert "digest" in refusal(store.checked, {"schema_version": store.SCHEMA_VERSION}, "it")
+
+
+def test_version_2_is_lifted():
+    """Its loss was the mean squared error."""
+    old = {
+        "schema_version": 2,
+        "runs": [{"seconds": 1.0, "final_mse": 2.0}, {"seconds": 1.0, "final_mse": None}],
+        "summary": {"runs": 2, "mean_final_mse": 3.0},
+    }
+    before = json.dumps(old)
+    assert store.lift(old) == {
+        "schema_version": 3,
+        "runs": [run | {"final_loss": run["final_mse"]} for run in old["runs"]],
+        "summary": old["summary"] | {"mean_final_loss": 3.0},
+    }
+    assert json.dumps(old) == before
+    assert store.lift(old | {"schema_version": 3}) == old | {"schema_version": 3}
+
+
+@pytest.mark.parametrize(("threads", "number"), [("8", 8), (None, None), ("", "")])
+def test_earlier_names_are_lifted(threads, number):
+    versions = {"numpy": "2"}
+    old = {
+        "cell": {"protocol": {"runs": 3, "precision": 0.1}, "network": 1},
+        "stopped": "precision",
+        "provenance": {"versions": versions | {"blas_threads": threads}, "device": "x"},
+    }
+    before = json.dumps(old)
+    today = {
+        "cell": {"protocol": {"runs": 3, "relative_error": 0.1}, "network": 1},
+        "stopped": "relative_error",
+        "provenance": {"versions": versions, "device": "x", "blas_threads": number},
+    }
+    assert store.lift(old) == today
+    assert store.lift(today) == today
+    assert json.dumps(old) == before
+
+
+@pytest.mark.parametrize("folder", ["results/cells", "results/limits"])
+def test_a_file_of_the_workflow_can_be_made_again(folder):
+    path = f"/somewhere/{folder}/x.json"
+    assert store.again(path) == f": measure it again: snakemake --cores 1 --force {path}"
+    assert store.again("results/published/x.json") == ""
+
+
+def test_a_record_of_limits_is_refused_by_its_version(tmp_path):
+    path = tmp_path / "results/limits/x.json"
+    path.parent.mkdir(parents=True)
+    for record in ({"limits_version": VERSION + 1}, {"limits_version": 0}, {}, []):
+        path.write_text(json.dumps(record))
+        version = record.get("limits_version") if record else None
+        assert refusal(limits.read, path) == (
+            f"{path}: limits version {version}, this program reads 1 to {VERSION}{store.again(path)}"
+        )
+    path.write_text(json.dumps(limits_of() | {"limits_version": 1, "digest": "0" * 64}))
+    assert limits.read(path)["limits_version"] == 1
+
+
+# ---- rounds
+
+
+def one(number=1, started="2026-01-01", ledger=None, traits=None, **provenance):
+    whole = {"versions": {"numpy": "2"}, "source_hash": "0", "started": started} | provenance
+    record = {"cell": {"a": 1}, "round": number, "provenance": whole, "ledger": ledger or {}}
+    return record | ({"traits": traits} if traits else {})
+
+
+def peer(runtime, on_host=False):
+    return {"own_runtime": runtime, "on_host": on_host}
+
+
+def test_rounds_of_several_cells_have_nothing_to_do_with_each_other():
+    other = one(source_hash="1") | {"cell": {"a": 2}}
+    rounds.check({"x": one(), "y": other})
+    assert refusal(rounds.check, {"x": one(), "y": other, "z": one()}) == (
+        "x and z are both round 1 of one cell: remove one of them"
+    )
+
+
+def test_the_order_of_a_cells_keys_does_not_matter():
+    records = {"x": one() | {"cell": {"a": 1, "b": 2}}, "y": one() | {"cell": {"b": 2, "a": 1}}}
+    assert "x and y are both round 1" in refusal(rounds.check, records)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        ({}, {"source_hash": "1"}, "sources, 0, 1"),
+        ({}, {"versions": {"numpy": "3"}}, "versions of numpy, 2, 3"),
+        ({"blas_threads": 1}, {"blas_threads": 2}, "BLAS threads, 1, 2"),
+        ({"ledger": {"frees": 1}}, {"ledger": {"frees": 2}}, "ledgers"),
+        ({"ledger": {"frees": 1}}, {}, ""),
+        ({}, {"versions": {"numpy": "2", "numba": "1"}}, ""),
+        ({"versions": {"numba": "1"}}, {"versions": {"numba": "2"}}, "versions of numba, 1, 2"),
+    ],
+)
+def test_what_rounds_must_share(a, b, said):
+    records = {"x": one(1, **a), "y": one(2, started="2025-12-31", **b)}
+    if said:
+        assert refusal(rounds.check, records) == (
+            f"x and y: the rounds of one cell have different {said}: y is the oldest"
+        )
+    else:
+        rounds.check(records)
+
+
+@pytest.mark.parametrize(
+    ("traits", "packages"),
+    [
+        (peer(None), ()),
+        (peer("torch"), ("torch",)),
+        (peer("jax"), ("jax",)),
+        (peer(None, on_host=True), ("numba",)),
+        (None, ("numba", "torch", "jax")),
+    ],
+)
+def test_only_the_packages_that_take_part_are_compared(traits, packages):
+    for package in ("numba", "torch", "jax"):
+        records = {
+            place: one(number, traits=traits, versions={package: place})
+            for number, place in enumerate(("x", "y"), 1)
+        }
+        if package in packages:
+            assert f"versions of {package}, x, y" in refusal(rounds.check, records)
+        else:
+            rounds.check(records)
+
+
+def test_a_later_round_is_compared_with_the_first_that_has_the_same():
+    ledgers = [{}, {"frees": 1}, {"frees": 2}]
+    records = {str(number): one(number, ledger=ledger) for number, ledger in enumerate(ledgers)}
+    assert refusal(rounds.check, records).startswith(
+        "1 and 2: the rounds of one cell have different ledgers: "
+    )
+
+
+# ---- archives
+
+
+def test_an_archives_bytes_are_of_compact_sorted_json(tmp_path):
+    archive.write([{"b": 1, "a": "é"}, {}], tmp_path)
+    content = (tmp_path / archive.RECORDS).read_bytes()
+    assert gzip.decompress(content) == b'{"a":"\\u00e9","b":1}\n{}\n'
+    assert content[4:8] == bytes(4)  # no timestamp
+
+
+def test_sweeps_are_none_or_checked(tmp_path):
+    assert archive.read_sweeps(tmp_path) is None
+    good = {"mine": {"axes": ["strategy"], "cells": ["x/y-00000000"]}}
+    (tmp_path / archive.SWEEPS).write_text(json.dumps(good))
+    assert archive.read_sweeps(tmp_path) == good
+    (tmp_path / archive.SWEEPS).write_text("[]")
+    assert refusal(archive.read_sweeps, tmp_path).startswith(f"{tmp_path / archive.SWEEPS}: it is []")
+
+
+def test_an_empty_folder_is_said(tmp_path):
+    (tmp_path / "cells").mkdir()
+    assert refusal(archive.entries, tmp_path) == f"{tmp_path}: there are no records in it"
+    (tmp_path / "file").write_text("x")
+    assert "file: cannot be read: " in refusal(archive.entries, tmp_path / "file")
