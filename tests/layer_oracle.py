@@ -88,15 +88,27 @@ class MaxPool2d:
         return dx
 
 
-def train(layers, X, Y, *, steps, batch_size, rate, sequential, clip_norm, cross_entropy):
-    """The loss of the last batch before its update; the layers' parameters are those after training."""
+def predict(layers, x):
+    """The outputs for images or columns x, (n, outputs)."""
+    for layer in layers:
+        x = layer.forward(x)
+    return x.reshape(len(x), -1)
+
+
+def train(
+    layers, X, Y, *, steps, batch_size, rate, sequential, clip_norm, cross_entropy, summed=False, kept=None
+):
+    """The losses of the last epoch's batches, each before its update; layers hold what was trained.
+
+    ``summed``: along the gradient of the sum of a batch's losses. ``kept``: how many of the outputs'
+    gradients, row by row, are not taken for 0; a function of the rows.
+    """
     starts = range(0, len(X), batch_size)
     for _ in range(steps):
+        losses = []
         for start in starts:
             x, y = X[start : start + batch_size], Y[start : start + batch_size]
-            for layer in layers:
-                x = layer.forward(x)
-            x = x.reshape(len(x), -1)
+            x = predict(layers, x)
             if cross_entropy:
                 p = np.exp(x - x.max(axis=1, keepdims=True))
                 p /= p.sum(axis=1, keepdims=True)
@@ -105,6 +117,10 @@ def train(layers, X, Y, *, steps, batch_size, rate, sequential, clip_norm, cross
                 dy /= len(y)
             else:
                 loss, dy = ((x[:, 0] - y) ** 2).mean(), 2 * (x - y[:, None]) / len(y)
+            losses.append(loss)
+            dy = dy * len(y) if summed else dy
+            if kept is not None:
+                dy.reshape(-1)[kept(len(y)) :] = 0
             for layer in reversed(layers):
                 gradients = layer.gradients(dy) if layer.parameters else []
                 dx = None if sequential else layer.backward(dy)
@@ -114,4 +130,4 @@ def train(layers, X, Y, *, steps, batch_size, rate, sequential, clip_norm, cross
                         gradient = gradient * clip_norm / (norm + 1e-6)
                     parameter -= rate * gradient
                 dy = layer.backward(dy) if sequential else dx
-    return loss
+    return losses

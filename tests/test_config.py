@@ -22,7 +22,14 @@ def test_defaults_are_the_papers():
         "clip_norm": None,
         "seed": 1,
     }
-    assert cell["training"] == {"epochs": 100, "batch_size": 256, "learning_rate": 0.002}
+    assert cell["training"] == {
+        "epochs": 100,
+        "batch_size": 256,
+        "learning_rate": 0.002,
+        "reduction": "mean",
+        "gradient": "exact",
+        "drop_last": False,
+    }
     assert cell["protocol"]["runs"] == 10
     assert cell["protocol"]["rounds"] == 10
     assert (cell["dataset"]["name"], cell["strategy"]["name"], cell["kernel"]["name"]) == (
@@ -38,7 +45,7 @@ def test_every_choice_is_named_as_its_file_and_composes(group):
         values = groups.load(group, name)
         if group in ("dataset", "strategy", "kernel"):
             assert values["name"] == name
-        extra = ["dataset.path=t.csv", "dataset.target=y"] if name == "csv" else []
+        extra = {"csv": ["dataset.path=t.csv", "dataset.target=y"], "cnn": ["dataset=patterns"]}.get(name, [])
         assert compose.composed([f"{group}={name}", *extra])
 
 

@@ -36,6 +36,9 @@ LAYER_SIZES = {
     "kernel": st.integers(1, 3),
     "padding": st.integers(0, 2),
     "size": st.integers(1, 3),
+    "filters": st.integers(1, 40),
+    "n": st.integers(1, 700),
+    "kept": st.integers(1, 700),
 }
 
 

@@ -1,5 +1,7 @@
 """Networks of any layers: trained by every strategy that can, against loops in float64; and their kernels."""
 
+from dataclasses import replace
+
 import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
@@ -13,10 +15,12 @@ from snn.backends.cpu import ops
 from snn.backends.ops import OPS, THREADS
 from snn.config import groups
 from snn.errors import ConfigError, DataError, Unsupported
+from snn.measurement.accuracy import accuracy, predicted
 from snn.models.glibc_random import GlibcRandom
+from snn.models.gradients import EXACT, PublishedNaive, PublishedOptimised
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import LOSSES
-from snn.models.network import Network, draw_weights
+from snn.models.network import REDUCTIONS, Network, draw_weights
 from snn.strategies.common import factory
 
 TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).any_network]
@@ -52,6 +56,8 @@ def networks(draw):
         init="he_uniform",
         update_order=draw(st.sampled_from(["sequential", "simultaneous"])),
         clip_norm=draw(st.sampled_from([None, 0.5])),
+        reduction=draw(st.sampled_from(REDUCTIONS)),
+        gradient=draw(st.sampled_from([EXACT, EXACT, PublishedNaive(2)])),
     )
 
 
@@ -69,6 +75,11 @@ def oracles_of(network, weights):
     return made
 
 
+def written(rows, block=2):
+    """Gradients that a kernel writes that needs a thread for each output and has one for each row."""
+    return -(-rows // block) * block
+
+
 def compare(name, backend, network, rows, batch, seed):
     """Two epochs of a strategy against the oracle."""
     random = np.random.default_rng(seed)
@@ -77,12 +88,16 @@ def compare(name, backend, network, rows, batch, seed):
     Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
     weights = draw_weights(network, GlibcRandom(seed % 1000 + 1))
     strategy = factory.make(groups.load("strategy", name), backend)
+    strategy.keeps_losses = seed % 2 == 0
     try:
         strategy.setup(network, X, Y, batch, 0.01)
         strategy.load(weights)
         for _ in range(2):
             strategy.epoch()
         found, loss = strategy.weights(), strategy.loss()
+        losses = strategy.epoch_losses() if strategy.keeps_losses else [loss]
+        predictions = [strategy.predict(X) for _ in range(2)]
+        assert all(np.array_equal(W, again) for W, again in zip(found, strategy.weights(), strict=True))
     finally:
         strategy.close()
     layers = oracles_of(network, weights)
@@ -96,9 +111,15 @@ def compare(name, backend, network, rows, batch, seed):
         sequential=network.update_order == "sequential",
         clip_norm=network.clip_norm,
         cross_entropy=network.outputs == 3,
+        summed=network.reduction == "sum",
+        kept=written if isinstance(network.gradient, PublishedNaive) else None,
     )
-    assume(expected < 100)  # a training that diverges multiplies what rounding makes
-    assert loss == pytest.approx(expected, rel=1e-3, abs=1e-5)
+    assume(max(expected) < 100)  # a training that diverges multiplies what rounding makes
+    assert loss == pytest.approx(expected[-1], rel=1e-3, abs=1e-5)
+    np.testing.assert_allclose(losses, expected[-len(losses) :], rtol=1e-3, atol=1e-5)
+    outputs = oracle.predict(layers, X.astype(np.float64).reshape(rows, *network.inputs))
+    for found_outputs in (*predictions, predicted(network, found, X)):
+        np.testing.assert_allclose(found_outputs, outputs, rtol=1e-3, atol=1e-3)
     trained = [W for layer in layers for W in layer.parameters]
     for W, right in zip(found, trained, strict=True):
         assert W.dtype == np.float32
@@ -117,6 +138,63 @@ def test_any_network_agrees_with_the_oracle(name, backend, network, rows, batch,
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_fused_and_pretransposed_kernels_train_any_network(fused, pretransposed, network, rows, batch, seed):
     compare("resident", DeferredBackend(fused, pretransposed), network, rows, batch, seed)
+
+
+def published_sums(layer, dy):
+    """What 32 threads make of the gradient of a convolution's parameters: every 32nd, from all of them."""
+    k, patches = layer.kernel, []
+    for r, _, i, j in np.ndindex(len(dy), 1, *dy.shape[2:]):
+        patches.append(layer.x[r, :, i : i + k, j : j + k].ravel())
+    W, b = layer.parameters
+    flat = [np.zeros(W.size + b.size), *(np.zeros_like(one) for one in (W, b))]
+    for p in range(W.size + b.size):
+        for i, patch in enumerate(patches):
+            if i % 32 == p % 32:
+                r, y, x = np.unravel_index(i, (len(dy), *dy.shape[2:]))
+                term = (
+                    dy[r, p // W.shape[1], y, x] * patch[p % W.shape[1]]
+                    if p < W.size
+                    else dy[r, p - W.size, y, x]
+                )
+                flat[0][p // 32 * 32] += term
+    return flat[0][: W.size].reshape(W.shape), flat[0][W.size :]
+
+
+@pytest.mark.parametrize("name", ["resident", "reference"])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.integers(1, 5), filters=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+def test_the_published_optimised_gradient(name, backend, rows, filters, seed):
+    layers = (Conv2d(2, 3, 1), ReLU(), Conv2d(filters, 2), ReLU(), MaxPool2d(2), Linear(3))
+    exact = Network((1, 6, 6), layers, LOSSES["cross_entropy"], "he_uniform", "simultaneous")
+    network = replace(exact, reduction="sum", gradient=PublishedOptimised())
+    random = np.random.default_rng(seed)
+    X, labels = random.uniform(-1, 1, (rows, 36)).astype(np.float32), random.integers(0, 3, rows)
+    weights = draw_weights(network, GlibcRandom(21))
+    strategy = factory.make(groups.load("strategy", name), backend)
+    try:
+        strategy.setup(network, X, np.eye(3, dtype=np.float32)[labels], rows, 0.01)
+        strategy.load(weights)
+        strategy.epoch()
+        found = strategy.weights()
+    finally:
+        strategy.close()
+
+    before = oracles_of(network, weights)
+    x = oracle.predict(before, X.astype(np.float64).reshape(rows, 1, 6, 6))
+    dy = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) - np.eye(3)[labels]
+    of_linear = before[5].gradients(dy)
+    dy = before[3].backward(before[4].backward(before[5].backward(dy)))
+    dW, db = published_sums(before[2], dy)
+    assert all(np.array_equal(a, b) for a, b in zip(found[:2], weights[:2], strict=True))
+    for W, old, gradient in zip(found[2:], weights[2:], (dW, db, *of_linear), strict=True):
+        np.testing.assert_allclose(W, old - np.float32(0.01) * gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_accuracy_counts_the_first_of_equal_outputs_and_no_nan():
+    network = Network((2,), (Linear(2, bias=False),), LOSSES["cross_entropy"])
+    X = np.array([[1, 0], [0, 1], [1, 1], [np.nan, 1]], np.float32)
+    assert accuracy(network, [np.eye(2, dtype=np.float32)], X, np.array([0, 1, 0, 0])) == 0.75
+    assert accuracy(network, [np.eye(2, dtype=np.float32)], X, np.array([1, 1, 1, 0])) == 0.25
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -193,6 +271,9 @@ NUMBERS = {
     "kernel": st.integers(1, 3),
     "padding": st.integers(0, 2),
     "size": st.integers(1, 3),
+    "filters": st.integers(1, 40),
+    "n": st.integers(1, 700),
+    "kept": st.integers(1, 700),
     "scale": st.just(0.75),
 }
 

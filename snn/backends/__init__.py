@@ -10,9 +10,16 @@ from snn.config.groups import ROOT
 from snn.errors import Unsupported
 
 
-def make(backend: str, kernel: Mapping[str, Any], root: Path = ROOT, precision: str = "fp32") -> Backend:
+def make(
+    backend: str,
+    kernel: Mapping[str, Any],
+    root: Path = ROOT,
+    precision: str = "fp32",
+    block_is_published: bool = False,
+) -> Backend:
     """The backend ``cuda`` or ``cpu``, with a kernel of ``config/kernel`` whose source is under ``root``.
 
+    ``block_is_published``: the block size decides what is trained, so that it has a meaning on the CPU, too.
     Raises Unsupported where backend, kernel, block size and precision do not go together.
     """
     if precision not in kernel["precisions"]:
@@ -27,7 +34,7 @@ def make(backend: str, kernel: Mapping[str, Any], root: Path = ROOT, precision: 
             raise Unsupported(
                 f"kernel={kernel['name']} needs CUDA: on the CPU NumPy multiplies, under the name naive"
             )
-        if list(kernel["block"]) != groups.load("kernel", "naive")["block"]:
+        if not block_is_published and list(kernel["block"]) != groups.load("kernel", "naive")["block"]:
             raise Unsupported(
                 "kernel.block has no meaning on the CPU, where NumPy multiplies whole matrices: leave it out"
             )

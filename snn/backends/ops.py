@@ -100,6 +100,15 @@ def _windows(rows: int, channels: int, height: int, width: int, size: int) -> tu
     return rows * channels * height * width, rows * channels * (height // size) * (width // size)
 
 
+def _with_filters(
+    rows: int, channels: int, height: int, width: int, kernel: int, padding: int, filters: int
+) -> tuple[int, int, int, int]:
+    """Elements of images, of the outputs of a convolution, of its weights, and of its biases."""
+    images, patches = _patches(rows, channels, height, width, kernel, padding)
+    patch = channels * kernel**2
+    return images, patches // patch * filters, filters * patch, filters
+
+
 _PRODUCT = _op("A B C", "m k n", lambda m, k, n: (m * k, k * n, m * n))
 _MASKED = _op("A B C H", "m k n", lambda m, k, n: (m * k, k * n, m * n, m * n))
 
@@ -184,6 +193,17 @@ OPS = {
         _IMAGES + " size",
         lambda *numbers: (_windows(*numbers)[1], *2 * _windows(*numbers)[:1]),
         lambda *numbers: _windows(*numbers)[0],
+    ),
+    # What published programs compute in place of a gradient: see snn/models/gradients.py.
+    "keep_first": _layer(  # G = G in its first elements, else 0
+        "published", "G", "n kept", lambda n, kept: (n,), lambda n, kept: n
+    ),
+    "published_wgrad": _layer(  # dW and db of a convolution: 0 but for every 32nd, a sum over 32 parameters
+        "published",
+        "X G dW db",
+        _IMAGES + " kernel padding filters",
+        _with_filters,
+        lambda *numbers: THREADS * math.ceil(sum(_with_filters(*numbers)[2:]) / 32),
     ),
     # All epochs of the trainings of so many members, which share X and Y and nothing else; behind the
     # numbers come the widths of the features and the hidden layers. Widths and batches are padded

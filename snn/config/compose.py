@@ -23,6 +23,9 @@ class TrainingConfig:
     epochs: int = MISSING
     batch_size: int = MISSING
     learning_rate: float = MISSING
+    reduction: str = MISSING
+    gradient: str = MISSING
+    drop_last: bool = MISSING
 
 
 @dataclass

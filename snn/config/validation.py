@@ -11,9 +11,10 @@ from snn.config.ranges import MOST_MEMBERS, RANGES, error, of
 from snn.datasets.csv_table import is_delimiter, is_target
 from snn.errors import ConfigError
 from snn.hardware.devices import BACKENDS
+from snn.models.gradients import GRADIENTS
 from snn.models.layers import parse
 from snn.models.losses import LOSSES
-from snn.models.network import INITIALISERS, UPDATE_ORDERS, build, network_label
+from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
 
 PROFILES = ("none", "nvtx")
 """Instrumented passes that may be asked for beside those of every cell."""
@@ -81,7 +82,12 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     _check_network(cell["network"], cell["dataset"])
     for section in ("training", "protocol"):
         for key, value in cell[section].items():
-            RANGES[f"{section}.{key}"].check(f"{section}.{key}", value)
+            if f"{section}.{key}" in RANGES:
+                RANGES[f"{section}.{key}"].check(f"{section}.{key}", value)
+    _one_of("training.reduction", training["reduction"], REDUCTIONS)
+    _one_of("training.gradient", training["gradient"], GRADIENTS)
+    if not isinstance(training["drop_last"], bool):
+        raise error("training.drop_last", training["drop_last"], "true or false")
     rows = cell["dataset"].get("rows")
     if rows is not None and training["batch_size"] > rows:
         right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"

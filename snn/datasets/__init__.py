@@ -12,7 +12,7 @@ from snn.datasets.common.prepared import intact, load
 from snn.datasets.common.table import checked, described
 from snn.errors import ConfigError, DataError
 
-__all__ = ["described", "intact", "kept", "load", "make", "split"]
+__all__ = ["described", "intact", "kept", "load", "make", "parts", "split"]
 
 
 def make(choice: Mapping[str, Any]) -> np.ndarray:
@@ -41,6 +41,12 @@ def kept(path: Path, choice: Mapping[str, Any]) -> np.ndarray:
     table = make(choice)
     prepared.write(path, table, choice)
     return table
+
+
+def parts(table: np.ndarray, choice: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
+    """The rows to train on, and the rows at the end to test on, ``test_rows`` of the choice; None without."""
+    held_out = choice.get("test_rows")
+    return (table[:-held_out], table[-held_out:]) if held_out else (table, None)
 
 
 def split(table: np.ndarray, batch_size: int, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ from snn.measurement.progress import Printer
 from snn.measurement.protocol import of_round
 from snn.measurement.record import build
 from snn.measurement.runs import Measurement
+from snn.models.gradients import PublishedNaive
 from snn.profiling import nvtx
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
@@ -49,7 +50,10 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         clock = time.perf_counter()
         host = state_before(device)
         try:
-            backend = backends.make(device.backend, cell["kernel"], ROOT, cell["precision"]["name"])
+            published = cell["training"]["gradient"] == PublishedNaive.name
+            backend = backends.make(
+                device.backend, cell["kernel"], ROOT, cell["precision"]["name"], published
+            )
         except Unsupported as error:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}

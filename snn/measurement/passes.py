@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from snn import datasets
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
@@ -12,28 +14,46 @@ from snn.measurement.probe import probe
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Progress, Run, measure
 from snn.models import network as networks
+from snn.models.losses import CROSS_ENTROPY
 from snn.profiling.batch_fit import advice
 from snn.profiling.profile import Profile, profile
 from snn.strategies.common import factory
-from snn.strategies.common.job import Job
+from snn.strategies.common.job import Job, Test
 
 _EXPLAINED = 3
 """Rounds that end with a profile. Tables show the median of them; in further rounds it only takes time."""
 
 
 def job_of(cell: Mapping[str, Any], table: Any) -> Job:
-    """What a cell trains, on the data set's table."""
-    training = cell["training"]
-    X, Y = datasets.split(table, training["batch_size"], cell["dataset"]["name"])
-    network = networks.build(cell["network"], tuple(cell["dataset"].get("shape", X.shape[1:])))
+    """What a cell trains, on the data set's table. Raises ConfigError or DataError where they do not fit."""
+    training, name = cell["training"], cell["dataset"]["name"]
+    batch_size = training["batch_size"]
+    learned, tested = datasets.parts(table, cell["dataset"])
+    X, Y = datasets.split(learned, batch_size, name)
+    network = networks.trained(cell, tuple(cell["dataset"].get("shape", X.shape[1:])))
+    test = None
+    if tested is not None and network.loss is CROSS_ENTROPY:
+        network.loss.targets(tested[:, -1:], network.outputs)  # refuses labels that there are no outputs for
+        test = Test(np.ascontiguousarray(tested[:, :-1]), tested[:, -1].astype(np.int64))
+    if training["drop_last"]:
+        X, Y = (matrix[: _whole(len(matrix), batch_size)] for matrix in (X, Y))
+        test = test and Test(*(part[: _whole(len(part), batch_size)] for part in test))
     return Job(
         strategy=cell["strategy"],
         network=network,
         X=X,
         Y=network.loss.targets(Y, network.outputs),
         seed=cell["network"]["seed"],
-        **training,
+        epochs=training["epochs"],
+        batch_size=batch_size,
+        learning_rate=training["learning_rate"],
+        test=test if test and len(test.X) else None,
     )
+
+
+def _whole(rows: int, batch_size: int) -> int:
+    """The rows that fill whole batches."""
+    return rows // batch_size * batch_size
 
 
 def measured(

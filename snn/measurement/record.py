@@ -60,6 +60,12 @@ def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
     plain: dict[str, Any] = {"seconds": run.seconds, "final_loss": _finite(run.final_loss)}
     if squared:
         plain["final_mse"] = plain["final_loss"]
+    if run.epochs:
+        plain["epochs"] = [
+            {"seconds": epoch.seconds, "mean_loss": _finite(epoch.mean_loss)} for epoch in run.epochs
+        ]
+    if run.test_accuracy is not None:
+        plain |= {"test_accuracy": run.test_accuracy, "test_seconds": run.test_seconds}
     return plain | ({"member_mse": list(map(_finite, run.losses))} if several else {})
 
 
@@ -87,6 +93,9 @@ def _summary(measurement: Measurement, squared: bool) -> dict[str, float | int |
     }
     if squared:
         summary["mean_final_mse"] = loss
+    accuracies = [run.test_accuracy for run in measurement.runs if run.test_accuracy is not None]
+    if accuracies:
+        summary["mean_test_accuracy"] = float(np.mean(accuracies))
     return summary | _shared(float(seconds.mean()), len(measurement.members))
 
 

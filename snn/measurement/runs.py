@@ -2,16 +2,18 @@
 
 import gc
 import itertools
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
+from snn.measurement.accuracy import accuracy
 from snn.measurement.protocol import Round, Steadiness
 from snn.profiling.ledger import Ledger
 from snn.profiling.memory import MemoryMap
@@ -23,17 +25,28 @@ from snn.strategies.common.strategy import Strategy
 _COUNTED_EPOCHS = 3
 
 
+class Epoch(NamedTuple):
+    """One epoch of a run: wall-clock seconds, and the mean of its batches' losses before their updates."""
+
+    seconds: float
+    mean_loss: float
+
+
 @dataclass(frozen=True)
 class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
     With several networks per launch, the seconds are those of the launch, ``losses`` has one loss per
-    network, and ``final_loss`` is their mean.
+    network, and ``final_loss`` is their mean. Of a classification, ``epochs`` has every epoch, whose seconds
+    add up to the run's; with test rows there are the accuracy on them and the seconds of predicting them.
     """
 
     seconds: float
     final_loss: float
     losses: tuple[float, ...] = ()
+    epochs: tuple[Epoch, ...] = ()
+    test_accuracy: float | None = None
+    test_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ def measure(job: Job, rules: Round, backend: Backend, progress: Progress = lambd
     """Count one run, then time the runs of the round. Raises LeakError if something is not freed.
 
     The time of a run is that of its epochs until the device has finished. It excludes setup, drawing weights,
-    and reading the loss.
+    reading losses, and predicting test rows, which has a time of its own.
     """
     measurement = Measurement()
     try:
@@ -182,17 +195,39 @@ def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarra
     strategy.epoch()
     strategy.load(weights)
     backend.synchronize()
+    epochs: list[Epoch] = []
+    if job.is_classification:
+        for _ in range(job.epochs):
+            seconds = _timed(backend, strategy.epoch)
+            epochs.append(Epoch(seconds, float(np.mean(strategy.epoch_losses()))))
+        seconds = math.fsum(epoch.seconds for epoch in epochs)
+    else:
+        seconds = _timed(backend, lambda: strategy.train(job.epochs))
+    losses = strategy.losses()
+    return Run(seconds, fmean(losses), tuple(losses), tuple(epochs), *_tested(job, strategy, backend))
+
+
+def _tested(job: Job, strategy: Strategy, backend: Backend) -> tuple[float, float] | tuple[None, None]:
+    """The accuracy on the test rows, and the seconds in which the strategy predicts them; the second time."""
+    if job.test is None:
+        return None, None
+    X, labels = job.test
+    strategy.predict(X)
+    seconds = _timed(backend, lambda: strategy.predict(X).argmax(axis=1))
+    return accuracy(job.network, strategy.weights(), X, labels), seconds
+
+
+def _timed(backend: Backend, work: Callable[[], Any]) -> float:
+    """Wall-clock seconds of some work until the device has finished it."""
     gc.collect()
     gc.disable()
     try:
         started = time.perf_counter()
-        strategy.train(job.epochs)
+        work()
         backend.synchronize()
-        seconds = time.perf_counter() - started
+        return time.perf_counter() - started
     finally:
         gc.enable()
-    losses = strategy.losses()
-    return Run(seconds, fmean(losses), tuple(losses))
 
 
 def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:

@@ -10,7 +10,8 @@ from snn.errors import ConfigError, DataError
 class Loss(ABC):
     """A mean over the rows of a batch.
 
-    ``op`` writes the errors E and the gradient of the outputs, which it scales by ``factor`` / rows.
+    ``op`` writes the errors E and the gradient of the outputs, which it scales by ``factor`` / rows, or by
+    ``factor`` where the network descends along the gradient of the sum.
     """
 
     name: str
@@ -82,5 +83,5 @@ class CrossEntropy(Loss):
         return np.eye(outputs, dtype=np.float32)[labels.astype(np.int64)]
 
 
-MEAN_SQUARED_ERROR = MeanSquaredError()
-LOSSES: dict[str, Loss] = {loss.name: loss for loss in (MEAN_SQUARED_ERROR, CrossEntropy())}
+MEAN_SQUARED_ERROR, CROSS_ENTROPY = MeanSquaredError(), CrossEntropy()
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (MEAN_SQUARED_ERROR, CROSS_ENTROPY)}

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
+from snn.models import gradients
 from snn.models.glibc_random import GlibcRandom
+from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.step import Shape
 
 INITIALISERS = ("uniform01", "he_uniform")
 UPDATE_ORDERS = ("sequential", "simultaneous")
+REDUCTIONS = ("mean", "sum")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,9 @@ class Network:
 
     ``update_order`` says whether the error is propagated through the updated weights (``sequential``, as in
     the paper's programs) or through the old ones (``simultaneous``, the textbook). ``clip_norm`` bounds the
-    L2 norm of each parameter's gradient. Raises ConfigError where a layer does not fit the one before it.
+    L2 norm of each parameter's gradient. ``reduction`` says whether the gradient is that of the mean of a
+    batch's losses or of their sum; a loss that is reported is always the mean. Raises ConfigError where a
+    layer does not fit the one before it.
     """
 
     inputs: Shape
@@ -34,6 +39,8 @@ class Network:
     init: str = "uniform01"
     update_order: str = "sequential"
     clip_norm: float | None = None
+    reduction: str = "mean"
+    gradient: Gradient = EXACT
 
     def __post_init__(self) -> None:
         if not self.parameters:
@@ -69,7 +76,8 @@ class Network:
     def widths(self) -> tuple[int, ...] | None:
         """The widths, features to output, of a multilayer perceptron as ``mlp`` makes it; else None."""
         widths = (*self.inputs, *(layer.width for layer in self.layers if isinstance(layer, Linear)))
-        is_mlp = self.loss is MEAN_SQUARED_ERROR and self.layers == _perceptron(widths[1:])
+        usual = self.loss is MEAN_SQUARED_ERROR and self.reduction == "mean" and self.gradient == EXACT
+        is_mlp = usual and self.layers == _perceptron(widths[1:])
         return widths if is_mlp else None
 
     def mlp_widths(self) -> tuple[int, ...]:
@@ -86,15 +94,23 @@ def mlp(widths: Sequence[int], **rest: Any) -> Network:
     return Network((widths[0],), _perceptron(widths[1:]), **rest)
 
 
-def build(settings: Mapping[str, Any], inputs: Shape) -> Network:
+def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Network:
     """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
 
-    ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``.
+    ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``. ``training``: the
+    fields ``reduction`` and ``gradient``, as ``trained`` makes them.
     """
-    rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")}
+    rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
     if "hidden" in settings:
         return mlp((prod(inputs), *settings["hidden"], 1), **rest)
     return Network(inputs, tuple(map(parse, settings["layers"])), LOSSES[settings["loss"]], **rest)
+
+
+def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
+    """The network of a cell as its section ``training`` has it trained. Raises ConfigError."""
+    training = cell["training"]
+    gradient = gradients.of(training["gradient"], cell["kernel"]["block"])
+    return build(cell["network"], inputs, reduction=training["reduction"], gradient=gradient)
 
 
 def _perceptron(widths: Sequence[int]) -> tuple[Layer, ...]:

@@ -15,32 +15,46 @@ def training_step(
 ) -> Step:
     """Forward, loss and backward, each layer updated before or after its gradient passes through it."""
     step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed)
+    inputs, x = _forward(step, network)
+    outputs = [*inputs[1:], x]
+    step.label = "loss"
+    of_each = rows if network.reduction == "mean" else 1
+    dy, scale = step.gradient(x.name), float(np.float32(network.loss.factor / of_each))
+    errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(rows, x.size)
+    step.launch(network.loss.op, (x.name, "Y", errors, dy), (*sizes, scale))
+    network.gradient.of_outputs(step, dy, x.size)
+    if x.rectified:
+        step.mask(dy, x)
+    first = network.gradient.lowest(network.layers, network.layer_shapes)
+    for i in reversed(range(first, len(network.layers))):
+        layer, x = network.layers[i], inputs[i]
+        step.label = _label(network, i, "backward")
+        dy = network.gradient.receive(layer, step, i, dy)
+        if network.update_order == "sequential":
+            network.gradient.update(layer, step, i, x, dy)
+        dx = layer.propagate(step, i, x, dy) if i > first else dy
+        if i > first and x.rectified and not outputs[i].rectified:
+            step.mask(dx, x)
+        if network.update_order != "sequential":
+            network.gradient.update(layer, step, i, x, dy)
+        dy = dx
+    return step
+
+
+def prediction_step(network: Network, rows: int, fused: bool = False) -> tuple[Step, str]:
+    """The forward part alone, and the name of the buffer with its outputs, (rows, outputs)."""
+    step = Step(rows, 0.0, fused=fused)
+    return step, _forward(step, network)[1].name
+
+
+def _forward(step: Step, network: Network) -> tuple[list[Tensor], Tensor]:
+    """Launch the layers; returns the input of each and the output of the last one."""
     x, inputs = Tensor("X", network.inputs), []
     for i, layer in enumerate(network.layers):
         inputs.append(x)
         step.label = _label(network, i, "forward")
         x = layer.forward(step, i, x)
-    outputs = [*inputs[1:], x]
-    step.label = "loss"
-    dy, scale = step.gradient(x.name), float(np.float32(network.loss.factor / rows))
-    errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(rows, x.size)
-    step.launch(network.loss.op, (x.name, "Y", errors, dy), (*sizes, scale))
-    if x.rectified:
-        step.mask(dy, x)
-    first = min(i for i, layer in enumerate(network.layers) if layer.parameters(i, inputs[i].shape))
-    for i in reversed(range(first, len(network.layers))):
-        layer, x = network.layers[i], inputs[i]
-        step.label = _label(network, i, "backward")
-        dy = layer.receive(step, i, dy)
-        if network.update_order == "sequential":
-            layer.update(step, i, x, dy)
-        dx = layer.propagate(step, i, x, dy) if i > first else dy
-        if i > first and x.rectified and not outputs[i].rectified:
-            step.mask(dx, x)
-        if network.update_order != "sequential":
-            layer.update(step, i, x, dy)
-        dy = dx
-    return step
+    return inputs, x
 
 
 def _label(network: Network, i: int, direction: str) -> str:

@@ -18,7 +18,19 @@ _ROUNDING = 1e-9
 
 def check(record: Record, place: str) -> None:
     """Raise RecordError, naming the place, for the first disagreement in a record that fits the schema."""
-    for rule in (_cell, _device, _status, _runs, _members, _losses, _summary, _seconds, _passes, _trace):
+    for rule in (
+        _cell,
+        _device,
+        _status,
+        _runs,
+        _members,
+        _losses,
+        _epochs,
+        _summary,
+        _seconds,
+        _passes,
+        _trace,
+    ):
         said = rule(record)
         if said:
             raise RecordError(f"{place}: {said}")
@@ -93,6 +105,23 @@ def _losses(record: Record) -> str:
     return ""
 
 
+def _epochs(record: Record) -> str:
+    """Every run has all of its epochs, or none has any; the same of an accuracy with its seconds."""
+    wanted = record["cell"]["training"]["epochs"]
+    for key in ("epochs", "test_accuracy", "test_seconds"):
+        if len({key in run for run in record["runs"]}) > 1:
+            return f"some runs have {key}, and others have not"
+    for i, run in enumerate(record["runs"]):
+        if ("test_accuracy" in run) != ("test_seconds" in run):
+            return f"runs[{i}] has only one of test_accuracy and test_seconds"
+        seconds = [epoch["seconds"] for epoch in run.get("epochs", ())]
+        if seconds and len(seconds) != wanted:
+            return f"runs[{i}] has {len(seconds)} epochs, but training.epochs is {wanted}"
+        if seconds and not _is_close(math.fsum(seconds), run["seconds"], run["seconds"]):
+            return f"runs[{i}].seconds is {run['seconds']}: its epochs take {math.fsum(seconds)}"
+    return ""
+
+
 def _summary(record: Record) -> str:
     """The summary follows from the runs."""
     summary, runs = record["summary"], record["runs"]
@@ -106,6 +135,9 @@ def _summary(record: Record) -> str:
     for key in ("mean_final_loss", "mean_final_mse"):
         if key in summary and not _is_mean(summary[key], losses):
             return f"summary.{key} is {summary[key]}: it is not the mean of the runs' losses"
+    accuracies = [run["test_accuracy"] for run in runs if "test_accuracy" in run]
+    if not _is_mean(summary.get("mean_test_accuracy"), accuracies):
+        return f"summary.mean_test_accuracy is {summary.get('mean_test_accuracy')}: it is not the runs' mean"
     return ""
 
 

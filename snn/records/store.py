@@ -13,8 +13,11 @@ from snn.files.outputs import replaced
 from snn.records import consistency, digest, schema
 from snn.records.untrusted import read_json
 
-SCHEMA_VERSION = 4
-_READ = (2, 3, SCHEMA_VERSION)
+SCHEMA_VERSION = 5
+_READ = (2, 3, 4, SCHEMA_VERSION)
+_SEALED = (4, SCHEMA_VERSION)
+_BEFORE_CNN = {"reduction": "mean", "gradient": "exact", "drop_last": False}
+"""How every cell trained before there was a choice."""
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
@@ -63,7 +66,7 @@ def checked(record: Any, place: str) -> dict[str, Any]:
             f"{place}: the schema version is {schema.shown(version)}, "
             f"but this program reads 2 to {SCHEMA_VERSION}"
         )
-    if version == SCHEMA_VERSION:
+    if version in _SEALED:
         digest.check(record, place)
     try:
         lifted = lift(record)
@@ -90,6 +93,9 @@ def lift(record: dict[str, Any]) -> dict[str, Any]:
         threads = versions.pop("blas_threads")
         provenance = {**provenance, "versions": versions, "blas_threads": threads and int(threads)}
         record = {**record, "provenance": provenance}
+    if "training" in cell:
+        cell = record["cell"]
+        record = {**record, "cell": {**cell, "training": {**_BEFORE_CNN, **cell["training"]}}}
     if record.get("schema_version") == 2:  # every loss was the mean squared error
         runs = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
         summary = {**record["summary"], "mean_final_loss": record["summary"]["mean_final_mse"]}

@@ -20,7 +20,7 @@ class Synchronous(DeviceDriven):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray, Any]] = []
         self._on_device: tuple[Any, Any]
 
     def setup(
@@ -33,13 +33,14 @@ class Synchronous(DeviceDriven):
         batch = min(batch_size, len(X))
         self._on_device = self.malloc(batch * X.shape[1], "data"), self.malloc(batch * Y.shape[1], "data")
         errors = self._pageable((len(X), network.loss.errors(network.outputs)), "gradients")
-        for start in range(0, len(X), batch_size):
-            end = start + batch_size
-            self._batches.append((data[0][start:end], data[1][start:end], errors[start:end]))
+        for number, start in enumerate(range(0, len(X), batch_size)):
+            E = self._errors[number] if self.keeps_losses else self._named["E"]
+            some = slice(start, start + batch_size)
+            self._batches.append((data[0][some], data[1][some], errors[some], E))
 
     def epoch(self) -> None:
-        backend, (x, y), E = self.backend, self._on_device, self._named["E"]
-        for X, Y, errors in self._batches:
+        backend, (x, y) = self.backend, self._on_device
+        for X, Y, errors, E in self._batches:
             backend.copy_in(x, X)
             backend.copy_in(y, Y)
             self.step((x, y, len(X)))
@@ -49,7 +50,7 @@ class Synchronous(DeviceDriven):
         return self.network.loss.value(self._batches[-1][2]) if self._rows else float("nan")
 
     def epoch_losses(self) -> np.ndarray:
-        return np.array([self.network.loss.value(errors) for _, _, errors in self._batches])
+        return np.array([self.network.loss.value(errors) for _, _, errors, _ in self._batches])
 
     def close(self) -> None:
         self._batches = []

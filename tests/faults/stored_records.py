@@ -157,10 +157,10 @@ def no_records(whole: bytes) -> Iterator[tuple[str, bytes]]:
         '"\\ud800"',
     ):
         yield f"a reason of {word[:9]}", text.replace('"reason": null', f'"reason": {word}').encode()
-    for version in ("0", "1", "5", "-4", "4.0", "true", "null", '"4"', "[4]", "{}", "1" + "0" * 400):
+    for version in ("0", "1", "6", "-5", "5.0", "true", "null", '"5"', "[5]", "{}", "1" + "0" * 400):
         yield (
             f"version {version[:9]}",
-            text.replace('"schema_version": 4', f'"schema_version": {version}').encode(),
+            text.replace('"schema_version": 5', f'"schema_version": {version}').encode(),
         )
     for opening in ("[", '{"a":', "[{"):
         for levels in (100, 1000, 100_000):

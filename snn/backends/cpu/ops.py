@@ -155,6 +155,28 @@ def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):
     images[:, :, : high * size, : wide * size] = spread.reshape(rows, channels, high * size, wide * size)
 
 
+def keep_first(G, n, kept):
+    G[kept:n] = 0
+
+
+def published_wgrad(X, G, dW, db, rows, channels, height, width, kernel, padding, filters):
+    high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+    patch, positions = channels * kernel**2, rows * high * wide
+    P = np.empty(positions * patch, X.dtype)
+    im2col(X, P, rows, channels, height, width, kernel, padding)
+    by_filter = _images(G, rows, filters, high, wide).transpose(0, 2, 3, 1).reshape(positions, filters)
+    sums = np.zeros(filters * patch + filters, X.dtype)
+    for lane in range(32):  # the parameters of this lane at the positions of this lane
+        g, p = by_filter[lane::32], _matrix(P, positions, patch)[lane::32]
+        products = np.concatenate([(g.T @ p).reshape(-1), g.sum(axis=0)])
+        sums[lane::32] = products[lane::32]
+    lanes = np.zeros(-(-len(sums) // 32) * 32, X.dtype)
+    lanes[: len(sums)] = sums
+    gradients = np.zeros_like(sums)
+    gradients[::32] = lanes.reshape(-1, 32).sum(axis=1)
+    dW[: filters * patch], db[:filters] = gradients[: filters * patch], gradients[filters * patch :]
+
+
 def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, members, *widths):
     weights = sum(k * n for k, n in itertools.pairwise((*widths, 1)))
     for m in range(members):

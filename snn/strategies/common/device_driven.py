@@ -9,7 +9,7 @@ from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.models.network import Network
 from snn.models.step import Launch, Step, transposed
-from snn.models.training_step import training_step
+from snn.models.training_step import prediction_step, training_step
 from snn.strategies.common.on_device import OnDevice
 
 KERNELS = ("kernels/elementwise.cu",)
@@ -20,7 +20,7 @@ Batch = tuple[Any, Any, int]
 
 
 class _Bound(NamedTuple):
-    """A launch on the device's buffers; ``batch`` holds where X (0) or Y (1) of a batch takes their place."""
+    """A launch on the device's buffers; ``batch`` holds where X (0), Y (1) or E (2) of a batch stand."""
 
     op: str
     buffers: tuple[Any, ...]
@@ -33,26 +33,31 @@ class DeviceDriven(OnDevice):
 
     A step is the list of launches that ``training_step`` computes from the network's layers. A strategy says
     where batches come from, in ``epoch``, and calls ``step`` for each. The backend's kernel decides on the
-    list: whether it is fused, and whether W^T is kept beside W (``pretransposed``).
+    list: whether it is fused, and whether W^T is kept beside W (``pretransposed``). With ``keeps_losses``
+    every batch of an epoch has its own part of the errors E.
     """
 
     any_network = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._rows = 0
+        self._rows = self._trained = 0
+        self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         self.network = network
         self._stream = self.backend.stream_create()
-        batch = min(batch_size, len(X))
+        batch = self._batch = min(batch_size, len(X))
         steps = {rows: self._plan(network, rows, learning_rate) for rows in {batch, len(X) % batch or batch}}
-        self._allocate(steps[batch])
+        of_row = network.loss.errors(network.outputs)
+        self._own = "XYE" if self.keeps_losses else "XY"
+        self._allocate(steps[batch], len(X) * of_row if self.keeps_losses else 0)
+        self._errors = self._parts_of_errors(len(X), 4 * of_row) if self.keeps_losses else []
         self._steps = {rows: [self._bind(launch) for launch in step.launches] for rows, step in steps.items()}
         self._host_parameters = [self.host(shape, "weights") for shape in network.shapes]
-        self._host_errors = self.host((batch, network.loss.errors(network.outputs)), "gradients")
+        self._host_errors = self.host((len(X) if self.keeps_losses else batch, of_row), "gradients")
 
     def malloc(self, elements: int, purpose: str) -> Any:
         """Device memory for this many float32, until ``close``."""
@@ -87,15 +92,34 @@ class DeviceDriven(OnDevice):
                 W_T = self._named[transposed(parameter.name)]
                 self.backend.launch("transpose", (W, W_T), fresh.shape, self._stream)
         self.backend.stream_synchronize(self._stream)
-        self._rows = 0
+        self._rows = self._trained = 0
 
     def loss(self) -> float:
         if not self._rows:
             return float("nan")
         errors = self._host_errors[: self._rows]
-        self.backend.copy_out(errors, self._named["E"], self._stream)
+        last = self._errors[-1] if self.keeps_losses else self._named["E"]
+        self.backend.copy_out(errors, last, self._stream)
         self.backend.stream_synchronize(self._stream)
         return self.network.loss.value(errors)
+
+    def epoch_losses(self) -> np.ndarray:
+        self.backend.copy_out(self._host_errors, self._named["E"], self._stream)
+        self.backend.stream_synchronize(self._stream)
+        starts = range(0, len(self._host_errors), self._batch)
+        return np.array([self.network.loss.value(self._host_errors[i : i + self._batch]) for i in starts])
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        outputs = np.empty((len(X), self.network.outputs), np.float32)
+        for start in range(0, len(X), self._batch):
+            rows = min(self._batch, len(X) - start)
+            launches, result = self._prediction(rows)
+            self.backend.copy_in(self._named["predicted X"], X[start : start + rows], self._stream)
+            for op, buffers, numbers, _ in launches:
+                self.backend.launch(op, buffers, numbers, self._stream)
+            self.backend.copy_out(outputs[start : start + rows], result, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return outputs
 
     def weights(self) -> list[np.ndarray]:
         for parameter, host in zip(self.network.parameters, self._host_parameters, strict=True):
@@ -105,13 +129,16 @@ class DeviceDriven(OnDevice):
 
     def step(self, batch: Batch) -> None:
         """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""
-        X, Y, rows = batch
+        *own, rows = batch
+        if self.keeps_losses:
+            own.append(self._errors[self._trained])
+            self._trained = (self._trained + 1) % len(self._errors)
         launch, stream = self.backend.launch, self._stream
         for op, buffers, numbers, places in self._steps[rows]:
             if places:
                 filled = list(buffers)
                 for place, which in places:
-                    filled[place] = Y if which else X
+                    filled[place] = own[which]
                 buffers = tuple(filled)
             launch(op, buffers, numbers, stream)
         self._rows = rows
@@ -119,21 +146,56 @@ class DeviceDriven(OnDevice):
     def _plan(self, network: Network, rows: int, rate: float) -> Step:
         return training_step(network, rows, rate, self.backend.fused, self.backend.pretransposed)
 
-    def _allocate(self, step: Step) -> None:
-        """The network's parameters and every buffer that the launches of a full batch name."""
+    def _prediction(self, rows: int) -> tuple[list[_Bound], Any]:
+        """The launches of a forward pass, and the buffer of its outputs; allocated at the first use."""
+        if rows not in self._predictions:
+            step, result = prediction_step(self.network, rows, self.backend.fused)
+            renamed = [
+                launch._replace(
+                    operands=tuple("predicted X" if name == "X" else name for name in launch.operands)
+                )
+                for launch in step.launches
+            ]
+            step.launches, step.purposes["predicted X"] = renamed, "data"
+            for name, elements in self._sizes(step).items():
+                if name not in self._named:
+                    self._named[name] = self.malloc(elements // rows * self._batch, step.purposes[name])
+            self._predictions[rows] = [self._bind(launch) for launch in step.launches], self._named[result]
+        return self._predictions[rows]
+
+    def _parts_of_errors(self, rows: int, row_bytes: int) -> list[Any]:
+        """The part of E of each batch."""
+        starts = range(0, rows, self._batch)
+        part, E = self.backend.part, self._named["E"]
+        return [part(E, i * row_bytes, min(self._batch, rows - i) * row_bytes) for i in starts]
+
+    def _allocate(self, step: Step, errors: int) -> None:
+        """The network's parameters and every buffer that the launches of a full batch name.
+
+        ``errors``: the least elements of E.
+        """
         sizes = {parameter.name: prod(parameter.shape) for parameter in self.network.parameters}
-        purposes = dict.fromkeys(sizes, "weights")
-        for op, operands, numbers, _ in step.launches:
-            for name, elements in zip(operands, OPS[op].elements(*numbers), strict=True):
-                sizes[name] = max(sizes.get(name, 0), elements)
-        purposes |= step.purposes
+        purposes = dict.fromkeys(sizes, "weights") | step.purposes
+        for name, elements in self._sizes(step).items():
+            sizes[name] = max(sizes.get(name, 0), elements, errors if name == "E" else 0)
         self._named = {
             name: self.malloc(elements, purposes[name])
             for name, elements in sizes.items()
             if name not in ("X", "Y")
         }
 
+    @staticmethod
+    def _sizes(step: Step) -> dict[str, int]:
+        """The most elements that a launch of a step has in each buffer."""
+        sizes: dict[str, int] = {}
+        for op, operands, numbers, _ in step.launches:
+            for name, elements in zip(operands, OPS[op].elements(*numbers), strict=True):
+                sizes[name] = max(sizes.get(name, 0), elements)
+        return sizes
+
     def _bind(self, launch: Launch) -> _Bound:
         buffers = tuple(self._named.get(name) for name in launch.operands)
-        batch = ((i, "XY".index(name)) for i, name in enumerate(launch.operands) if name in ("X", "Y"))
+        batch = (
+            (i, self._own.index(name)) for i, name in enumerate(launch.operands) if name in tuple(self._own)
+        )
         return _Bound(launch.op, buffers, launch.numbers, tuple(batch))

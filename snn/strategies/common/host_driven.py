@@ -8,7 +8,8 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common.host_step import HostStep
+from snn.models.training_step import prediction_step, training_step
+from snn.strategies.common.host_step import Call, HostStep
 from snn.strategies.common.strategy import Strategy
 
 
@@ -36,6 +37,7 @@ class HostDriven(Strategy):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._live: dict[int, np.ndarray] = {}
+        self._predictions: dict[int, tuple[list[Call], str]] = {}
         self._free: Callable[[np.ndarray], None] = backend.host_free
         self.purpose = "activations"
 
@@ -64,7 +66,7 @@ class HostDriven(Strategy):
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
-        self.network, self._rate = network, learning_rate
+        self.network, self._rate, self._batch = network, learning_rate, batch_size
         X, Y = self._hold(X, "data"), self._hold(Y, "data")
         starts = range(0, len(X), batch_size)
         self._batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in starts]
@@ -81,12 +83,40 @@ class HostDriven(Strategy):
         self._loss = float("nan")
 
     def epoch(self) -> None:
+        losses = []
         for X, Y in self._batches:
             errors = self._train(X, Y)
+            if self.keeps_losses:
+                losses.append(self.network.loss.value(errors))
         self._loss = self.network.loss.value(errors)
+        self._losses = np.array(losses)
 
     def loss(self) -> float:
         return self._loss
+
+    def epoch_losses(self) -> np.ndarray:
+        return self._losses
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        outputs = np.empty((len(X), self.network.outputs), np.float32)
+        for start in range(0, len(X), self._batch):
+            some = X[start : start + self._batch]
+            outputs[start : start + len(some)] = self._forward(some)
+        return outputs
+
+    def _forward(self, X: np.ndarray) -> np.ndarray:
+        """The outputs of a batch, which are copied before anything else is computed."""
+        if len(X) not in self._predictions:
+            step, result = prediction_step(self.network, len(X))
+            self._predictions[len(X)] = HostStep(self, self.network, step, result=result).calls, result
+        calls, result = self._predictions[len(X)]
+        arrays = {**self._parameters, "X": X}
+        for call in calls:
+            call(arrays)
+        outputs = arrays[result].reshape(len(X), -1).copy()
+        if not self.keeps_matrices:
+            self.discard(arrays[result])
+        return outputs
 
     def weights(self) -> list[np.ndarray]:
         return [parameter.copy() for parameter in self._parameters.values()]
@@ -102,7 +132,8 @@ class HostDriven(Strategy):
 
     def _plan_steps(self, sizes: Iterable[int], tell: Callable[[str], Any] | None = None) -> None:
         """The calls of a step for each number of rows."""
-        self._steps = {rows: HostStep(self, self.network, rows, self._rate, tell).calls for rows in sizes}
+        steps = {rows: training_step(self.network, rows, self._rate) for rows in sizes}
+        self._steps = {rows: HostStep(self, self.network, step, tell).calls for rows, step in steps.items()}
 
     def _train(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """One step, equations (1) to (4) of the paper; returns the errors E of this batch."""

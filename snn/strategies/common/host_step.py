@@ -12,8 +12,7 @@ from snn.backends.ops import OPS
 from snn.models import host_ops
 from snn.models.host_ops import transpose
 from snn.models.network import Network
-from snn.models.step import Launch, Shape
-from snn.models.training_step import training_step
+from snn.models.step import Launch, Shape, Step
 
 Arrays = dict[str, np.ndarray]
 """The matrices of a step by the names of its buffers."""
@@ -37,18 +36,24 @@ class Host(Protocol):
 
 
 class HostStep:
-    """The calls of one step on ``rows`` samples, in order.
+    """The calls of one step of a network, in order.
 
     Products go to the host's ``matmul``, with the transpose of an operand in a ``scratch`` matrix; all other
     operations are NumPy's, in place where that is possible. Each matrix is discarded right after the launch
-    that reads it for the last time, unless the host keeps its matrices from step to step. The errors E
-    outlive the step, so they are not the host's. ``tell`` is called before each launch, with its label.
+    that reads it for the last time, unless it is the ``result`` of the step or the host keeps its matrices
+    from step to step. The errors E outlive the step, so they are not the host's. ``tell`` is called before
+    each launch, with its label.
     """
 
     def __init__(
-        self, host: Host, network: Network, rows: int, rate: float, tell: Callable[[str], Any] | None = None
+        self,
+        host: Host,
+        network: Network,
+        step: Step,
+        tell: Callable[[str], Any] | None = None,
+        result: str | None = None,
     ) -> None:
-        step = training_step(network, rows, rate)
+        rows = step.rows
         self._host, self._loss = host, network.loss.op
         self.calls: list[Call] = []
         self._shapes: dict[str, Shape] = {parameter.name: parameter.shape for parameter in network.parameters}
@@ -58,7 +63,7 @@ class HostStep:
         for at, launch in enumerate(step.launches):
             made = [name for name in launch.operands if name not in self._shapes and name not in ("E", "S")]
             ends = [name for name in dict.fromkeys(launch.operands) if last[name] == at]
-            ends = [name for name in ends if name in step.purposes and name not in ("E", "S")]
+            ends = [name for name in ends if name in step.purposes and name not in ("E", "S", result)]
             if tell is not None:
                 self.calls.append(partial(_told, tell, launch.label))
             if made and not host.keeps_matrices and step.purposes[made[-1]] != purpose:

@@ -2,14 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.strategies.common import factory
 from snn.strategies.common.strategy import Strategy
+
+
+class Test(NamedTuple):
+    """Rows that are not trained on: X (n, features) float32, and their labels (n,)."""
+
+    X: np.ndarray
+    labels: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,12 @@ class Job:
     epochs: int
     batch_size: int
     learning_rate: float
+    test: Test | None = None
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether it is trained to tell labels apart, so that every epoch's loss is of interest."""
+        return self.network.loss is CROSS_ENTROPY
 
 
 def start(job: Job, backend: Backend) -> Strategy:
@@ -33,6 +47,7 @@ def start(job: Job, backend: Backend) -> Strategy:
     """
     strategy = factory.make(job.strategy, backend)
     strategy.check_network(job.network)
+    strategy.keeps_losses = job.is_classification
     try:
         strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
     except BaseException:

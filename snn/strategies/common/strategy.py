@@ -42,6 +42,9 @@ class Strategy(ABC):
     plan: str | None = None
     """How it trains, in words, where that is chosen in ``setup``, and why."""
 
+    keeps_losses: bool = False
+    """Whether the loss of every batch of an epoch is kept, for ``epoch_losses``; set before ``setup``."""
+
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
@@ -56,7 +59,7 @@ class Strategy(ABC):
         if network.widths is None and not self.any_network:
             raise Unsupported(
                 "this strategy trains multilayer perceptrons only (network.hidden): linear layers without "
-                "biases, ReLU between them, the mean squared error"
+                "biases, ReLU between them, the mean squared error, trained by its gradient"
             )
 
     def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do
@@ -92,6 +95,20 @@ class Strategy(ABC):
     def members(self, seed: int) -> list[dict[str, Any]]:
         """What tells apart the networks that a run trains, where it trains several; after ``setup``."""
         return []
+
+    def epoch_losses(self) -> np.ndarray:
+        """The loss of each batch of the last epoch, (batches,), each before that batch's update.
+
+        Only with ``keeps_losses``.
+        """
+        raise NotImplementedError
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """The outputs for rows of data, float32 (n, outputs), with the weights as they are now.
+
+        Rows come from host memory and outputs return to it, by batches of the size that ``setup`` was given.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def weights(self) -> list[np.ndarray]:

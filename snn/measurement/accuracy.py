@@ -1,0 +1,52 @@
+"""The one judge of accuracy, of every strategy: a forward pass in NumPy over the weights that it trained."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from snn.backends.cpu import ops
+from snn.backends.ops import OPS
+from snn.hardware.devices import usable_processors
+from snn.models.network import Network
+from snn.models.training_step import prediction_step
+
+_ROWS = 64
+"""Of a batch: few enough that a convolution's patches stay in a processor's cache."""
+
+
+def accuracy(network: Network, weights: list[np.ndarray], X: np.ndarray, labels: np.ndarray) -> float:
+    """The fraction of rows whose largest output, the first of equal ones, is that of their label.
+
+    X is float32 (n, features), ``labels`` holds whole numbers, (n,). A row with an output that is not a
+    number is wrong.
+    """
+    outputs = predicted(network, weights, X)
+    right = (outputs.argmax(axis=1) == labels) & ~np.isnan(outputs).any(axis=1)
+    return float(np.mean(right))
+
+
+def predicted(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.ndarray:
+    """The network's outputs for rows of data, float32 (n, outputs).
+
+    Batches are computed side by side, each by one thread, so that the number of threads changes no bit.
+    """
+    batches = [X[start : start + _ROWS] for start in range(0, len(X), _ROWS)]
+    with ThreadPoolExecutor(usable_processors()) as pool:
+        outputs = list(pool.map(lambda batch: _forward(network, weights, batch), batches))
+    return np.concatenate(outputs)
+
+
+def _forward(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.ndarray:
+    """The outputs of one batch, by the CPU backend's operations."""
+    step, result = prediction_step(network, len(X))
+    parameters = zip(network.parameters, weights, strict=True)
+    arrays = {parameter.name: np.ascontiguousarray(W).reshape(-1) for parameter, W in parameters}
+    arrays["X"] = np.ascontiguousarray(X).reshape(-1)
+    for op, operands, numbers, _ in step.launches:
+        sizes = OPS[op].elements(*numbers)
+        for name, elements in zip(operands, sizes, strict=True):
+            if name not in arrays:
+                arrays[name] = np.empty(elements, np.float32)
+        with np.errstate(all="ignore"):
+            getattr(ops, op)(*(arrays[name] for name in operands), *numbers)
+    return arrays[result][: len(X) * network.outputs].reshape(len(X), -1)

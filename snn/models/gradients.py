@@ -1,0 +1,100 @@
+"""What is descended along: the gradient, or what a published program computes in its place.
+
+Two CUDA programs for the same convolutional network were published beside a report, and neither computes
+its gradient. Both are described here as changes to a training step, so that every strategy can train as they
+do, and the report's figures can be reproduced beside those of the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from snn.models.layers import Conv2d, Layer
+from snn.models.step import Shape, Step, Tensor
+
+LANES = 32
+"""Threads of the published optimised program's blocks for the gradient of a convolution's weights."""
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient itself."""
+
+    name = "exact"
+
+    def of_outputs(self, step: Step, dy: str, outputs: int) -> None:
+        """Launch what changes the gradient of the outputs, (rows, outputs)."""
+
+    def lowest(self, layers: Sequence[Layer], inputs: Sequence[Shape]) -> int:
+        """The first layer whose parameters are trained: the gradient is propagated down to it."""
+        return min(i for i, layer in enumerate(layers) if layer.parameters(i, inputs[i]))
+
+    def update(self, layer: Layer, step: Step, i: int, x: Tensor, dy: str) -> None:
+        """Launch the update of a layer's parameters; ``dy`` is what ``receive`` made of its gradient."""
+        layer.update(step, i, x, dy)
+
+    def receive(self, layer: Layer, step: Step, i: int, dy: str) -> str:
+        """The gradient of a layer's outputs as ``update`` reads it."""
+        return layer.receive(step, i, dy)
+
+
+@dataclass(frozen=True)
+class PublishedNaive(Gradient):
+    """That of the naive program: the first logits' gradients, and 0 for all others.
+
+    Its kernel needs a thread for each of the rows x outputs logits. It is launched with whole blocks of
+    ``block`` threads for as many threads as there are rows, so that ceil(rows / block) x block gradients are
+    written. The others keep the zeros of their allocation.
+    """
+
+    block: int
+    name = "published_naive"
+
+    def of_outputs(self, step: Step, dy: str, outputs: int) -> None:
+        written = ceil(step.rows / self.block) * self.block
+        if written < step.rows * outputs:
+            step.launch("keep_first", (dy,), (step.rows * outputs, written))
+
+
+@dataclass(frozen=True)
+class PublishedOptimised(Gradient):
+    """That of the optimised program: no convolution but the last is trained, and of that one parameter in 32.
+
+    The kernel for the input gradient of its second convolution asks for blocks of 4,096 threads and never
+    runs, so that nothing reaches the first one. The kernel for the gradient of the weights gives each of the
+    32 threads of a block a parameter of its own and every 32nd position, then adds up the threads as if they
+    had shared one, and writes one sum (``published_wgrad``).
+    """
+
+    name = "published_optimised"
+
+    def lowest(self, layers: Sequence[Layer], inputs: Sequence[Shape]) -> int:
+        convolutions = [i for i, layer in enumerate(layers) if isinstance(layer, Conv2d)]
+        return convolutions[-1] if convolutions else super().lowest(layers, inputs)
+
+    def receive(self, layer: Layer, step: Step, i: int, dy: str) -> str:
+        return dy if isinstance(layer, Conv2d) else super().receive(layer, step, i, dy)
+
+    def update(self, layer: Layer, step: Step, i: int, x: Tensor, dy: str) -> None:
+        if not isinstance(layer, Conv2d):
+            super().update(layer, step, i, x, dy)
+            return
+        parameters = layer.parameters(i, x.shape)
+        gradients = [step.gradient(parameter.name) for parameter in parameters]
+        sizes = (step.rows, *x.shape, layer.kernel, layer.padding, layer.filters)
+        step.launch("published_wgrad", (x.name, dy, *gradients), sizes)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            step.descend(parameter.name, gradient, parameter.shape)
+
+
+EXACT = Gradient()
+GRADIENTS = (EXACT.name, PublishedNaive.name, PublishedOptimised.name)
+
+
+def of(name: str, block: Sequence[int]) -> Gradient:
+    """The gradient of this name, of a program whose blocks have so many threads."""
+    if name == PublishedNaive.name:
+        return PublishedNaive(prod(block))
+    return PublishedOptimised() if name == PublishedOptimised.name else EXACT
