@@ -20,7 +20,8 @@ def main(arguments: list[str]) -> int:
             raise ConfigError("output is missing: the file to write, as output=small.npy")
         output = outputs.checked(settings["output"], (settings["dataset"].get("path"),))
         table = datasets.make(settings["dataset"])
-        datasets.split(table, settings["training"]["batch_size"], settings["dataset"]["name"])
+        training, _ = datasets.parts(table, settings["dataset"])
+        datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"])
         prepared.write(output, table, settings["dataset"])
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)

@@ -67,7 +67,7 @@ def test_a_delimiter(delimiter):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["dataset=smal"], "one of csv, large, medium, small"),
+        (["dataset=smal"], "one of csv, large, medium, patterns, small"),
         (["device=gpu"], "one of auto, cpu, cuda"),
         (["dataset.pth=x"], "dataset=small has no such key: rows, features, noise, seed"),
         (["network.hiden=[3]"], "network=one_hidden has no such key: hidden, init, update_order"),

@@ -191,7 +191,10 @@ def test_record_paths_can_be_read(tmp_path):
     ("sweep", "said"),
     [
         ({"datset": "small"}, "sweeps.x: 'datset' is not a key here: one of dataset, network"),
-        ({"dataset": "smal"}, "sweeps.x.dataset: 'smal' is not a choice: one of csv, large, medium, small"),
+        (
+            {"dataset": "smal"},
+            "sweeps.x.dataset: 'smal' is not a choice: one of csv, large, medium, patterns, small",
+        ),
         ({"dataset": ["small", "smal"]}, "sweeps.x.dataset.1: 'smal' is not a choice"),
         ({"dataset": ["small", "small"]}, "holds a value twice"),
         ({"dataset": []}, "sweeps.x.dataset"),

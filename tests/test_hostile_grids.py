@@ -62,7 +62,7 @@ def written(folder, content):
         ("sweeps: {x: {}}\ndevice:", "device: None is not right: it must be one of auto, cpu, cuda"),
         (
             "sweeps: {x: {dataset: null}}",
-            "sweeps.x.dataset: None is not right: it must be one of csv, large, medium, small",
+            "sweeps.x.dataset: None is not right: it must be one of csv, large, medium, patterns, small",
         ),
         ("1: 2", ", line 1: the key 1 is not text: write it in quotes"),
         ("sweeps:\n  true: {}", ", line 2: sweeps: the key true is not text"),

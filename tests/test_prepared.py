@@ -207,8 +207,41 @@ def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp
 
 def test_the_digest_of_data_is_of_shape_and_values():
     tables = (TABLE, TABLE.reshape(3, 2), TABLE + 1)
-    assert len({datasets.described(table)["sha256"] for table in tables}) == 3
-    assert datasets.described(np.asfortranarray(TABLE)) == datasets.described(TABLE)
+    described = [datasets.described(table, SMALL | {"rows": len(table)}) for table in tables]
+    assert len({one["sha256"] for one in described}) == 3
+    assert described[0] == datasets.described(np.asfortranarray(TABLE), SMALL)
+
+
+IMAGES = {"name": "mine", "rows": 3, "test_rows": 2, "shape": [1, 1, 2]}
+FIVE = np.arange(15, dtype=np.float32).reshape(5, 3)
+
+
+def test_test_rows_follow_the_training_rows_and_are_counted_apart(tmp_path):
+    training, test = datasets.parts(FIVE, IMAGES)
+    assert np.array_equal(np.concatenate([training, test]), FIVE)
+    assert len(test) == 2
+    assert datasets.parts(TABLE, SMALL)[1] is None
+    of_record = datasets.described(FIVE, IMAGES)
+    assert (of_record["rows"], of_record["test_rows"], of_record["features"]) == (3, 2, 2)
+    assert "test_rows" not in datasets.described(TABLE, SMALL)
+    path = tmp_path / "t.npy"
+    prepared.write(path, FIVE, IMAGES)
+    assert np.array_equal(datasets.load(path, IMAGES), FIVE)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 6])
+def test_a_table_of_other_rows_than_its_choice_says_is_refused(tmp_path, rows):
+    table = np.zeros((rows, 3), np.float32)
+    with pytest.raises(DataError, match=f"has {rows} rows, but dataset.rows is 3 and dataset.test_rows is 2"):
+        datasets.parts(table, IMAGES)
+    prepared.write(tmp_path / "t.npy", table, IMAGES)
+    assert refused(tmp_path / "t.npy", f"it has {rows - 2} rows, but dataset.rows is 3", IMAGES)
+
+
+def test_a_table_of_other_images_than_its_choice_says_is_refused(path):
+    choice = SMALL | {"shape": [1, 2, 2]}
+    prepared.write(path, TABLE, choice)
+    assert refused(path, "it has 2 features, but dataset.shape is [1, 2, 2]", choice)
 
 
 def test_every_cell_of_the_grid_is_composed_with_the_choice_that_it_is_planned_with():

@@ -12,7 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
 GROUPS = ("dataset", "network", "strategy", "kernel", "precision", "protocol", "device")
 
-_DEFINING = {"kernel": ("source", "fused", "pretransposed", "precisions"), "device": ("backend",)}
+_DEFINING = {
+    "dataset": ("shape",),
+    "kernel": ("source", "fused", "pretransposed", "precisions"),
+    "device": ("backend",),
+}
 """Keys of a choice's file, beside ``_target_`` and ``name``, that make it this choice: no options."""
 
 
@@ -71,7 +75,7 @@ def options(section: str, choice: str | None) -> tuple[str, ...]:
     if section == "training":
         return tuple(default_training())
     values = load(section, choice or default_choices()[section])
-    return tuple(key for key in values if not _defines(section, key))
+    return tuple(key for key, value in values.items() if not _defines(section, key, value))
 
 
 def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
@@ -93,7 +97,10 @@ def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
         )
 
 
-def _defines(section: str, key: str) -> bool:
+def _defines(section: str, key: str, value: object = "") -> bool:
+    """Whether a key, which the file of the choice gives this value, makes a choice what it is."""
     if section == "device" and key == "name":  # the device that a cell was planned for
+        return False
+    if section == "dataset" and value is None:  # the data say it
         return False
     return key in ("_target_", "name", *_DEFINING.get(section, ()))

@@ -56,6 +56,8 @@ class Range:
 
 RANGES = {
     "dataset.rows": Range(1, 10**9, "more rows than this fit into no machine that this is for"),
+    "dataset.test_rows": Range(1, 10**9, "more rows than this fit into no machine that this is for"),
+    "dataset.shape": Range(1, 4096, "larger images are not for networks of this kind"),
     "dataset.features": Range(1, 10**6, "a sample of more is not for networks of this kind"),
     "dataset.noise": Range(0, 1e18, "the squares of errors must be float32 numbers", real=True),
     "dataset.seed": Range(0, 2**32 - 1, _SEEDS),

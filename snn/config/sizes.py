@@ -22,10 +22,10 @@ def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) 
     dataset, network = cell["dataset"], cell["network"]
     name = dataset["name"]
     if table is None:
-        if "rows" not in dataset or not ("features" in dataset or "shape" in dataset):
+        rows, shape = dataset.get("rows"), dataset.get("shape") or [dataset.get("features")]
+        if rows is None or None in shape:
             return
-        features = dataset.get("features") or prod(dataset["shape"])
-        table = dataset["rows"], features + 1
+        table = rows + dataset.get("test_rows", 0), prod(shape) + 1
     rows, columns = table
     built = build(network, tuple(dataset.get("shape") or (columns - 1,)))
     batch = cell["training"]["batch_size"]

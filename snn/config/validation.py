@@ -48,10 +48,16 @@ _LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
 }
 """Keys with a list value: a check of each element, and what it must be."""
 
+_SIDES = RANGES["dataset.shape"]
+
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dataset.path": (
         lambda path: isinstance(path, str) and path != "",
-        "the path of a file: text without control characters",
+        "the path of a file or folder: text without control characters",
+    ),
+    "dataset.shape": (
+        lambda shape: isinstance(shape, list) and len(shape) == 3 and all(map(_SIDES.holds, shape)),
+        "[channels, height, width] of an image, as [1, 28, 28], each from 1 to 4096",
     ),
     "dataset.target": (is_target, "the target column's name, or its number, as 0 or -1"),
     "dataset.delimiter": (
@@ -142,8 +148,9 @@ def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> No
     _one_of("network.update_order", network["update_order"], UPDATE_ORDERS)
     for key in ("clip_norm", "seed"):
         RANGES[f"network.{key}"].check(f"network.{key}", network[key])
-    if "features" in dataset or "shape" in dataset:  # else the shape is known once the data are read
-        build(network, tuple(dataset.get("shape") or [dataset["features"]]))
+    shape = dataset.get("shape") or [dataset.get("features")]
+    if None not in shape:  # else it is known once the data are read
+        build(network, tuple(shape))
 
 
 def _check_work(kernel: Mapping[str, Any]) -> None:
@@ -210,6 +217,8 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
         if value == "???":
             raise ConfigError(f"{where} is missing: {group}={name} needs it; set it with {where}=...")
         kind = type(usual[key])
+        if value is None and usual[key] is None:
+            continue
         if where in _FORMS:
             is_right, right = _FORMS[where]
             if not is_right(value):
@@ -218,7 +227,7 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
             _one_of(where, value, _ONE_OF[where])
         elif group == "kernel":  # its lists have checks of their own
             continue
-        elif kind is int or kind is float:
+        elif kind in (int, float) or (kind is type(None) and where in RANGES):
             of(where, usual[key]).check(where, value)
         elif kind is bool and not isinstance(value, bool):
             raise error(where, value, "true or false")

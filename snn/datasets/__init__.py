@@ -1,4 +1,7 @@
-"""Data sets: each is a module with a function ``make`` that returns a float32 table, target column last."""
+"""Data sets: each is a module with a function ``make`` that returns a float32 table, target column last.
+
+A data set with the key ``test_rows`` has as many test rows behind its training rows.
+"""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -9,7 +12,7 @@ import numpy as np
 
 from snn.datasets.common import prepared
 from snn.datasets.common.prepared import intact, load
-from snn.datasets.common.table import checked, described
+from snn.datasets.common.table import checked, described, parts
 from snn.errors import ConfigError, DataError
 
 __all__ = ["described", "intact", "kept", "load", "make", "parts", "split"]
@@ -41,12 +44,6 @@ def kept(path: Path, choice: Mapping[str, Any]) -> np.ndarray:
     table = make(choice)
     prepared.write(path, table, choice)
     return table
-
-
-def parts(table: np.ndarray, choice: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
-    """The rows to train on, and the rows at the end to test on, ``test_rows`` of the choice; None without."""
-    held_out = choice.get("test_rows")
-    return (table[:-held_out], table[-held_out:]) if held_out else (table, None)
 
 
 def split(table: np.ndarray, batch_size: int, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -42,7 +42,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
     table = datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
     check_memory(cell, table.shape)
-    of_data = datasets.described(table)
+    of_data = datasets.described(table, cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
     with device_lock(device):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.datasets import load
+from snn.datasets import load, parts
 from snn.hardware.devices import Device
 
 
@@ -20,14 +20,15 @@ def build(
     """
     rows = []
     for cell, path in zip(cells, tables, strict=True):
-        samples, columns = load(Path(path), cell["dataset"]).shape
-        batches = math.ceil(samples / cell["training"]["batch_size"])
+        training, test = parts(load(Path(path), cell["dataset"]), cell["dataset"])
+        batches = math.ceil(len(training) / cell["training"]["batch_size"])
         published = paper.get(cell["dataset"]["name"], {})
         rows.append(
             {
                 "dataset": cell["dataset"]["name"],
-                "samples": samples,
-                "features": columns - 1,
+                "samples": len(training),
+                "test_samples": None if test is None else len(test),
+                "features": training.shape[1] - 1,
                 "batches": batches,
                 "operations": 5 * batches * cell["training"]["epochs"],
                 **{f"paper_{key}": published.get(key) for key in ("samples", "batches", "operations")},

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,12 @@ def load(path: Path, choice: Mapping[str, Any]) -> np.ndarray:
     if made_of != _canonical(choice):
         of = made_of[:1000].decode(errors="replace")
         raise _refused(path, f"it was made of {of}, but the cell is of {_canonical(choice).decode()}")
-    for key, found in (("rows", table.shape[0]), ("features", table.shape[1] - 1)):
+    rows, features = len(table) - choice.get("test_rows", 0), table.shape[1] - 1
+    for key, found in (("rows", rows), ("features", features)):
         if choice.get(key, found) != found:
             raise _refused(path, f"it has {found} {key}, but dataset.{key} is {choice[key]}")
+    if prod(choice.get("shape", (features,))) != features:
+        raise _refused(path, f"it has {features} features, but dataset.shape is {choice['shape']}")
     return table
 
 
