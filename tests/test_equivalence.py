@@ -1,16 +1,20 @@
 """Whether reduced precision trains to fp32's loss: the rule on known numbers, and the table of it."""
 
+import math
+from dataclasses import asdict
+
 import pytest
 import yaml
 from conftest import ROOT
 from records_of import record
 
 from snn.analysis import frame
-from snn.analysis.equivalence import convergence
+from snn.analysis.equivalence import Convergence, convergence
 from snn.config.groups import read_yaml
 from snn.figures import precision as figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
+from snn.measurement.student_t import student_quantile
 from snn.tables import precision
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -43,6 +47,34 @@ def test_seeds_are_compared_pair_by_pair():
     assert found.relative_difference == pytest.approx(0.005)
     assert found.ci_low == pytest.approx(0.005) == found.ci_high
     assert (found.seeds, found.verdict) == (5, "differs")
+
+
+def test_the_interval_is_students_over_seeds():
+    found = convergence({1: 1.0, 2: 1.0, 3: 2.0, 4: None}, {1: 1.02, 2: 1.0, 3: 2.02, 4: 5.0, 5: 1.0}, 0.01)
+    reach = student_quantile(2) * 0.01 / math.sqrt(3)
+    expected = Convergence(3, 0.01, 0.01 - reach, 0.01 + reach, "inconclusive")
+    assert asdict(found) == pytest.approx(asdict(expected))
+
+
+def test_the_word_at_the_margins():
+    low, high = ({1: 1.0 + side, 2: 1.0 + side} for side in (-0.25, 0.25))
+    one = {1: 1.0, 2: 1.0}
+    for other in (low, high):
+        assert convergence(one, other, 0.25).verdict == "converges"
+        assert convergence(one, other, 0.125).verdict == "differs"
+    assert convergence(one, {1: 0.75, 2: 1.25}, 0.25).verdict == "inconclusive"
+    wide = convergence(one, {1: 1.0, 2: 1.5}, 0.25)
+    assert wide.ci_low < -0.25 and wide.ci_high > 0.25 and wide.verdict == "inconclusive"
+
+
+def test_one_seed_has_no_interval_and_a_lost_loss_differs():
+    single = convergence({1: 1.0}, {1: 1.0}, 0.01)
+    assert single == Convergence(1, 0.0, None, None, "inconclusive")
+    assert convergence({1: 1.0, 2: 1.0}, {1: 1.5, 2: None}, 0.01) == Convergence(
+        2, 0.5, None, None, "differs"
+    )
+    assert convergence({1: 1.0}, {1: None}, 0.01) == Convergence(1, None, None, None, "differs")
+    assert convergence({1: 1.0}, {}, 0.01) == Convergence(0, None, None, None, "inconclusive")
 
 
 def test_a_seed_in_which_fp32_is_not_finite_says_nothing():

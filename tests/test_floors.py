@@ -3,9 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from records_of import limits_of
 
-from snn.analysis.floors import FLOOR, fraction_of_limit, steps
-from snn.errors import MeasurementError
+from snn.analysis.floors import FLOOR, fraction_of_limit, read, steps, with_floors
+from snn.analysis.roofline import Step, floor
+from snn.errors import MeasurementError, RecordError
+from snn.hardware.limits import Measured
+from snn.records import store
 
 
 def row(**values):
@@ -35,3 +39,70 @@ def test_a_launch_is_refused_below_the_floor_and_a_members_share_is_not():
     with pytest.raises(MeasurementError, match=r"x, x, x, x, x: .* is below the floor"):
         fraction_of_limit(row(**floor))
     assert fraction_of_limit(row(members=4, **floor)).tolist() == pytest.approx([0.5])
+
+
+LIMITS = limits_of()
+
+
+def measured_row(**values):
+    usual = {"backend": "cuda", "device": "NVIDIA H200", "device_uuid": "GPU-1", "hidden": (64, 32)}
+    usual |= {"dataset.features": 32, "network.update_order": "sequential", "precision": "fp32"}
+    return row(**{**usual, **values})
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, Step(32, (64, 32), 512, 256, True, "fp32")),
+        ({"network.update_order": "simultaneous"}, Step(32, (64, 32), 512, 256, False, "fp32")),
+        ({"precision": "bf16", "hidden": (8,)}, Step(32, (8,), 512, 256, True, "bf16")),
+        ({"dataset.rows": 300, "training.batch_size": 7}, Step(32, (64, 32), 300, 7, True, "fp32")),
+    ],
+)
+def test_the_floor_of_a_row_is_that_of_its_step(changes, wanted):
+    found = with_floors(pd.concat([measured_row(**changes)]), LIMITS)[FLOOR]
+    assert found.tolist() == [floor(wanted, Measured.of(LIMITS)).seconds]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden": None},
+        {"dataset.rows": np.nan},
+        {"dataset.features": np.nan},
+        {"mean_s": np.nan},
+        {"backend": "cpu", "device": "AMD EPYC"},
+    ],
+)
+def test_what_has_no_floor_is_empty(changes):
+    rows = pd.concat([measured_row(**changes), measured_row()], ignore_index=True)
+    found = with_floors(rows, LIMITS)
+    assert np.isnan(found[FLOOR][0]) and found[FLOOR][1] > 0
+    assert np.isnan(fraction_of_limit(found)[0]) and 0 < fraction_of_limit(found)[1] < 1
+
+
+def test_limits_that_are_missing_give_no_floor():
+    nothing = LIMITS | {"limits": [], "multiprocessors": None}
+    assert with_floors(measured_row(), nothing)[FLOOR].isna().all()
+    assert fraction_of_limit(row().drop(columns=FLOOR)).isna().all()
+
+
+@pytest.mark.parametrize("changes", [{"device": "Tesla T4"}, {"device_uuid": "GPU-2"}])
+def test_limits_of_another_device_are_refused(changes):
+    other = {"device": "NVIDIA H200", "device_uuid": "GPU-1"} | changes
+    with pytest.raises(RecordError) as refused:
+        with_floors(measured_row(**changes), LIMITS)
+    assert str(refused.value) == (
+        f"the limits are of NVIDIA H200 GPU-1, times of {other['device']} {other['device_uuid']}: measure "
+        "the limits there, or the cells here, again"
+    )
+
+
+def test_limits_of_other_sources_are_refused(tmp_path):
+    path = tmp_path / "limits.json"
+    store.write(path, LIMITS)
+    assert read(path) == read(path, "0123456789abcdef") == LIMITS
+    with pytest.raises(
+        RecordError, match=r"other sources \(0123456789abcdef\) than the current ones \(other\)"
+    ):
+        read(path, "other")

@@ -159,3 +159,57 @@ def test_words(low, high, word):
 )
 def test_student_quantiles(freedom, exact):
     assert student_quantile(freedom) == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1 / 1.02, 1.02, "same"),
+        (0.98, 1.0, "not significant"),
+        (1.0, 1.021, "not significant"),
+        (1.001, 1.02, "same"),
+        (1.001, 1.021, "faster"),
+        (0.9, 0.999, "slower"),
+        (0.97, 1.03, "not significant"),
+        (float("nan"), 0.5, "not significant"),
+        (2.0, float("nan"), "not significant"),
+    ],
+)
+def test_the_word_of_an_interval_at_its_edges(low, high, word):
+    assert speedup_verdict(low, high, 0.02) == word
+
+
+def test_rounds_in_which_a_side_has_no_time_do_not_count():
+    whole = ratio([[4.0, 2.0], [2.0]], [[1.0], [2.0, 2.0]])
+    assert ratio([[4.0, 2.0], [], [2.0], [1.0]], [[1.0], [1.0], [2.0, 2.0], [0.0]]) == whole
+    assert ratio([[4.0, 2.0], [2.0], [9.0]], [[1.0], [2.0, 2.0]]) == whole
+    assert (whole.value, whole.rounds) == (pytest.approx((8 / 3) / (5 / 3)), 2)
+    nothing = ratio([[]], [[1.0]])
+    assert nothing.rounds == 0 and all(np.isnan([nothing.value, nothing.low, nothing.high, nothing.spread]))
+
+
+def test_the_interval_is_students_over_rounds():
+    found = ratio([[2.0], [3.0, 5.0], [8.0]], [[1.0], [1.0], [1.0]])
+    logs = np.log([2, 4, 8])
+    margin = student_quantile(2) * logs.std(ddof=1) / np.sqrt(3)
+    assert found == pytest.approx((4.5, 4.5 * np.exp(-margin), 4.5 * np.exp(margin), 3, logs.std(ddof=1)))
+
+
+def test_of_one_round_it_is_that_of_student_and_welch():
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([4.0, 6.0])
+    variances = [(x.std(ddof=1) / x.mean()) ** 2 / len(x) for x in (a, b)]
+    freedom = sum(variances) ** 2 / (variances[0] ** 2 / 2 + variances[1] ** 2 / 1)
+    margin = student_quantile(freedom) * np.sqrt(sum(variances))
+    found = ratio([list(a)], [list(b)])
+    assert found[:4] == pytest.approx((0.4, 0.4 * np.exp(-margin), 0.4 * np.exp(margin), 1))
+    assert np.isnan(found.spread)
+    assert ratio([[2.0, 2.0]], [[1.0, 1.0]])[:3] == (2.0, 2.0, 2.0)
+    for sides in (([[2.0]], [[1.0, 2.0]]), ([[2.0, 3.0]], [[1.0]])):
+        assert np.isnan(ratio(*sides)[1:3]).all()
+
+
+def test_the_interval_of_a_mean_is_that_over_one_second():
+    low, high = mean_interval([[2.0], [4.0]])
+    assert (low, high) == pytest.approx(ratio_interval([[2.0], [4.0]], [[1.0], [1.0]]))
+    assert all(np.isnan(mean_interval([[2.0]])))
+    assert mean_interval([[2.0, 2.0]]) == (2.0, 2.0)

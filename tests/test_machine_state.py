@@ -1,5 +1,6 @@
 """The state of the machine: what is read, and which word it earns."""
 
+import math
 import multiprocessing
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from conftest import ROOT
 from records_of import QUIET
 
-from snn.analysis.machine_state import verdict
+from snn.analysis.machine_state import drift, verdict
 from snn.config.compose import composed
 from snn.config.groups import read_yaml
 from snn.hardware import monitor
@@ -67,6 +68,112 @@ def test_verdicts(record, word, note):
     found = judged(**record)
     assert found[0] == word
     assert note in found[1]
+
+
+def state_of(number=1, readings=(), seconds=(1.0, 1.0), probe=None, **host):
+    probe = probe or {"before": {}, "after": {}}
+    machine = {"host": {"cpus": 10, **host}, "probe": probe, "readings": list(readings)}
+    return {"round": number, "machine": machine, "runs": [{"seconds": one} for one in seconds]}
+
+
+def reading(**values):
+    return {"other_cores": None, "stolen_cores": None} | values
+
+
+EDGES = {"noisy": 0.05, "other_cores": 0.1, "stolen_cores": 0.2, "others_gpu_bytes": 1024}
+EDGES |= {"drifted": 0.5, "drifted_least_us": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("edge", "beyond", "note"),
+    [
+        ([reading(other_cores=1.0)], [reading(other_cores=1.25)], "other processes used 1.25 of 10 CPUs"),
+        ([reading(stolen_cores=2.0)], [reading(stolen_cores=2.25)], "the hypervisor took 2.25 of 10 CPUs"),
+        ([reading(other_processes=0)], [reading(other_processes=1)], "1 other processes on the GPU"),
+        (
+            [reading(other_processes=None)],
+            [reading(other_processes=3), reading(other_processes=2)],
+            "3 other pro",
+        ),
+        (
+            [reading(memory_used_bytes=n) for n in (4096, 5120)],
+            [reading(memory_used_bytes=n) for n in (4096, 5121)],
+            "GPU memory of other processes changed by 1.001 KiB",
+        ),
+        (
+            [reading(memory_used_bytes=n) for n in (4096, None, 0)],
+            [reading(memory_used_bytes=n) for n in (8192, 4096, 5000)],
+            "GPU memory of other processes changed by 4 KiB",
+        ),
+    ],
+)
+def test_a_machine_is_shared_beyond_each_threshold(edge, beyond, note):
+    assert verdict([state_of(readings=edge)], EDGES) == ("quiet", "")
+    word, said = verdict([state_of(readings=beyond)], EDGES)
+    assert word == "shared" and said.startswith(note)
+
+
+def test_memory_that_others_held_before_counts_beyond_the_threshold():
+    assert verdict([state_of(others_gpu_bytes=1024)], EDGES) == ("quiet", "")
+    assert verdict([state_of(others_gpu_bytes=None)], EDGES) == ("quiet", "")
+    assert verdict([state_of(others_gpu_bytes=2048, cpus=None)], EDGES) == (
+        "shared",
+        "other processes held 2 KiB of GPU memory before the cell",
+    )
+
+
+def test_of_an_unknown_number_of_cpus_one_is_taken():
+    assert verdict([state_of(readings=[reading(other_cores=0.1)], cpus=None)], EDGES) == ("quiet", "")
+    assert verdict([state_of(readings=[reading(other_cores=0.15)], cpus=None)], EDGES)[0] == "shared"
+
+
+def test_several_causes_are_named_gravest_first():
+    both = [
+        reading(other_cores=2.0, other_processes=1, throttled=["power", "heat"]),
+        reading(throttled=["cap"]),
+    ]
+    assert verdict([state_of(readings=both, seconds=(1.0, 2.0))], EDGES) == (
+        "shared, throttled, noisy",
+        "other processes used 2.00 of 10 CPUs, 1 other processes on the GPU; cap, heat, power; "
+        "coefficient of variation of the runs 47.1%",
+    )
+
+
+def test_each_round_has_its_note_and_its_number():
+    loud = [reading(other_processes=1)]
+    assert verdict([state_of(1), state_of(2, loud), state_of(3, loud)], EDGES) == (
+        "shared",
+        "round 2: 1 other processes on the GPU; round 3: 1 other processes on the GPU",
+    )
+
+
+def test_runs_of_all_rounds_vary_together():
+    assert verdict([state_of(1, seconds=(1.0,)), state_of(2, seconds=(2.0,))], EDGES)[0] == "noisy"
+    assert (
+        verdict([state_of(seconds=(1.0,))], EDGES) == verdict([state_of(seconds=())], EDGES) == ("quiet", "")
+    )
+    of_two = 0.1 / math.sqrt(2)
+    assert verdict([state_of(seconds=(0.95, 1.05))], EDGES | {"noisy": of_two * (1 + 1e-9)})[0] == "quiet"
+    assert verdict([state_of(seconds=(0.95, 1.05))], EDGES | {"noisy": of_two * (1 - 1e-9)})[0] == "noisy"
+
+
+def test_a_cost_drifts_beyond_both_thresholds():
+    before = {"copy_us": 10.0, "malloc_us": 2.0, "gone_us": 1.0}
+    for after, said in (
+        ({"copy_us": 15.0, "malloc_us": 4.0}, ""),
+        ({"copy_us": 5.0, "malloc_us": 0.0}, ""),
+        ({"copy_us": 15.5, "malloc_us": 4.0}, "copy cost +55%"),
+        ({"copy_us": 4.5, "malloc_us": 4.5}, "copy cost -55%, malloc cost +125%"),
+    ):
+        assert drift(before, after, EDGES) == said
+        probes = {"before": before, "after": after}
+        assert verdict([state_of(probe=probes)], EDGES) == ("drifted" if said else "quiet", said)
+
+
+def test_what_was_not_measured_has_no_word():
+    unsupported = {"status": "unsupported"}
+    assert verdict([unsupported, unsupported], EDGES) == ("", "")
+    assert verdict([unsupported, state_of(2)], EDGES) == ("unknown", "the record holds no readings")
 
 
 def test_a_record_without_readings_is_unknown():

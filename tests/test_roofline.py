@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from snn.analysis.roofline import Step, check, floor
+from snn.analysis.roofline import Floor, Step, check, floor
 from snn.errors import MeasurementError
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
@@ -169,3 +171,102 @@ def test_blocks_wait_once_per_hidden_layer_and_on_the_whole_device_once_from_afa
         assert found.seconds == found.exchanges == pytest.approx(waited)
     found = floor(replace(step, sequential=False), Measured((*rates, *waits), 1000, 50 << 20))
     assert found.seconds == found.exchanges == pytest.approx(far)
+
+
+@pytest.mark.parametrize(
+    ("precision", "unit", "products", "of_bits"),
+    [
+        ("fp32", "fp32", 1, 1),
+        ("fp32", "tf32", 3, 2),
+        ("fp32", "bf16", 6, 3),
+        ("tf32", "fp32", 1, 1),
+        ("tf32", "tf32", 1, 1),
+        ("bf16", "fp32", 1, 1),
+        ("bf16", "tf32", 1, 1),
+        ("bf16", "bf16", 1, 1),
+        ("tf32", "bf16", None, None),
+    ],
+)
+def test_so_many_products_of_a_unit_make_one_of_a_precision(precision, unit, products, of_bits):
+    """With an operand of bits, which every unit holds exactly, as many as the other operand has parts."""
+    step = replace(PAPER, hidden=(256, 1024), precision=precision)
+    found = floor(step, Measured((limit(unit, 1, 1e12), limit("grid_barrier", 1, 1.0)), 1))
+    if products is None:
+        assert found is None
+    else:
+        rest = step.flop - step.flop_of_bits
+        assert found.arithmetic == pytest.approx((products * rest + of_bits * step.flop_of_bits) / 1e12)
+
+
+@given(
+    alone=st.floats(1, 100),
+    speedup=st.floats(0.5, 200),
+    sms=st.integers(2, 100),
+    cluster=st.none() | st.integers(2, 16),
+    waits=st.tuples(*[st.floats(1e-3, 1e3)] * 4),
+    depth=st.integers(1, 3),
+    sequential=st.booleans(),
+)
+def test_the_fastest_way_is_one_block_or_a_cluster_or_the_device(
+    alone, speedup, sms, cluster, waits, depth, sequential
+):
+    step = Step(2, (3, 4, 5)[:depth], 40, 10, sequential)
+    together = alone * speedup
+    limits = [limit("fp32", 1, alone), limit("fp32", sms, together)]
+    limits += [limit("grid_barrier", sms, waits[0]), limit("grid_exchange", 2, waits[1])]
+    nearer = [limit("cluster_barrier", cluster, waits[2]), limit("cluster_exchange", 2, waits[3])]
+    found = floor(step, Measured((*limits, *(nearer if cluster else ())), sms))
+
+    saved = step.smallest_product / alone
+    far = min(*waits[:2], saved)
+    near = min(far, *waits[2:]) if cluster else far
+    waited = depth if sequential else 1
+    ways = [
+        (step.flop / min(alone, together), 0.0),
+        (step.flop / min(sms * alone, together), far + (waited - 1) * near),
+    ]
+    if cluster:
+        ways.append((step.flop / min(cluster * alone, together), waited * near))
+    assert found.seconds == pytest.approx(min(map(max, ways)))
+    assert (found.arithmetic, found.exchanges) == pytest.approx(min(ways, key=max))
+
+
+def test_limits_without_a_value_and_without_multiprocessors_say_nothing():
+    nothing = limit("cluster_exchange", 2, 0.0)
+    assert floor(PAPER, replace(without(H200, "cluster_exchange"), limits=(*H200.limits, nothing))) == floor(
+        PAPER, H200
+    )
+    assert floor(PAPER, replace(H200, multiprocessors=None)) is None
+    assert floor(PAPER, replace(H200, limits=tuple(one for one in H200.limits if one.blocks != 1))) is None
+
+
+def test_a_floor_is_of_what_takes_longest():
+    assert [Floor(*seconds).seconds for seconds in ((3.0, 1.0, 2.0), (1.0, 3.0, 2.0), (1.0, 2.0, 3.0))] == [
+        3.0
+    ] * 3
+
+
+def test_data_are_the_rows_of_a_batch_with_their_target_of_which_l2_holds_a_share():
+    assert PAPER.data_bytes == 4 * 256 * 33
+    for held in (0.0, 0.25, 1.0, 2.0):
+        whole = 4 * 25600 * 33
+        found = floor(PAPER, replace(without(H200, "l2_read"), l2_bytes=int(held * whole)))
+        assert found.memory == pytest.approx(PAPER.data_bytes * max(0, 1 - held) / 4.2e12)
+    unknown = floor(PAPER, replace(without(H200, "l2_read"), l2_bytes=None))
+    assert unknown.memory == PAPER.data_bytes / 4.2e12
+
+
+def test_a_time_is_refused_below_its_floor_alone():
+    check("x", 1.0, 1.0)
+    with pytest.raises(MeasurementError) as refused:
+        check("large, 256", 2.34567891e-6, 3.45678912e-6)
+    assert str(refused.value) == (
+        "large, 256: the measured time per step, 2.346 us, is below the floor of 3.457 us that follows from "
+        "the limits of this device: measure both again"
+    )
+
+
+def test_steps_are_sequential_in_fp32_unless_something_else_is_said():
+    assert Step(32, (256,), 256, 256) == Step(32, (256,), 256, 256, True, "fp32")
+    assert Step(32, (256, 256), 256, 256).exchanges == 2
+    assert Step(32, (256, 256), 256, 256, False).exchanges == 1
