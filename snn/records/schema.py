@@ -45,7 +45,6 @@ class _Wrong(Exception):
     """A value that does not fit: what is said of it, and the keys on the way to it."""
 
     def __init__(self, said: str) -> None:
-        super().__init__(said)
         self.said, self.way = said, ""
 
 
