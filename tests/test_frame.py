@@ -236,7 +236,7 @@ def test_a_gpu_stands_beside_its_own_host_alone(key):
     with pytest.raises(RecordError) as refused:
         frame.tabulate(records, THRESHOLDS)
     assert str(refused.value).startswith(
-        "b was measured on AMD EPYC, but a on NVIDIA H200 GPU-1 of another host: times of two devices"
+        "a was measured on NVIDIA H200 GPU-1, but b on AMD EPYC of another host: times of two devices"
     )
 
 

@@ -148,7 +148,8 @@ def test_an_object_may_have_further_keys(said):
     assert said(others, {"x": 1, "y": None}) == "y is None: it must be a whole number"
     assert said(others, {"no name": None}) == "['no name'] is None: it must be a whole number"
     assert said(others, {"a": 1}) == "a is 1: it must be null"
-    assert said({"type": "object", "properties": {"a": {"type": "null"}}}, {"x": 1, "a": 1}).startswith("a is 1")
+    known = {"type": "object", "properties": {"a": {"type": "null"}}}
+    assert said(known, {"x": 1, "a": 1}) == "a is 1: it must be null"
 
 
 def test_keys_need_others_and_an_object_so_many(said):
