@@ -24,6 +24,9 @@ from snn.strategies.common.strategy import Strategy
 
 _COUNTED_EPOCHS = 3
 
+_LONG_EPOCH = 0.5
+"""Seconds of an epoch whose first steps, in which a device may still change its clocks, are few of all."""
+
 
 class Epoch(NamedTuple):
     """One epoch of a run: wall-clock seconds, and the mean of its batches' losses before their updates."""
@@ -166,7 +169,8 @@ def _time_runs(
         starts = itertools.islice(strategy.starts(job.network, job.seed), rules.first_run, None)
         runs = measurement.runs
         while measurement.stopped is None:
-            runs.append(_run(job, strategy, backend, next(starts)))
+            is_long = measurement.warmup.seconds > _LONG_EPOCH * measurement.warmup.epochs
+            runs.append(_run(job, strategy, backend, next(starts), after_epoch=not is_long))
             measurement.stopped = rules.stop([run.seconds for run in runs])
             progress(runs)
     finally:
@@ -189,10 +193,11 @@ def _warm_up(job: Job, rules: Round, strategy: Strategy, backend: Backend) -> Wa
     return WarmUp(elapsed, epochs, steadiness.reached)
 
 
-def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray]) -> Run:
-    """One timed training, right after an untimed epoch, so that all runs start from the same state."""
-    strategy.load(weights)
-    strategy.epoch()
+def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray], after_epoch: bool) -> Run:
+    """One timed training; right after an untimed epoch, unless that is long, so that all start alike."""
+    if after_epoch:
+        strategy.load(weights)
+        strategy.epoch()
     strategy.load(weights)
     backend.synchronize()
     epochs: list[Epoch] = []
