@@ -25,7 +25,7 @@ class TrainingConfig:
     learning_rate: float = MISSING
     reduction: str = MISSING
     gradient: str = MISSING
-    drop_last: bool = MISSING
+    drop_last: Any = MISSING  # not bool, which OmegaConf makes of any number
 
 
 @dataclass

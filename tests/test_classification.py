@@ -1,0 +1,194 @@
+"""Cells that learn labels: every epoch's time and loss, the accuracy on test rows, and their records."""
+
+import json
+import math
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+from snn import datasets
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import compose
+from snn.errors import ConfigError, DataError, RecordError
+from snn.measurement import cell, runs
+from snn.measurement.accuracy import accuracy
+from snn.measurement.passes import job_of
+from snn.measurement.protocol import Round
+from snn.models.network import trained
+from snn.records.digest import sealed
+from snn.records.store import checked
+from snn.strategies.common import factory
+
+ARGUMENTS = (
+    *("dataset=patterns", "dataset.rows=22", "dataset.test_rows=10", "network=layers"),
+    *("network.layers=[maxpool2d 7,conv2d 2 2,relu,linear 10]", "network.loss=cross_entropy"),
+    *("training.epochs=3", "training.batch_size=8", "training.learning_rate=0.1", "device=cpu"),
+    *("protocol=glance", "protocol.rounds=1", "protocol.runs=2", "strategy=resident"),
+)
+
+
+def composed(*arguments):
+    """The cell with some arguments in place of those of the same keys."""
+    usual = (*ARGUMENTS, "protocol.max_warmup_seconds=0", "protocol.warmup_seconds=0")
+    keys = {argument.partition("=")[0] for argument in arguments}
+    if "network" in keys:
+        keys |= {"network.layers", "network.loss"}
+    return compose.composed([*(one for one in usual if one.partition("=")[0] not in keys), *arguments])
+
+
+@pytest.fixture(scope="module")
+def record():
+    return json.loads(json.dumps(cell.run(composed())))
+
+
+def job(*arguments):
+    values = composed(*arguments)
+    return job_of(values, datasets.make(values["dataset"]))
+
+
+def test_a_run_has_every_epoch_and_an_accuracy(record):
+    assert record["status"] == "ok"
+    for run in record["runs"]:
+        assert len(run["epochs"]) == 3
+        assert math.isclose(math.fsum(epoch["seconds"] for epoch in run["epochs"]), run["seconds"])
+        assert run["test_accuracy"] * 10 == pytest.approx(round(run["test_accuracy"] * 10))
+        assert run["test_seconds"] > 0
+        assert "final_mse" not in run
+    mean = sum(run["test_accuracy"] for run in record["runs"]) / 2
+    assert record["summary"]["mean_test_accuracy"] == pytest.approx(mean)
+    assert record["data"]["test_rows"] == 10
+    assert checked(record, "here") == record
+
+
+def test_losses_of_epochs_are_the_means_of_batches_before_their_updates():
+    """Taken one batch at a time, from a strategy that trains on one batch per epoch."""
+    whole = job()
+    measured = runs.measure(whole, Round(runs=1), CpuBackend()).runs[0]
+    weights = None
+    for epoch in measured.epochs:
+        losses = []
+        for start in range(0, 22, 8):
+            part = job(f"training.batch_size={len(whole.X[start : start + 8])}")
+            strategy = factory.make(part.strategy, CpuBackend())
+            X, Y = (matrix[start : start + 8] for matrix in (whole.X, whole.Y))
+            strategy.setup(whole.network, X, Y, len(X), whole.learning_rate)
+            strategy.load(weights or next(strategy.starts(whole.network, whole.seed)))
+            strategy.epoch()
+            losses.append(strategy.loss())
+            weights = strategy.weights()
+            strategy.close()
+        assert epoch.mean_loss == pytest.approx(np.mean(losses), rel=1e-5)
+    assert measured.final_loss == pytest.approx(losses[-1], rel=1e-5)
+    assert measured.test_accuracy == accuracy(whole.network, weights, *whole.test)
+
+
+def test_losses_are_read_and_rows_predicted_outside_of_the_clock(monkeypatch):
+    events = []
+    for name in ("epoch", "epoch_losses", "predict"):
+        of_class = factory.class_of(job().strategy)
+        usual = getattr(of_class, name)
+        monkeypatch.setattr(
+            of_class, name, lambda *a, name=name, usual=usual: events.append(name) or usual(*a)
+        )
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: events.append("clock") or float(len(events)))
+    job_ = job("training.epochs=2")
+    strategy = runs.start(job_, CpuBackend())
+    weights = next(strategy.starts(job_.network, 1))
+    events.clear()
+    runs._run(job_, strategy, CpuBackend(), weights, after_epoch=False)
+    timed = ["clock", "epoch", "clock", "epoch_losses"]
+    assert events == [*timed, *timed, "predict", "clock", "predict", "clock"]
+
+
+def test_a_long_epoch_is_not_repeated_before_a_run(monkeypatch):
+    epochs = []
+    of_class = factory.class_of(job().strategy)
+    usual = of_class.epoch
+    monkeypatch.setattr(of_class, "epoch", lambda self: epochs.append(1) or usual(self))
+    monkeypatch.setattr(runs, "count", lambda *_: ({}, {}))
+    counts = {}
+    for limit in (0.0, 1e9):
+        monkeypatch.setattr(runs, "_LONG_EPOCH", limit)
+        epochs.clear()
+        runs.measure(job(), Round(runs=2, warmup_seconds=1e-9), CpuBackend())
+        counts[limit] = len(epochs)
+    assert counts == {0.0: 1 + 2 * 3, 1e9: 1 + 2 * (1 + 3)}
+
+
+def test_drop_last_leaves_out_rows_that_fill_no_batch():
+    whole, dropped = job(), job("training.drop_last=true")
+    assert (len(whole.X), len(whole.test.X)) == (22, 10)
+    assert [len(part) for part in (dropped.X, dropped.Y, *dropped.test)] == [16, 16, 8, 8]
+    assert np.array_equal(dropped.X, whole.X[:16])
+    assert np.array_equal(dropped.test.labels, whole.test.labels[:8])
+    assert job("training.drop_last=true", "training.batch_size=12").test is None
+
+
+def test_a_network_without_labels_has_no_epochs_and_no_accuracy():
+    other = job("network=one_hidden")
+    assert other.test is None
+    run = runs.measure(other, Round(runs=1), CpuBackend()).runs[0]
+    assert (run.epochs, run.test_accuracy, run.test_seconds) == ((), None, None)
+
+
+@pytest.mark.parametrize("key", ["reduction", "gradient"])
+def test_training_decides_the_network_that_is_trained(key):
+    value = {"reduction": "sum", "gradient": "published_naive"}[key]
+    values = composed(f"training.{key}={value}", "kernel.block=[4,8]")
+    network = trained(values, (1, 28, 28))
+    assert (network.reduction, network.gradient.name) == {
+        "reduction": ("sum", "exact"),
+        "gradient": ("mean", "published_naive"),
+    }[key]
+    assert getattr(network.gradient, "block", 32) == 32
+
+
+def test_a_block_has_a_meaning_on_the_cpu_where_it_decides_what_is_trained():
+    naive = cell.run(composed("training.gradient=published_naive", "kernel.block=[4,1]", "protocol.runs=1"))
+    exact = cell.run(composed("kernel.block=[4,1]", "protocol.runs=1"))
+    assert (naive["status"], exact["status"]) == ("ok", "unsupported")
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("training.reduction=median", "training.reduction is 'median': it must be one of mean, sum"),
+        ("training.gradient=none", "training.gradient is 'none': it must be one of exact, published_naive"),
+        ("training.drop_last=2", "training.drop_last is 2: it must be true or false"),
+    ],
+)
+def test_other_ways_to_train_are_refused(argument, said):
+    with pytest.raises(ConfigError, match=said):
+        composed(argument)
+
+
+def test_labels_without_an_output_are_refused_before_training():
+    with pytest.raises(DataError, match="needs labels, 0 to 1"):
+        job("network.layers=[maxpool2d 14,linear 2]")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda runs, _: runs[0].pop("epochs"), "some runs have epochs, and others have not"),
+        (lambda runs, _: [run["epochs"].pop() for run in runs], r"runs\[0\] has 2 epochs, but .*epochs is 3"),
+        (
+            lambda runs, _: runs[1]["epochs"][2].update(seconds=9.0),
+            r"runs\[1\].seconds is .*: its epochs take",
+        ),
+        (
+            lambda runs, _: [run.pop("test_seconds") for run in runs],
+            "only one of test_accuracy and test_seconds",
+        ),
+        (lambda runs, _: runs[0].pop("test_accuracy"), "some runs have test_accuracy"),
+        (lambda runs, summary: summary.pop("mean_test_accuracy"), "mean_test_accuracy is None: it is not"),
+        (lambda runs, summary: runs[0].update(test_accuracy=0.123), "mean_test_accuracy is .*: it is not"),
+        (lambda runs, _: runs[0].update(test_accuracy=1.5), "test_accuracy is 1.5: it must be .* at most 1"),
+    ],
+)
+def test_a_record_whose_epochs_or_accuracies_disagree_is_refused(record, change, said):
+    changed = deepcopy(record)
+    change(changed["runs"], changed["summary"])
+    with pytest.raises(RecordError, match=said):
+        checked(sealed(changed), "here")
