@@ -1,0 +1,460 @@
+"""What instrumented passes see and make again: every call of a scenario that has one of each kind."""
+
+from collections import defaultdict
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from deferred import DeferredBackend
+from every_source import EverySource
+
+from snn.profiling import observed, replay, tracer
+from snn.profiling.calls import Call, Observer, Ref, Resource
+from snn.profiling.events import Event, Signature, Trace
+from snn.profiling.ledger import Ledger
+from snn.profiling.observed import ObservedBackend
+from snn.profiling.replay import Replay
+from snn.profiling.tracer import Tracer
+
+
+class Everything(DeferredBackend, EverySource):
+    """Has whatever can be asked for, numbers its marks, and keeps what was asked of streams and copied in."""
+
+    asynchronous = True
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.copied, self.marks = [], [], 0
+
+    def mark(self, stream=None):
+        self.marks += 1
+        self.asked.append(("mark", stream))
+        return self.marks
+
+    def seconds_between(self, first, last):
+        return float(last - first)
+
+    def synchronize(self):
+        self.asked.append(("synchronize", None))
+        super().synchronize()
+
+    def stream_synchronize(self, stream):
+        self.asked.append(("stream_synchronize", stream))
+        super().stream_synchronize(stream)
+
+    def host_alloc(self, shape, purpose="workspace", page_locked=True):
+        array = super().host_alloc(shape, purpose, page_locked)
+        array.fill(np.nan)
+        return array
+
+    def copy_in(self, buffer, array, stream=None):
+        self.copied.append(array.copy())
+        super().copy_in(buffer, array, stream)
+
+
+class Log(Observer):
+    """The calls in order."""
+
+    def __init__(self):
+        self.calls = []
+
+    def after(self, call, live, started, ended):
+        self.calls.append(call)
+
+
+def before(on):
+    """What is held when a scenario begins."""
+    held = SimpleNamespace(stream=on.stream_create(), pool=on.pool_create())
+    held.driver = on.pool_create(held.stream)
+    held.data = on.host_alloc((4, 4), "data")
+    held.block = on.malloc(64, "weights")
+    held.of_pool = on.pool_malloc(held.pool, 32)
+    held.managed = on.managed_alloc((2, 4), "weights")
+    held.event = on.event_create()
+    on.copy_in(held.block, held.data)
+    on.launch("relu", (held.block,), (16,))
+    on.graph_begin(held.stream)
+    on.launch("relu", (held.block,), (16,), held.stream)
+    on.launch("relu", (held.block,), (8,), held.stream)
+    held.graph = on.graph_end(held.stream)
+    return held
+
+
+def steps(on, held):
+    """Calls of every kind."""
+    on.copy_in(held.block, held.data, held.stream)
+    on.stream_synchronize(held.stream)
+    other = on.stream_create()
+    array = on.host_alloc((2, 4), "activations", False)
+    array.fill(3.0)
+    block = on.malloc(32)
+    on.copy_in(on.part(held.block, 32, 32), array, other)
+    on.event_record(held.event, other)
+    on.event_wait(held.event, held.stream)
+    on.event_synchronize(held.event)
+    on.launch("relu", (on.part(held.block, 16, 16),), (4,), other)
+    on.copy_out(held.data[1:3], block)
+    back = on.host_alloc((4,))
+    on.copy_out(back, on.part(block, 0, 16))
+    on.copy_in(on.part(block, 16, 16), back)
+    on.host_free(back)
+    on.graph_launch(held.graph, held.stream)
+    on.stream_synchronize(held.stream)
+    on.stream_synchronize(other)
+    on.stream_destroy(other)
+    again = on.stream_create()
+    on.launch("relu", (block,), (8,), again)
+    on.stream_synchronize(again)
+    of_pool, of_driver = on.pool_malloc(held.pool, 16), on.pool_malloc(held.driver, 48, "data")
+    locked = on.pool_host_alloc(held.pool, (4,))
+    locked.fill(2.0)
+    on.copy_in(of_pool, locked)
+    on.pool_host_free(held.pool, locked)
+    on.pool_free(held.driver, of_driver)
+    on.pool_free(held.pool, of_pool)
+    on.advise(held.managed, "read_mostly")
+    on.prefetch_in(held.managed)
+    on.prefetch_out(held.managed[1:])
+    on.launch("relu", (on.managed_buffer(held.managed),), (8,))
+    on.synchronize()
+    on.stream_destroy(again)
+    on.free(block)
+    on.host_free(array)
+
+
+def close(on, held):
+    on.free(held.block)
+    on.pool_free(held.pool, held.of_pool)
+    on.graph_destroy(held.graph)
+    on.event_destroy(held.event)
+    on.managed_free(held.managed)
+    on.host_free(held.data)
+    on.pool_destroy(held.driver)
+    on.pool_destroy(held.pool)
+    on.stream_destroy(held.stream)
+    on.live.check_nothing_held()
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """A clock that goes on by one second whenever it is looked at."""
+    clock = SimpleNamespace(now=0.0)
+
+    def perf_counter():
+        clock.now += 1
+        return clock.now
+
+    for module in (observed, tracer, replay):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=perf_counter))
+    return clock
+
+
+def normal(calls, known):
+    """Calls with resources numbered by their first use after those that are known."""
+    numbers = {number: i for i, number in enumerate(known)}
+
+    def plain(value):
+        if isinstance(value, Ref):
+            return ("ref", numbers.setdefault(value.number, len(numbers)), *value[1:])
+        if isinstance(value, tuple) and not isinstance(value, Call):
+            return tuple(map(plain, value))
+        return value
+
+    rows = []
+    for call in calls:
+        if call.makes is not None:
+            numbers.setdefault(call.makes, len(numbers))
+        rows.append((call.name, plain(call.arguments), plain(call.stream), call.nbytes, call.page_locked))
+    return rows
+
+
+@pytest.fixture
+def run():
+    """A scenario that was traced: the backend, what is held, the tracer, and the calls before and after."""
+    tracing, log = Tracer(backend := Everything()), Log()
+    on = ObservedBackend(backend, tracing, log)
+    held = before(on)
+    kept = [resource.made_by for resource in on.live.resources.values()]
+    count = len(log.calls)
+    asked = len(backend.asked)
+    tracing.begin()
+    begun = backend.asked[asked:]
+    steps(on, held)
+    yield SimpleNamespace(
+        on=on, backend=backend, tracing=tracing, kept=kept, calls=log.calls[count:], begun=begun
+    )
+    close(on, held)
+
+
+# ---- the trace
+
+
+def test_a_trace_begins_with_the_device_idle_and_both_clocks_at_0(run):
+    assert [name for name, _ in run.begun if name != "stream_synchronize"] == [
+        *("synchronize", "mark", "synchronize")
+    ]
+    assert [stream for name, stream in run.begun if name == "mark"] == [None]
+    first = run.tracing.events()[0]
+    assert 0 < first.start < first.end < 1
+
+
+EVENTS = [
+    ("copy_in", (64,), True, True, "fresh", 1, 1.0, 2.0, 128, 64),
+    ("stream_synchronize", (), None, False, "", 1, None, None, 128, 64),
+    ("stream_create", (), None, False, "", None, None, None, 128, 64),
+    ("host_alloc", (32,), False, False, "", None, None, None, 128, 64),
+    ("malloc", (32,), None, False, "", None, None, None, 160, 64),
+    ("copy_in", (32,), False, True, "fresh", 2, 3.0, 4.0, 160, 64),
+    ("event_record", (), None, False, "", 2, None, None, 160, 64),
+    ("event_wait", (), None, False, "", 1, None, None, 160, 64),
+    ("event_synchronize", (), None, False, "", None, None, None, 160, 64),
+    ("relu", (4,), None, True, "", 2, 5.0, 6.0, 160, 64),
+    ("copy_out", (32,), True, False, "", 0, 7.0, 8.0, 160, 64),
+    ("host_alloc", (16,), True, False, "", None, None, None, 160, 80),
+    ("copy_out", (16,), True, False, "", 0, 9.0, 10.0, 160, 80),
+    ("copy_in", (16,), True, False, "", 0, 11.0, 12.0, 160, 80),
+    ("host_free", (16,), True, False, "", None, None, None, 160, 64),
+    ("graph_launch", (2,), None, True, "", 1, 13.0, 14.0, 160, 64),
+    ("stream_synchronize", (), None, False, "", 1, None, None, 160, 64),
+    ("stream_synchronize", (), None, False, "", 2, None, None, 160, 64),
+    ("stream_destroy", (), None, False, "", 2, None, None, 160, 64),
+    ("stream_create", (), None, False, "", None, None, None, 160, 64),
+    ("relu", (8,), None, True, "fresh", 2, 15.0, 16.0, 160, 64),
+    ("stream_synchronize", (), None, False, "", 2, None, None, 160, 64),
+    ("pool_malloc", (16,), None, False, "cupy", None, None, None, 176, 64),
+    ("pool_malloc", (48,), None, False, "driver", None, None, None, 224, 64),
+    ("pool_host_alloc", (16,), True, False, "cupy", None, None, None, 224, 80),
+    ("copy_in", (16,), True, False, "", 0, 17.0, 18.0, 224, 80),
+    ("pool_host_free", (16,), True, False, "cupy", None, None, None, 224, 64),
+    ("pool_free", (48,), None, False, "driver", None, None, None, 176, 64),
+    ("pool_free", (16,), None, False, "cupy", None, None, None, 160, 64),
+    ("advise", (32,), None, False, "read_mostly", None, None, None, 160, 64),
+    ("prefetch_in", (32,), None, False, "", 0, 19.0, 20.0, 160, 64),
+    ("prefetch_out", (16,), None, False, "", 0, 21.0, 22.0, 160, 64),
+    ("relu", (8,), None, False, "", 0, 23.0, 24.0, 160, 64),
+    ("synchronize", (), None, False, "", None, None, None, 160, 64),
+    ("stream_destroy", (), None, False, "", 2, None, None, 160, 64),
+    ("free", (32,), None, False, "", None, None, None, 128, 64),
+    ("host_free", (32,), False, False, "", None, None, None, 128, 64),
+]
+
+
+def test_every_call_is_an_event_with_its_signature_its_lane_and_what_is_held(run):
+    found = [
+        (
+            *event.signature,
+            *(event.stream, event.device_start, event.device_end),
+            *(event.device_bytes, event.page_locked_bytes),
+        )
+        for event in run.tracing.events()
+    ]
+    assert found == EVENTS
+    assert [event.call for event in run.tracing.events()] == run.calls
+
+
+def test_work_is_marked_on_its_stream_before_and_after_it(run):
+    marks = [stream for name, stream in run.backend.asked if name == "mark"][1:]
+    on_default = [call.stream is None for call in run.calls if call.is_work]
+    assert [stream is None for stream in marks[::2]] == on_default
+    assert marks[::2] == marks[1::2]
+
+
+def test_nothing_is_an_event_before_the_beginning():
+    tracing = Tracer(backend := Everything())
+    on = ObservedBackend(backend, tracing)
+    held = before(on)
+    asked = len(backend.asked)
+    steps(on, held)
+    assert tracing.events() == []
+    assert ("mark", None) not in backend.asked[asked:]
+    close(on, held)
+
+
+def test_a_processor_works_while_the_host_does(ticking):
+    backend = Everything()
+    backend.asynchronous = False
+    tracing = Tracer(backend)
+    on = ObservedBackend(backend, tracing)
+    buffer, array = on.malloc(8), on.host_alloc((2,))
+    tracing.begin()
+    on.copy_in(buffer, array)
+    on.synchronize()
+    copy, wait = tracing.events()
+    assert (copy.start, copy.end, copy.device_start, copy.device_end) == (1.0, 2.0, 1.0, 2.0)
+    assert (wait.start, wait.end, wait.device_start, wait.device_end) == (3.0, 4.0, None, None)
+
+
+def test_the_only_block_is_allocated_and_freed_alone():
+    tracing = Tracer(backend := Everything())
+    on = ObservedBackend(backend, tracing)
+    tracing.begin()
+    first = on.malloc(8)
+    second = on.malloc(4)
+    on.free(first)
+    on.free(second)
+    assert [event.signature.context for event in tracing.events()] == ["alone", "", "", "alone"]
+
+
+def test_streams_that_are_alive_have_different_lanes():
+    tracing = Tracer(backend := Everything())
+    on = ObservedBackend(backend, tracing)
+    a, b = on.stream_create(), on.stream_create()
+    on.stream_destroy(a)
+    c, d = on.stream_create(), on.stream_create()
+    tracing.begin()
+    for stream in (c, b, d):
+        on.stream_synchronize(stream)
+    assert [event.stream for event in tracing.events()] == [1, 2, 3]
+
+
+# ---- the replay
+
+
+def replayed(run, backend, times=1, **lists):
+    """The calls of each replay of a scenario, normal, as those of the scenario with its waits."""
+    log = Log()
+    on = ObservedBackend(backend, log)
+    found = []
+    with ExitStack() as stack:
+        again = Replay(on, Trace(2, run.tracing.events(), run.kept), stack)
+        setup = log.calls[:]
+        for _ in range(times):
+            count, known = len(log.calls), list(on.live.resources)
+            again.run(**lists)
+            found.append(normal(log.calls[count:], known))
+            assert list(on.live.resources) == known
+    on.live.check_nothing_held()
+    return setup, found
+
+
+def with_waits(calls):
+    for call in calls:
+        yield call
+        if call.is_work and call.stream is not None:
+            yield Call("stream_synchronize", stream=call.stream)
+        elif call.name in ("launch", "prefetch_in", "prefetch_out"):
+            yield Call("synchronize")
+
+
+def test_a_replay_makes_the_same_calls_each_waited_for(run):
+    expected = normal(with_waits(run.calls), [call.makes for call in run.kept])
+    _, found = replayed(run, Everything(), times=2)
+    assert found == [expected, expected]
+
+
+def test_a_replay_sets_up_what_is_held_zeroed_and_the_graph_after_a_rehearsal(run):
+    backend = Everything()
+    setup, _ = replayed(run, backend, times=0)
+    assert [call.name for call in setup] == [
+        *("stream_create", "pool_create", "pool_create", "host_alloc"),
+        *("malloc", "host_alloc", "copy_in", "host_free"),
+        *("pool_malloc", "host_alloc", "copy_in", "host_free"),
+        *("managed_alloc", "event_create"),
+        *("stream_create", "launch", "launch", "graph_begin", "launch", "launch", "graph_end"),
+        *("stream_synchronize", "stream_destroy"),
+    ]
+    assert [array.tolist() for array in backend.copied] == [[0.0] * 16, [0.0] * 8]
+    assert [call.page_locked for call in setup if call.name == "host_alloc"] == [True, False, False]
+
+
+def test_what_training_would_have_written_is_there_before_it_is_copied(run):
+    """In every replay anew; what was copied out stays."""
+    backend = Everything()
+    replayed(run, backend, times=2)
+    first, second = backend.copied[2 : 2 + 4], backend.copied[2 + 4 :]
+    for copied in (first, second):
+        _, array, back, locked = copied
+        assert (array == 1).all() and array.shape == (2, 4)
+        assert (locked == 1).all() and locked.shape == (4,)
+        assert np.isnan(back).all()
+    assert (first[0] == 1).all()
+
+
+def test_managed_memory_is_touched_before_what_moves_it(run, monkeypatch):
+    touched = []
+    monkeypatch.setattr(Replay, "_touch", lambda self, number: touched.append(number))
+    backend = Everything()
+    on, log = ObservedBackend(backend, tracing := Tracer(backend)), []
+    A, B, C = (on.managed_alloc((2, 2)) for _ in range(3))
+    kept = [resource.made_by for resource in on.live.resources.values()]
+    a, b, _ = on.live.resources
+    tracing.begin()
+    on.prefetch_in(A)
+    for _ in range(2):
+        on.launch("matmul", tuple(map(on.managed_buffer, (A, B, C))), (2, 2, 2))
+    again = ObservedBackend(Everything(), Log())
+    with ExitStack() as stack:
+        Replay(again, Trace(1, tracing.events(), kept), stack).run()
+    assert touched == [a, b, a, b]
+    assert not log
+
+
+def test_touched_memory_is_numbers(run):
+    backend = Everything()
+    on = ObservedBackend(backend)
+    held = on.managed_alloc((2, 2))
+    call = next(iter(on.live.resources.values())).made_by
+    again = Replay(on, Trace(1, [], [call]), ExitStack())
+    number = call.makes
+    assert np.isnan(again._handles[number]).all()
+    again._touch(number)
+    assert (again._handles[number] == 1).all()
+    again._handles[number].fill(2.0)
+    again._touch(number)
+    assert (again._handles[number] == 2).all()
+    assert held.shape == (2, 2)
+
+
+def test_a_replay_times_the_call_until_it_is_done_and_the_device(run, ticking):
+    """Each look at the clock is a second, and so is each mark."""
+    backend = Everything()
+    host, total, device = (defaultdict(list) for _ in range(3))
+    with ExitStack() as stack:
+        again = Replay(backend, Trace(2, run.tracing.events(), run.kept), stack)
+        again.run()
+        assert not host and not total and not device
+        marks = backend.marks
+        again.run(host, total)
+        assert backend.marks == marks
+        again.run(device=device)
+    counts = defaultdict(int)
+    for event in run.tracing.events():
+        counts[event.signature] += 1
+    assert host == {signature: [1.0] * count for signature, count in counts.items()}
+    assert total == {signature: [2.0] * count for signature, count in counts.items()}
+    on_default = {"relu", "prefetch_in", "prefetch_out"}
+    timed = {one for one in counts if one.streamed or one.call in on_default}
+    assert device == {one: [1.0] * counts[one] for one in timed}
+
+
+# ---- what is passed on
+
+
+def test_a_ledger_begins_at_nothing():
+    assert set(Ledger().totals().values()) == {0}
+
+
+def test_a_call_is_about_nothing_unless_it_is_said():
+    assert tuple(Call("x")) == ("x", (), None, None, None, None, False, None, None, "")
+    assert tuple(Ref(3)) == (3, 0, 0, ())
+    assert tuple(Signature("x")) == ("x", (), None, False, "")
+    one = Resource(Ref(3, 0, 8), None, Call("malloc", call_site="here"))
+    assert (one.address, one.purpose, one.explicit_purpose, one.nbytes, one.call_site) == (
+        0,
+        None,
+        True,
+        8,
+        "here",
+    )
+    event = Event(Signature("x"), 0.0, 1.0, None, None, None, 0, 0, Call("x"))
+    assert Trace(1, [event]).held == ()
+
+
+def test_a_backends_traits_are_those_of_the_inner_one():
+    names = ("fused", "pretransposed", "precision", "asynchronous", "is_processor", "prefetches_out")
+    for value in (True, False, "bf16"):
+        inner = Everything()
+        for name in names:
+            setattr(inner, name, value)
+        assert [getattr(ObservedBackend(inner), name) for name in names] == [value] * len(names)
