@@ -234,6 +234,57 @@ def test_a_mean_that_no_float_holds_is_null():
     assert refused(record) == "runs[1].final_loss is None: it is not the mean of member_mse"
 
 
+# ---- epochs and test rows
+
+
+def with_epochs(*epochs_of_runs, seconds=(1.0, 3.0), accuracies=()):
+    """A record whose runs have these seconds an epoch, and these accuracies."""
+    record = record_of(seconds)
+    record["cell"]["training"] = {"epochs": 2}
+    for run, epochs in zip(record["runs"], epochs_of_runs, strict=False):
+        if epochs is not None:
+            run["epochs"] = [{"seconds": one} for one in epochs]
+    for run, accuracy in zip(record["runs"], accuracies, strict=False):
+        run |= {"test_accuracy": accuracy, "test_seconds": 0.1}
+    if accuracies:
+        record["summary"]["mean_test_accuracy"] = statistics.fmean(accuracies)
+    return record
+
+
+def test_every_run_has_its_epochs_which_take_its_time():
+    assert not refused(with_epochs((0.25, 0.75), (1.0, 2.0)))
+    assert not refused(with_epochs((), ()))
+    assert refused(with_epochs((0.5, 0.5))) == "some runs have epochs, and others have not"
+    for epochs in ((1.0,), (0.5, 0.25, 0.25)):
+        found = refused(with_epochs(epochs, (1.0, 2.0)))
+        assert found == f"runs[0] has {len(epochs)} epochs, but training.epochs is 2"
+    assert refused(with_epochs((0.5, 0.5), (1.0, 2.5))) == "runs[1].seconds is 3.0: its epochs take 3.5"
+    assert not refused(with_epochs((0.5, 0.5 + 0.9e-9), (1.0, 2.0)))
+    assert refused(with_epochs((0.5, 0.5 + 1.1e-9), (1.0, 2.0))).startswith("runs[0].seconds is 1.0: its")
+
+
+def test_every_run_has_an_accuracy_with_its_seconds_or_none_has():
+    record = with_epochs(accuracies=(0.5, 0.75))
+    assert not refused(record)
+    for way, said in (
+        (("runs", 1, "test_accuracy"), "some runs have test_accuracy, and others have not"),
+        (("runs", 0, "test_seconds"), "some runs have test_seconds, and others have not"),
+    ):
+        assert refused(without(record, way)) == said
+    for key in ("test_accuracy", "test_seconds"):
+        neither = without(without(record, ("runs", 0, key)), ("runs", 1, key))
+        assert refused(neither) == "runs[0] has only one of test_accuracy and test_seconds"
+
+
+def test_the_mean_accuracy_is_that_of_the_runs():
+    record = with_epochs(accuracies=(0.5, 0.75))
+    for wrong in (0.6, None):
+        assert refused(changed(record, ("summary.mean_test_accuracy", wrong))) == (
+            f"summary.mean_test_accuracy is {wrong}: it is not the runs' mean"
+        )
+    assert refused(changed(record_of(), ("summary.mean_test_accuracy", 0.5))).startswith("summary.mean_test")
+
+
 # ---- the summary
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT
-from real_records import edited
+from real_records import edited, without
 from records_of import PROVENANCE, record, source_hash
 
 from snn.analysis import baseline, frame
@@ -83,8 +83,11 @@ def test_the_runs_of_all_rounds_are_pooled():
 def test_a_single_run_has_no_deviation_and_no_run_no_mean():
     one = frame.pool(rounds_of(CELL, [2.0]), THRESHOLDS)
     assert (one["mean_s"], one["std_s"], one["runs"]) == (2.0, None, 1)
+    assert frame.pool(rounds_of(CELL, [2.0], [4.0]), THRESHOLDS)["std_s"] == stdev([2, 4])
     ended = rounds_of(CELL, [1.0], ended=("out_of_memory", "full"))
+    ended["2"] = record(CELL, [1.0], number=2, ended=("out_of_memory", "full"), started="later")
     none = frame.pool(ended, THRESHOLDS)
+    assert none["started"] == PROVENANCE["started"]
     assert (none["mean_s"], none["std_s"], none["launch_s"], none["runs"]) == (None, None, None, 0)
     assert (none["final_loss"], none["trace"], none["status"], none["reason"]) == (
         *(None, None),
@@ -95,12 +98,19 @@ def test_a_single_run_has_no_deviation_and_no_run_no_mean():
 
 def test_what_a_round_lacks_another_gives():
     ended = record(CELL, [1.0], number=1, ended=("out_of_memory", "full"))
-    row = frame.pool({"a": ended, "b": record(CELL, [2.0, 4.0], number=2)}, THRESHOLDS)
+    later = record(CELL, [2.0, 4.0], number=2)
+    row = frame.pool({"a": ended, "b": later}, THRESHOLDS)
     assert (row["rounds"], row["mean_s"], row["status"], row["reason"]) == (
         *([[], [2.0, 4.0]], 3.0),
         *("out_of_memory", "full"),
     )
     assert row["ledger.mallocs"] == 1 and row["part.allocation"] == 1.0
+
+
+def test_a_kernel_from_before_there_was_a_choice_has_one_product_a_thread():
+    one = record(CELL, [1.0])
+    earlier = without(one, ("cell", "kernel", "work"))
+    assert frame.pool({"a": earlier}, THRESHOLDS)["kernel.work"] == "1-1"
 
 
 def test_texts_of_rounds_are_joined_once_each():
@@ -126,6 +136,9 @@ def test_the_probe_is_the_mean_over_rounds_and_costs_are_medians():
     row = frame.pool(several, THRESHOLDS)
     assert row["probe"] == {"copy_us": pytest.approx((4 + 4 * 13) / 5)}
     assert (row["part.allocation"], row["predicted_calls_s"]) == (1.0, 1.0)
+    parts = several["3"]["explanation"]["attribution"]["seconds"]
+    new = changed(several["3"], ("explanation/attribution/seconds", parts | {"later": 1.0}))
+    assert "part.later" not in frame.pool(several | {"3": new}, THRESHOLDS)
     nothing = changed(several["1"], ("machine/probe/before", {}))
     assert frame.pool({"a": nothing}, THRESHOLDS)["probe"] == {}
 
@@ -273,6 +286,9 @@ def test_a_record_stands_at_the_path_of_its_cell_and_round(tmp_path):
         frame.checked({str(second): wanted})
     name = naming.record_path(naming.name_of(CELL), 1)
     assert str(refused.value) == f"{second}: the record of another cell or round, {name}{store.again(second)}"
+    store.write(second, record(CELL, [1.0], number=2, driver="2", blas_threads=9))
+    with pytest.raises(RecordError, match="different BLAS threads"):
+        frame.checked({str(path): wanted, str(second): wanted})
 
 
 # ---- speedups

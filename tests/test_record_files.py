@@ -65,7 +65,7 @@ def test_the_limits_are_said_in_mib(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"a": 1, "b": 2, "b": 3, "b": 4}', "the key 'b' occurs twice in one object"),
+        ('{"a": 1, "b": 2, "b": 3}', "the key 'b' occurs twice in one object"),
         ("[NaN]", "NaN is not a number of JSON"),
         ("[-Infinity]", "-Infinity is not a number of JSON"),
         ('["\\ud800"]', "surrogates not allowed"),
@@ -77,6 +77,24 @@ def test_the_limits_are_said_in_mib(tmp_path, monkeypatch):
 def test_what_is_not_strict_json_is_refused(text, said):
     found = refusal(untrusted.parse, text, "it")
     assert found.startswith("it: not a record: ") and said in found
+
+
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"{}\n")[:-4], gzip.compress(b"\xff\n"), b""])
+def test_an_archive_that_is_none_is_named(tmp_path, content):
+    (tmp_path / "a.gz").write_bytes(content)
+    if content:
+        assert refusal(list, untrusted.lines(tmp_path / "a.gz")).startswith(
+            f"{tmp_path / 'a.gz'}: cannot be read: "
+        )
+    else:
+        assert list(untrusted.lines(tmp_path / "a.gz")) == []
+
+
+def test_a_file_that_is_not_utf_8_is_named(tmp_path):
+    (tmp_path / "a.json").write_bytes(b"\xff")
+    assert refusal(untrusted.read_json, tmp_path / "a.json").startswith(
+        f"{tmp_path / 'a.json'}: not a record: "
+    )
 
 
 def test_strict_json_is_read():
@@ -114,14 +132,15 @@ def test_what_a_digest_refuses_is_said():
 
 
 def test_the_versions_that_are_read_are_said():
-    for version in (1, 5, None, "4", [4]):
+    for version in (1, store.SCHEMA_VERSION + 1, None, "4", [4]):
         assert refusal(store.checked, {"schema_version": version}, "it") == (
             f"it: the schema version is {version!r}, but this program reads 2 to {store.SCHEMA_VERSION}"
         )
     assert refusal(store.checked, [1], "it").startswith("it: the schema version is None, but")
-    for version in (2, 3):
-        assert "the schema version" not in refusal(store.checked, {"schema_version": version}, "it")
-    assert "digest" in refusal(store.checked, {"schema_version": store.SCHEMA_VERSION}, "it")
+    for version in range(2, store.SCHEMA_VERSION + 1):
+        said = refusal(store.checked, {"schema_version": version}, "it")
+        assert "the schema version is" not in said
+        assert ("it has no digest" in said) == (version > 3)
 
 
 def test_version_2_is_lifted():
@@ -160,6 +179,16 @@ def test_earlier_names_are_lifted(threads, number):
     assert json.dumps(old) == before
 
 
+def test_a_cell_from_before_there_was_a_choice_trained_by_the_mean_exactly_on_all_rows():
+    chosen = {"reduction": "mean", "gradient": "exact", "drop_last": False}
+    old = {"cell": {"training": {"epochs": 3}}}
+    assert store.lift(old) == {"cell": {"training": {"epochs": 3} | chosen}}
+    for key, other in (("reduction", "sum"), ("gradient", "published_naive"), ("drop_last", True)):
+        found = store.lift({"cell": {"training": {key: other}}})
+        assert found == {"cell": {"training": chosen | {key: other}}}
+    assert old == {"cell": {"training": {"epochs": 3}}}
+
+
 @pytest.mark.parametrize("folder", ["results/cells", "results/limits"])
 def test_a_file_of_the_workflow_can_be_made_again(folder):
     path = f"/somewhere/{folder}/x.json"
@@ -176,6 +205,12 @@ def test_a_record_of_limits_is_refused_by_its_version(tmp_path):
         assert refusal(limits.read, path) == (
             f"{path}: limits version {version}, this program reads 1 to {VERSION}{store.again(path)}"
         )
+    for record, said in (
+        (limits_of() | {"digest": "0" * 64}, "it was changed after it was written"),
+        (digest.sealed(limits_of() | {"limits": 3}), "limits is 3: it must be a list"),
+    ):
+        path.write_text(json.dumps(record))
+        assert said in refusal(limits.read, path)
     path.write_text(json.dumps(limits_of() | {"limits_version": 1, "digest": "0" * 64}))
     assert limits.read(path)["limits_version"] == 1
 

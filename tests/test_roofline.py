@@ -45,6 +45,7 @@ def without(measured, *names):
 def test_arithmetic_is_that_of_the_products_that_cannot_be_left_out():
     """Forward, dW and dH of a hidden weight, no dH of the first; of the output's weight the forward one."""
     assert PAPER.flop == 2 * 256 * (2 * 32 * 256 + 256)
+    assert replace(PAPER, hidden=(8, 4)).flop == 2 * 256 * (2 * 32 * 8 + 3 * 8 * 4 + 4)
     deep = Step(32, (256, 1024, 256), 25600, 256)
     assert deep.flop == 2 * 256 * (2 * 32 * 256 + 3 * 2 * 256 * 1024 + 256)
     whole = 3 * 2 * 256 * (32 * 256 + 2 * 256 * 1024 + 256) - 2 * 256 * 32 * 256
@@ -198,6 +199,14 @@ def test_so_many_products_of_a_unit_make_one_of_a_precision(precision, unit, pro
         assert found.arithmetic == pytest.approx((products * rest + of_bits * step.flop_of_bits) / 1e12)
 
 
+def test_a_wait_is_saved_by_the_slowest_way_of_one_block_that_computes_fastest():
+    """Of the two kinds of products the faster one says how much a block could compute meanwhile."""
+    step = replace(PAPER, hidden=(256, 256))
+    rates = [limit(unit, blocks, blocks * 1e9) for unit in ("tf32", "bf16") for blocks in (1, 64)]
+    found = floor(step, Measured((*rates, limit("grid_barrier", 64, 1e9)), 64))
+    assert found.exchanges == pytest.approx(2 * step.smallest_product / (1e9 / 2))
+
+
 @given(
     alone=st.floats(1, 100),
     speedup=st.floats(0.5, 200),
@@ -258,12 +267,13 @@ def test_data_are_the_rows_of_a_batch_with_their_target_of_which_l2_holds_a_shar
 
 def test_a_time_is_refused_below_its_floor_alone():
     check("x", 1.0, 1.0)
-    with pytest.raises(MeasurementError) as refused:
-        check("large, 256", 2.34567891e-6, 3.45678912e-6)
-    assert str(refused.value) == (
-        "large, 256: the measured time per step, 2.346 us, is below the floor of 3.457 us that follows from "
-        "the limits of this device: measure both again"
-    )
+    for low, high, said in ((2.3455001e-6, 3.4565001e-6, "2.346"), (2.345499e-6, 3.456499e-6, "2.345")):
+        with pytest.raises(MeasurementError) as refused:
+            check("large, 256", low, high)
+        assert str(refused.value) == (
+            f"large, 256: the measured time per step, {said} us, is below the floor of "
+            f"{float(said) + 1.111:.3f} us that follows from the limits of this device: measure both again"
+        )
 
 
 def test_steps_are_sequential_in_fp32_unless_something_else_is_said():

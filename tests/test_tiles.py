@@ -1,12 +1,15 @@
 """How many row tiles a product has where it is left to the program, and that nothing is lost by it."""
 
+import math
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_strategies import ledger_of, operands, shapes
 
+from snn.backends.cpu.backend import CpuBackend
 from snn.profiling.call_costs import CallCost
 from snn.profiling.calls import Call
 from snn.profiling.events import Event, Signature
@@ -80,6 +83,116 @@ def test_tile_rows(m, k, n):
 )
 def test_tile_rows_of_some_products(product, rows):
     assert tile_rows(*product) == rows
+
+
+class Spied(CpuBackend):
+    """Keeps every call with its stream and the sizes of what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def malloc(self, nbytes, purpose=None):
+        self.calls.append(("malloc", nbytes))
+        return super().malloc(nbytes, purpose)
+
+    def free(self, buffer):
+        self.calls.append(("free", buffer.words.nbytes))
+        super().free(buffer)
+
+    def stream_create(self):
+        self.calls.append(("stream_create",))
+        return super().stream_create()
+
+    def copy_in(self, buffer, array, stream=None):
+        self.calls.append(("copy_in", array.shape, stream))
+        super().copy_in(buffer, array, stream)
+
+    def launch(self, op, buffers, numbers, stream=None):
+        self.calls.append((op, numbers, stream))
+        super().launch(op, buffers, numbers, stream)
+
+    def copy_out(self, array, buffer, stream=None):
+        self.calls.append(("copy_out", array.shape, stream))
+        super().copy_out(array, buffer, stream)
+
+    def stream_synchronize(self, stream):
+        self.calls.append(("stream_synchronize", stream))
+
+    def stream_destroy(self, stream):
+        self.calls.append(("stream_destroy", stream))
+
+
+def test_tiles_take_the_streams_in_turn_and_all_are_waited_for():
+    """Five rows in tiles of two on two streams; streams and buffers are made once and freed."""
+    backend = Spied()
+    slots = TileSlots(backend, 2, 2)
+    A, B = (np.arange(20, dtype=np.float32).reshape(shape) for shape in ((5, 4), (4, 5)))
+    C = np.empty((5, 5), dtype=np.float32)
+    dB = backend.malloc(80)
+    backend.copy_in(dB, B)
+    del backend.calls[:]
+    for _ in range(2):
+        slots.ensure(5, 4, 5)
+    slots.multiply(A, dB, C)
+    slots.close()
+    np.testing.assert_array_equal(C, A @ B)
+    tiles = [(1, 2), (2, 2), (1, 1)]
+    work = [
+        call
+        for stream, rows in tiles
+        for call in (
+            ("copy_in", (rows, 4), stream),
+            ("matmul", (rows, 4, 5), stream),
+            ("copy_out", (rows, 5), stream),
+        )
+    ]
+    assert backend.calls == [
+        *(("malloc", 32), ("malloc", 32), ("malloc", 40), ("malloc", 40)),
+        *(("stream_create",), ("stream_create",)),
+        *work,
+        *(("stream_synchronize", 1), ("stream_synchronize", 2)),
+        *(("stream_destroy", 2), ("stream_destroy", 1)),
+        *(("free", 32), ("free", 32), ("free", 40), ("free", 40)),
+    ]
+
+
+def test_streams_are_waited_for_where_a_tile_fails():
+    backend = Spied()
+    slots = TileSlots(backend, 2, 1)
+    slots.ensure(2, 1, 1)
+    with pytest.raises(AttributeError):
+        slots.multiply(np.ones((2, 1), np.float32), None, np.ones((2, 1), np.float32))
+    assert backend.calls[-2:] == [("stream_synchronize", 1), ("stream_synchronize", 2)]
+
+
+def test_a_fixed_number_of_rows_grows_every_slot_in_its_place():
+    """The larger of two products decides; a smaller one later changes nothing."""
+    backend = Spied()
+    slots = TileSlots(backend, 2, 3)
+    slots.ensure(9, 2, 1)
+    del backend.calls[:]
+    slots.ensure(9, 4, 1)
+    slots.ensure(9, 1, 1)
+    slots.ensure(9, 4, 1)
+    assert backend.calls == [("free", 24), ("free", 24), ("malloc", 48), ("malloc", 48)]
+
+
+def test_an_automatic_number_of_rows_has_as_many_slots_as_tiles():
+    slots = TileSlots(backend := Spied(), 3, "auto")
+    slots.ensure(32, 256, 256)
+    assert backend.calls == [("malloc", 4 * 32 * 256)] * 2 + [("stream_create",)]
+    del backend.calls[:]
+    slots.ensure(2560, 1024, 1024)
+    assert [call[0] for call in backend.calls].count("stream_create") == 2
+    assert [call for call in backend.calls if call[0] == "malloc"] == [("malloc", 4 * 128 * 1024)] * 6
+
+
+@given(m=st.integers(1, 5000), k=st.integers(1, 3000), n=st.integers(1, 3000))
+def test_a_tile_for_each_128_kib_that_the_longest_stage_hides(m, k, n):
+    stages = sorted((4 * m * k, 4 * m * n, 2 * m * k * n // 20))
+    tiles = max(1, min((stages[0] + stages[1]) // (128 * 1024), math.ceil(m / 128)))
+    assert tile_rows(m, k, n) == math.ceil(m / tiles)
 
 
 def microseconds(m, k, n, rows, link, kernel):

@@ -162,6 +162,6 @@ def _rate(products: dict[str, int], blocks: int | None, limits: dict[tuple[str, 
 def _memory(step: Step, limits: dict[tuple[str, int | None], float], l2_bytes: int) -> float:
     """Seconds to read the data of a batch, counting only rates that are known."""
     whole = 4 * step.rows * (step.features + 1)
-    from_dram = step.data_bytes * max(0.0, 1 - l2_bytes / whole)
-    near, far = (limits.get((what, None)) for what in ("l2_read", "dram_read"))
-    return max(step.data_bytes / near if near else 0.0, from_dram / far if far else 0.0)
+    from_dram = step.data_bytes * (1 - l2_bytes / whole)
+    read = {("l2_read", None): step.data_bytes, ("dram_read", None): from_dram}
+    return max([0.0, *(nbytes / limits[limit] for limit, nbytes in read.items() if limit in limits)])
