@@ -81,7 +81,18 @@ def test_what_has_no_floor_is_empty(changes):
     assert np.isnan(fraction_of_limit(found)[0]) and 0 < fraction_of_limit(found)[1] < 1
 
 
+def test_the_precision_of_a_row_says_how_many_products_it_takes():
+    tensor = [one | {"what": "tf32"} if one["what"] == "fp32" else one for one in LIMITS["limits"]]
+    wide = {"hidden": (4096, 4096), "training.batch_size": 512}
+    exact, rounded = (
+        with_floors(measured_row(precision=precision, **wide), LIMITS | {"limits": tensor})[FLOOR][0]
+        for precision in ("fp32", "tf32")
+    )
+    assert 2 < exact / rounded <= 3
+
+
 def test_limits_that_are_missing_give_no_floor():
+    assert with_floors(measured_row(backend="cpu"), LIMITS)[FLOOR].dtype == float
     nothing = LIMITS | {"limits": [], "multiprocessors": None}
     assert with_floors(measured_row(), nothing)[FLOOR].isna().all()
     assert fraction_of_limit(row().drop(columns=FLOOR)).isna().all()

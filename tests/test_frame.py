@@ -375,6 +375,9 @@ def test_a_row_may_have_no_baseline_or_be_one():
     assert found["verdict"].tolist() == ["baseline", "not significant", "", ""]
     assert found["note"].tolist()[0] == "" and found["note"].tolist()[2:] == ["", ""]
     assert found["machine"].tolist() == ["quiet", "noisy", "quiet", "quiet"]
+    alone = over_baselines(rows, [-1] * 4, THRESHOLDS)
+    assert alone.columns.tolist() == found.columns.tolist()
+    assert alone["speedup"].isna().all() and set(alone["verdict"]) == {""}
     nothing = over_baselines(table_of(row(), row([1.0])), [0, 0], THRESHOLDS)
     assert nothing["verdict"].tolist() == ["", "not comparable"]
     assert nothing["note"].tolist() == ["", "pinned has no time: ok"]
@@ -496,6 +499,38 @@ def choice(strategy="reference", kernel="naive", precision="fp32", on_host=False
             [""] * 2,
         ),
         ([choice("pinned"), choice("pinned")], ["strategy"], [-1, -1], [""] * 2),
+        ([choice("pinned", "tiled"), choice("streams")], ["strategy", "kernel"], [-1, -1], [""] * 2),
+        (
+            [choice("pinned", **{"kernel.block": size}) for size in ("8-8", "16-16")],
+            ["kernel.block"],
+            [1, 1],
+            ["block 16-16"] * 2,
+        ),
+        ([choice("pinned"), choice(dataset="large")], ["strategy", "dataset"], [-1, -1], [""] * 2),
+        (
+            [choice(kernel="tiled"), choice("pinned", "tiled"), choice("streams")],
+            ["strategy", "kernel"],
+            [0, 0, -1],
+            ["reference", "reference", ""],
+        ),
+        (
+            [choice(dataset="large"), choice("pinned"), choice()],
+            ["strategy", "dataset"],
+            [-1, 2, 2],
+            ["", "reference", "reference"],
+        ),
+        (
+            [choice(one, kernel) for one in ("pinned", "streams") for kernel in ("naive", "tiled")],
+            ["strategy", "kernel"],
+            [0, 0, 2, 2],
+            ["kernel naive"] * 4,
+        ),
+        (
+            [choice(**{"strategy.tile_rows": None}), choice("streams", **{"strategy.tile_rows": 7})],
+            ["strategy", "strategy.tile_rows"],
+            [0, 0],
+            ["reference"] * 2,
+        ),
     ],
 )
 def test_baselines_and_their_names(rows, axes, numbers, names):

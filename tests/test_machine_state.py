@@ -2,6 +2,7 @@
 
 import math
 import multiprocessing
+import statistics
 import subprocess
 import sys
 import time
@@ -152,6 +153,8 @@ def test_runs_of_all_rounds_vary_together():
     assert (
         verdict([state_of(seconds=(1.0,))], EDGES) == verdict([state_of(seconds=())], EDGES) == ("quiet", "")
     )
+    edge = EDGES | {"noisy": statistics.stdev((1.0, 2.0)) / 1.5}
+    assert verdict([state_of(seconds=(1.0, 2.0))], edge)[0] == "quiet"
     of_two = 0.1 / math.sqrt(2)
     assert verdict([state_of(seconds=(0.95, 1.05))], EDGES | {"noisy": of_two * (1 + 1e-9)})[0] == "quiet"
     assert verdict([state_of(seconds=(0.95, 1.05))], EDGES | {"noisy": of_two * (1 - 1e-9)})[0] == "noisy"

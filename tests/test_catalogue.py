@@ -1,0 +1,148 @@
+"""The catalogue of tables and figures: what each is of, where the report lists it, and what it refuses."""
+
+import pytest
+from conftest import ROOT
+
+from snn.config import groups
+from snn.errors import ConfigError
+from snn.grid import catalogue
+from snn.grid.catalogue import FIGURES, PAGES, TABLES, TIDY_FIGURE, TIDY_TABLE, Entry, Table
+
+
+def tables_where(key):
+    """The tables with a form of their own that have a value of this field."""
+    return {name: getattr(table, key) for name, table in TABLES.items() if getattr(table, key)}
+
+
+def test_tables_with_published_values_are_those_that_have_a_file_of_them():
+    files = {path.stem for path in (ROOT / "config/paper").glob("*.yaml")}
+    assert tables_where("with_paper").keys() == files - PAGES.keys()
+    assert all(table.category == "The paper's tables" for table in TABLES.values() if table.with_paper)
+
+
+def test_tables_of_one_row_for_each_dataset_or_network():
+    of_datasets = dict.fromkeys(
+        ("correctness", "training_time", "speedup", "attribution", "memory", "timeline"), "dataset"
+    )
+    assert tables_where("one_row_per") == of_datasets | {"neurons": "network", "depth": "network"}
+
+
+def test_correctness_and_the_timeline_show_some_cells_alone():
+    assert tables_where("only") == {
+        "correctness": {"dataset": "small", "precision": "fp32"},
+        "timeline": {"dataset": "small"},
+    }
+    assert tables_where("also") == {"correctness": ("strategies", "kernels")}
+    cell = {"dataset": {"name": "small"}, "precision": {"name": "fp32"}}
+    assert TABLES["correctness"].holds(cell)
+    assert TABLES["correctness"].holds({"dataset": {"name": "small"}})  # before there was a choice
+    for section in cell:
+        assert not TABLES["correctness"].holds(cell | {section: {"name": "other"}})
+    assert TABLES["timeline"].holds(cell | {"precision": {"name": "other"}})
+    assert TABLES["depth"].holds({})
+
+
+def test_limits_stand_beside_peers_and_in_tidy_tables():
+    assert tables_where("with_limits") == {"peers": True}
+    assert TIDY_TABLE.with_limits
+    assert not TIDY_TABLE.with_paper and TIDY_TABLE.one_row_per is None and TIDY_TABLE.only == {}
+
+
+def test_every_other_table_is_of_the_sweep_of_its_name():
+    of_sizes = {"correctness", "training_time", "speedup", "attribution", "memory", "timeline"}
+    assert {name: table.sweep for name, table in TABLES.items()} == {
+        name: "dataset_size" if name in of_sizes else name for name in TABLES
+    }
+    assert Table("x", "y", "z") == Table("x", "y", "z", None, (), {}, False, False)
+
+
+def test_the_menu_has_the_headings_of_its_category():
+    assert Entry("Overview", "x").labels("table") == {"table": "x"}
+    assert Entry("The paper's figures", "x").labels("figure") == {"figure": "x"}
+    assert Entry("Why", "x").labels("figure") == {"what": "x", "form": "figure"}
+    assert TIDY_TABLE.labels("table") == {"sweep": "{table}", "form": "table"}
+    assert TIDY_FIGURE.labels("figure") == {"sweep": "{figure}", "form": "figure"}
+    for entry in (*TABLES.values(), *FIGURES.values(), *PAGES.values()):
+        assert entry.labels("table")
+
+
+def test_sweeps_give_tables_and_figures():
+    assert catalogue.own_tables(["neurons", "mine"]) == ["neurons"]
+    assert catalogue.own_tables(["dataset_size"]) == [
+        *("correctness", "training_time", "speedup", "attribution", "memory", "timeline")
+    ]
+    assert catalogue.sweep_tables(["neurons", "mine", "strategies", "dataset_size"]) == [
+        *("mine", "strategies", "dataset_size")
+    ]
+    assert catalogue.own_figures(["neurons", "strategies"]) == ["speedup_vs_neurons", "ranking"]
+    assert catalogue.own_figures(["dataset_size"]) == ["attribution", "timeline"]
+    assert catalogue.own_figures([]) == []
+
+
+def test_no_sweep_takes_a_name_that_is_taken():
+    for name in ("correctness", "overview", "opening", "ranking", "time_by_depth", "gpu"):
+        with pytest.raises(ConfigError) as refused:
+            catalogue.check_name(name)
+        assert str(refused.value) == f"sweeps.{name}: the name is taken by a table or figure"
+    for name in ("neurons", "precision", "cpu", "sweep", "a"):
+        catalogue.check_name(name)
+
+
+# ---- what a sweep lacks
+
+
+def cell(strategy="reference", dataset="small", hidden=(64,)):
+    return {
+        "strategy": groups.load("strategy", strategy),
+        "dataset": {"name": dataset},
+        "network": {"hidden": list(hidden)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("sweep", "cells", "said"),
+    [
+        ("dataset_size", [cell(), cell(dataset="large")], ""),
+        ("dataset_size", [cell(), cell("pinned")], ""),
+        ("dataset_size", [cell("pinned")], "strategy: reference is missing: correctness.csv divides by it"),
+        ("dataset_size", [cell(dataset="large")], "dataset: small is missing: correctness.csv is about it"),
+        (
+            "dataset_size",
+            [cell(), cell(hidden=(8,))],
+            "2 cells are reference with small, correctness.csv has room for one: give the sweep with the "
+            "further axis a name of its own",
+        ),
+        ("neurons", [cell(), cell("combined")], ""),
+        ("neurons", [cell(dataset="large"), cell("combined"), cell(hidden=(8, 4))], ""),
+        ("neurons", [cell()], "strategy: combined is missing: neurons.csv divides by it"),
+        ("depth", [cell("pinned")], "strategy: combined, reference is missing: depth.csv divides by it"),
+        (
+            "depth",
+            [cell(), cell("combined"), cell("combined", "large"), cell("combined", "medium")],
+            "3 cells are combined with 64, depth.csv has room for one: give the sweep with the further axis "
+            "a name of its own",
+        ),
+        ("mine", [cell("pinned"), cell("pinned")], ""),
+        ("mine", [cell("ensemble")], ""),
+        ("learning_rates", [cell("ensemble")], ""),
+        (
+            "peers",
+            [cell(), cell("ensemble")],
+            "strategy: a run of ensemble trains several networks, and times in peers.csv are of one: give "
+            "the sweep a name of its own",
+        ),
+        (
+            "dataset_size",
+            [cell(), cell("ensemble")],
+            "strategy: a run of ensemble trains several networks, and times in training_time.csv are of one: "
+            "give the sweep a name of its own",
+        ),
+    ],
+)
+def test_a_sweep_has_what_its_tables_need(sweep, cells, said):
+    if said:
+        with pytest.raises(ConfigError) as refused:
+            catalogue.check_sweep(sweep, cells)
+        assert str(refused.value) == said
+    else:
+        catalogue.check_sweep(sweep, cells)

@@ -1,0 +1,388 @@
+"""Sweeps of small grids: their products, their limits, and what is handed to the command line."""
+
+import hashlib
+import json
+
+import pytest
+import yaml
+from conftest import ROOT
+
+from snn.config import groups
+from snn.errors import ConfigError
+from snn.grid import fingerprint, more_rounds, naming, sweeps
+from snn.hardware.devices import Device
+
+GPU, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
+
+
+@pytest.fixture
+def read(tmp_path):
+    """The sweeps of a grid, for a device."""
+
+    def sweeps_of(device=GPU, host=CPU, **grid):
+        path = tmp_path / "grid.yaml"
+        path.write_text(yaml.safe_dump(grid, sort_keys=False))
+        return sweeps.read(path, device, host)
+
+    return sweeps_of
+
+
+def refused(do, *arguments, **named):
+    with pytest.raises(ConfigError) as caught:
+        do(*arguments, **named)
+    return str(caught.value)
+
+
+# ---- products
+
+
+def test_axes_are_the_keys_that_take_several_values(read):
+    found = read(
+        sweeps={
+            "x": {"strategy": ["reference", "pinned"], "dataset": "small", "network.seed": [1, 2]},
+            "y": {"union": [{"strategy": "pinned"}, {"strategy": "pinned", "network.seed": 2}]},
+        }
+    )
+    assert found["x"].axes == ("strategy", "network.seed")
+    assert [(one["strategy"]["name"], one["network"]["seed"]) for one in found["x"].cells] == [
+        *(("reference", 1), ("reference", 2), ("pinned", 1), ("pinned", 2))
+    ]
+    assert found["y"].axes == ("network.seed",)
+    assert found["x"].cells == tuple(found["x"].named.values())
+
+
+def test_what_is_common_is_overridden_by_the_processors_and_by_the_sweep(read):
+    grid = {"defaults": {"training.epochs": 3, "network.seed": 4}, "on_cpu": {"training.epochs": 5}}
+    grid["sweeps"] = {"x": {}, "y": {"training.epochs": 7}}
+    for device, epochs in ((GPU, 3), (CPU, 5)):
+        found = read(device, **grid)
+        assert [found[name].cells[0]["training"]["epochs"] for name in "xy"] == [epochs, 7]
+        assert found["x"].cells[0]["network"]["seed"] == 4
+    assert read(sweeps={"x": {}})["x"].cells[0]["device"] == {"backend": "cuda", "name": "NVIDIA H200"}
+
+
+def test_strategies_of_the_host_are_on_the_given_one_or_on_the_device_or_on_this_machine(read, monkeypatch):
+    grid = {"sweeps": {"x": {"strategy": ["reference", "sequential"]}}}
+
+    def devices(*arguments):
+        return [one["device"]["name"] for one in read(*arguments, **grid)["x"].cells]
+
+    monkeypatch.setattr(sweeps, "find", lambda backend: {"cpu": Device("cpu", "Abacus")}[backend])
+    assert devices(GPU, CPU) == ["NVIDIA H200", "AMD EPYC"]
+    assert devices(GPU, None) == ["NVIDIA H200", "Abacus"]
+    assert devices(CPU, None) == ["AMD EPYC", "AMD EPYC"]
+
+
+def test_a_grid_has_at_most_so_many_cells(read, monkeypatch):
+    assert sweeps.MOST_CELLS == 100_000
+    assert "100,000 cells" in (ROOT / "config/README.md").read_text()
+    monkeypatch.setattr(sweeps, "MOST_CELLS", 5)
+    grid = {"x": {"network.seed": [1, 2, 3]}, "y": {"network.seed": [1, 2]}}
+    assert len(sweeps.all_cells(read(sweeps=grid))) == 3
+    said = refused(read, sweeps=grid | {"z": {}})
+    assert "sweeps.z: with this sweep the grid has 6 cells: it may have 5, for each is a job of the" in said
+    assert "the grid has 6 cells" in refused(read, sweeps={"x": {"union": [{"network.seed": [1, 2, 3]}] * 2}})
+
+
+def test_the_device_of_a_grid_is_auto_unless_it_says_so(tmp_path):
+    path = tmp_path / "grid.yaml"
+    for given, device in (("", "auto"), ("device: cpu\n", "cpu")):
+        path.write_text(f"{given}sweeps: {{x: {{}}}}\n")
+        assert sweeps.device_of(path) == device
+
+
+def test_two_cells_of_one_name_are_refused(read, monkeypatch):
+    monkeypatch.setattr(naming, "digest", lambda values: "0")
+    said = refused(read, sweeps={"x": {"network.seed": [1, 2]}})
+    assert (
+        "two different cells have the name nvidia-h200/small/256/reference-naive-0: their digests are" in said
+    )
+    assert "'seed': 1" in said and "'seed': 2" in said
+    said = refused(read, sweeps={"x": {"dataset.seed": [1, 2], "strategy": "pinned"}})
+    assert "two different cells have the name" in said
+
+
+def test_two_data_sets_of_one_name_are_refused(read, monkeypatch):
+    monkeypatch.setattr(sweeps, "dataset_path", lambda cell: "results/datasets/small-0.npy")
+    assert "have the name results/datasets/small-0.npy" in refused(
+        read, sweeps={"x": {"dataset.seed": [1, 2]}}
+    )
+    read(sweeps={"x": {"network.seed": [1, 2]}})
+
+
+def test_one_data_set_is_named_once(read, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        sweeps, "dataset_path", lambda cell: asked.append(cell) or str(cell["dataset"]["seed"])
+    )
+    read(sweeps={"x": {"network.seed": [1, 2], "dataset.seed": [1, 2, 3]}, "y": {"dataset.seed": 2}})
+    assert len(asked) == 3
+
+
+# ---- tables
+
+
+def test_a_table_has_the_cells_of_its_sweep_and_of_those_beside_it(read):
+    found = read(
+        sweeps={
+            "dataset_size": {"dataset": ["small", "large"]},
+            "strategies": {"dataset": ["small", "medium"], "strategy": ["pinned"]},
+            "mine": {"strategy": "streams"},
+        }
+    )
+
+    def cells(table):
+        return [
+            (one["dataset"]["name"], one["strategy"]["name"])
+            for one in sweeps.cells_of(table, found).values()
+        ]
+
+    assert cells("correctness") == [("small", "reference"), ("small", "pinned")]
+    assert cells("speedup") == [("small", "reference"), ("large", "reference")]
+    assert cells("timeline") == [("small", "reference")]
+    assert cells("mine") == [("small", "streams")]
+    assert cells("dataset_size") == [("small", "reference"), ("large", "reference")]
+    assert cells("depth") == cells("other") == []
+    del found["dataset_size"]
+    assert cells("correctness") == []
+    assert len(sweeps.all_cells(found)) == 3
+
+
+# ---- the command line
+
+
+def test_overrides_are_what_differs_from_the_files(read):
+    (cell,) = read(sweeps={"x": {"strategy": "streams", "strategy.tile_rows": 7, "network.clip_norm": 2.5}})[
+        "x"
+    ].cells
+    assert sweeps.overrides(cell) == [
+        *("dataset=small", "strategy=streams", "kernel=naive", "precision=fp32", "device=cuda"),
+        *("device.name='NVIDIA H200'", "network.clip_norm=2.5", "strategy.tile_rows=7"),
+    ]
+    layers = {"network": "layers", "network.layers": ["linear 2", "relu", "linear 1"], "training.epochs": 3}
+    (cell,) = read(CPU, sweeps={"x": layers})["x"].cells
+    found = sweeps.overrides(cell)
+    assert found[4] == "device=cpu" and found[5].startswith("network=")
+    keys = groups.load("network", found[5].removeprefix("network=")).keys()
+    assert keys == groups.load("network", "layers").keys()
+    assert "network.layers=['linear 2','relu','linear 1']" in found and "training.epochs=3" in found
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (3, "3"),
+        (0.5, "0.5"),
+        ("a b", "'a b'"),
+        ("", "''"),
+        ("it's", r"'it\'s'"),
+        ("a\\", r"'a\\'"),
+        ("a\\b", r"'a\b'"),
+        ("a\\'b", r"'a\\\'b'"),
+        ([1, "x", [None]], "[1,'x',[null]]"),
+        ([], "[]"),
+    ],
+)
+def test_values_in_the_grammar_of_hydra(value, text):
+    assert sweeps._hydra_value(value) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "axis"),
+    [
+        ("network.hidden", [3, 4], [[3, 4]]),
+        ("network.hidden", [[3], [4]], [[3], [4]]),
+        ("network.hidden", [], [[]]),
+        ("training.epochs", 3, [3]),
+        ("training.epochs", [3, 4], [3, 4]),
+    ],
+)
+def test_the_values_of_an_axis(key, value, axis):
+    assert sweeps._axis(key, value) == axis
+
+
+def test_an_axis_has_a_value():
+    said = refused(sweeps._axis, "training.epochs", [])
+    assert said == "training.epochs is []: it must be a value, or a list of one or more"
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [
+        (
+            {"sweeps": {"x": {"dataset": "smal"}}, "colour": 1},
+            "grid.yaml: 'colour' is not a key here: one of",
+        ),
+        (
+            {"colour": 1, "sweeps": {"x": {"dataset": ["small", 3]}}},
+            "grid.yaml: 'colour' is not a key here: one of",
+        ),
+        (
+            {"sweeps": {"x": {"dataset": ["small", "small", "smal"]}}},
+            "sweeps.x.dataset.2: 'smal' is not a choice",
+        ),
+        (
+            {"sweeps": {"x": {"dataset": ["small", "smal"]}}},
+            "sweeps.x.dataset.1: 'smal' is not a choice: one of csv",
+        ),
+        ({"sweeps": {"x": {"network.seed": [1, True, 1.0]}}}, "network.seed.1: True is not right"),
+        ({"sweeps": {"x": {"network.hidden": [[8], [8]]}}}, "holds a value twice"),
+        ({"sweeps": {"x": {"network.hidden": [[8], [0]]}}}, "sweeps.x.network.hidden.1.0: 0 is not right"),
+        ({"sweeps": {"x": {"network.hidden": [8, 0]}}}, "sweeps.x.network.hidden.1: 0 is not right"),
+        ({"sweeps": {"x": {"network.hidden": []}}}, "sweeps.x.network.hidden: [] is not right"),
+        ({"sweeps": {"x": dict.fromkeys("abcdefg", 1)}}, "'a', 'b', 'c', 'd', 'e' is not a key here: one of"),
+    ],
+)
+def test_a_grid_is_refused_by_its_outermost_error(read, grid, said):
+    assert said in refused(read, **grid)
+
+
+def test_equal_values_are_found_whatever_they_are():
+    from snn.grid.schema import _hashable
+
+    assert _hashable([1, {"a": [2]}]) == _hashable([1.0, {"a": [2.0]}])
+    assert _hashable({"a": 1, "b": 2}) == _hashable({"b": 2, "a": 1})
+    for a, b in ((1, True), ([1], [1, 1]), ({"a": 1}, {"a": 2}), ("1", 1), ([], {})):
+        assert _hashable(a) != _hashable(b)
+
+
+def test_a_digest_is_that_of_the_file(read, tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n")
+    csv = {"dataset": "csv", "dataset.path": str(tmp_path / "t.csv"), "dataset.target": "y"}
+    found = hashlib.sha256((tmp_path / "t.csv").read_bytes()).hexdigest()
+    (cell,) = read(sweeps={"x": csv})["x"].cells
+    assert cell["dataset"]["sha256"] == found
+    said = refused(read, sweeps={"x": csv | {"dataset.sha256": "0" * 64}})
+    assert f"dataset.sha256 is '{'0' * 64}', but {tmp_path / 't.csv'} has {found}: it is another file" in said
+    assert "sha256" not in read(sweeps={"x": {}})["x"].cells[0]["dataset"]
+
+
+def test_keys_that_no_workflow_reads():
+    sweeps.check_keys({})
+    sweeps.check_keys({"grid": 1, "device": 2})
+    assert (
+        refused(sweeps.check_keys, {"grid": 1, "b": 2, "a": 3})
+        == "--config b: there is no such key: grid, device"
+    )
+
+
+# ---- names
+
+
+CELL = {
+    "device": {"backend": "cuda", "name": "NVIDIA H200"},
+    "dataset": {"name": "small"},
+    "network": {"hidden": [8, 4]},
+    "strategy": {"name": "pinned"},
+    "kernel": {"name": "tiled"},
+    "protocol": {"rounds": 3},
+}
+
+
+def test_a_cell_is_named_by_its_choices_and_the_digest_of_all_of_it():
+    text = json.dumps(CELL, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    assert naming.digest(CELL) == naming.digest(dict(reversed(CELL.items()))) == digest
+    name = f"nvidia-h200/small/8-4/pinned-tiled-{digest}"
+    assert naming.name_of(CELL) == name
+    paths = [f"results/cells/{name}-round{number}.json" for number in (1, 2, 3, 4)]
+    assert naming.record_paths(CELL) == naming.record_paths(CELL, name, 2) == paths[:3]
+    assert naming.record_paths(CELL, rounds=4) == paths
+    assert naming.record_paths(CELL, "x") == [f"results/cells/x-round{number}.json" for number in (1, 2, 3)]
+    assert list(naming.rounds_of(CELL)) == [1, 2, 3]
+
+
+def test_an_output_is_the_path_of_the_cell_that_runs(read):
+    (cell,) = read(sweeps={"x": {"protocol.rounds": 2}})["x"].cells
+    first, second = naming.record_paths(cell)
+    settings = cell | {"round": 1, "output": f"/somewhere/{first}"}
+    naming.check_planned(settings)
+    naming.check_planned(settings | {"round": 2, "output": second})
+    for other in (second, first.replace("-round1", "0-round1"), "results/cells/x.json"):
+        said = refused(naming.check_planned, settings | {"output": other})
+        assert said == f"output is {other!r}, but this cell and round belong to {first}"
+    naming.check_planned(settings | {"output": "elsewhere.json"})
+    naming.check_planned(settings | {"output": second, "device": cell["device"] | {"name": None}})
+    whole = cell | {"protocol": cell["protocol"] | {"rounds": 1}}
+    naming.check_planned(settings | {"round": None, "output": naming.record_paths(whole)[0]})
+    assert "belong to" in refused(naming.check_planned, settings | {"round": None, "output": first})
+
+
+def test_a_data_set_is_named_by_its_keys_and_its_code(monkeypatch):
+    cell = {"dataset": groups.load("dataset", "small")}
+    path = naming.dataset_path(cell)
+    made_of = {"dataset": cell["dataset"], "code": fingerprint.of_dataset(cell["dataset"])}
+    assert path == f"results/datasets/small-{naming.digest(made_of)}.npy"
+    assert naming.dataset_path({"dataset": cell["dataset"] | {"seed": 99}}) != path
+    monkeypatch.setattr(fingerprint, "of_dataset", lambda dataset: "other")
+    assert naming.dataset_path(cell) != path
+
+
+# ---- more rounds
+
+
+def test_a_plan_is_read_and_grows(tmp_path):
+    file = tmp_path / "plan.json"
+    assert more_rounds.read(file) == {}
+    more_rounds.add({"a": 1, "b": 1000}, file)
+    more_rounds.add({"a": 3, "b": 2, "c": 1}, file)
+    assert more_rounds.read(file) == json.loads(file.read_text()) == {"a": 3, "b": 1000, "c": 1}
+    assert more_rounds.FILE.as_posix() == "results/more_rounds.json"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 0}', "a has 0 rounds: it must be from 1 to 1000; remove it"),
+        ('{"a": 1001}', "a has 1001 rounds: it must be from 1 to 1000; remove it"),
+        ('{"b": 1, "a": true}', "a has True rounds: it must be from 1 to 1000; remove it"),
+        ("[]", "it must hold the number of rounds by the name of a cell; remove it"),
+        ("{", "; remove it, or plan again with python -m snn.more_rounds"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(tmp_path, text, said):
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+    found = refused(more_rounds.read, file)
+    assert found.startswith(str(file)) and found.endswith(said)
+
+
+# ---- sources
+
+
+def test_what_limits_and_scripts_are_made_of():
+    on_cpu, on_gpu = (fingerprint.of_limits(backend) for backend in ("cpu", "cuda"))
+    assert "snn/backends/cpu/limits.py" in on_cpu and "snn/backends/cuda/limits.py" in on_gpu
+    assert not any(file.startswith("kernels/") for file in on_cpu)
+    assert any(file.startswith("kernels/") for file in on_gpu)
+    assert on_cpu == sorted(on_cpu) and on_gpu == sorted(on_gpu)
+    script = "workflow/scripts/build_table.py"
+    plain, told = fingerprint.of_script(script), fingerprint.of_script(script, "snn.tables.depth")
+    assert script in plain and plain == sorted(plain)
+    assert "snn/tables/depth.py" in told and "snn/tables/depth.py" not in plain
+    assert "snn/report/page.css" in plain
+
+
+def test_a_digest_of_files_is_of_names_and_contents():
+    files = ["LICENSE", "Makefile"]
+    sha = hashlib.sha256()
+    for file in files:
+        sha.update(file.encode() + b"\0" + hashlib.sha256((ROOT / file).read_bytes()).digest())
+    assert fingerprint.digest(files) == sha.hexdigest()[:16]
+    dataset = groups.load("dataset", "small")
+    module = dataset["_target_"].rpartition(".")[0]
+    assert fingerprint.of_dataset_modules(dataset) == ["snn.datasets", module]
+    files = fingerprint.closure(["snn.datasets", module])
+    assert fingerprint.of_dataset(dataset) == fingerprint.digest(sorted(files))
+
+
+def test_what_is_no_module_of_ours_has_no_file():
+    assert fingerprint.closure(["numpy", "snn.nothing", "json"]) == set()
+    assert fingerprint._file_of("snn.grid") == "snn/grid/__init__.py"
+    assert fingerprint._file_of("snn.grid.naming") == "snn/grid/naming.py"
