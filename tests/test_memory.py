@@ -20,6 +20,7 @@ from snn.measurement import cell, runs
 from snn.models.network import mlp
 from snn.profiling import memory
 from snn.profiling.batch_fit import advice, peak
+from snn.profiling.calls import Call, Ref, Resource
 from snn.profiling.memory import CHUNK, MemoryMap, layout
 from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
@@ -258,6 +259,82 @@ def test_a_full_device_is_warned_of():
 
 def test_sizes_for_readers():
     assert [memory.size(n) for n in (12, 1024, 3 << 20, 5 << 30)] == ["12 bytes", "1 KiB", "3 MiB", "5 GiB"]
+    assert [memory.size(n) for n in (0, 1023, 1025, 1 << 40)] == [
+        "0 bytes",
+        "1023 bytes",
+        "1.001 KiB",
+        "1024 GiB",
+    ]
+    assert [memory.count(n, "block") for n in (0, 1, 2)] == ["0 blocks", "1 block", "2 blocks"]
+
+
+def test_a_device_is_warned_of_beyond_nine_tenths():
+    assert memory.warnings(100, 1000) == memory.warnings(0, 0) == memory.warnings(1000, 1000) == []
+    assert memory.warnings(99, 1000) == ["90% of the memory was in use: 99 bytes of 1000 bytes were left"]
+    assert memory.warnings(50, 100, 0.5) == [] and memory.warnings(49, 100, 0.5)
+
+
+def block(nbytes, purpose=None, address=0, site="here"):
+    return Resource(Ref(1, 0, nbytes), None, Call("malloc", call_site=site), address, purpose)
+
+
+def test_what_holds_memory_is_named_largest_first():
+    blocks = [
+        block(8, "data", site="a"),
+        block(2048, site="b"),
+        block(8, "data", site="a"),
+        block(20, site="a"),
+    ]
+    assert memory.held(blocks) == (
+        "1 block with 2 KiB from b, 1 block with 20 bytes from a, 2 data blocks with 16 bytes from a"
+    )
+    assert memory.by_purpose(blocks) == {"data": 16, "workspace": 2068}
+    assert memory.by_purpose([]) == {}
+
+
+def test_a_space_keeps_its_peak_and_its_worst_layout():
+    space = memory.Space()
+    assert space.describe() == {
+        "peak_bytes": 0,
+        "peak_by_kind": {},
+        "reserved_bytes": 0,
+        "largest_free_bytes": 0,
+        "fragmentation": 0.0,
+        "worst_fragmentation": 0.0,
+        "worst_stranded_bytes": 0,
+    }
+    quarter = CHUNK // 4
+    assert [space.add(i, block(quarter, "data", i * quarter)) for i in range(4)] == [True] * 4
+    space.remove(0)
+    space.remove(2)
+    assert not space.add(5, block(quarter, "weights", 0))
+    assert not space.add(6, block(quarter, "weights", 2 * quarter))  # as much as before
+    found = space.describe()
+    assert found["peak_bytes"] == space.live_bytes == CHUNK == 2 << 20
+    assert found["peak_by_kind"] == {"data": CHUNK}
+    assert (found["reserved_bytes"], found["largest_free_bytes"], found["fragmentation"]) == (CHUNK, 0, 0.0)
+    assert (found["worst_stranded_bytes"], found["worst_fragmentation"]) == (quarter, 0.5)
+    for number in (1, 3, 5, 6):
+        space.remove(number)
+    assert space.live_bytes == 0 and space.describe() == found
+
+
+def test_memory_of_the_host_is_mapped_where_it_is_page_locked():
+    memory_map = MemoryMap()
+    observed = ObservedBackend(Addressed(), memory_map)
+    locked, pageable = observed.host_alloc((4,), "data"), observed.host_alloc((8,), "data", False)
+    device = observed.malloc(64, "weights")
+    found = memory_map.describe(observed)
+    assert found["page_locked"]["peak_bytes"] == 16 and found["device"]["peak_bytes"] == 64
+    assert (found["least_free_bytes"], found["total_bytes"], found["warnings"]) == (CHUNK - 64, CHUNK, [])
+    for array in (locked, pageable):
+        observed.host_free(array)
+    observed.free(device)
+    assert not memory_map.page_locked.blocks and not memory_map.device.blocks
+    assert memory_map.describe(observed) == found
+    untouched = MemoryMap().describe(Addressed(7, 100))
+    assert (untouched["least_free_bytes"], untouched["total_bytes"]) == (7, 100)
+    assert untouched["warnings"] == ["93% of the memory was in use: 7 bytes of 100 bytes were left"]
 
 
 def test_host_memory_that_cannot_be_had_is_an_outcome():

@@ -1,0 +1,165 @@
+"""What calls cost: the host's part, the device's, and the wait before it begins, by a clock of our own."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from every_source import EverySource
+
+from snn.profiling import call_costs as module
+from snn.profiling import replay
+from snn.profiling.call_costs import CallCost, call_costs
+from snn.profiling.events import Signature, Trace
+from snn.profiling.observed import ObservedBackend
+from snn.profiling.tracer import Tracer
+
+SECOND = 1e6  # microseconds
+
+
+class Clocked(EverySource):
+    """A wait takes 10 seconds where something was asked for before it; else 3 of a stream, and 2 of all."""
+
+    asynchronous = True
+
+    def __init__(self):
+        super().__init__()
+        self.now, self.pending = 0.0, False
+
+    def perf_counter(self):
+        self.now += 1
+        return self.now
+
+    def _ask(self):
+        self.pending = True
+
+    def _wait(self, idle):
+        self.now += idle + 10 * self.pending
+        self.pending = False
+
+    def copy_in(self, buffer, array, stream=None):
+        super().copy_in(buffer, array)
+        if stream is not None:
+            self._ask()
+
+    def launch(self, op, buffers, numbers, stream=None):
+        super().launch(op, buffers, numbers)
+        self._ask()
+
+    def stream_synchronize(self, stream):
+        self._wait(3)
+
+    def synchronize(self):
+        self._wait(2)
+
+    def mark(self, stream=None):
+        return self.now
+
+    def seconds_between(self, first, last):
+        return 0.25
+
+
+def traced(work):
+    """A trace of work on a stream, memory and a host array."""
+    tracing = Tracer(backend := Clocked())
+    on = ObservedBackend(backend, tracing)
+    stream, buffer, array = on.stream_create(), on.malloc(16), on.host_alloc((4,))
+    held = [resource.made_by for resource in on.live.resources.values()]
+    tracing.begin()
+    work(on, stream, buffer, array)
+    return Trace(1, tracing.events(), held)
+
+
+def costs(trace, monkeypatch, asynchronous=True):
+    backend = Clocked()
+    backend.asynchronous = asynchronous
+    monkeypatch.setattr(replay, "time", SimpleNamespace(perf_counter=backend.perf_counter))
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: 1e9))
+    monkeypatch.setattr(module, "_for_seconds", lambda seconds: [None])
+    return call_costs(backend, trace)
+
+
+def test_a_call_on_a_stream_costs_the_host_the_device_and_a_wait(monkeypatch):
+    def work(on, stream, buffer, array):
+        on.copy_in(buffer, array, stream)
+        on.stream_synchronize(stream)
+
+    found = costs(traced(work), monkeypatch)
+    copy, wait = Signature("copy_in", (16,), True, True, "fresh"), Signature("stream_synchronize")
+    # Until it is done 1 + 13 + 1 seconds: a second for the call, a quarter for the work, 1 + 3 for the wait.
+    assert found == {
+        copy: CallCost(SECOND, 0.25 * SECOND, (15 - 1 - 0.25 - 4) * SECOND),
+        wait: CallCost((1 + 3) * SECOND),
+    }
+    assert CallCost(1.0) == CallCost(1.0, 0.0, 0.0)
+
+
+def test_a_launch_without_a_stream_waits_for_all(monkeypatch):
+    def work(on, stream, buffer, array):
+        on.launch("relu", (buffer,), (4,))
+        on.synchronize()
+
+    found = costs(traced(work), monkeypatch)
+    assert found == {
+        Signature("relu", (4,)): CallCost(SECOND, 0.25 * SECOND, (1 + 12 + 1 - 1 - 0.25 - 3) * SECOND),
+        Signature("synchronize"): CallCost((1 + 2) * SECOND),
+    }
+
+
+def test_a_wait_that_is_not_in_the_trace_costs_nothing(monkeypatch):
+    def work(on, stream, buffer, array):
+        on.launch("relu", (buffer,), (4,), stream)
+        on.synchronize()
+
+    found = costs(traced(work), monkeypatch)
+    launch = found[Signature("relu", (4,), None, True, "fresh")]
+    assert launch.latency_us == (1 + 13 + 1 - 1 - 0.25) * SECOND
+
+
+def test_a_latency_is_not_negative(monkeypatch):
+    monkeypatch.setattr(Clocked, "seconds_between", lambda self, first, last: 99.0)
+    found = costs(traced(lambda on, stream, buffer, array: on.copy_in(buffer, array, stream)), monkeypatch)
+    assert [(cost.device_us, cost.latency_us) for cost in found.values()] == [(99 * SECOND, 0.0)]
+
+
+def test_a_call_that_returns_when_all_is_done_has_one_cost(monkeypatch):
+    work = traced(lambda on, stream, buffer, array: on.copy_in(buffer, array))
+    assert set(costs(work, monkeypatch).values()) == {CallCost(SECOND)}
+    on_stream = traced(lambda on, stream, buffer, array: on.copy_in(buffer, array, stream))
+    assert set(costs(on_stream, monkeypatch, asynchronous=False).values()) == {CallCost(SECOND)}
+
+
+@pytest.mark.parametrize(
+    ("given", "asynchronous", "seconds"),
+    [((), True, [0.05, 0.25, 0.125]), ((0.01,), True, [0.01, 0.01, 0.005]), ((0.1,), False, [0.05, 0.1])],
+)
+def test_calls_are_made_so_long_first_to_warm_up(monkeypatch, given, asynchronous, seconds):
+    asked, runs = [], []
+
+    def run(self, host=None, total=None, device=None):
+        runs.append((host is not None, total is not None, device is not None))
+        np.float32(3e38) * np.float32(10)  # what is computed does not matter
+
+    monkeypatch.setattr(module, "_for_seconds", lambda one: asked.append(one) or [None])
+    monkeypatch.setattr(module.Replay, "run", run)
+    backend = Clocked()
+    backend.asynchronous = asynchronous
+    with np.errstate(all="raise"):
+        found = call_costs(backend, traced(lambda on, *rest: on.synchronize()), *given)
+    assert found == {}
+    assert asked == seconds
+    assert runs == [(False, False, False), (True, True, False), (False, False, True)][: len(seconds)]
+
+
+def test_a_trace_without_events_has_no_costs():
+    assert call_costs(Clocked(), Trace(1, [])) == {}
+
+
+def test_costs_are_medians():
+    assert module._median([1.0, 5.0, 2.0]) == 2 * SECOND
+
+
+def test_something_is_done_once_and_until_the_seconds_have_passed(monkeypatch):
+    clock = iter([10.0, 10.5, 11.0, 11.5, 12.0])
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert len(list(module._for_seconds(1.0))) == 2
+    assert len(list(module._for_seconds(0.25))) == 1
