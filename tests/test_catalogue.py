@@ -86,6 +86,10 @@ def test_no_sweep_takes_a_name_that_is_taken():
         assert str(refused.value) == f"sweeps.{name}: the name is taken by a table or figure"
     for name in ("neurons", "precision", "cpu", "sweep", "a"):
         catalogue.check_name(name)
+    for name in ("A", "", "x" * 65, 3):
+        with pytest.raises(ConfigError) as refused:
+            catalogue.check_name(name)
+        assert "is not the name of a sweep: it must be at most 64 letters a-z" in str(refused.value)
 
 
 # ---- what a sweep lacks
@@ -114,6 +118,7 @@ def cell(strategy="reference", dataset="small", hidden=(64,)):
         ),
         ("neurons", [cell(), cell("combined")], ""),
         ("neurons", [cell(dataset="large"), cell("combined"), cell(hidden=(8, 4))], ""),
+        ("neurons", [cell(dataset="large"), cell("combined", "large")], ""),
         ("neurons", [cell()], "strategy: combined is missing: neurons.csv divides by it"),
         ("depth", [cell("pinned")], "strategy: combined, reference is missing: depth.csv divides by it"),
         (

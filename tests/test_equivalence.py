@@ -63,6 +63,14 @@ def test_the_word_at_the_margins():
         assert convergence(one, other, 0.25).verdict == "converges"
         assert convergence(one, other, 0.125).verdict == "differs"
     assert convergence(one, {1: 0.75, 2: 1.25}, 0.25).verdict == "inconclusive"
+    for first, second in ((0.5, 1.0), (1.0, 1.5)):
+        found = convergence(one, {1: first, 2: second}, 3.2)
+        assert (found.ci_low < -3.2) != (found.ci_high > 3.2) and found.verdict == "inconclusive"
+    above, below = ({1: 1 + 2 * side, 2: 1 + 2.001 * side} for side in (1, -0.25))
+    low, high = convergence(one, above, 9).ci_low, convergence(one, below, 9).ci_high
+    assert convergence(one, above, low).verdict == convergence(one, below, -high).verdict == "inconclusive"
+    assert convergence(one, above, low * 0.999).verdict == "differs"
+    assert convergence(one, below, -high * 0.999).verdict == "differs"
     wide = convergence(one, {1: 1.0, 2: 1.5}, 0.25)
     assert wide.ci_low < -0.25 and wide.ci_high > 0.25 and wide.verdict == "inconclusive"
 

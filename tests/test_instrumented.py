@@ -2,13 +2,16 @@
 
 from collections import defaultdict
 from contextlib import ExitStack
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from deferred import DeferredBackend
 from every_source import EverySource
+from test_measure import JOB
 
+from snn.config import groups
 from snn.profiling import observed, replay, tracer
 from snn.profiling.calls import Call, Observer, Ref, Resource
 from snn.profiling.events import Event, Signature, Trace
@@ -78,6 +81,7 @@ def before(on):
     on.launch("relu", (held.block,), (16,), held.stream)
     on.launch("relu", (held.block,), (8,), held.stream)
     held.graph = on.graph_end(held.stream)
+    held.later = on.event_create()
     return held
 
 
@@ -128,6 +132,7 @@ def close(on, held):
     on.pool_free(held.pool, held.of_pool)
     on.graph_destroy(held.graph)
     on.event_destroy(held.event)
+    on.event_destroy(held.later)
     on.managed_free(held.managed)
     on.host_free(held.data)
     on.pool_destroy(held.driver)
@@ -308,6 +313,27 @@ def test_streams_that_are_alive_have_different_lanes():
     assert [event.stream for event in tracing.events()] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("name", "rows", "batch", "steps"),
+    [("reference", 10, 4, 2), ("reference", 3, 4, 2), ("graph", 10, 4, 3), ("graph", 4, 4, 2)],
+)
+def test_a_trace_is_of_two_steps_or_of_whole_epochs(name, rows, batch, steps):
+    job = replace(
+        JOB, strategy=groups.load("strategy", name), X=JOB.X[:rows], Y=JOB.Y[:rows], batch_size=batch
+    )
+    found = tracer.trace(job, Everything())
+    assert found.steps == steps
+    launches = [
+        event.signature for event in found.events if event.signature.call in ("matmul", "graph_launch")
+    ]
+    if name == "reference":
+        assert launches[0].size[0] == min(rows, batch)
+        assert len(launches) == 5 * steps  # of a network with one hidden layer
+    else:
+        assert len(launches) == steps // -(-rows // batch)
+    assert found.held
+
+
 # ---- the replay
 
 
@@ -352,7 +378,7 @@ def test_a_replay_sets_up_what_is_held_zeroed_and_the_graph_after_a_rehearsal(ru
         *("pool_malloc", "host_alloc", "copy_in", "host_free"),
         *("managed_alloc", "event_create"),
         *("stream_create", "launch", "launch", "graph_begin", "launch", "launch", "graph_end"),
-        *("stream_synchronize", "stream_destroy"),
+        *("stream_synchronize", "stream_destroy", "event_create"),
     ]
     assert [array.tolist() for array in backend.copied] == [[0.0] * 16, [0.0] * 8]
     assert [call.page_locked for call in setup if call.name == "host_alloc"] == [True, False, False]
@@ -375,7 +401,7 @@ def test_managed_memory_is_touched_before_what_moves_it(run, monkeypatch):
     touched = []
     monkeypatch.setattr(Replay, "_touch", lambda self, number: touched.append(number))
     backend = Everything()
-    on, log = ObservedBackend(backend, tracing := Tracer(backend)), []
+    on = ObservedBackend(backend, tracing := Tracer(backend))
     A, B, C = (on.managed_alloc((2, 2)) for _ in range(3))
     kept = [resource.made_by for resource in on.live.resources.values()]
     a, b, _ = on.live.resources
@@ -383,11 +409,17 @@ def test_managed_memory_is_touched_before_what_moves_it(run, monkeypatch):
     on.prefetch_in(A)
     for _ in range(2):
         on.launch("matmul", tuple(map(on.managed_buffer, (A, B, C))), (2, 2, 2))
-    again = ObservedBackend(Everything(), Log())
+    D = on.managed_alloc((2, 2))
+    d = list(on.live.resources)[-1]
+    on.launch("relu", (on.managed_buffer(D),), (4,))
+    on.prefetch_in(D)
+    on.managed_free(D)
     with ExitStack() as stack:
-        Replay(again, Trace(1, tracing.events(), kept), stack).run()
-    assert touched == [a, b, a, b]
-    assert not log
+        again = Replay(ObservedBackend(Everything()), Trace(1, tracing.events(), kept), stack)
+        again.run()
+        assert touched == [a, b, a, b, d, d]
+        again.run()
+    assert touched == [a, b, a, b, d, d] * 2
 
 
 def test_touched_memory_is_numbers(run):
@@ -403,7 +435,10 @@ def test_touched_memory_is_numbers(run):
     again._handles[number].fill(2.0)
     again._touch(number)
     assert (again._handles[number] == 2).all()
-    assert held.shape == (2, 2)
+    reads = []
+    again._handles[number] = SimpleNamespace(max=lambda: reads.append(number))
+    again._touch(number)
+    assert reads == [number] and held.shape == (2, 2)
 
 
 def test_a_replay_times_the_call_until_it_is_done_and_the_device(run, ticking):

@@ -1,0 +1,220 @@
+"""A whole training in one launch: what lies where on the device, and which numbers the launch is given."""
+
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from conftest import STRATEGIES
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snn.backends.cpu.backend import CpuBackend
+from snn.backends.persistent_plans import Shape, padded
+from snn.config import groups
+from snn.errors import Unsupported
+from snn.models.network import mlp
+from snn.profiling.observed import ObservedBackend
+from snn.strategies import blas
+from snn.strategies.common import factory
+from snn.strategies.common.single_launch import SingleLaunch, _in_batches
+
+
+class Spied(CpuBackend):
+    """Keeps what it was asked for, and trains nothing: a launch writes its number of rows as each error."""
+
+    def __init__(self):
+        super().__init__()
+        self.launched, self.shapes, self.allocated, self.buffers = [], [], [], []
+
+    def training_plan(self, shape):
+        self.shapes.append(shape)
+        return "a plan"
+
+    def malloc(self, nbytes, purpose=None):
+        self.allocated.append((nbytes, purpose))
+        self.buffers.append(super().malloc(nbytes, purpose))
+        return self.buffers[-1]
+
+    def launch(self, op, buffers, numbers, stream=None):
+        self.launched.append((op, numbers, stream is None))
+        buffers[3].words[:] = np.arange(buffers[3].words.size)
+
+
+X = np.arange(1, 22, dtype=np.float32).reshape(7, 3)
+Y = np.arange(7, dtype=np.float32).reshape(7, 1)
+
+
+@pytest.fixture
+def launching():
+    """A strategy on a backend that keeps what is asked, set up for batches of three; closed afterwards."""
+    made = []
+
+    def setup(rates=(), network=None, batch=3, rate=0.1):
+        backend = Spied()
+        strategy = SingleLaunch(ObservedBackend(backend))
+        strategy.rates = rates
+        strategy.setup(network or mlp((3, 5, 2, 1)), X, Y, batch, rate)
+        made.append(strategy)
+        return backend, strategy
+
+    yield setup
+    for strategy in made:
+        strategy.close()
+        strategy.backend.live.check_nothing_held()
+
+
+def words(backend):
+    return [buffer.words for buffer in backend.buffers]
+
+
+def test_the_device_holds_padded_batches_and_zeros(launching):
+    backend, strategy = launching()
+    assert strategy.plan == "a plan"
+    assert backend.shapes == [Shape((16, 16, 16), 3, True, False, 1)]
+    data, targets, weights, errors, workspace = words(backend)
+    assert [purpose for _, purpose in backend.allocated] == [
+        *("data", "data", "weights", "gradients", "workspace")
+    ]
+    assert [nbytes for nbytes, _ in backend.allocated[:4]] == [
+        *(4 * 3 * 16 * 16, 4 * 3 * 16, 4 * (2 * 16 * 16 + 16), 4 * 16)
+    ]
+    np.testing.assert_array_equal(data.reshape(3, 16, 16), _in_batches(X, 3, 16))
+    np.testing.assert_array_equal(targets.reshape(3, 16, 1), _in_batches(Y, 3, 1))
+    assert not errors.any() and not workspace.any()
+    assert [array.nbytes for array in strategy._host] == [weights.nbytes, errors.nbytes]
+
+
+@given(rows=st.integers(1, 40), columns=st.integers(1, 5), batch=st.integers(1, 20), extra=st.integers(0, 3))
+def test_batches_are_padded_by_zeros(rows, columns, batch, extra):
+    matrix = np.arange(1, 1 + rows * columns, dtype=np.float32).reshape(rows, columns)
+    found = _in_batches(matrix, batch, columns + extra)
+    batches = -(-rows // batch)
+    assert found.shape == (batches, padded(batch), columns + extra) and found.dtype == np.float32
+    for i, one in enumerate(found):
+        inside = matrix[i * batch : (i + 1) * batch]
+        np.testing.assert_array_equal(one[: len(inside), :columns], inside)
+        assert one.sum() == inside.sum()
+
+
+@pytest.mark.parametrize(
+    ("network", "batch", "numbers"),
+    [
+        (mlp((3, 5, 2, 1)), 3, (7, 3, 1, 1, float(np.float32(0.1)), 0.0, 1, 16, 16, 16)),
+        (mlp((3, 20, 1), clip_norm=2.5), 99, (7, 7, 1, 1, float(np.float32(0.1)), 2.5, 1, 16, 32)),
+        (
+            mlp((3, 5, 1), update_order="simultaneous"),
+            7,
+            (7, 7, 1, 0, float(np.float32(0.1)), 0.0, 1, 16, 16),
+        ),
+    ],
+)
+def test_the_numbers_of_a_launch(launching, network, batch, numbers):
+    backend, strategy = launching(network=network, batch=batch)
+    strategy.load([np.ones(shape, np.float32) for shape in network.shapes])
+    strategy.epoch()
+    strategy.train(4)
+    assert backend.launched == [
+        ("train", numbers, False),
+        ("train", (*numbers[:2], 4, *numbers[3:]), False),
+    ]
+    assert [(one.sequential, one.clipped) for one in backend.shapes] == [(bool(numbers[3]), numbers[5] > 0)]
+
+
+def test_rates_of_members_stand_in_the_workspace(launching):
+    backend, strategy = launching(rates=(0.5, 0.25, 2.0))
+    *_, workspace = words(backend)
+    np.testing.assert_array_equal(workspace, [0.5, 0.25, 2.0])
+    assert backend.shapes[0].members == 3
+    strategy.train(1)
+    assert backend.launched[0][1][4:7] == (0.5, 0.0, 3)
+
+
+def test_weights_come_back_as_they_were_loaded(launching):
+    backend, strategy = launching(rates=(0.5, 0.25))
+    random = np.random.default_rng(1)
+    shapes = mlp((3, 5, 2, 1)).shapes
+    one, other = ([random.normal(size=shape).astype(np.float32) for shape in shapes] for _ in range(2))
+    for given_, expected in (([*one, *other], [*one, *other]), (one, [*one, *one])):
+        strategy.load(given_)
+        for W, wanted in zip(strategy.weights(), expected, strict=True):
+            np.testing.assert_array_equal(W, wanted)
+        device = words(backend)[2]
+        assert np.count_nonzero(device) == sum(W.size for W in expected)
+    with pytest.raises(ValueError, match="zip"):
+        strategy.load([*one, *one, *one])
+
+
+def test_a_loss_is_of_the_last_batch_of_each_member_once_it_was_trained(launching):
+    backend, strategy = launching(rates=(0.5, 0.25), batch=5)
+    shapes = mlp((3, 5, 2, 1)).shapes
+    assert np.isnan(strategy.losses()).tolist() == [True, True] and np.isnan(strategy.loss())
+    strategy.epoch()
+    lines = words(backend)[3].size // 2
+    expected = [np.mean([(member * lines + row) ** 2 for row in range(2)]) for member in (0, 1)]
+    assert strategy.losses() == pytest.approx(expected)
+    assert strategy.loss() == pytest.approx(np.mean(expected))
+    strategy.load([np.ones(shape, np.float32) for shape in shapes])
+    assert np.isnan(strategy.losses()).all()
+
+
+def test_of_batches_that_divide_the_rows_the_last_is_whole(launching):
+    backend, strategy = launching(batch=7)
+    strategy.epoch()
+    assert strategy.losses() == pytest.approx([np.mean(np.arange(7.0) ** 2)])
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_is_made_as_its_file_says_unless_it_is_told_otherwise(name):
+    choice = groups.load("strategy", name)
+    make: Callable = factory.class_of(choice)
+    given_ = {key: value for key, value in choice.items() if key not in ("_target_", "name")}
+    defaults = {
+        key: parameter.default
+        for key, parameter in inspect.signature(make).parameters.items()
+        if parameter.default is not inspect.Parameter.empty
+    }
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in defaults.items()}
+    assert plain == {key: given_[key] for key in plain}
+
+
+class Threadpools:
+    """A BLAS with so many threads, whatever it is asked for."""
+
+    def __init__(self, *counts):
+        self.counts, self.asked = counts, []
+
+    def ThreadpoolController(self):
+        return self
+
+    def limit(self, **limits):
+        self.asked.append(limits)
+        return self
+
+    def select(self, **which):
+        assert which == {"user_api": "blas"}
+        return self
+
+    def info(self):
+        return [{"num_threads": count} for count in self.counts]
+
+    def restore_original_limits(self):
+        self.asked.append("restored")
+
+
+def test_a_blas_that_takes_no_limit_is_named_with_its_threads(monkeypatch):
+    for counts, said in (((4, 8), "4, 8"), ((), "no BLAS found")):
+        library = Threadpools(*counts)
+        monkeypatch.setattr(blas, "required", lambda name, library=library: library)
+        strategy = blas.Blas(CpuBackend())
+        with pytest.raises(Unsupported) as refused:
+            strategy.arithmetic()
+        assert str(refused.value) == f"NumPy's BLAS cannot be limited to 1 threads; in use: {said}"
+        strategy.close()
+        strategy.close()
+        assert library.asked == [{"limits": 1, "user_api": "blas"}, "restored"]
+    monkeypatch.setattr(blas, "required", lambda name: Threadpools(1))
+    assert blas.Blas(CpuBackend(), 1).arithmetic() is blas.ARITHMETIC
