@@ -14,6 +14,7 @@ from snn.config import compose, groups
 from snn.errors import ConfigError, OutOfMemory
 from snn.measurement import cell
 from snn.models.network import mlp
+from snn.models.training_step import training_step
 from snn.profiling import nvtx
 from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
@@ -84,6 +85,26 @@ def test_all_calls_of_a_host_driven_product_are_labelled():
         *("host_alloc", "malloc", "malloc", "malloc", "copy_in", "copy_in", "matmul 9x4x7", "synchronize"),
         *("copy_out", "free", "free", "free"),
     ]
+
+
+@pytest.mark.parametrize("pretransposed", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_launches_are_labelled_as_those_of_the_kernels_step(fused, pretransposed):
+    """Three steps before those that count, with the same names; transposes of a load belong to none."""
+    recorded = Recorded()
+    job = replace(DEEP, strategy=groups.load("strategy", "resident"))
+    nvtx.annotate(job, EverySource(fused, pretransposed), recorded.push, recorded.pop)
+    step = training_step(job.network, job.batch_size, 0.0, fused, pretransposed).launches
+    expected = [
+        f"step {number} / {launch.label} / {launch.op} "
+        + "x".join(str(n) for n in launch.numbers if isinstance(n, int))
+        for number in (1, 2, 3)
+        for launch in step
+    ]
+    assert [name for name in recorded.names if name.startswith("step ")] == 2 * expected
+    rest = {name.split()[0] for name in recorded.names if not name.startswith("step ")}
+    assert ("transpose" in rest) == pretransposed
+    assert not rest & {launch.op for launch in step}
 
 
 def test_a_call_that_fails_leaves_no_range_open():

@@ -1,8 +1,10 @@
 """The time breakdown: every call is in a part, and all parts together are the whole."""
 
 import inspect
+import itertools
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from conftest import STRATEGIES
@@ -16,6 +18,7 @@ from snn.errors import OutOfMemory
 from snn.measurement import cell, passes
 from snn.measurement.runs import count
 from snn.models.network import mlp
+from snn.profiling import time_breakdown
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.time_breakdown import TimingBackend, break_down
 from snn.strategies.common import factory
@@ -61,6 +64,101 @@ def test_the_time_is_where_it_was_spent(slowest, part):
     # Four epochs of five products: one such call in each, three where they are allocations.
     calls = 4 * 5 * (3 if slowest == "malloc" else 1)
     assert found.seconds[part] >= calls * 0.005
+
+
+class Paced:
+    """A strategy whose epochs take so many seconds of the host, but the first a hundred."""
+
+    def __init__(self, clock, timing, host):
+        self._clock, self._timing, self._host, self.epochs, self.closed = clock, timing, host, 0, 0
+
+    def starts(self, network, seed):
+        yield seed
+
+    def load(self, weights):
+        self._timing.malloc(4)
+
+    def epoch(self):
+        self.epochs += 1
+        self._clock.now += self._host if self.epochs > 1 else 100.0
+        buffer = self._timing.malloc(4)
+        self._timing.launch("relu", (buffer,), (1,))
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "unit", "epochs"),
+    [
+        ((), 0.25, 0.1, 1),
+        ((0.0,), 0.25, 0.1, 1),
+        ((9.0,), 0.25, 0.1, 1),
+        ((9.0,), 0.1, 0.01, 2),
+        ((9.0,), 0.05, 0.01, 3),
+        ((0.1,), 0.1, 0.01, 1),
+        ((0.2,), 0.1, 0.01, 2),
+        ((0.0,), 0.02, 0.01, 1),
+    ],
+)
+def test_the_parts_of_an_epoch_by_a_clock_of_our_own(monkeypatch, given, host, unit, epochs):
+    """An allocation takes two units, a launch four, the wait at the end one; a timer 10 ms."""
+    clock = SimpleNamespace(now=0.0)
+    clock.perf_counter = lambda: clock.now
+    made = []
+
+    class Slow(CpuBackend):
+        waits = 0
+
+        def malloc(self, nbytes, purpose=None):
+            clock.now += 2 * unit
+            return super().malloc(nbytes, purpose)
+
+        def launch(self, *arguments):
+            clock.now += 4 * unit
+            super().launch(*arguments)
+
+        def synchronize(self):
+            self.waits += 1
+            clock.now += unit
+
+    def start(job, timing):
+        made.append(Paced(clock, timing, host))
+        return made[-1]
+
+    monkeypatch.setattr(time_breakdown, "time", clock)
+    monkeypatch.setattr(time_breakdown, "start", start)
+    monkeypatch.setattr(time_breakdown, "_timer_seconds", lambda: 0.01)
+    backend = Slow()
+    found = break_down(replace(JOB, epochs=10), backend, *given)
+    assert (found.epochs, made[0].epochs, made[0].closed, backend.waits) == (epochs, 1 + epochs, 1, 2)
+    calls = 2 * epochs + 1
+    expected = dict.fromkeys(TimingBackend.PARTS, 0.0)
+    expected |= {"allocation": 2 * unit * epochs, "launch": 4 * unit * epochs, "waiting": unit}
+    expected |= {"host_arithmetic": max(host * epochs - 0.01 * calls, 0.0)}
+    assert found.seconds == pytest.approx({part: 10 * s / epochs for part, s in expected.items()})
+
+
+def test_what_a_timer_takes_is_what_it_does_not_measure(monkeypatch):
+    """Each look at the clock is a second: a call has one within it, and one before the next."""
+    looks = itertools.count()
+    monkeypatch.setattr(time_breakdown, "time", SimpleNamespace(perf_counter=lambda: float(next(looks))))
+    assert time_breakdown._timer_seconds(4) == (4 + 1) / 4
+    assert time_breakdown._timer_seconds() == (2000 + 1) / 2000
+
+
+def test_a_call_that_fails_is_timed_as_well():
+    class Failing(CpuBackend):
+        def malloc(self, nbytes, purpose=None):
+            raise OutOfMemory("planted")
+
+    timing = TimingBackend(Failing())
+    assert (timing.calls, timing.seconds) == (0, dict.fromkeys(TimingBackend.PARTS, 0.0))
+    with pytest.raises(OutOfMemory):
+        timing.malloc(4)
+    assert timing.calls == 1 and timing.seconds["allocation"] > 0
+    timing.reset()
+    assert (timing.calls, timing.seconds["allocation"]) == (0, 0.0)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
