@@ -34,7 +34,7 @@ SLOW = (
 IGNORED = shutil.ignore_patterns(
     ".git", ".venv", ".snakemake", ".hypothesis", ".mutation", "*cache*", "__pycache__", "cells"
 )
-SECONDS = 120.0
+SECONDS = 60.0
 """Of tests for a mutant, at most: the quickest come first."""
 
 Tests = dict[str, float]
@@ -93,7 +93,7 @@ class Trials:
 
     def __init__(self, copies: list[Path], memory: Path, say: Callable[[str], None]) -> None:
         self._copies = copies
-        self._covering = self._cover(copies[0], memory, say)
+        self._covering = self._cover(copies, memory, say)
 
     def of(self, mutants: Iterable[Mutant]) -> Iterator[tuple[Mutant, int, bool]]:
         """Each mutant with the number of tests that it was to face, and whether one of them killed it."""
@@ -113,24 +113,41 @@ class Trials:
                     trials[copy] = None
                     yield trial.mutant, len(trial.tests), trial.killed()
 
-    def _cover(self, copy: Path, memory: Path, say: Callable[[str], None]) -> Covering:
+    def _cover(self, copies: list[Path], memory: Path, say: Callable[[str], None]) -> Covering:
         """Run every quick test once, and note which lines it runs; not those that ``memory`` still knows."""
+        memory.mkdir(exist_ok=True)
+        files = [path for path in sorted((copies[0] / "tests").glob("test_*.py")) if path.stem not in SLOW]
+        answers = {path: self._known(copies[0], memory, path) for path in files}
+        waiting = iter([path for path, answer in answers.items() if answer is None])
+        running: dict[Path, tuple[Path, _Fork]] = {}
+        while True:
+            for copy in copies:
+                if copy not in running and (path := next(waiting, None)) is not None:
+                    say(f"which lines does tests/{path.name} run?")
+                    running[copy] = path, _Fork(copy, _covered, f"tests/{path.name}")
+            if not running:
+                break
+            multiprocessing.connection.wait([fork.answer for _, fork in running.values()])
+            for copy, (path, fork) in list(running.items()):
+                if fork.answer.poll():
+                    del running[copy]
+                    answers[path] = answer = fork.result(0.0)
+                    kept = _digest(copies[0], path, answer), answer
+                    (memory / f"{path.stem}.pickle").write_bytes(pickle.dumps(kept))
         found = Covering()
-        for path in sorted((copy / "tests").glob("test_*.py")):
-            file = path.relative_to(copy).as_posix()
-            if path.stem not in SLOW:
-                kept = memory / f"{path.stem}.pickle"
-                known, answer = pickle.loads(kept.read_bytes()) if kept.exists() else (None, None)
-                if known is None or known != _digest(copy, path, answer):
-                    say(f"which lines does {file} run?")
-                    answer = _Fork(copy, _covered, file).result(1800.0)
-                    memory.mkdir(exist_ok=True)
-                    kept.write_bytes(pickle.dumps((_digest(copy, path, answer), answer)))
-                if answer is None:
-                    say(f"{file} fails without any mutant: left out")
-                    continue
+        for path, answer in answers.items():
+            if answer is None:
+                say(f"tests/{path.name} fails without any mutant: left out")
+            else:
                 found.add(path, *answer)
         return found
+
+    @staticmethod
+    def _known(copy: Path, memory: Path, path: Path) -> Covered | None:
+        """What a test file ran before, where nothing that it runs has changed."""
+        kept = memory / f"{path.stem}.pickle"
+        digest, answer = pickle.loads(kept.read_bytes()) if kept.exists() else (None, None)
+        return answer if digest is not None and digest == _digest(copy, path, answer) else None
 
 
 class _Trial:
