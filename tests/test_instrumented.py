@@ -352,6 +352,12 @@ def test_a_trace_is_of_two_steps_or_of_whole_epochs(name, rows, batch, steps):
     assert found.held
 
 
+def test_what_the_first_steps_make_is_held_when_the_trace_begins():
+    found = tracer.trace(replace(JOB, strategy=groups.load("strategy", "combined")), Everything())
+    assert "stream_create" not in {event.call.name for event in found.events}
+    assert [call.name for call in found.held].count("stream_create") == 3
+
+
 # ---- the replay
 
 

@@ -14,11 +14,11 @@ from test_strategies import ledger_of, shapes
 
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
-from snn.errors import OutOfMemory
+from snn.errors import OutOfMemory, Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights
 from snn.strategies import blas, sequential
-from snn.strategies.common import factory
+from snn.strategies.common import cpu_baseline, factory
 from snn.strategies.common.job import start
 from snn.strategies.common.numba_loops import compiled
 
@@ -127,3 +127,33 @@ def test_what_is_not_a_number_stays_so(kind):
     assert np.isnan(Z).all()
     do.clip(np.float32(1), Z)
     assert np.isnan(Z).all()
+
+
+def test_there_are_no_more_threads_than_processors_and_than_numba_has(monkeypatch):
+    monkeypatch.setattr(cpu_baseline, "usable_processors", lambda: 4)
+    for right in ((4,), (1, 1), (4, 4), (2, 8)):
+        cpu_baseline.check_threads(*right)
+    for wrong, said in (
+        ((5,), "strategy.threads is 5: this process may use only 4 CPUs"),
+        ((5, 8), "strategy.threads is 5: this process may use only 4 CPUs"),
+        ((3, 2), "strategy.threads is 3: NUMBA_NUM_THREADS allows only 2"),
+    ):
+        with pytest.raises(Unsupported) as refused:
+            cpu_baseline.check_threads(*wrong)
+        assert str(refused.value) == said
+
+
+def test_blas_keeps_its_contract_exactly_on_whole_numbers(random):
+    do = blas.ARITHMETIC
+    A, W, dZ = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((5, 3), (3, 4), (5, 4)))
+    Z, dW, dA = np.full_like(dZ, np.nan), np.full_like(W, np.nan), np.full_like(A, np.nan)
+    for relu, expected in ((False, A @ W), (True, np.maximum(A @ W, 0))):
+        do.forward(A, W, relu, Z)
+        np.testing.assert_array_equal(Z, expected)
+    do.gradient(A, dZ, dW)
+    np.testing.assert_array_equal(dW, A.T @ dZ)
+    do.propagate(dZ, W, A, dA)
+    np.testing.assert_array_equal(dA, np.where(A > 0, dZ @ W.T, 0))
+    updated = W.copy()
+    do.update(np.float32(0.5), dW.copy(), updated)
+    np.testing.assert_array_equal(updated, W - 0.5 * dW)
