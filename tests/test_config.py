@@ -87,7 +87,7 @@ def test_a_delimiter(delimiter):
         (["network=layers", "network.layers=[conv2d 4 3,linear 1]"], "conv2d needs images"),
         (["network.hidden=[]"], "network.hidden is []: it must be a list of one or more widths"),
         (["network.hidden=[0]"], "network.hidden is [0]"),
-        (["network.init=zeros"], "one of uniform01, he_uniform"),
+        (["network.init=zeros"], "one of uniform01, he_uniform, kaiming_uniform"),
         (["network.update_order=none"], "one of sequential, simultaneous"),
         (["network.clip_norm=0"], "above 0 or null for no clipping"),
         (["protocol.runs=0"], "protocol.runs is 0"),
@@ -102,7 +102,7 @@ def test_a_delimiter(delimiter):
         (["strategy=ensemble", "strategy.learning_rates=[0]"], "a list of numbers above 0, as [1.0e-4"),
         (
             ["strategy=ensemble", "strategy.initialisers=[ones]"],
-            "initialisers, each one of uniform01, he_uniform",
+            "initialisers, each one of uniform01, he_uniform, kaiming_uniform",
         ),
         (["dataset.noise=loud"], "dataset.noise is 'loud': it must be a number"),
         (["dataset=csv"], "dataset.path is missing"),

@@ -205,7 +205,7 @@ def test_record_paths_can_be_read(tmp_path):
         ({"network": "layers", "network.layers": [["linear 1"], ["tanh"]]}, "'tanh' is not a layer"),
         ({"network": "layers", "network.loss": "mse"}, "network.loss is 'mse': it must be"),
         ({"network.layers": ["relu"]}, "network.layers: network=one_hidden has no such key: hidden, init"),
-        ({"network.init": "zeros"}, "'zeros' is not a choice: one of uniform01, he_uniform"),
+        ({"network.init": "zeros"}, "'zeros' is not a choice: one of uniform01, he_uniform, kaiming_uniform"),
         ({"training.epochs": 0}, "sweeps.x.training.epochs: 0 is not right: it must be a whole number"),
         (
             {"training.batch_size": 300},

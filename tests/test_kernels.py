@@ -39,6 +39,7 @@ LAYER_SIZES = {
     "filters": st.integers(1, 40),
     "n": st.integers(1, 700),
     "kept": st.integers(1, 700),
+    "inputs": st.integers(1, 40),
 }
 
 

@@ -281,6 +281,8 @@ NUMBERS = {
     "filters": st.integers(1, 40),
     "n": st.integers(1, 700),
     "kept": st.integers(1, 700),
+    "inputs": st.integers(1, 40),
+    "rate": st.just(0.125),
     "scale": st.just(0.75),
 }
 

@@ -3,7 +3,9 @@
 import numpy as np
 
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import draw_weights, label, mlp, network_label
+from snn.models.layers import parse
+from snn.models.losses import LOSSES
+from snn.models.network import Network, draw_weights, label, mlp, network_label
 
 
 def test_label():
@@ -30,3 +32,15 @@ def test_he_uniform_scales_by_fan_in():
     W1 = draw_weights(mlp((8, 2, 1), init="he_uniform"), GlibcRandom(1))[0]
     assert W1.dtype == np.float32
     np.testing.assert_allclose(W1.ravel(), (2 * u - 1) * np.sqrt(2 / 8), rtol=1e-6)
+
+
+def test_kaiming_uniform_draws_the_weights_of_the_published_programs():
+    """Their first weights of each layer, from seed 21."""
+    layers = tuple(map(parse, ("conv2d 16 3", "relu", "conv2d 32 3", "relu", "maxpool2d 2", "linear 10")))
+    network = Network((1, 28, 28), layers, LOSSES["cross_entropy"], init="kaiming_uniform")
+    W1, b1, W2, b2, W3, b3 = draw_weights(network, GlibcRandom(21))
+    assert sum(W.size for W in (W1, b1, W2, b2, W3, b3)) == 50_890
+    np.testing.assert_allclose(W1[0, :4], [0.00963392, -0.56441444, -0.27166045, 0.32380593], rtol=2e-6)
+    np.testing.assert_allclose(W2[0, :3], [-0.17805809, -0.1355007, -0.14443323], rtol=2e-6)
+    np.testing.assert_allclose(W3[0, :3], [-0.02184996, 0.00504784, 0.02947984], rtol=2e-6)
+    assert not any(b.any() for b in (b1, b2, b3))

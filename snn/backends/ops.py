@@ -203,7 +203,24 @@ OPS = {
         "X G dW db",
         _IMAGES + " kernel padding filters",
         _with_filters,
-        lambda *numbers: THREADS * math.ceil(sum(_with_filters(*numbers)[2:]) / 32),
+        lambda *numbers: math.ceil(sum(_with_filters(*numbers)[2:]) / 32) * 32,
+    ),
+    "published_linear_wgrad": _layer(  # dW = X^T G, db = the sum of the rows of G; each sum over 32 lanes
+        "published",
+        "X G dW db",
+        "rows inputs width",
+        lambda rows, inputs, width: (rows * inputs, rows * width, inputs * width, width),
+        lambda rows, inputs, width: 32 * width * (inputs + 1),
+    ),
+    "published_softmax": _layer(  # softmax_cross_entropy, with the device's approximate exponential
+        "published",
+        "P Y E D",
+        "rows width scale",
+        lambda rows, width, scale: (rows * width, rows * width, rows, rows * width),
+        lambda rows, width, scale: rows,
+    ),
+    "fma_update": _layer(  # W -= rate G, rounded once
+        "published", "W G", "n rate", lambda n, rate: (n, n), lambda n, rate: n
     ),
     # All epochs of the trainings of so many members, which share X and Y and nothing else; behind the
     # numbers come the widths of the features and the hidden layers. Widths and batches are padded

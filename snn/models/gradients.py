@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from snn.models.layers import Conv2d, Layer
+from snn.models.layers import Conv2d, Layer, Linear
 from snn.models.step import Shape, Step, Tensor
 
 LANES = 32
@@ -23,6 +23,13 @@ class Gradient:
     """The gradient itself."""
 
     name = "exact"
+
+    rounds_once = False
+    """Whether an update is one fused multiply-add, as a compiler makes it, or rounds its product as well."""
+
+    def loss_op(self, op: str) -> str:
+        """The operation that takes the place of a loss's own."""
+        return op
 
     def of_outputs(self, step: Step, dy: str, outputs: int) -> None:
         """Launch what changes the gradient of the outputs, (rows, outputs)."""
@@ -51,6 +58,7 @@ class PublishedNaive(Gradient):
 
     block: int
     name = "published_naive"
+    rounds_once = True
 
     def of_outputs(self, step: Step, dy: str, outputs: int) -> None:
         written = ceil(step.rows / self.block) * self.block
@@ -65,10 +73,16 @@ class PublishedOptimised(Gradient):
     The kernel for the input gradient of its second convolution asks for blocks of 4,096 threads and never
     runs, so that nothing reaches the first one. The kernel for the gradient of the weights gives each of the
     32 threads of a block a parameter of its own and every 32nd position, then adds up the threads as if they
-    had shared one, and writes one sum (``published_wgrad``).
+    had shared one, and writes one sum (``published_wgrad``). The gradients of a linear layer are right; their
+    sums over a batch are in the program's order (``published_linear_wgrad``), and its softmax takes the
+    device's approximation of the exponential (``published_softmax``), so that results agree to the digit.
     """
 
     name = "published_optimised"
+    rounds_once = True
+
+    def loss_op(self, op: str) -> str:
+        return "published_softmax" if op == "softmax_cross_entropy" else op
 
     def lowest(self, layers: Sequence[Layer], inputs: Sequence[Shape]) -> int:
         convolutions = [i for i, layer in enumerate(layers) if isinstance(layer, Conv2d)]
@@ -78,15 +92,21 @@ class PublishedOptimised(Gradient):
         return dy if isinstance(layer, Conv2d) else super().receive(layer, step, i, dy)
 
     def update(self, layer: Layer, step: Step, i: int, x: Tensor, dy: str) -> None:
-        if not isinstance(layer, Conv2d):
-            super().update(layer, step, i, x, dy)
-            return
         parameters = layer.parameters(i, x.shape)
         gradients = [step.gradient(parameter.name) for parameter in parameters]
-        sizes = (step.rows, *x.shape, layer.kernel, layer.padding, layer.filters)
-        step.launch("published_wgrad", (x.name, dy, *gradients), sizes)
+        if isinstance(layer, Conv2d):
+            sizes = (step.rows, *x.shape, layer.kernel, layer.padding, layer.filters)
+            step.launch("published_wgrad", (x.name, dy, *gradients), sizes)
+        elif isinstance(layer, Linear) and layer.bias:
+            sizes = (step.rows, x.size, layer.width)
+            step.launch("published_linear_wgrad", (x.name, dy, *gradients), sizes)
+        else:
+            super().update(layer, step, i, x, dy)
+            return
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            step.descend(parameter.name, gradient, parameter.shape)
+            of_linear = isinstance(layer, Linear) and parameter.fan_in is not None
+            with_transposed = of_linear and step.keeps_transposed(i)
+            step.descend(parameter.name, gradient, parameter.shape, with_transposed)
 
 
 EXACT = Gradient()

@@ -17,7 +17,8 @@ from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.step import Shape
 
-INITIALISERS = ("uniform01", "he_uniform")
+INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform")
+_NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6}
 UPDATE_ORDERS = ("sequential", "simultaneous")
 REDUCTIONS = ("mean", "sum")
 
@@ -142,8 +143,10 @@ def _layer_label(layer: str) -> str:
 def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
     """Fresh float32 parameters, drawn row by row, the first layer's first; each call continues the stream.
 
-    With u = rand() / RAND_MAX: ``uniform01`` is w = u (the published MSE comes from it),
-    ``he_uniform`` is w = (2 u - 1) sqrt(2 / fan_in). Biases are zero and draw nothing.
+    With u = rand() / RAND_MAX: ``uniform01`` is w = u (the published MSE comes from it), ``he_uniform`` is
+    w = (2 u - 1) sqrt(2 / fan_in), as the paper's authors have it, and ``kaiming_uniform`` is
+    w = (2 u - 1) sqrt(6 / fan_in), whose variance is 2 / fan_in (He, Zhang, Ren and Sun, 2015). Biases are
+    zero and draw nothing.
     """
     weights = []
     for parameter in network.parameters:
@@ -151,7 +154,8 @@ def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
             weights.append(np.zeros(parameter.shape, dtype=np.float32))
             continue
         u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
-        if network.init == "he_uniform":
-            u = (np.float32(2) * u - np.float32(1)) * np.sqrt(np.float32(2) / np.float32(parameter.fan_in))
+        if network.init in _NUMERATORS:
+            limit = np.sqrt(np.float32(_NUMERATORS[network.init]) / np.float32(parameter.fan_in))
+            u = (np.float32(2) * u - np.float32(1)) * limit
         weights.append(u)
     return weights

@@ -64,6 +64,7 @@ class Step:
     ``label`` names the layer that launches now.
     ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: W^T is kept beside
     the W of each linear layer but the first, so that a gradient is propagated by a plain product.
+    ``rounds_once``: an update is one fused multiply-add, where nothing else is done with it.
     """
 
     rows: int
@@ -71,6 +72,7 @@ class Step:
     clip_norm: float | None = None
     fused: bool = False
     pretransposed: bool = False
+    rounds_once: bool = False
     launches: list[Launch] = field(default_factory=list)
     purposes: dict[str, str] = field(default_factory=dict)
     activations: dict[int, Tensor] = field(default_factory=dict)
@@ -105,7 +107,8 @@ class Step:
         if with_transposed:
             both, weights, sizes = "_both", [W, self.buffer(transposed(W), "weights")], list(shape)
         if limit is None:
-            self.launch(f"update{both}", (*weights, dW), (*sizes, self.rate))
+            op = "fma_update" if self.rounds_once and not both else f"update{both}"
+            self.launch(op, (*weights, dW), (*sizes, self.rate))
             return
         sums = self.buffer("S", "workspace")
         self.launch("sum_squares", (dW, sums), (prod(shape),))

@@ -15,13 +15,14 @@ def training_step(
 ) -> Step:
     """Forward, loss and backward, each layer updated before or after its gradient passes through it."""
     step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed)
+    step.rounds_once = network.gradient.rounds_once
     inputs, x = _forward(step, network)
     outputs = [*inputs[1:], x]
     step.label = "loss"
     of_each = rows if network.reduction == "mean" else 1
     dy, scale = step.gradient(x.name), float(np.float32(network.loss.factor / of_each))
     errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(rows, x.size)
-    step.launch(network.loss.op, (x.name, "Y", errors, dy), (*sizes, scale))
+    step.launch(network.gradient.loss_op(network.loss.op), (x.name, "Y", errors, dy), (*sizes, scale))
     network.gradient.of_outputs(step, dy, x.size)
     if x.rectified:
         step.mask(dy, x)

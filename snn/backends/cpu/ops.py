@@ -177,6 +177,19 @@ def published_wgrad(X, G, dW, db, rows, channels, height, width, kernel, padding
     dW[: filters * patch], db[:filters] = gradients[: filters * patch], gradients[filters * patch :]
 
 
+def published_linear_wgrad(X, G, dW, db, rows, inputs, width):
+    matmul_tn(X, G, dW, inputs, rows, width)
+    sum_rows(G, db, rows, width)
+
+
+def published_softmax(*operands_and_numbers):
+    softmax_cross_entropy(*operands_and_numbers)
+
+
+def fma_update(W, G, n, rate):
+    W[:n] = W[:n].astype(np.float64) - np.float64(np.float32(rate)) * G[:n]
+
+
 def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, members, *widths):
     weights = sum(k * n for k, n in itertools.pairwise((*widths, 1)))
     for m in range(members):

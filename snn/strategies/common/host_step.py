@@ -54,7 +54,7 @@ class HostStep:
         result: str | None = None,
     ) -> None:
         rows = step.rows
-        self._host, self._loss = host, network.loss.op
+        self._host, self._loss = host, network.gradient.loss_op(network.loss.op)
         self.calls: list[Call] = []
         self._shapes: dict[str, Shape] = {parameter.name: parameter.shape for parameter in network.parameters}
         self._shapes |= {"X": (rows, prod(network.inputs)), "Y": (rows, network.outputs)}
