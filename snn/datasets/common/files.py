@@ -19,16 +19,21 @@ def read(path: Path, copies: int, largest: int | None = None) -> bytes:
             raise DataError(
                 f"{path}: it has {size} bytes, more than the {largest} that are read of such a file"
             )
-        free = _free_memory()
-        if copies * size > free:
-            raise DataError(
-                f"{path}: it has {size} bytes, and reading it takes about {copies} times as much memory, "
-                f"but {free} bytes are free"
-            )
+        check_memory(path, size, copies)
         content = file.read(size + 1)
     if len(content) != size:
         raise DataError(f"{path}: its size is not the {size} bytes that it is said to be; does it change?")
     return content
+
+
+def check_memory(path: Path, size: int, copies: int) -> None:
+    """Raise DataError unless there is free memory for so many copies of a file's content of ``size`` bytes."""
+    free = _free_memory()
+    if copies * size > free:
+        raise DataError(
+            f"{path}: it has {size} bytes, and reading it takes about {copies} times as much memory, "
+            f"but {free} bytes are free"
+        )
 
 
 def identity(path: Path) -> tuple[int, ...]:
