@@ -30,6 +30,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    from snn import datasets
     from snn.config import compose
     from snn.files import outputs
     from snn.grid import naming
@@ -37,14 +38,15 @@ def _run(arguments: list[str]) -> int:
     from snn.records import store
 
     settings = compose.composed(arguments)
+    inputs = datasets.inputs(settings["dataset"])
     output = None
     if settings["output"] is None and sys.stdout is None:
         raise ConfigError("output is null, but the standard output is closed: it must name a file")
     if settings["output"] is not None:
-        output = outputs.checked(settings["output"], (settings["data"], settings["dataset"].get("path")))
+        output = outputs.checked(settings["output"], (settings["data"], *inputs))
         naming.check_planned(settings)
     if settings["data"] is not None and not Path(settings["data"]).exists():  # it is made
-        outputs.checked(settings["data"], (settings["output"], settings["dataset"].get("path")), "data")
+        outputs.checked(settings["data"], (settings["output"], *inputs), "data")
     record = cell.run(settings)
     if output is None:
         json.dump(record, sys.stdout, indent=1)

@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
         settings = compose.composed(arguments)
         if settings["output"] is None:
             raise ConfigError("output is missing: the file to write, as output=small.npy")
-        output = outputs.checked(settings["output"], (settings["dataset"].get("path"),))
+        output = outputs.checked(settings["output"], datasets.inputs(settings["dataset"]))
         table = datasets.make(settings["dataset"])
         training, _ = datasets.parts(table, settings["dataset"])
         datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"])

@@ -7,6 +7,7 @@ import sys
 import jsonschema
 import pytest
 from conftest import ROOT
+from idx_files import image_set, write
 
 from snn import prepare
 from snn.config import compose, groups
@@ -40,13 +41,18 @@ def test_defaults_are_the_papers():
 
 
 @pytest.mark.parametrize("group", groups.GROUPS)
-def test_every_choice_is_named_as_its_file_and_composes(group):
+def test_every_choice_is_named_as_its_file_and_composes(group, tmp_path):
+    of_idx = [f"dataset.path={write(tmp_path, image_set())}", "training.batch_size=2"]
     for name in groups.names(group):
         values = groups.load(group, name)
         if group in ("dataset", "strategy", "kernel"):
             assert values["name"] == name
-        extra = {"csv": ["dataset.path=t.csv", "dataset.target=y"], "cnn": ["dataset=patterns"]}.get(name, [])
-        assert compose.composed([f"{group}={name}", *extra])
+        extra = {
+            "csv": ["dataset.path=t.csv", "dataset.target=y"],
+            "idx": of_idx,
+            "cnn": ["dataset=patterns"],
+        }
+        assert compose.composed([f"{group}={name}", *extra.get(name, [])])
 
 
 CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=y")
@@ -67,7 +73,7 @@ def test_a_delimiter(delimiter):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["dataset=smal"], "one of csv, large, medium, patterns, small"),
+        (["dataset=smal"], "one of csv, fashion, idx, large, medium, mnist, patterns, small"),
         (["device=gpu"], "one of auto, cpu, cuda"),
         (["dataset.pth=x"], "dataset=small has no such key: rows, features, noise, seed"),
         (["network.hiden=[3]"], "network=one_hidden has no such key: hidden, init, update_order"),

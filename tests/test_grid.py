@@ -193,7 +193,7 @@ def test_record_paths_can_be_read(tmp_path):
         ({"datset": "small"}, "sweeps.x: 'datset' is not a key here: one of dataset, network"),
         (
             {"dataset": "smal"},
-            "sweeps.x.dataset: 'smal' is not a choice: one of csv, large, medium, patterns, small",
+            "sweeps.x.dataset: 'smal' is not a choice: one of csv, fashion, idx, large, medium, mnist, pat",
         ),
         ({"dataset": ["small", "smal"]}, "sweeps.x.dataset.1: 'smal' is not a choice"),
         ({"dataset": ["small", "small"]}, "holds a value twice"),

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from snn import __main__ as snn
 from snn import prepare
 from snn.config import compose, groups, overrides, sizes
+from snn.config.validation import check_cell
+from snn.datasets import csv_table
 from snn.errors import ConfigError
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
@@ -213,7 +215,7 @@ def test_a_cell_that_is_not_what_its_choice_says_is_refused(key):
     section, _, leaf = key.partition(".")
     config[section][leaf] = "other"
     with pytest.raises(ConfigError, match=f"{key} cannot be set"):
-        compose.check_cell(config)
+        check_cell(config)
 
 
 def cells_of(folder, sweep):
@@ -226,7 +228,7 @@ def cells_of(folder, sweep):
 @given(path=PATHS | ODD, target=PATHS | ODD | st.integers(-9, 9))
 def test_any_text_goes_from_grid_to_shell_to_hydra_unchanged(tmp_path_factory, path, target):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grid, "file_digest", lambda file: "0" * 64)
+        patch.setattr(csv_table, "digest", lambda choice: "0" * 64)
         (planned,) = cells_of(
             tmp_path_factory.mktemp("g"),
             {"dataset": "csv", "dataset.path": path, "dataset.target": target},
@@ -239,7 +241,7 @@ def test_any_text_goes_from_grid_to_shell_to_hydra_unchanged(tmp_path_factory, p
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|", " ", ":"])
 def test_delimiters_go_to_hydra_unchanged(tmp_path, mark, monkeypatch):
-    monkeypatch.setattr(grid, "file_digest", lambda file: "0" * 64)
+    monkeypatch.setattr(csv_table, "digest", lambda choice: "0" * 64)
     csv = {"dataset": "csv", "dataset.path": "t", "dataset.target": "y", "dataset.delimiter": mark}
     (planned,) = cells_of(tmp_path, csv)
     assert compose.composed(grid.overrides(planned))["dataset"] == planned["dataset"]

@@ -62,7 +62,7 @@ def written(folder, content):
         ("sweeps: {x: {}}\ndevice:", "device: None is not right: it must be one of auto, cpu, cuda"),
         (
             "sweeps: {x: {dataset: null}}",
-            "sweeps.x.dataset: None is not right: it must be one of csv, large, medium, patterns, small",
+            "sweeps.x.dataset: None is not right: it must be one of csv, fashion, idx, large, medium, mnist",
         ),
         ("1: 2", ", line 1: the key 1 is not text: write it in quotes"),
         ("sweeps:\n  true: {}", ", line 2: sweeps: the key true is not text"),
@@ -322,7 +322,7 @@ def test_a_digest_that_the_grid_gives_is_that_of_the_file(tmp_path):
     (cell,) = sweeps_of(tmp_path, {"x": csv})["x"].cells
     (same,) = sweeps_of(tmp_path, {"x": csv | {"dataset.sha256": cell["dataset"]["sha256"]}})["x"].cells
     assert naming.name_of(same) == naming.name_of(cell)
-    with pytest.raises(ConfigError, match=r"dataset\.sha256 is '0000.* it is another file"):
+    with pytest.raises(ConfigError, match=r"dataset\.sha256 is '0000.* it has changed"):
         sweeps_of(tmp_path, {"x": csv | {"dataset.sha256": "0" * 64}})
 
 

@@ -54,6 +54,23 @@ def test_kernels_concern_the_gpu_only():
     assert not any(file.startswith("kernels/") or "/cuda/" in file for file in on_cpu)
 
 
+def test_image_files_concern_the_data_sets_that_are_read_from_them():
+    """How they are downloaded does not: what comes is checked by its digest."""
+    reader = {f"snn/datasets/common/{name}.py" for name in ("idx", "image_files")}
+    of_published = {*reader, "snn/datasets/common/published.py"}
+    for name, own in (
+        ("small", set()),
+        ("patterns", set()),
+        ("fashion", of_published),
+        ("mnist", of_published),
+    ):
+        found = set(fingerprint.of_cell(composed([f"dataset={name}", "device=cpu"])))
+        assert of_published & found == own
+        assert "snn/datasets/common/download.py" not in found
+    assert "snn/datasets/fashion_mnist.py" not in found
+    assert reader <= fingerprint.closure(["snn.datasets.idx_images"])
+
+
 def test_kernels_of_layers_concern_networks_of_layers():
     kernel = "kernels/layers/convolution.cu"
     assert kernel not in files("resident")
@@ -77,6 +94,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/command.py": "ends the command line",
     "snn/__main__.py": "reads the command line, writes the record",
     "snn/backends/kernel_source.py": "finds the files of a kernel for the digest; on a GPU it is a source",
+    "snn/config/completion.py": "completes the cell, which the record holds",
     "snn/config/compose.py": "composes the cell, which the record holds",
     "snn/config/overrides.py": "checks the command line",
     "snn/config/ranges.py": "checks the cell",

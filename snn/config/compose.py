@@ -12,9 +12,10 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from snn.config import groups
+from snn.config.completion import complete
 from snn.config.overrides import check
 from snn.config.sizes import check_memory
-from snn.config.validation import check_cell, check_profile, check_round, settle
+from snn.config.validation import check_profile, check_round
 from snn.errors import ConfigError
 
 
@@ -83,7 +84,8 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
     """The configuration of ``config/config.yaml`` with Hydra overrides applied, as plain values.
 
     Raises ConfigError for an unknown key, group or choice, for a value of the wrong type or out of range, and
-    for a cell that does not fit into this machine's memory.
+    for a cell that does not fit into this machine's memory; DataError for a data set's file of which the
+    header is wrong.
     """
     check(overrides)
     ConfigStore.instance().store(name="schema", node=Config)
@@ -93,8 +95,7 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
         plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise ConfigError(_explain(error)) from error
-    check_cell(plain)
-    settle(plain)
+    complete(plain)
     check_round(plain["round"])
     check_profile(plain["profile"])
     check_memory(plain)

@@ -1,6 +1,8 @@
 """Data sets: each is a module with a function ``make`` that returns a float32 table, target column last.
 
-A data set with the key ``test_rows`` has as many test rows behind its training rows.
+A data set with the key ``test_rows`` has as many test rows behind its training rows. Where files hold the
+data, the module may have further functions of the choice: ``inputs``, the user's files; ``digest`` of what
+they hold, for the key ``sha256``; and ``sizes``, the keys that the choice leaves open.
 """
 
 from collections.abc import Mapping
@@ -15,7 +17,18 @@ from snn.datasets.common.prepared import intact, load
 from snn.datasets.common.table import checked, described, parts
 from snn.errors import ConfigError, DataError
 
-__all__ = ["described", "intact", "kept", "load", "make", "parts", "split"]
+__all__ = [
+    "completed",
+    "described",
+    "digest",
+    "inputs",
+    "intact",
+    "kept",
+    "load",
+    "make",
+    "parts",
+    "split",
+]
 
 
 def make(choice: Mapping[str, Any]) -> np.ndarray:
@@ -32,6 +45,30 @@ def make(choice: Mapping[str, Any]) -> np.ndarray:
     except MemoryError as error:
         raise DataError(f"dataset {choice['name']}: it does not fit in memory: {error}") from error
     return checked(table, f"dataset {choice['name']}")
+
+
+def completed(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """The choice with the sizes that it leaves to its files, of which the headers are read.
+
+    Raises DataError where they do not fit the choice.
+    """
+    return {**choice, **_of_module(choice, "sizes", {})}
+
+
+def digest(choice: Mapping[str, Any]) -> str:
+    """The digest of the content of the user's files that a choice with the key ``sha256`` names."""
+    return _of_module(choice, "digest", "")
+
+
+def inputs(choice: Mapping[str, Any]) -> list[Path]:
+    """The user's files that a choice names, which no output may replace; without those that are not there."""
+    return _of_module(choice, "inputs", [])
+
+
+def _of_module(choice: Mapping[str, Any], name: str, otherwise: Any) -> Any:
+    """What the module of a data set says of a choice; ``otherwise`` where it has no such function."""
+    function = getattr(import_module(choice["_target_"].rpartition(".")[0]), name, None)
+    return function(choice) if function else otherwise
 
 
 def kept(path: Path, choice: Mapping[str, Any]) -> np.ndarray:

@@ -8,10 +8,11 @@ import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -84,9 +85,15 @@ def make(
     return np.ascontiguousarray(table[:, order])
 
 
-def digest(file: Path) -> str:
-    """SHA-256 of a file's content, read again only if the file changed. Raises DataError."""
+def digest(choice: Mapping[str, Any]) -> str:
+    """SHA-256 of the file's content, read again only if the file changed. Raises DataError."""
+    file = Path(choice["path"])
     return _digest(file, files.identity(file))
+
+
+def inputs(choice: Mapping[str, Any]) -> list[Path]:
+    """The file that is read."""
+    return [Path(choice["path"])]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Fashion-MNIST: articles of clothing of ten classes, in the form of MNIST (Xiao, Rasul and Vollgraf, 2017)."""
+"""Fashion-MNIST: clothing of ten classes in the form of MNIST (Xiao, Rasul and Vollgraf, 2017)."""
 
 from snn.datasets.common.published import Published
 

@@ -18,7 +18,7 @@ def make(
     shape: list[int] | None = None,
     sha256: str | None = None,
 ) -> np.ndarray:
-    """The float32 table (rows + test_rows, pixels + 1) of the images in a folder, as ``image_files.table`` does.
+    """The float32 table (rows + test_rows, pixels + 1) of the images in a folder.
 
     Null means what the files hold. Raises DataError, naming file or key, where a file is none of this form,
     where files do not fit each other or the keys, and where one has changed since it had this digest.
@@ -35,7 +35,9 @@ def make(
 
 
 def sizes(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a choice that its files' headers say. Raises DataError where they do not fit."""
+    """The keys that a choice leaves open, from the files' headers. Raises DataError if they do not fit."""
+    if None not in (choice["rows"], choice["test_rows"], choice["shape"]):
+        return {}  # as planned: there may be a prepared table, and no files any more
     found = image_files.of_path(choice["path"])
     asked = (choice[key] for key in ("rows", "test_rows", "shape"))
     return vars(image_files.chosen(found, image_files.headers(found), *asked))
@@ -54,4 +56,4 @@ def _digest(found: tuple[tuple[str, Path], ...], identities: tuple[tuple[int, ..
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
     """The files that are read."""
-    return list(image_files.of_path(choice["path"]).values())
+    return image_files.present(choice["path"])

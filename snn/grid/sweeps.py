@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from snn import datasets
 from snn.config import groups
+from snn.config.completion import complete
 from snn.config.sizes import check_memory
-from snn.config.validation import check_cell, settle
-from snn.datasets.csv_table import digest as file_digest
 from snn.errors import ConfigError, SnnError
 from snn.grid.catalogue import TABLES, TIDY_TABLE, check_name, check_sweep
 from snn.grid.naming import SECTIONS, Cell, dataset_path, name_of
@@ -206,19 +206,18 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device]) -> Cell:
         if leaf:
             groups.check_key(key, chosen.get(section))
             cell[section][leaf] = value
-    check_cell(cell)
-    settle(cell)
-    if cell["dataset"].get("path"):
+    complete(cell)
+    if "sha256" in cell["dataset"]:
         cell["dataset"]["sha256"] = _digest_of(cell["dataset"])
     return {section: dict(sorted(cell[section].items())) for section in SECTIONS}
 
 
 def _digest_of(dataset: Mapping[str, Any]) -> str:
-    """The digest of a data set's file. Raises ConfigError if the grid gives another one."""
-    found = file_digest(Path(dataset["path"]))
-    if dataset.get("sha256") not in (None, found):
+    """The digest of a data set's files. Raises ConfigError if the grid gives another one."""
+    found = datasets.digest(dataset)
+    if dataset["sha256"] not in (None, found):
         raise ConfigError(
-            f"dataset.sha256 is {dataset['sha256']!r}, but {dataset['path']} has {found}: it is another file"
+            f"dataset.sha256 is {dataset['sha256']!r}, but {dataset['path']} has {found}: it has changed"
         )
     return found
 

@@ -16,6 +16,7 @@ from unittest import mock
 from snn import __main__ as train
 from snn import compare, measure_limits, more_rounds, perfetto, prepare, retabulate
 from snn.datasets import quadratic
+from snn.datasets.common import published
 from snn.errors import SnnError
 from snn.grid import more_rounds as planned_rounds
 from snn.grid import sweeps
@@ -128,7 +129,7 @@ def _alarm() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_work() -> Iterator[None]:
-    """Nothing is measured, and no large data set made: to come so far is to be accepted."""
+    """Nothing is measured or downloaded, and no large data set made: to come so far is to be accepted."""
     make = quadratic.make
 
     def make_small(rows: int, features: int = 32, **others: float) -> object:
@@ -140,6 +141,7 @@ def _without_work() -> Iterator[None]:
         mock.patch.object(cell, "device_lock", side_effect=Accepted),
         mock.patch.object(measure_limits, "device_lock", side_effect=Accepted),
         mock.patch.object(quadratic, "make", make_small),
+        mock.patch.object(published.Published, "_found", side_effect=Accepted),
     ):
         yield
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import image_sets
 from attempt import HERE, KINDS, Input
 from hypothesis import strategies as st
 from wrong_settings import Wrong, all_wrong
@@ -72,7 +73,9 @@ def _with_setting(wrong: Wrong, command: str) -> Input:
     arguments = [*(each for each in VALID if each.partition("=")[0] not in given)]
     arguments += [f"{key}={_text(key, value)}" for key, value in given.items()]
     what = f"{wrong.key} is {str(wrong.value)[:60]!r} beside {dict(wrong.beside)}"
-    return Input(what, command, tuple(arguments), {"t.csv": _TABLE}, wrong.key.partition(".")[0])
+    return Input(
+        what, command, tuple(arguments), {"t.csv": _TABLE, **image_sets.FOLDER}, wrong.key.partition(".")[0]
+    )
 
 
 def _text(key: str, value: Any) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import image_sets
 import yaml
 from attempt import CPU, HERE, KINDS, Input
 from garbage import damaged, values
@@ -191,7 +192,7 @@ def _with_setting(wrong: Wrong, place: Any) -> Input:
 
 
 def _file(what: str, content: bytes | str) -> Input:
-    files = {"grid.yaml": content, "t.csv": _TABLE}
+    files = {"grid.yaml": content, "t.csv": _TABLE, **image_sets.FOLDER}
     return Input(what, "grid", (f"{HERE}/grid.yaml",), files, f"{HERE}/grid.yaml")
 
 

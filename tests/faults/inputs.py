@@ -9,6 +9,7 @@ import archives
 import command_lines
 import csv_files
 import grids
+import image_sets
 import prepared_files
 import stored_records
 from attempt import Input, met
@@ -21,6 +22,7 @@ DOORS: dict[str, tuple[Inputs, Inputs]] = {
     "command line": (command_lines.malformed, command_lines.garbage),
     "grid": (grids.malformed, grids.garbage),
     "CSV": (csv_files.malformed, csv_files.garbage),
+    "images": (image_sets.malformed, image_sets.garbage),
     "prepared data": (prepared_files.data_sets, prepared_files.damaged_data_sets),
     "record": (stored_records.malformed, stored_records.garbage),
     "archive": (archives.malformed, archives.garbage),

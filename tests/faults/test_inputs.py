@@ -11,6 +11,7 @@ from archives import archive
 from attempt import HERE, Input, met
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from image_sets import FOLDER
 from inputs import DOORS, knock
 
 _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined]}}\n"
@@ -46,6 +47,12 @@ VALID = {
     "command line": Input("", "snn", ("device=cpu", "output=r.json")),
     "grid": Input("", "grid", ("g.yaml",), {"g.yaml": _GRID}),
     "CSV": Input("", "snn.prepare", _OF_CSV, {"t.csv": _CSV}),
+    "images": Input(
+        "",
+        "snn.prepare",
+        ("dataset=idx", "dataset.path=images", "training.batch_size=1", "output=t.npy"),
+        FOLDER,
+    ),
     "archive": Input("", "snn.retabulate", ("a", "out"), archive()),
     "two archives": Input("", "snn.compare", ("a", "a", "out"), archive()),
     "plan of rounds": Input("", "plan", ("p.json",), {"p.json": b'{"x/y": 3}'}),

@@ -20,6 +20,19 @@ _NO_NUMBERS = ("text", "", "1;2", True, False, {"a": 1})
 _NO_TEXT = (3, 1.5, None, True, {"a": 1}, [["x"]])
 _NO_SEED = ([0], [-1], [2**31], ["a"], [1.5], [True], [None], [1, 1], "a", 3, None, {"a": 1})
 _NO_PAIR = (16, [16], [16, 16, 16], [0, 16], [-1, 1], [1025, 1], [1.5, 1], ["a", 1], [True, 1], "a")
+_NO_SHAPE = (
+    "x",
+    3,
+    True,
+    {"a": 1},
+    [],
+    [28, 28],
+    [1, 0, 3],
+    [1, 2, 3, 1],
+    [1, 2, 1.5],
+    [1, 2, 5000],
+    ["1", 2, 3],
+)
 _NO_LAYERS = ("relu", 3, None, True, {"a": 1}, [], ["no such layer"], ["linear"], ["linear 0"], ["linear -1"])
 _NO_LAYERS += (["linear x"], ["linear 8 8 8"], ["linear 1.5"], [3], [None], [True], ["linear 9999999"], [""])
 _OF_KEY: Mapping[str, tuple[Any, ...]] = {
@@ -35,6 +48,7 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "kernel.block": (*_NO_PAIR, None, [32, 64]),
     "kernel.work": (*_NO_PAIR, [65, 1]),
     "dataset.path": (3, 1.5, None, True, {"a": 1}, "", "a\0b", "a\nb", "x" * 5000, "${oc.env:HOME}"),
+    "dataset.shape": _NO_SHAPE,
     "dataset.target": (1.5, None, True, {"a": 1}, "", "a\nb", "${oc.env:HOME}"),
     "dataset.header": (1, 0, 1.5, None, "yes", "true ", "", {"a": 1}),
     "dataset.delimiter": (3, None, True, "", ",,", "a", "1", ".", "-", "+", '"', "'", "\n", "\0", {"a": 1}),
@@ -70,6 +84,8 @@ def _of_files() -> Iterator[Wrong]:
             beside = {group: name}
             if name == "csv":
                 beside |= {"dataset.path": "t.csv", "dataset.target": 0}
+            if name == "idx":
+                beside |= {"dataset.path": "images"}
             settable = groups.options(group, name)
             for key, usual in groups.load(group, name).items():
                 where = f"{group}.{key}"
@@ -77,7 +93,7 @@ def _of_files() -> Iterator[Wrong]:
                     _wrong_for(where, usual) if key in settable else ("x", "snn.errors.shown", 3, {"a": 1})
                 )
                 rest = {key: value for key, value in beside.items() if key != where}
-                yield from (Wrong(rest, where, value) for value in values)
+                yield from (Wrong(rest, where, one) for one in values if one is not None or usual is not None)
 
 
 def _of_training() -> Iterator[Wrong]:

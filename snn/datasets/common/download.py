@@ -19,7 +19,7 @@ _TIMEOUTS = (10, 60)
 """Seconds until a mirror must have answered, and between two parts of its answer."""
 _CHUNK = 1 << 16
 _QUIET_SECONDS = 2.0
-_LONGEST_REASON = 200
+_LONGEST_REASON = 100
 
 
 def fetched(published: "Published") -> dict[str, Path]:
@@ -31,9 +31,7 @@ def fetched(published: "Published") -> dict[str, Path]:
 
     pooch.get_logger().setLevel("WARNING")  # it would announce what Progress does
     names = {part: f"{published.name}/{spellings(part)[0]}.gz" for part in PARTS}
-    registry = {
-        names[part]: f"sha256:{sha256}" for part, sha256 in zip(PARTS, published.packed, strict=True)
-    }
+    registry = {names[part]: f"sha256:{sha256}" for part, sha256 in zip(PARTS, published.packed, strict=True)}
     found: dict[str, Path] = {}
     for part, name in names.items():
         faults = []
@@ -84,13 +82,13 @@ def _reason(error: Exception) -> str:
 def _nowhere(published: "Published", cache: Path, faults: list[str]) -> str:
     """What to say where the files are not on this machine and cannot be downloaded."""
     if published.package:
-        by_system = f"install Debian's package (apt-get install {published.package})"
+        by_system = f"apt-get install {published.package} (Debian's package)"
     else:
-        by_system = f"have your system's administrator put them into {published.system}"
+        by_system = f"the same files in {published.system} (Debian has no package of them)"
     return (
-        f"dataset={published.name}: its files are neither in {published.system} nor in the cache {cache}, and "
-        f"cannot be downloaded: {'; '.join(faults)}. There are three ways: say dataset.path=FOLDER, a folder "
-        f"with the files {looked_for()}; {by_system}; or run this once with access to the network, as to "
-        f"{' or '.join(published.mirrors)}, for it keeps them in the cache, which the environment variable "
-        f"{CACHE} places elsewhere"
+        f"dataset={published.name}: its files are neither in {published.system} nor in the cache {cache}, "
+        f"and no download succeeded ({'; '.join(faults)}). There are three ways to them: "
+        f"dataset.path=FOLDER, with the files {looked_for()}; {by_system}; or the same command once with "
+        f"access to one of {', '.join(published.mirrors)}: it keeps them in the cache, for which the "
+        f"environment variable {CACHE} names another folder"
     )

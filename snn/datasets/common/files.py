@@ -27,7 +27,7 @@ def read(path: Path, copies: int, largest: int | None = None) -> bytes:
 
 
 def check_memory(path: Path, size: int, copies: int) -> None:
-    """Raise DataError unless there is free memory for so many copies of a file's content of ``size`` bytes."""
+    """Raise DataError unless so many copies of a file's ``size`` bytes fit into the free memory."""
     free = _free_memory()
     if copies * size > free:
         raise DataError(

@@ -25,7 +25,7 @@ from snn.files.regular import opened
 LARGEST_FILE = 2 << 30
 """Bytes, unpacked."""
 _COPIES = 6
-"""Of the bytes in memory while they become a table: once themselves, four times as float32, and one to spare."""
+"""Of the bytes in memory while they become a table: themselves, four times as float32, one to spare."""
 _MOST_PACKED = 1032
 """Bytes that gzip (deflate) packs into one, at the most."""
 

@@ -1,7 +1,6 @@
 """Sets of images in four IDX files, as MNIST comes: where they are in a folder, and the table they make."""
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +41,18 @@ def looked_for() -> str:
 
 
 def within(folder: Path) -> dict[str, Path]:
-    """The files that are in a folder by their parts, of each the first spelling. Raises OSError, ValueError."""
-    names = set(os.listdir(folder))
+    """The files in a folder by their parts, of each the first spelling. Raises OSError or ValueError."""
+    names = {path.name for path in folder.iterdir()}
     found = ((part, name) for part in PARTS for name in reversed(spellings(part)) if name in names)
     return {part: folder / name for part, name in found}
+
+
+def present(path: str | None) -> list[Path]:
+    """The files that are in a folder, if it is one."""
+    try:
+        return [] if path is None else list(within(Path(path)).values())
+    except (OSError, ValueError):
+        return []
 
 
 def of_path(path: str) -> dict[str, Path]:
@@ -53,15 +60,17 @@ def of_path(path: str) -> dict[str, Path]:
     try:
         files = within(Path(path))
     except NotADirectoryError as error:
-        raise DataError(f"dataset.path is {path!r}: it must be a folder with the files {looked_for()}") from error
+        raise DataError(
+            f"dataset.path is {path!r}: it must be a folder with the files {looked_for()}"
+        ) from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(f"dataset.path is {path!r}: the folder cannot be read: {why}") from error
     missing = [spellings(part)[0] for part in PARTS if part not in files]
     if missing:
         raise DataError(
-            f"dataset.path is {path!r}: there is no {' and no '.join(missing)} in this folder: it must have the "
-            f"files {looked_for()}"
+            f"dataset.path is {path!r}: there is no {', '.join(missing)} in this folder: it must have "
+            f"the files {looked_for()}"
         )
     return files
 
@@ -124,7 +133,7 @@ def read(files: Files) -> dict[str, idx.Content]:
 
 
 def digest(contents: Mapping[str, idx.Content]) -> str:
-    """SHA-256 of the four files' unpacked bytes, one after the other: ``zcat -f`` of them to ``sha256sum``."""
+    """SHA-256 of the four files' unpacked bytes, one after the other: ``zcat -f ... | sha256sum``."""
     sha = hashlib.sha256()
     for part in PARTS:
         sha.update(contents[part].raw)
@@ -132,7 +141,7 @@ def digest(contents: Mapping[str, idx.Content]) -> str:
 
 
 def table(contents: Mapping[str, idx.Content], wanted: Sizes) -> np.ndarray:
-    """The float32 table (rows + test_rows, pixels + 1): the first training images, then the first test images.
+    """The float32 table (rows + test_rows, pixels + 1) of the first training and the first test images.
 
     A pixel is its byte / 255, computed in float32; the last column is the label.
     """

@@ -1,4 +1,4 @@
-"""Published sets of images: known by their digests, and looked for on this machine before they are downloaded."""
+"""Published sets of images: known by their digests, looked for on this machine, else downloaded."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,8 +63,8 @@ class Published:
         return {}
 
     def inputs(self, choice: Mapping[str, Any]) -> list[Path]:
-        """The files that are read, if the choice names their folder. Raises DataError."""
-        return [] if choice["path"] is None else list(image_files.of_path(choice["path"]).values())
+        """The files that are read, if the choice names their folder."""
+        return image_files.present(choice["path"])
 
     def _check(self, file: Path, content: idx.Content, sizes: tuple[int, ...], sha256: str) -> None:
         """Raise DataError unless a file is the published one, for the first reason that tells most."""
@@ -74,7 +74,8 @@ class Published:
         if len(sizes) == 1 and content.values.max() >= LABELS:
             row = int(np.argmax(content.values >= LABELS))
             raise DataError(
-                f"{file}: label {row} (from 0) is {content.values[row]}: it must be at most {LABELS - 1}{others}"
+                f"{file}: label {row} (from 0) is {content.values[row]}: it must be from 0 to {LABELS - 1}"
+                f"{others}"
             )
         if content.sha256 != sha256:
             raise DataError(

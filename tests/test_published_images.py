@@ -1,0 +1,285 @@
+"""MNIST and Fashion-MNIST: where their files are looked for, that they are the right ones, and downloads."""
+
+import contextlib
+import gzip
+import hashlib
+import http.server
+import re
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import idx_files
+import numpy as np
+import pytest
+from conftest import ROOT
+from idx_files import NAMES, TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, image_set, write, zipped
+
+from snn import datasets, prepare
+from snn.config.compose import composed
+from snn.datasets import fashion_mnist, mnist
+from snn.datasets.common import download, published
+from snn.errors import DataError
+
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+FILES = image_set(rows=5, test_rows=3)
+SHAPE = [1, 2, 3]
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def bare(monkeypatch, tmp_path):
+    """A machine that has no images."""
+    monkeypatch.setattr(published, "SYSTEM", tmp_path / "system")
+    monkeypatch.setenv(download.CACHE, str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture
+def small(bare, monkeypatch):
+    """A published set of a few small images, with no mirror."""
+    sizes = ((5, 2, 3), (5,), (3, 2, 3), (3,))
+    monkeypatch.setattr(published, "_SIZES", dict(zip(published.PARTS, sizes, strict=True)))
+    return published.Published(
+        name="few",
+        folder="few",
+        package="dataset-few",
+        mirrors=(),
+        content=[sha256(content) for content in FILES.values()],
+        packed=[sha256(zipped(content)) for content in FILES.values()],
+    )
+
+
+def packed(files):
+    return {f"{name}.gz": zipped(content) for name, content in files.items()}
+
+
+EXPECTED = idx_files.table(FILES.values())
+
+
+@contextlib.contextmanager
+def mirror(files):
+    """A server on this machine with these files; its address, and the paths that it was asked for."""
+    asked = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            content = files.get(Path(self.path).name)
+            self.send_response(200 if content is not None else 404)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, *given):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/few/", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def closed_port():
+    """An address at which nothing answers."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{one.getsockname()[1]}/few/"
+
+
+# ---- where they are looked for
+
+
+@pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's package dataset-fashion-mnist is not installed")
+def test_debians_fashion_mnist_is_found_and_is_all_of_it():
+    choice = composed(["dataset=fashion"])["dataset"]
+    training, test = datasets.parts(datasets.make(choice), choice)
+    assert (training.shape, test.shape) == ((60000, 785), (10000, 785))
+    assert np.bincount(training[:, -1].astype(int)).tolist() == [6000] * 10
+    assert np.bincount(test[:, -1].astype(int)).tolist() == [1000] * 10
+    raw = gzip.decompress((DEBIAN / f"{TEST_IMAGES}.gz").read_bytes())[16:]
+    pixels = np.frombuffer(raw, np.uint8).astype(np.float32) / np.float32(255)
+    assert np.array_equal(test[:, :-1].ravel(), pixels)
+    few = composed(["dataset=fashion", "dataset.rows=300", "dataset.test_rows=7"])["dataset"]
+    assert np.array_equal(datasets.make(few), np.concatenate([training[:300], test[:7]]))
+
+
+@pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's package dataset-fashion-mnist is not installed")
+def test_fashion_mnist_is_not_mnist():
+    choice = composed(["dataset=mnist", f"dataset.path={DEBIAN}"])["dataset"]
+    with pytest.raises(DataError, match=f"^{DEBIAN}/{TRAIN_IMAGES}.gz: it is another file"):
+        datasets.make(choice)
+
+
+def test_a_path_comes_before_the_system_and_the_system_before_a_download(small, tmp_path):
+    with mirror(packed(FILES)) as (address, asked):
+        few = replace(small, mirrors=(address,))
+        path, system = tmp_path / "path", tmp_path / "system/few"
+        write(path, FILES)
+        assert np.array_equal(few.make(str(path), 5, 3, SHAPE), EXPECTED)
+        with pytest.raises(DataError, match=r"^dataset.path is .*: there is no"):
+            few.make(str(tmp_path), 5, 3, SHAPE)
+        write(system, packed(FILES))
+        assert np.array_equal(few.make(None, 2, 1, SHAPE), EXPECTED[[0, 1, 5]])
+        assert not asked
+        (system / f"{TEST_LABELS}.gz").unlink()
+        assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)
+        assert len(asked) == 4
+        write(system, packed(FILES) | {f"{TEST_LABELS}.gz": b"damaged"})
+        with pytest.raises(DataError, match=f"{system}/{TEST_LABELS}.gz: its magic number"):
+            few.make(None, 5, 3, SHAPE)
+
+
+def test_a_download_is_kept_and_one_that_was_damaged_is_repeated(small, tmp_path, capsys):
+    with mirror(packed(FILES)) as (address, asked):
+        few = replace(small, mirrors=(address,))
+        for _ in range(2):
+            assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)
+            assert asked == [f"/few/{name}.gz" for name in NAMES]
+        cached = tmp_path / f"cache/few/{TRAIN_LABELS}.gz"
+        cached.write_bytes(cached.read_bytes()[:-1])
+        assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)
+        assert asked[4:] == [f"/few/{TRAIN_LABELS}.gz"]
+    assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)  # with no server
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_mirrors_are_tried_in_turn_and_what_they_send_is_checked(small):
+    right = packed(FILES)
+    other = right | {f"{TEST_IMAGES}.gz": zipped(image_set(seed=2)[TEST_IMAGES])}
+    with mirror({}) as (empty, of_none), mirror(other) as (wrong, of_wrong), mirror(right) as (good, of_good):
+        few = replace(small, mirrors=(closed_port(), empty, wrong, good))
+        assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)
+    assert len(of_none) == len(of_wrong) == 4
+    assert of_good == [f"/few/{TEST_IMAGES}.gz"]
+
+
+def test_a_file_that_is_nowhere_is_refused_once_with_all_ways_to_have_it(small, tmp_path):
+    port = closed_port()
+    with mirror({}) as (empty, _):
+        few = replace(small, mirrors=(port, empty))
+        with pytest.raises(DataError) as caught:
+            few.make(None, 5, 3, SHAPE)
+    said = str(caught.value)
+    assert said.isprintable()
+    assert f"neither in {tmp_path}/system/few nor in the cache {tmp_path}/cache/few" in said
+    assert re.search(rf"{port}{TRAIN_IMAGES}.gz: ConnectionError: ", said)
+    assert re.search(rf"{empty}{TRAIN_IMAGES}.gz: HTTPError: 404", said)
+    assert "dataset.path=FOLDER" in said
+    assert "apt-get install dataset-few" in said
+    assert f"access to one of {port}, {empty}: " in said
+    assert download.CACHE in said
+    without = replace(few, package=None, mirrors=(port,))
+    with pytest.raises(DataError, match=f"the same files in {tmp_path}/system/few"):
+        without.make(None, 5, 3, SHAPE)
+
+
+def test_a_cache_that_cannot_be_written_is_refused(small, tmp_path):
+    (tmp_path / "cache").write_bytes(b"a file")
+    few = replace(small, mirrors=(closed_port(),))
+    with pytest.raises(DataError, match=r"no download succeeded \(\S+: (NotADirectory|FileExists)Error: "):
+        few.make(None, 5, 3, SHAPE)
+
+
+def test_the_command_line_says_it_in_one_line(bare, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(mnist, "make", replace(mnist.MNIST, mirrors=(closed_port(),)).make)
+    assert prepare.main(["dataset=mnist", f"output={tmp_path}/t.npy"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("snn: dataset=mnist: its files are neither in ")
+    assert said.count("\n") == 1
+
+
+def test_progress_is_printed_at_most_every_two_seconds(monkeypatch, capsys):
+    clock = iter([100.0, 100.0, 101.0, 102.5, 102.5, 103.0])
+    monkeypatch.setattr(download.time, "monotonic", lambda: next(clock))
+    progress = download.Progress("http://m/x.gz")
+    progress.total = 8_000_000
+    for _ in range(4):
+        progress.update(2_000_000)
+    progress.reset()
+    progress.close()
+    assert capsys.readouterr().err.splitlines() == [
+        "snn: downloading http://m/x.gz: 2.0 of 8.0 MB",
+        "snn: downloading http://m/x.gz: 6.0 of 8.0 MB",
+    ]
+
+
+# ---- that they are the right ones
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            TRAIN_IMAGES,
+            image_set(rows=4)[TRAIN_IMAGES],
+            "it has 4 images of 2x3, not 5 images of 2x3; images of your",
+        ),
+        (TEST_IMAGES, idx_files.idx(np.zeros((3, 3, 2))), "it has 3 images of 3x2, not 3 images of 2x3"),
+        (TEST_LABELS, idx_files.idx([1, 2]), "it has 2 labels, not 3 labels"),
+        (
+            TRAIN_LABELS,
+            idx_files.idx([0, 9, 10, 1, 255]),
+            r"label 2 \(from 0\) is 10: it must be from 0 to 9",
+        ),
+        (TRAIN_LABELS, image_set(rows=5, seed=2)[TRAIN_LABELS], "it is another file than was published"),
+        (TEST_IMAGES, FILES[TEST_IMAGES][:-1] + b"\7", "it is another file .* are dataset=idx, not few"),
+    ],
+)
+def test_other_files_are_refused(small, tmp_path, name, content, said):
+    path = write(tmp_path / "path", FILES | {name: content})
+    with pytest.raises(DataError, match=f"^{path / name}: .*{said}"):
+        small.make(str(path), 5, 3, SHAPE)
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "fashion"])
+@pytest.mark.parametrize(("key", "most"), [("rows", 60000), ("test_rows", 10000)])
+def test_more_rows_than_there_are_are_refused_before_a_file_is_read(dataset, key, most):
+    assert composed([f"dataset={dataset}", f"dataset.{key}={most}"])["dataset"][key] == most
+    with pytest.raises(
+        DataError, match=rf"dataset.{key} is {most + 1}: it must be at most {most}, .* dataset={dataset} "
+    ):
+        composed([f"dataset={dataset}", f"dataset.{key}={most + 1}"])
+
+
+def test_an_output_never_replaces_a_file_of_a_path(tmp_path):
+    path = write(tmp_path / "path", FILES)
+    choice = composed(["dataset=mnist", f"dataset.path={path}"])["dataset"]
+    assert {file.name for file in datasets.inputs(choice)} == set(NAMES)
+    assert datasets.inputs(composed(["dataset=mnist"])["dataset"]) == []
+    assert datasets.inputs(composed([])["dataset"]) == []
+
+
+@pytest.mark.parametrize("one", [mnist.MNIST, fashion_mnist.FASHION], ids=lambda one: one.name)
+def test_what_is_published_is_told_in_full(one):
+    digests = [*one.content, *one.packed]
+    assert len(set(digests)) == 8
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
+    assert len(one.mirrors) > 1
+    assert all(re.fullmatch(r"https?://\S+/", mirror) for mirror in one.mirrors)
+
+
+@pytest.mark.parametrize("chosen", ["small", "patterns", "idx"])
+def test_pooch_is_loaded_for_downloads_only(tmp_path, chosen):
+    write(tmp_path, image_set())
+    path = [f"dataset.path={tmp_path}"] if chosen == "idx" else []
+    run = [
+        "import sys",
+        "from snn import datasets",
+        "from snn.config.compose import composed",
+        f"datasets.make(composed(['dataset={chosen}', 'training.batch_size=1', *{path}])['dataset'])"
+        if chosen != "patterns"
+        else "datasets.make(composed(['dataset=patterns', 'dataset.rows=256'])['dataset'])",
+        "sys.exit('pooch' in sys.modules)",
+    ]
+    assert subprocess.run([sys.executable, "-c", "\n".join(run)], cwd=ROOT).returncode == 0
