@@ -134,7 +134,7 @@ def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iter
 def _numbers(table: str, rows: pd.DataFrame, sweeps: Mapping[str, grid.Sweep]) -> list[tuple[int, int]]:
     """The numbers of baselines and of rows over them: by the table's own rule, or else that of sweeps."""
     entry = catalogue.TABLES.get(table)
-    own = getattr(import_module(f"snn.tables.{table}"), "pairs", None) if entry else None
+    own = getattr(import_module(f"snn.tables.{entry.form or table}"), "pairs", None) if entry else None
     if own is not None:
         return list(own(rows))
     numbers, _ = baselines(rows, sweeps[entry.sweep if entry else table].axes)

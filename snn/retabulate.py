@@ -17,7 +17,7 @@ import pandas as pd
 from snn import command
 from snn.analysis import floors, frame
 from snn.analysis.machine_state import Thresholds
-from snn.config.groups import CONFIG, read_yaml
+from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import ConfigError, RecordError, SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
@@ -78,8 +78,8 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         if limits and entry.with_limits:
             rows = floors.with_floors(rows, limits)
         if name in catalogue.TABLES:
-            module = import_module(f"snn.tables.{name}")
-            paper = read_yaml(CONFIG / f"paper/{name}.yaml") if entry.with_paper else {}
+            module = import_module(f"snn.tables.{entry.form or name}")
+            paper = read_yaml(ROOT / entry.published) if entry.published else {}
             table, title = module.build(rows, paper, thresholds), module.TITLE
         else:
             table, title = sweep.build(rows, sweeps[name].axes, thresholds), sweep.TITLE.format(name)
@@ -87,8 +87,10 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         written = pd.read_csv(output / f"tables/{name}.csv")  # what a workflow draws from
         if name not in catalogue.TABLES:
             _save(sweep_figure.draw(written, sweeps[name].axes, name), output, name)
-        for figure in (figure for figure, of in catalogue.FIGURES.items() if of.table == name):
-            _save(import_module(f"snn.figures.{figure}").draw(written, paper_device), output, figure)
+        for figure, of in catalogue.FIGURES.items():
+            if of.table == name:
+                form = import_module(f"snn.figures.{of.form or figure}")
+                _save(form.draw(written, paper_device), output, figure)
     paths = _record_paths(grid.all_cells(sweeps), known)
     _write_overview({path: known[path] for path in paths if path in known}, output, thresholds)
 

@@ -1,11 +1,12 @@
 """Records as the engine writes them, with times of our choosing, for the tests of tables."""
 
 import math
+from itertools import zip_longest
 
 from snn.grid import fingerprint, naming
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
 from snn.measurement.record import build
-from snn.measurement.runs import Measurement, Run, WarmUp
+from snn.measurement.runs import Epoch, Measurement, Run, WarmUp
 from snn.profiling.calls import Call
 from snn.profiling.events import Event, Signature, Trace
 from snn.profiling.memory import Space
@@ -49,10 +50,23 @@ MEMORY = {
 }
 
 
-def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, ended=None, **provenance):
+def record(
+    cell,
+    seconds,
+    mse=41.0,
+    machine=None,
+    number=1,
+    foretold=None,
+    ended=None,
+    accuracies=(),
+    epoch_losses=None,
+    **provenance,
+):
     """A record of a round of a cell whose runs took these seconds, on the GPU or on its host.
 
     It diverged if the loss is not finite. ``ended``: another status and its reason, of a round without runs.
+    Of a classification the runs have these ``accuracies``, a half unless given, and each of them
+    ``epoch_losses``.
     """
     where = ON_ITS_HOST if cell["device"]["backend"] == "cpu" else {}
     of_strategy = traits(cell["strategy"])
@@ -62,7 +76,10 @@ def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, ended
     if not ended:
         members = [MEMBER | {"start": start} for start in (1, 2)] if of_strategy["side_by_side"] else []
         measurement.members = members
-        measurement.runs = [Run(s, mse, (mse,) * len(members)) for s in seconds]
+        measurement.runs = [
+            Run(s, mse, (mse,) * len(members), *classified(cell, s, accuracy, epoch_losses))
+            for s, accuracy in zip_longest(seconds, accuracies[: len(seconds)], fillvalue=0.5)
+        ]
         measurement.stopped = stopped(cell["protocol"], len(seconds))
         measurement.setup_seconds, measurement.warmup = 0.1, WarmUp(0.2, 10, True)
     seen = not ended and not of_strategy["own_runtime"]
@@ -78,6 +95,16 @@ def record(cell, seconds, mse=41.0, machine=None, number=1, foretold=None, ended
         source_hash(cell),
         DATA,
     )
+
+
+def classified(cell, seconds, accuracy, epoch_losses):
+    """The epochs of a run of a classification, all as long, and its accuracy; nothing of another."""
+    if cell["network"].get("loss") != "cross_entropy":
+        return ()
+    epochs = cell["training"]["epochs"]
+    losses = epoch_losses or [1.0] * epochs
+    timed = tuple(Epoch(seconds / epochs, loss) for loss in losses)
+    return (timed, accuracy, 0.01) if "test_rows" in cell["dataset"] else (timed,)
 
 
 def limits_of(seconds=1e-6, device="NVIDIA H200", **provenance):

@@ -41,6 +41,45 @@ def test_the_cpu_has_its_own_protocol():
     assert {cell["protocol"]["max_seconds"] for cell in on_gpu} == {90}
 
 
+def test_a_sweep_and_each_of_its_products_has_settings_of_its_own_on_the_cpu(tmp_path):
+    """They replace what stands beside them; what stands deeper stays, unless they bring a union."""
+    given = {
+        "training.epochs": 9,
+        "training.batch_size": 16,
+        "on_cpu": {"training.epochs": 2, "network.hidden": [4]},
+        "union": [
+            {"strategy": "reference", "training.batch_size": 8, "on_cpu": {"strategy": "pinned"}},
+            {"strategy": "streams", "training.epochs": 5, "on_cpu": {"strategy.tile_rows": 64}},
+        ],
+    }
+
+    def found(device, **rest):
+        cells = sweeps_of(tmp_path, {"x": given | rest}, device, on_cpu={"training.epochs": 3})["x"].cells
+        return [
+            (cell["strategy"]["name"], cell["training"]["epochs"], cell["training"]["batch_size"])
+            for cell in cells
+        ]
+
+    assert found(GPU) == [("reference", 9, 8), ("streams", 5, 16)]
+    assert found(CPU) == [("pinned", 2, 8), ("streams", 5, 16)]
+    cells = sweeps_of(tmp_path, {"x": given}, CPU)["x"].cells
+    assert [cell["network"]["hidden"] for cell in cells] == [[4], [4]]
+    assert cells[1]["strategy"]["tile_rows"] == 64
+    replaced = given["on_cpu"] | {"union": [{"strategy": "combined"}]}
+    assert found(CPU, on_cpu=replaced) == [("combined", 2, 16)]
+    assert found(GPU, on_cpu=replaced) == found(GPU)
+
+
+def test_the_cnn_reports_sweeps_are_of_few_images_on_the_cpu():
+    """Nothing is downloaded, and no run takes longer than a few seconds."""
+    sweeps = grid.read(ROOT / "config/grid.yaml", CPU)
+    cells = [cell for name, one in sweeps.items() if name.startswith("cnn_") for cell in one.cells]
+    assert cells
+    for cell in cells:
+        assert cell["dataset"]["name"] == "patterns" and cell["dataset"]["rows"] <= 512
+        assert cell["training"]["epochs"] <= 2 and cell["protocol"]["runs"] <= 2
+
+
 def test_every_choice_is_in_a_sweep():
     cells = grid.all_cells(grid.read(ROOT / "config/grid.yaml", GPU)).values()
     for group in ("strategy", "kernel", "precision"):
@@ -219,6 +258,17 @@ def test_record_paths_can_be_read(tmp_path):
         ({"strategy": "streams", "strategy.tile_rows": []}, "strategy.tile_rows is []: it must be a value"),
         ({"strategy": "torch_compile", "strategy.mode": "max-autotune"}, "strategy.mode is 'max-autotune': "),
         ({"dataset": "csv"}, "sweeps.x: dataset.path is missing"),
+        ({"on_cpu": {"dataset": "smal"}}, "sweeps.x.on_cpu.dataset: 'smal' is not a choice: one of"),
+        ({"on_cpu": []}, "sweeps.x.on_cpu: [] is not right: it must be settings, each a key with its value"),
+        (
+            {"union": [{"on_cpu": {"on_cpu": {}}}]},
+            "sweeps.x.union.0.on_cpu: 'on_cpu' is not right: it must be a setting, as training.epochs: "
+            "on_cpu stands in a sweep, or beside defaults",
+        ),
+        ({"on_cpu": {"training.epochs": 0}}, "sweeps.x.on_cpu.training.epochs: 0 is not right"),
+        ({"training.gradient": "published"}, "'published' is not a choice: one of exact, published_naive, pub"),
+        ({"training.reduction": ["mean", "max"]}, "training.reduction.1: 'max' is not a choice: one of mean"),
+        ({"training.drop_last": 1}, "sweeps.x.training.drop_last: 1 is not right: it must be true or false"),
         (None, "sweeps.x"),
     ],
 )
@@ -259,6 +309,7 @@ def test_refuses_a_missing_csv(tmp_path):
             "strategy: a run of ensemble trains several networks, and times in cpu.csv are of one",
         ),
         (lambda g: g.update(on_gpu={}), "'on_gpu' is not a key here"),
+        (lambda g: g["defaults"].update(on_cpu={}), "defaults: 'on_cpu' is not right: it must be a setting"),
     ],
 )
 def test_refuses_a_grid(tmp_path, change, said):

@@ -61,8 +61,8 @@ def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
     entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
     if entry.with_limits:
         rows = floors.with_floors(rows, limits_of())
-    form = import_module(f"snn.tables.{name if name in catalogue.TABLES else 'sweep'}")
-    paper = read_yaml(ROOT / f"config/paper/{name}.yaml") if entry.with_paper else {}
+    form = import_module(f"snn.tables.{(entry.form or name) if name in catalogue.TABLES else 'sweep'}")
+    paper = read_yaml(ROOT / entry.published) if entry.published else {}
     beside = paper if name in catalogue.TABLES else grid[name].axes
     csv, page = tmp_path / "table.csv", tmp_path / "table.html"
     write(form.build(rows, beside, THRESHOLDS), str(csv), str(page), form.TITLE.format(name))
@@ -71,7 +71,7 @@ def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
         assert set(table["status"]) == {"unsupported"}
         assert table["mean_s"].isna().all()
     drawn = [
-        import_module(f"snn.figures.{figure}").draw(table, "Tesla T4")
+        import_module(f"snn.figures.{of.form or figure}").draw(table, "Tesla T4")
         for figure, of in catalogue.FIGURES.items()
         if of.table == name
     ]

@@ -66,9 +66,14 @@ def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:
 
 
 def steps(frame: pd.DataFrame) -> pd.Series:
-    """The steps of one run of each row; NaN for a data set whose size the cell does not state."""
+    """The steps of one run of each row; NaN for a data set whose size the cell does not state.
+
+    Rows that fill no batch are a step of their own, unless the training leaves them out (``drop_last``).
+    """
     rows = frame["dataset.rows"] if "dataset.rows" in frame else pd.Series(np.nan, frame.index)
-    return frame["training.epochs"] * np.ceil(rows.astype(float) / frame["training.batch_size"])
+    batches = rows.astype(float) / frame["training.batch_size"]
+    drops_last = frame.get("training.drop_last", pd.Series(False, frame.index)).astype(bool)
+    return frame["training.epochs"] * batches.map(np.floor).where(drops_last, batches.map(np.ceil))
 
 
 def _floor(row: pd.Series, measured: Measured) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.analysis import classification
 from snn.analysis.grouping import setting
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.errors import RecordError
@@ -24,6 +25,12 @@ Expected = Mapping[str, str]
 
 _LOSS, _MEMBER_LOSSES = "final_loss", "member_mse"
 """Where a run of a record keeps its final loss, and those of the networks that it trained side by side."""
+
+_REAL = (
+    *("mean_s", "std_s", "final_loss"),
+    *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
+)
+"""Columns that hold numbers, also where no row has one."""
 
 
 def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
@@ -62,9 +69,7 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
     rows = [pool(of_cell, thresholds) for of_cell in cells.values()]
     frame = pd.DataFrame(rows)
     integers = [key for key in frame if _integers_with_gaps([row.get(key) for row in rows])]
-    return frame.astype(
-        dict.fromkeys(integers, "Int64") | dict.fromkeys(("mean_s", "std_s", "final_loss"), "float")
-    )
+    return frame.astype(dict.fromkeys(integers, "Int64") | dict.fromkeys(_REAL, "float"))
 
 
 def _integers_with_gaps(values: Sequence[Any]) -> bool:
@@ -141,7 +146,8 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     ``std_s`` are of one training; ``rounds`` holds the seconds of the runs by round. Where one launch trains
     several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``, and
     ``member_losses`` holds each member with its mean ``final_loss``. ``hidden`` holds the hidden widths of an
-    MLP; of any other network it is None.
+    MLP; of any other network it is None. A classification has an accuracy and a ``curve``
+    (``snn.analysis.classification``).
     """
     records = list(of_cell.values())
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
@@ -172,6 +178,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "rounds": seconds,
         "stopped_by": _joined(record["stopped"] for record in records),
         "final_loss": fmean(losses) if losses and None not in losses else None,
+        **classification.columns(records),
         "status": _joined((record["status"] for record in records), "ok"),
         "reason": _joined(record["reason"] for record in records),
         "plan": _joined(record.get("plan") for record in records),

@@ -17,6 +17,7 @@ from snn.strategies.common.traits import side_by_side
 OVERVIEW = "Overview"
 PAPER_TABLES = "The paper's tables"
 PAPER_FIGURES = "The paper's figures"
+CNN_REPORT = "The CNN report"
 SWEEPS = "Sweeps"
 WHY = "Why"
 ORIGIN = "Configuration and provenance"
@@ -25,6 +26,7 @@ CATEGORIES = {
     OVERVIEW: ("table",),
     PAPER_TABLES: ("table",),
     PAPER_FIGURES: ("figure",),
+    CNN_REPORT: ("what", "form"),
     SWEEPS: ("sweep", "form"),
     WHY: ("what", "form"),
     ORIGIN: ("table",),
@@ -52,16 +54,18 @@ class Table(Entry):
     """A table of the cells of a sweep, and of the sweeps ``also`` where the grid has them.
 
     Of these it shows those with the choices ``only``. If it has ``one_row_per`` dataset or network, a
-    strategy may have one cell of each. ``with_paper``: the values of ``config/paper/NAME.yaml`` stand beside
-    the measured ones. ``with_limits``: so do the limits of the device.
+    strategy may have one cell of each. ``published``: the values of this file stand beside the measured ones.
+    ``with_limits``: so do the limits of the device. ``form``: the module that makes it, where it is not
+    called as the table.
     """
 
     sweep: str
     one_row_per: str | None = None
     also: tuple[str, ...] = ()
     only: Mapping[str, str] = field(default_factory=dict)
-    with_paper: bool = False
+    published: str | None = None
     with_limits: bool = False
+    form: str | None = None
 
     def holds(self, cell: Mapping[str, Any]) -> bool:
         """Whether a cell of these sweeps is shown; one from before there was a choice had the only one."""
@@ -70,9 +74,10 @@ class Table(Entry):
 
 @dataclass(frozen=True)
 class Figure(Entry):
-    """A figure that is drawn from a table."""
+    """A figure that is drawn from a table, by the module ``form`` where that is not called as the figure."""
 
     table: str
+    form: str | None = None
 
 
 TABLES = {
@@ -83,14 +88,38 @@ TABLES = {
         one_row_per="dataset",
         also=("strategies", "kernels"),
         only={"dataset": "small", "precision": "fp32"},
-        with_paper=True,
+        published="config/paper/correctness.yaml",
     ),
     "training_time": Table(
-        PAPER_TABLES, "IV training time", "dataset_size", one_row_per="dataset", with_paper=True
+        PAPER_TABLES,
+        "IV training time",
+        "dataset_size",
+        one_row_per="dataset",
+        published="config/paper/training_time.yaml",
     ),
-    "speedup": Table(PAPER_TABLES, "V speedup", "dataset_size", one_row_per="dataset", with_paper=True),
-    "neurons": Table(PAPER_TABLES, "VI neurons", "neurons", one_row_per="network", with_paper=True),
-    "depth": Table(PAPER_TABLES, "VII depth", "depth", one_row_per="network", with_paper=True),
+    "speedup": Table(
+        PAPER_TABLES,
+        "V speedup",
+        "dataset_size",
+        one_row_per="dataset",
+        published="config/paper/speedup.yaml",
+    ),
+    "neurons": Table(
+        PAPER_TABLES,
+        "VI neurons",
+        "neurons",
+        one_row_per="network",
+        published="config/paper/neurons.yaml",
+    ),
+    "depth": Table(
+        PAPER_TABLES, "VII depth", "depth", one_row_per="network", published="config/paper/depth.yaml"
+    ),
+    "cnn_programs": Table(
+        CNN_REPORT,
+        "Tables 3 to 6: programs",
+        "cnn_programs",
+        published="config/cnn_report/cnn_programs.yaml",
+    ),
     "attribution": Table(WHY, "where the time goes", "dataset_size", one_row_per="dataset"),
     "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
     "timeline": Table(WHY, "call by call", "dataset_size", one_row_per="dataset", only={"dataset": "small"}),

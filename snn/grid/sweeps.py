@@ -52,14 +52,13 @@ def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sw
     choices or the engine's own checks refuse; DataError where a data set's file cannot be read.
     """
     grid = _validated(path)
-    common = {**grid.get("defaults", {})}
-    if device.backend == "cpu":
-        common |= grid.get("on_cpu", {})
-    devices = (device, host or (device if device.backend == "cpu" else find("cpu")))
+    on_cpu = device.backend == "cpu"
+    common = _settled({**grid.get("defaults", {}), "on_cpu": grid.get("on_cpu", {})}, on_cpu)
+    devices = (device, host or (device if on_cpu else find("cpu")))
     sweeps, known, count = {}, _Known(), 0
     for name, given in grid["sweeps"].items():
         try:
-            options = _options({**common, **given})
+            options = _options({**common, **_settled(given, on_cpu)})
             count += sum(math.prod(map(len, one.values())) for one in options)
             if count > MOST_CELLS:
                 raise ConfigError(
@@ -127,6 +126,15 @@ def overrides(cell: Cell) -> list[str]:
 def _with_keys(group: str, values: Mapping[str, Any]) -> str:
     """A choice of a group whose file has the keys of these values."""
     return next(name for name in groups.names(group) if groups.load(group, name).keys() == values.keys())
+
+
+def _settled(settings: Mapping[str, Any], on_cpu: bool) -> dict[str, Any]:
+    """Settings for one device: on the CPU those of ``on_cpu`` replace what they stand beside."""
+    here = {**settings, **(settings.get("on_cpu", {}) if on_cpu else {})}
+    here.pop("on_cpu", None)
+    if "union" in here:
+        here["union"] = [_settled(product, on_cpu) for product in here["union"]]
+    return here
 
 
 def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -76,7 +76,7 @@ def heading(name: str) -> str:
 
 def _classes(table: pd.DataFrame, name: str) -> list[str]:
     classes = []
-    if name.startswith("paper_"):
+    if name.startswith(("paper_", "published_")):
         classes.append("paper")
     if not pd.api.types.is_numeric_dtype(table[name]):
         classes.append("text")

@@ -25,6 +25,7 @@ FACTS = {
     "system": "{}",
     "cpus": "{} CPUs",
     "device_uuid": "UUID {}",
+    "data": "Trained on {}",
     "commit": "Commit {}",
     "dirty": "Dirty working tree: {}",
     "paper_device": "The paper's device: {}",
@@ -72,6 +73,8 @@ def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:
     hints = "Click a column header to sort by it, again to reverse."
     if any(name.startswith("paper_") for name in shown):
         hints += " Shaded columns are the paper's values."
+    if any(name.startswith("published_") for name in shown):
+        hints += " Shaded columns are published values."
     return html_page.document(
         title,
         f'{before}{html_page.sortable(shown)}\n<p class="faint">{html.escape(hints)}</p>\n'

@@ -137,6 +137,17 @@ def axes_of(name):
     return list(SWEEPS[name].axes) if name in SWEEP_TABLES else None
 
 
+def images_of(table):
+    """What a table's cells are trained on, where it is images, for its caption: 256 images of patterns."""
+    chosen = [cell["dataset"] for cell in sweeps.cells_of(table, SWEEPS).values()]
+    named = [
+        f"{dataset['rows']} images of {dataset['name']}"
+        for dataset in chosen
+        if "shape" in dataset
+    ]
+    return " and ".join(dict.fromkeys(named))
+
+
 def one_of(names):
     """A pattern for a wildcard that matches only these names."""
     return "|".join(names) or "(?!)"

@@ -1,29 +1,31 @@
-# One rule per form of table, generated from its line in snn/grid/catalogue.py. A table's inputs are the records of
-# its own sweep and no others. Its parameters contain the hash of the sources that each record must have, and of the
-# code that makes the table: an edit of the code rebuilds it, touching a file does not.
+# One rule per table with a line in snn/grid/catalogue.py, and one for those of all other sweeps. A table's inputs are the
+# records of its own sweep and no others. Its parameters contain the hash of the sources that each record must have, and
+# of the code that makes the table: an edit of the code rebuilds it, touching a file does not.
 
-for FORM in (*OWN_TABLES, catalogue.TIDY):
-    ENTRY = catalogue.TABLES.get(FORM, catalogue.TIDY_TABLE)
+for TABLE in (*OWN_TABLES, catalogue.TIDY):
+    ENTRY = catalogue.TABLES.get(TABLE, catalogue.TIDY_TABLE)
+    FORM = ENTRY.form or TABLE
 
     rule:
         name:
-            f"build_{FORM}"
+            f"build_{TABLE}"
         input:
             lambda wildcards: records_of(wildcards.table),
-            paper=[f"config/paper/{FORM}.yaml"] if ENTRY.with_paper else [],
+            paper=[ENTRY.published] if ENTRY.published else [],
             limits=[LIMITS] if ENTRY.with_limits else [],
             verdicts="config/verdicts.yaml",
         output:
             csv="results/tables/{table}.csv",
-            page=shown("results/tables/{table}.html", ENTRY, caption=FORM),
+            page=shown("results/tables/{table}.html", ENTRY, caption=TABLE),
         wildcard_constraints:
-            table=FORM if FORM in OWN_TABLES else one_of(SWEEP_TABLES),
+            table=TABLE if TABLE in OWN_TABLES else one_of(SWEEP_TABLES),
         params:
             form=FORM,
             axes=lambda wildcards: axes_of(wildcards.table),
             records=lambda wildcards: source_hashes(
                 sweeps.cells_of(wildcards.table, SWEEPS)
             ),
+            images=lambda wildcards: images_of(wildcards.table),
             limits_hash=LIMITS_HASH if ENTRY.with_limits else None,
             code=code_of("build_table", f"snn.tables.{FORM}"),
         message:
