@@ -112,7 +112,8 @@ def test_few_images_have_nothing_published_beside_them_and_say_so(cells_of):
     few = {"dataset.rows": 256, "dataset.test_rows": 100}
     table = programs(rows_of(cells_of(NAIVE, dataset="patterns", device=HOST, **few), [[1.0]]))
     assert table["data"][0] == (
-        "256 images of patterns, 5 epochs, tested on 100: not the report's data, nothing published stands beside it"
+        "256 images of patterns, 5 epochs, tested on 100: "
+        "not the report's data, so nothing published is shown"
     )
     assert table["published_accuracy"].isna().all() and table["agreement"].tolist() == [""]
     assert programs(rows_of(cells_of(NAIVE), [[1.0]]))["data"][0] == (

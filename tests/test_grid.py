@@ -266,7 +266,7 @@ def test_record_paths_can_be_read(tmp_path):
             "on_cpu stands in a sweep, or beside defaults",
         ),
         ({"on_cpu": {"training.epochs": 0}}, "sweeps.x.on_cpu.training.epochs: 0 is not right"),
-        ({"training.gradient": "published"}, "'published' is not a choice: one of exact, published_naive, pub"),
+        ({"training.gradient": "published"}, "'published' is not a choice: one of exact, published_naive"),
         ({"training.reduction": ["mean", "max"]}, "training.reduction.1: 'max' is not a choice: one of mean"),
         ({"training.drop_last": 1}, "sweeps.x.training.drop_last: 1 is not right: it must be true or false"),
         (None, "sweeps.x"),

@@ -204,6 +204,14 @@ def test_a_launch_of_several_networks_takes_no_part_even_alone(tmp_path):
     assert "ensemble" not in summary.fragment(table, points, origins())
 
 
+def test_what_a_published_program_computes_is_not_the_same_work(tmp_path):
+    beside = {"network": "cnn", "dataset": "patterns", "training.batch_size": 64, "training.drop_last": True}
+    cells = beside | {"strategy": "pipelined", "training.gradient": ["exact", "published_optimised"]}
+    points = points_of(tmp_path, cells, [[2.0, 2.0], [1.0, 1.0]])
+    (row,) = overview.build(points, THRESHOLDS).to_dict("records")
+    assert (row["strategies"], row["mean_s"]) == (1, 2.0)
+
+
 def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
     settings = {"strategy": ["reference", "combined", "pinned"], "network.hidden": [1024]}
     cells = cells_of(tmp_path, settings)

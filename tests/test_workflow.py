@@ -409,9 +409,9 @@ def test_the_report_begins_with_the_answer_and_holds_everything_captioned(projec
         "1 Overview",
         "2 The paper's tables",
         "3 The paper's figures",
-        "4 Sweeps",
-        "5 Why",
-        "6 Configuration and provenance",
+        "5 Sweeps",
+        "6 Why",
+        "7 Configuration and provenance",
     ]
     tables = {path.stem for path in project.folder.glob("results/tables/*.csv")}
     figures = {path.stem for path in project.folder.glob("results/figures/*.svg")}

@@ -16,7 +16,8 @@ def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     seed: the one training that a published program did.
     """
     runs = [run for record in records for run in record["runs"]]
-    first = next((run for record in records if record["round"] == 1 for run in record["runs"][:1]), {})
+    of_first_round = [run for record in records if record["round"] == 1 for run in record["runs"]]
+    first: Run = of_first_round[0] if of_first_round else {}
     tested = [run for run in runs if "test_accuracy" in run]
     accuracy, accuracy_std = _spread([run["test_accuracy"] for run in tested])
     seconds, seconds_std = _spread([run["test_seconds"] for run in tested])

@@ -55,14 +55,14 @@ def step_us(frame: pd.DataFrame) -> pd.Series:
 
 
 def data(frame: pd.DataFrame, published: Mapping[str, Any]) -> list[str]:
-    """What each row was trained and tested on, and, where that is not what the report's were, that it is not."""
+    """What each row was trained and tested on, and that it is not the report's data, where it is not."""
     said = []
     for row, is_same in zip(frame.to_dict("records"), is_reports(frame, published), strict=True):
         text = (
             f"{row['dataset.rows']} images of {row['dataset']}, {row['training.epochs']} epochs, "
             f"tested on {row.get('dataset.test_rows')}"
         )
-        said.append(text if is_same else f"{text}: not the report's data, nothing published stands beside it")
+        said.append(text if is_same else f"{text}: not the report's data, so nothing published is shown")
     return said
 
 

@@ -11,6 +11,7 @@ from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT
+from snn.models.gradients import EXACT
 from snn.strategies.common.traits import own_runtime, side_by_side
 
 TITLE = "The fastest strategy"
@@ -37,14 +38,15 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     The cells of a point differ in strategy and kernel. What was measured with several protocols or seeds is
     there once, with the most runs: neither changes how long the same work takes. Launches that train several
     networks are left out, since a share of one is not the time of one network's training; the table
-    ``learning_rates`` shows them. So are peers where there is another strategy; the table ``peers`` shows
-    them. Raises RecordError as ``frame.tabulate`` does; only the cells of
-    one point must be of one device.
+    ``learning_rates`` shows them. So are trainings along another gradient than the exact one, which are not
+    the same work, and peers where there is another strategy; the table ``peers`` shows them. Raises
+    RecordError as ``frame.tabulate`` does; only the cells of one point must be of one device.
     """
     points: dict[str, dict[str, dict[str, dict[str, frame.Record]]]] = {}
     for path, record in records.items():
         cell = record["cell"]
-        if cell.get("precision", {}).get("name", "fp32") != "fp32" or side_by_side(cell["strategy"]):
+        of_another = cell["training"]["gradient"] != EXACT.name or side_by_side(cell["strategy"])
+        if of_another or cell.get("precision", {}).get("name", "fp32") != "fp32":
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}
         point["network"] = {key: value for key, value in cell["network"].items() if key != "seed"}
