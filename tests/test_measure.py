@@ -157,3 +157,14 @@ def test_the_first_three_rounds_are_explained_and_every_round_is_counted(number,
     assert (found["status"], found["round"], len(found["runs"])) == ("ok", number, 2)
     assert (found["explanation"] is not None) == explained
     assert found["ledger"] and found["memory"]
+
+
+def test_kernels_run_in_the_first_counted_epoch_only(monkeypatch):
+    launches = []
+    usual = CpuBackend.launch
+    monkeypatch.setattr(CpuBackend, "launch", lambda self, *a: launches.append(a[0]) or usual(self, *a))
+    for strategy in ("reference", "resident", "pipelined"):
+        job = replace(JOB, strategy=groups.load("strategy", strategy), epochs=5)
+        launches.clear()
+        ledger, _ = runs.count(job, CpuBackend())
+        assert len(launches) * 5 == ledger["launches"] > 0

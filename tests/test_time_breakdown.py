@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from conftest import STRATEGIES
 from test_measure import JOB
@@ -200,3 +201,32 @@ def test_memory_that_runs_out_afterwards_does_not_cost_what_was_measured(monkeyp
     assert found["explanation"] is None
     assert found["status"] == "ok"
     assert len(found["runs"]) == 2
+
+
+def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
+    """Every call takes a second, by a clock of the test's own."""
+    clock = [0.0]
+    monkeypatch.setattr(time_breakdown.time, "perf_counter", lambda: clock[0])
+
+    class Slow(CpuBackend):
+        launched = 0
+
+        def launch(self, *arguments, **options):
+            Slow.launched += 1
+            clock[0] += 1.0
+            super().launch(*arguments, **options)
+
+    X, Y = (np.ones((21, width), dtype=np.float32) for width in (2, 1))
+    changes = {"network": mlp((2, 1)), "X": X, "Y": Y, "epochs": 3, "batch_size": 2}
+    job = replace(JOB, strategy=groups.load("strategy", "resident"), **changes)
+    seconds = {}
+    for most in (4, 128):
+        monkeypatch.setattr(time_breakdown, "_MOST_STEPS", most)
+        Slow.launched = 0
+        breakdown = time_breakdown.break_down(job, Slow(), 1e-9)
+        seconds[most] = breakdown.seconds["launch"]
+        steps = min(most, 11)
+        assert Slow.launched % (2 * steps) == 0
+        assert breakdown.epochs == 1
+    launches = Slow.launched / 22
+    assert seconds == {4: pytest.approx(33 * launches), 128: pytest.approx(33 * launches)}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from snn.measurement.protocol import Round, Steadiness
 from snn.profiling.ledger import Ledger
 from snn.profiling.memory import MemoryMap
 from snn.profiling.observed import ObservedBackend
+from snn.profiling.unlaunched import Unlaunched
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
 from snn.strategies.common.strategy import Strategy
@@ -118,16 +119,18 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
 
     Both are empty for a strategy with a runtime of its own, whose calls cannot be observed. The counts are
     exact, though only three epochs are run: a strategy's calls depend on shapes alone, so if the second and
-    the third epoch make the same calls, all later ones do too. Otherwise every epoch is run.
+    the third epoch make the same calls, all later ones do too. Otherwise every epoch is run. For the same
+    reason kernels run in the first epoch only.
     """
     if factory.class_of(job.strategy).own_runtime:
         return {}, {}
     ledger, memory = Ledger(), MemoryMap()
-    observed = ObservedBackend(backend, ledger, memory)
+    unlaunched = Unlaunched(backend)
+    observed = ObservedBackend(cast(Backend, unlaunched), ledger, memory)
     strategy = start(job, observed)
     try:
         strategy.load(next(strategy.starts(job.network, job.seed)))
-        repeated = _train_counted(job, strategy, ledger)
+        repeated = _train_counted(job, strategy, ledger, unlaunched)
     finally:
         strategy.close()
     observed.live.check_nothing_held()
@@ -135,7 +138,7 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     return {key: n + repeated.get(key, 0) for key, n in totals.items()}, memory.describe(backend)
 
 
-def _train_counted(job: Job, strategy: Strategy, ledger: Ledger) -> dict[str, int]:
+def _train_counted(job: Job, strategy: Strategy, ledger: Ledger, backend: Unlaunched) -> dict[str, int]:
     """Train, and return the counts of the epochs that were not run."""
     if strategy.at_once:
         strategy.train(job.epochs)
@@ -143,6 +146,7 @@ def _train_counted(job: Job, strategy: Strategy, ledger: Ledger) -> dict[str, in
     snapshots = []
     for _ in range(min(job.epochs, _COUNTED_EPOCHS)):
         strategy.epoch()
+        backend.skips = True
         snapshots.append(ledger.totals())
     remaining = job.epochs - len(snapshots)
     if not remaining:

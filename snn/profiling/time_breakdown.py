@@ -6,7 +6,7 @@ What the device does meanwhile appears where the host waits: in synchronisations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,13 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.persistent_plans import Shape
+from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
 
 _LEAST_SECONDS = 0.3
+
+_MOST_STEPS = 128
+"""Of an epoch that is timed call by call: more tell nothing new, and may take seconds."""
 
 
 def _timed(part: str, name: str) -> Callable[..., Any]:
@@ -123,11 +127,17 @@ class TimeBreakdown:
 def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBreakdown:
     """Time the parts of a few epochs, after one that is not counted, and scale them to the job's epochs.
 
-    At least one epoch is timed, and no further one begins after ``max_seconds``.
+    At least one epoch is timed, and no further one begins after ``max_seconds``. Of long epochs only the
+    first steps are taken, unless the strategy is asked for a whole epoch at a time.
     What the timers themselves take outside of the calls is measured and left out of the rest.
     """
     timing = TimingBackend(backend)
-    strategy = start(job, timing)
+    steps = -(-len(job.X) // job.batch_size)
+    sampled = min(steps, _MOST_STEPS)
+    if factory.class_of(job.strategy).by_epoch:
+        sampled = steps
+    rows = sampled * job.batch_size
+    strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows]), timing)
     try:
         with np.errstate(all="ignore"):
             strategy.load(next(strategy.starts(job.network, job.seed)))
@@ -145,7 +155,8 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBrea
     finally:
         strategy.close()
     parts["host_arithmetic"] = max(total - sum(parts.values()), 0.0)
-    return TimeBreakdown(epochs, {part: value * job.epochs / epochs for part, value in parts.items()})
+    scale = job.epochs / epochs * steps / sampled
+    return TimeBreakdown(epochs, {part: value * scale for part, value in parts.items()})
 
 
 def _timer_seconds(calls: int = 2000) -> float:
