@@ -112,11 +112,14 @@ def test_any_network_agrees_with_the_oracle(name, backend, network, rows, batch,
     compare(name, backend, network, rows, batch, seed)
 
 
-@pytest.mark.parametrize(("fused", "pretransposed"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("fused", "pretransposed", "convolves"),
+    [(True, False, False), (False, True, False), (True, True, False), (False, False, True), (True, True, True)],
+)
 @settings(max_examples=12, deadline=None)
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
-def test_fused_and_pretransposed_kernels_train_any_network(fused, pretransposed, network, rows, batch, seed):
-    compare("resident", DeferredBackend(fused, pretransposed), network, rows, batch, seed)
+def test_every_kind_of_kernel_trains_any_network(fused, pretransposed, convolves, network, rows, batch, seed):
+    compare("resident", DeferredBackend(fused, pretransposed, convolves), network, rows, batch, seed)
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -11,10 +11,15 @@ from snn.models.step import Step, Tensor
 
 
 def training_step(
-    network: Network, rows: int, rate: float, fused: bool = False, pretransposed: bool = False
+    network: Network,
+    rows: int,
+    rate: float,
+    fused: bool = False,
+    pretransposed: bool = False,
+    convolves: bool = False,
 ) -> Step:
     """Forward, loss and backward, each layer updated before or after its gradient passes through it."""
-    step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed)
+    step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed, convolves)
     x, inputs = Tensor("X", network.inputs), []
     for i, layer in enumerate(network.layers):
         inputs.append(x)

@@ -117,7 +117,8 @@ class DeviceDriven(OnDevice):
         self._rows = rows
 
     def _plan(self, network: Network, rows: int, rate: float) -> Step:
-        return training_step(network, rows, rate, self.backend.fused, self.backend.pretransposed)
+        backend = self.backend
+        return training_step(network, rows, rate, backend.fused, backend.pretransposed, backend.convolves)
 
     def _allocate(self, step: Step) -> None:
         """The network's parameters and every buffer that the launches of a full batch name."""
