@@ -197,6 +197,10 @@ NUMBERS = {
     "padding": st.integers(0, 2),
     "size": st.integers(1, 3),
     "scale": st.just(0.75),
+    "rate": st.just(0.125),
+    "parts": st.integers(1, 20),
+    "weights": st.integers(1, 100),
+    "biases": st.integers(1, 9),
 }
 
 

@@ -42,12 +42,12 @@ struct Division {
     static constexpr int STRIP = STRIPS == 1 ? OUT_WIDE : to_multiple(to_multiple(up(OUT_WIDE, STRIPS), 2), ALIGN);
     static constexpr int TILE_OUT = OUT >= 16 && OUT % 2 == 0 ? 2 : 1;
 
-    static constexpr int tile_cols(int tile_rows)  // even, if there is another tile beside it
+    static __device__ constexpr int tile_cols(int tile_rows)  // even, if there is another tile beside it
     {
         const int most = larger(28 / (tile_rows * TILE_OUT) / 2 * 2, 2), tiles = up(STRIP, most);
         return tiles == 1 ? STRIP : to_multiple(up(STRIP, tiles), 2);
     }
-    static constexpr int computed(int tile_rows)  // elements of a plane, with those that are computed in vain
+    static __device__ constexpr int computed(int tile_rows)  // elements of a plane, with those that are computed in vain
     {
         return to_multiple(OUT_HIGH, tile_rows) * to_multiple(STRIP, tile_cols(tile_rows));
     }
@@ -55,32 +55,37 @@ struct Division {
     static constexpr int TILE_COLS = tile_cols(TILE_ROWS), TILES_ACROSS = up(STRIP, TILE_COLS);
     static constexpr int STEP = ALIGN % TILE_ROWS == 0 ? ALIGN / TILE_ROWS : ALIGN;  // tiles down that a band may grow by
 
-    static constexpr int CHUNK = IN <= 4 ? IN : IN % 4 == 0 ? 4 : IN % 3 == 0 ? 3 : IN % 2 == 0 ? 2 : 1;
+    static __device__ constexpr int chunk(int most)  // channels at a time
+    {
+        int channels = smaller(most, IN);
+        while (IN % channels != 0) --channels;
+        return channels;
+    }
     static constexpr int STRIDE = to_multiple(TILES_ACROSS * TILE_COLS + KERNEL - 1, 4);
 
-    static constexpr int out_block(int chunks) { return to_multiple(up(OUT, chunks), TILE_OUT); }
-    static constexpr int threads(int chunks, int tiles_down)
+    static __device__ constexpr int out_block(int chunks) { return to_multiple(up(OUT, chunks), TILE_OUT); }
+    static __device__ constexpr int threads(int chunks, int tiles_down)  // some only copy, if there are few tiles
     {
-        return tiles_down * TILES_ACROSS * (out_block(chunks) / TILE_OUT);
+        return larger(tiles_down * TILES_ACROSS * (out_block(chunks) / TILE_OUT), 128);
     }
-    static constexpr int buffer(int chunks, int tiles_down)
+    static __device__ constexpr int buffer(int chunks, int tiles_down, int CHUNK = chunk(4))
     {
         return to_multiple(CHUNK * ((tiles_down * TILE_ROWS + KERNEL - 1) * STRIDE + TAPS * (out_block(chunks) + 2)), 4);
     }
-    static constexpr int plane(int tiles_down) { return tiles_down * TILE_ROWS * STRIP | 1; }
-    static constexpr bool fits(int chunks, int tiles_down)
+    static __device__ constexpr int plane(int tiles_down) { return tiles_down * TILE_ROWS * STRIP | 1; }
+    static __device__ constexpr bool fits(int chunks, int tiles_down)
     {
         return threads(chunks, tiles_down) <= MOST_THREADS && 2 * buffer(chunks, tiles_down) <= SHARED_FLOATS &&
                out_block(chunks) * plane(tiles_down) <= SHARED_FLOATS;
     }
-    static constexpr int out_chunks()
+    static __device__ constexpr int out_chunks()
     {
         int chunks = up(OUT, 32);
         while (!fits(chunks, STEP) && out_block(chunks) > TILE_OUT) ++chunks;
         return chunks;
     }
     static constexpr int OUT_CHUNKS = out_chunks(), OUT_BLOCK = out_block(OUT_CHUNKS);
-    static constexpr int tiles_down()  // of a band: as many as fit and leave enough blocks
+    static __device__ constexpr int tiles_down()  // of a band: as many as fit and leave enough blocks
     {
         const int all = up(OUT_HIGH, TILE_ROWS);
         int tiles = STEP;
@@ -97,40 +102,10 @@ struct Division {
     static constexpr int GRID_X = ROWS * BANDS * STRIPS, GRID_Y = OUT_CHUNKS;
 
     static constexpr int LINES = BAND + KERNEL - 1, OUT_STRIDE = OUT_BLOCK + 2;  // padded: weights are stored by columns
-    static constexpr int INPUT = CHUNK * LINES * STRIDE, BUFFER = buffer(OUT_CHUNKS, TILES_DOWN);
+    static constexpr int CHUNK = chunk(smaller(4, larger(12 * THREADS / (LINES * STRIDE), 1)));  // 12 registers hold it
+    static __device__ int place(int c, int tap, int o) { return (c * TAPS + tap) * OUT_STRIDE + o; }  // of weights
+    static constexpr int INPUT = CHUNK * LINES * STRIDE, BUFFER = buffer(OUT_CHUNKS, TILES_DOWN, CHUNK);
     static_assert(fits(OUT_CHUNKS, TILES_DOWN), "the kernel is too large for shared memory");
-};
-
-// A chunk's weights, as [c][tap][o] in shared memory. TURNED: for the gradient of X, whose kernels are turned by 180
-// degrees and whose inputs are W's filters.
-template <class D, int IN, int OUT, bool TURNED>
-struct ChunkOfWeights {
-    static constexpr int SIZE_ = D::CHUNK * TAPS * D::OUT_BLOCK, COPIES = up(SIZE_, D::THREADS);
-    float held[COPIES];
-
-    __device__ void fetch(const float* __restrict__ W, int first_in, int first_out)
-    {
-#pragma unroll
-        for (int n = 0; n < COPIES; ++n) {
-            const int i = threadIdx.x + n * D::THREADS;
-            const int o = TURNED ? i / TAPS % D::OUT_BLOCK : i / (D::CHUNK * TAPS);
-            const int c = TURNED ? i / (TAPS * D::OUT_BLOCK) : i / TAPS % D::CHUNK;
-            const int out = first_out + o, in = first_in + c;
-            const bool inside = i < SIZE_ && out < OUT;
-            held[n] = inside ? W[(TURNED ? in * OUT + out : out * IN + in) * TAPS + i % TAPS] : 0.0f;
-        }
-    }
-    __device__ void put(float* to) const
-    {
-#pragma unroll
-        for (int n = 0; n < COPIES; ++n) {
-            const int i = threadIdx.x + n * D::THREADS;
-            const int o = TURNED ? i / TAPS % D::OUT_BLOCK : i / (D::CHUNK * TAPS);
-            const int c = TURNED ? i / (TAPS * D::OUT_BLOCK) : i / TAPS % D::CHUNK;
-            const int tap = TURNED ? TAPS - 1 - i % TAPS : i % TAPS;
-            if (SIZE_ % D::THREADS == 0 || i < SIZE_) to[(c * TAPS + tap) * D::OUT_STRIDE + o] = held[n];
-        }
-    }
 };
 
 template <int COUNT>
@@ -196,11 +171,15 @@ __device__ const float* correlate(const float* inputs, const float* I, const flo
     constexpr int ACROSS_OUT = D::OUT_BLOCK / D::TILE_OUT;  // threads that share a tile
     const int own_out = threadIdx.x % ACROSS_OUT * D::TILE_OUT, tile = threadIdx.x / ACROSS_OUT;
     const int own_row = tile / D::TILES_ACROSS * D::TILE_ROWS, own_col = tile % D::TILES_ACROSS * D::TILE_COLS;
+    const bool computes = own_row < D::BAND;
 
     Stage stage;
     ChunkOfWeights<D, IN, OUT, TURNED> weights;
-    stage.aim(band.row - MARGIN, band.col - MARGIN);
-    stage.fetch(inputs, I, band.r * IN), weights.fetch(W, 0, band.plane);
+    const auto aim = [&](int c) {
+        stage.aim(inputs, I, band.r * IN + c, band.row - MARGIN, band.col - MARGIN), weights.aim(W, c, band.plane);
+        stage.fetch(), weights.fetch();
+    };
+    aim(0);
     stage.put(shared), weights.put(shared + D::INPUT);
     __syncthreads();
 
@@ -208,9 +187,9 @@ __device__ const float* correlate(const float* inputs, const float* I, const flo
 #pragma unroll 1
     for (int c = 0, at = 0; c < IN; c += D::CHUNK, at = D::BUFFER - at) {
         const int next = c + D::CHUNK;
-        if (next < IN) stage.fetch(inputs, I, band.r * IN + next), weights.fetch(W, next, band.plane);
+        if (next < IN) aim(next);
 #pragma unroll(TAPS <= 9 ? D::CHUNK : 1)
-        for (int i = 0; i < D::CHUNK; ++i)
+        for (int i = 0; i < D::CHUNK && computes; ++i)
             multiply<D>(sum, shared + at + (i * D::LINES + own_row) * D::STRIDE + own_col,
                         shared + at + D::INPUT + i * TAPS * D::OUT_STRIDE + own_out);
         float* free = shared + D::BUFFER - at;
@@ -224,7 +203,7 @@ __device__ const float* correlate(const float* inputs, const float* I, const flo
         for (int col = 0; col < D::TILE_COLS; ++col)
 #pragma unroll
             for (int o = 0; o < D::TILE_OUT; ++o)
-                if (own_col + col < D::STRIP)
+                if (computes && own_col + col < D::STRIP)
                     shared[(own_out + o) * D::PLANE + (own_row + row) * D::STRIP + own_col + col] = sum[row][col][o];
     __syncthreads();
     return shared;
@@ -237,7 +216,8 @@ using Backward = Division<FILTERS, CHANNELS, HEIGHT, WIDTH, 1>;
 template <class D>
 __device__ const float* forward(const float* X, const float* W, Band& band)
 {
-    using Stage = Dense<D::CHUNK, D::LINES, D::STRIDE, D::LINES * D::STRIDE, HEIGHT, WIDTH, D::THREADS>;
+    constexpr bool PAIRS = in_pairs(PADDING, D::STRIPS, D::STRIP, D::STRIDE, WIDTH);
+    using Stage = Dense<PAIRS, D::CHUNK, D::LINES, D::STRIDE, D::LINES * D::STRIDE, HEIGHT, WIDTH, D::THREADS>;
     return correlate<D, Stage, CHANNELS, FILTERS, PADDING, false>(X, nullptr, W, band);
 }
 
@@ -245,7 +225,8 @@ template <bool POOLED>
 __device__ const float* backward(const float* G, const float* I, const float* W, Band& band)
 {
     using D = Backward;
-    using Stage = StageOfGradient<POOLED, D::CHUNK, D::LINES, D::STRIDE, D::LINES * D::STRIDE, D::THREADS>;
+    constexpr bool PAIRS = in_pairs(KERNEL - 1 - PADDING, D::STRIPS, D::STRIP, D::STRIDE, WIDE);
+    using Stage = StageOfGradient<POOLED, PAIRS, D::CHUNK, D::LINES, D::STRIDE, D::LINES * D::STRIDE, D::THREADS>;
     return correlate<D, Stage, FILTERS, CHANNELS, KERNEL - 1 - PADDING, true>(G, I, W, band);
 }
 
@@ -300,15 +281,15 @@ template <bool POOLED>
 __device__ void weight_sums(const float* G, const float* I, const float* X, float* part)
 {
     using P = Sums<POOLED>;
-    using StageX_ = Dense<IN_BLOCK, P::LINES + KERNEL - 1, P::X_STRIDE, P::X_PLANE, HEIGHT, WIDTH, P::THREADS>;
-    using Stage = StageOfGradient<POOLED, OUT_BLOCK, P::LINES, P::STRIP, P::G_PLANE, P::THREADS>;
+    using StageX = Dense<in_pairs(PADDING, P::STRIPS, P::STRIP, P::X_STRIDE, WIDTH), IN_BLOCK, P::LINES + KERNEL - 1, P::X_STRIDE, P::X_PLANE, HEIGHT, WIDTH, P::THREADS>;
+    using StageG = StageOfGradient<POOLED, in_pairs(0, P::STRIPS, P::STRIP, P::STRIP, WIDE), OUT_BLOCK, P::LINES, P::STRIP, P::G_PLANE, P::THREADS>;
     __shared__ __align__(16) float shared[P::SHARED];
     const int group = threadIdx.x / MEMBERS, member = threadIdx.x % MEMBERS;
     const int c = member % IN_BLOCK, tap_line = member / IN_BLOCK % TAP_GROUPS, out = member / (IN_BLOCK * TAP_GROUPS) * TILE_OUT;
 
     float sum[SUMS] = {};
     BiasSums<P> biases;
-    for_lines_of_part<P, StageX_, Stage>(shared, G, I, X, [&](const float* x, const float* g, int lines) {
+    for_lines_of_part<P, StageX, StageG>(shared, G, I, X, [&](const float* x, const float* g, int lines) {
         biases.add(g, lines);
 #pragma unroll 1
         for (int i = group; i < lines * (P::STRIP / 4); i += GROUPS) {

@@ -16,21 +16,22 @@ struct Parts {
     static constexpr int X_STRIDE = to_multiple(STRIP + KERNEL - 1, 4);
 
     // Planes PLANE_STEP floats apart, modulo twice that: neighbouring threads read the same place of neighbouring ones.
-    static constexpr int plane(int floats)
+    static __device__ constexpr int plane(int floats)
     {
         return to_multiple(floats, 2 * PLANE_STEP) - PLANE_STEP >= floats ? to_multiple(floats, 2 * PLANE_STEP) - PLANE_STEP
                                                                           : to_multiple(floats, 2 * PLANE_STEP) + PLANE_STEP;
     }
-    static constexpr int x_plane(int units) { return plane((units * ALIGN + KERNEL - 1) * X_STRIDE); }
-    static constexpr int g_plane(int units) { return plane(units * ALIGN * STRIP); }
-    static constexpr int floats(int units) { return IN_BLOCK * x_plane(units) + OUT_BLOCK * g_plane(units); }
-    static constexpr int units_at_once()
+    static __device__ constexpr int x_plane(int units) { return plane((units * ALIGN + KERNEL - 1) * X_STRIDE); }
+    static __device__ constexpr int g_plane(int units) { return plane(units * ALIGN * STRIP); }
+    static __device__ constexpr int floats(int units) { return IN_BLOCK * x_plane(units) + OUT_BLOCK * g_plane(units); }
+    static __device__ constexpr int held(int units)  // registers of a thread between fetching and storing
+    {
+        return up(IN_BLOCK * (units * ALIGN + KERNEL - 1) * X_STRIDE, THREADS) + up(OUT_BLOCK * units * STRIP, THREADS);
+    }
+    static __device__ constexpr int units_at_once()
     {
         int units = 1;
-        const auto held = [](int n) {
-            return up(IN_BLOCK * (n * ALIGN + KERNEL - 1) * X_STRIDE, THREADS) + up(OUT_BLOCK * n * ALIGN * STRIP, THREADS * ALIGN);
-        };
-        while (units < smaller(UNITS, up(ALL_UNITS, PARTS)) && floats(units + 1) <= SHARED_FLOATS && held(units + 1) <= 20) ++units;
+        while (units < smaller(UNITS, up(ALL_UNITS, PARTS)) && floats(units + 1) <= SHARED_FLOATS && held(units + 1) <= 12) ++units;
         return units;
     }
     static constexpr int AT_ONCE = units_at_once(), LINES = AT_ONCE * ALIGN;
@@ -52,9 +53,9 @@ __device__ void for_lines_of_part(float* shared, const float* G, const float* I,
     const auto fetch_from = [&](int unit) {
         const int r = unit / P::UNITS / P::STRIPS, row = unit % P::UNITS * P::ALIGN;
         const int col = unit / P::UNITS % P::STRIPS * P::STRIP;
-        stage_x.aim(row - PADDING, col - PADDING, P::LINES + KERNEL - 1, CHANNELS - first_in);
-        stage_g.aim(row, col, count(unit) * P::ALIGN, FILTERS - first_out);
-        stage_x.fetch(X, nullptr, r * CHANNELS + first_in), stage_g.fetch(G, I, r * FILTERS + first_out);
+        stage_x.aim(X, nullptr, r * CHANNELS + first_in, row - PADDING, col - PADDING, P::LINES + KERNEL - 1, CHANNELS - first_in);
+        stage_g.aim(G, I, r * FILTERS + first_out, row, col, count(unit) * P::ALIGN, FILTERS - first_out);
+        stage_x.fetch(), stage_g.fetch();
     };
     if (begin < end) fetch_from(begin);
 #pragma unroll 1
