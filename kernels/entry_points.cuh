@@ -45,6 +45,12 @@ KERNEL matmul_relu(A_AND_B, float* C, SIZES)
     });
 }
 
+KERNEL matmul_bias(A_AND_B, float* C, const float* b, SIZES)
+{
+    product<false, false>(A, B, m, k, n, nullptr, nullptr,
+                          [=](size_t at, float sum, float) { return C[at] = sum + b[at % n]; });
+}
+
 KERNEL matmul_error(A_AND_B, float* D, const float* Y, float* E, SIZES, float scale)
 {
     product<false, false>(A, B, m, k, n, Y, nullptr, [=](size_t at, float sum, float y) {

@@ -7,6 +7,7 @@
 //
 //   matmul, matmul_tn, matmul_nt   C = A B, A^T B, A B^T
 //   matmul_relu                    C = max(A B, 0)                    Z1 and H1 at once
+//   matmul_bias                    C = A B + b                        b: a row
 //   matmul_error                   E = A B - Y, D = scale E           Z2, the error and dZ2
 //   matmul_mask, matmul_nt_mask    C = A B, A B^T where H > 0         dH1 and dZ1
 //   matmul_tn_update               W = W - rate A^T B                 dW and the update
@@ -65,6 +66,12 @@ extern "C" __global__ void matmul_relu(const float* A, const float* B, float* C,
     if (!c.inside) return;
     const float sum = dot<false, false>(A, B, c, m, k, n);
     C[c.at] = sum < 0.0f ? 0.0f : sum;  // a NaN is not < 0 and stays
+}
+
+extern "C" __global__ void matmul_bias(const float* A, const float* B, float* C, const float* b, int m, int k, int n)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) C[c.at] = dot<false, false>(A, B, c, m, k, n) + b[c.col];
 }
 
 extern "C" __global__ void matmul_error(const float* A, const float* B, float* D, const float* Y, float* E,

@@ -11,8 +11,8 @@ class DeferredBackend(CpuBackend):
     is done, not when it is asked for. Graphs are captured.
     """
 
-    def __init__(self, fused=False, pretransposed=False, eager=None):
-        super().__init__(fused, pretransposed)
+    def __init__(self, fused=False, pretransposed=False, convolves=False, eager=None):
+        super().__init__(fused, pretransposed, convolves)
         self._eager = eager
         self._queues = {}
         self._done = {}  # how much of each queue

@@ -3,12 +3,17 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
+from snn.config import groups
 
 SOURCES = sorted((Path(__file__).resolve().parent.parent / "kernels").glob("*.cu"))
 
 LAYERS = sorted((SOURCES[0].parent / "layers").glob("*.cu"))
 """What layers launch beside products: their blocks are their own."""
+
+CONVOLUTIONS = sorted((SOURCES[0].parent / "convolution").glob("*.cu"))
+"""Direct convolutions, each of the kernel of its name, compiled for one shape."""
 
 LIMITS = sorted((SOURCES[0].parent / "limits").glob("*.cu"))
 """What measures a device: compiled like the others, and no products to run on a CPU."""
@@ -18,6 +23,7 @@ ONE_EACH = [((16, 16), (1, 1)), ((32, 8), (1, 1)), ((1, 1), (1, 1)), ((7, 3), (1
 SEVERAL = [((16, 16), work) for work in [(4, 4), (2, 4), (2, 2), (1, 2), (1, 1)]]
 SHAPES = {
     "elementwise": {"fp32": [((16, 16), (1, 1))]},  # its blocks are its own
+    "split_k": {"fp32": [((128, 1), (1, 1)), ((7, 1), (1, 1))]},
     "tiled_fused": {"fp32": [*SEVERAL, ((32, 8), (1, 1)), ((7, 3), (1, 1)), ((5, 4), (2, 3))]},
     "tensor_core": {"tf32": SEVERAL[0::2], "bf16": [*SEVERAL[1::2], ((5, 32), (1, 1))]},
 }
@@ -64,6 +70,60 @@ def builds_of_old(source: Path) -> list[Build]:
     if source.stem != "tensor_core":
         return []
     return [Build(source, (16, 16), (1, 2), precision, 750) for precision in SHAPES[source.stem]]
+
+
+CONVOLVED = {  # by name: channels, height, width, filters, kernel, padding, size of a pooling, rows, parts
+    "first": (1, 28, 28, 16, 3, 0, 2, 5, 128),
+    "second": (16, 26, 26, 32, 3, 0, 2, 2, 8),
+    "uneven": (5, 11, 9, 7, 2, 1, 3, 3, 4),
+    "wide": (2, 6, 131, 34, 5, 2, 2, 1, 3),
+    "large": (3, 12, 13, 3, 9, 10, 4, 2, 5),
+    "point": (9, 3, 5, 17, 1, 0, 1, 4, 2),
+}
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution's source, compiled for a shape of ``CONVOLVED``."""
+
+    source: Path
+    shape: str
+    precision: str = "fp32"
+    architecture: int | None = None
+    block: tuple[int, int] = (16, 16)
+    defines: dict = field(init=False, hash=False, compare=False)
+
+    def __post_init__(self):
+        numbers = zip(_NUMBERS, CONVOLVED[self.shape], strict=True)
+        of_shape = Build(self.source, self.block, (1, 1), self.precision, self.architecture).defines
+        object.__setattr__(self, "defines", of_shape | {name.upper(): number for name, number in numbers})
+
+    def __str__(self) -> str:
+        generation = f"sm_{self.architecture // 10}" if self.architecture else None
+        precision = self.precision if self.precision != "fp32" else None
+        block = "x".join(map(str, self.block)) if self.block != (16, 16) else None
+        return "-".join(filter(None, [self.source.stem, self.shape, precision, block, generation]))
+
+    def numbers(self, op: str) -> tuple[int, ...]:
+        given = dict(zip(_NUMBERS, CONVOLVED[self.shape], strict=True))
+        return tuple(given[name] for name in OPS[op].numbers)
+
+
+_NUMBERS = ("channels", "height", "width", "filters", "kernel", "padding", "size", "rows", "parts")
+
+
+def convolutions() -> list[Convolution]:
+    """Every source with every shape, and with every precision that it has."""
+    found = []
+    for source in CONVOLUTIONS:
+        kernel = groups.load("kernel", source.stem)
+        found += [Convolution(source, shape, kernel["precisions"][0]) for shape in CONVOLVED]
+        found += [Convolution(source, "uneven", precision) for precision in kernel["precisions"][1:]]
+        if kernel["work"] == [1, 1] and not kernel["fused"]:
+            found.append(Convolution(source, "uneven", block=(7, 3)))
+        if kernel["precisions"] != ["fp32"]:
+            found += [Convolution(source, "uneven", precision, 750) for precision in kernel["precisions"]]
+    return found
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
-from kernel_builds import LAYERS, LIMITS, SOURCES, Build, Training, builds, trainings
+from kernel_builds import (
+    LAYERS,
+    LIMITS,
+    SOURCES,
+    Build,
+    Convolution,
+    Training,
+    builds,
+    convolutions,
+    trainings,
+)
 
 from snn.backends import kernel_source
 
@@ -24,7 +34,7 @@ except (ImportError, RuntimeError) as error:  # RuntimeError: the bindings witho
 pytestmark = pytest.mark.skipif(missing is not None and not os.environ.get("CI"), reason=str(missing))
 
 
-def compiled(build: Build | Training, architecture: str) -> str:
+def compiled(build: Build | Training | Convolution, architecture: str) -> str:
     """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
     assert missing is None, missing
     done, program = nvrtc.nvrtcCreateProgram(
@@ -64,6 +74,7 @@ def cases(source: Path) -> list[tuple[Build, str]]:
             for architecture in ARCHITECTURES
         ),
         *trainings(),
+        *zip((build for build in convolutions() if not build.architecture), itertools.cycle(ARCHITECTURES)),
     ],
     ids=str,
 )

@@ -22,8 +22,8 @@ CUT = 2**-22
 """How far tensor cores may lie from a sum of the rounded inputs: they cut a sum off, and do not round it."""
 
 BASIC = ("matmul", "matmul_tn", "matmul_nt")
-FUSED = ("matmul_relu", "matmul_error", "matmul_mask", "matmul_nt_mask", "matmul_tn_update")
-OTHERS = [op for op, kind in OPS.items() if not kind.is_product and op != "train"]
+FUSED = ("matmul_relu", "matmul_bias", "matmul_error", "matmul_mask", "matmul_nt_mask", "matmul_tn_update")
+OTHERS = [op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution and op != "train"]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
 OF_LAYERS = [op for op in OTHERS if op not in ELEMENTWISE]
 LAYER_SIZES = {
@@ -40,6 +40,9 @@ LAYER_SIZES = {
     "n": st.integers(1, 700),
     "kept": st.integers(1, 700),
     "inputs": st.integers(1, 40),
+    "parts": st.integers(1, 130),
+    "weights": st.integers(1, 300),
+    "biases": st.integers(1, 9),
 }
 
 

@@ -60,6 +60,11 @@ def relu(given):
     return (nothing(given),), (), {0: (np.maximum(given.P, 0), given.slack)}
 
 
+def bias(given):
+    b = np.ascontiguousarray(given.beside[0])
+    return (nothing(given), b), (), {0: (given.P + b, given.slack + 2e-7 * np.abs(given.P + b))}
+
+
 def error(given):
     E = given.P - given.beside
     slack = given.slack + 2e-7 * np.abs(E)
@@ -89,6 +94,7 @@ PRODUCTS = {
     "matmul_tn": (True, False, store),
     "matmul_nt": (False, True, store),
     "matmul_relu": (False, False, relu),
+    "matmul_bias": (False, False, bias),
     "matmul_error": (False, False, error),
     "matmul_mask": (False, False, mask),
     "matmul_nt_mask": (False, True, mask),

@@ -140,11 +140,20 @@ def test_fifty_steps_stay_within_a_ten_thousandth_of_the_oracle(name, backend, n
     compare(name, backend, network, rows, batch, seed, epochs=-(-50 // -(-rows // batch)), error=1e-4)
 
 
-@pytest.mark.parametrize(("fused", "pretransposed"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("fused", "pretransposed", "convolves"),
+    [
+        (True, False, False),
+        (False, True, False),
+        (True, True, False),
+        (False, False, True),
+        (True, True, True),
+    ],
+)
 @settings(max_examples=12, deadline=None)
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
-def test_fused_and_pretransposed_kernels_train_any_network(fused, pretransposed, network, rows, batch, seed):
-    compare("resident", DeferredBackend(fused, pretransposed), network, rows, batch, seed)
+def test_every_kind_of_kernel_trains_any_network(fused, pretransposed, convolves, network, rows, batch, seed):
+    compare("resident", DeferredBackend(fused, pretransposed, convolves), network, rows, batch, seed)
 
 
 def published_sums(layer, dy):
@@ -282,8 +291,11 @@ NUMBERS = {
     "n": st.integers(1, 700),
     "kept": st.integers(1, 700),
     "inputs": st.integers(1, 40),
-    "rate": st.just(0.125),
     "scale": st.just(0.75),
+    "rate": st.just(0.125),
+    "parts": st.integers(1, 20),
+    "weights": st.integers(1, 100),
+    "biases": st.integers(1, 9),
 }
 
 

@@ -71,12 +71,29 @@ def test_image_files_concern_the_data_sets_that_are_read_from_them():
     assert reader <= fingerprint.closure(["snn.datasets.idx_images"])
 
 
+def of_layers(strategy, kernel="naive"):
+    cell = [f"strategy={strategy}", "device=cuda", "network=layers", f"kernel={kernel}"]
+    return set(fingerprint.of_cell(composed([*cell, "precision=tf32"] if kernel == "tensor_core" else cell)))
+
+
 def test_kernels_of_layers_concern_networks_of_layers():
-    kernel = "kernels/layers/convolution.cu"
-    assert kernel not in files("resident")
-    for strategy, launches in (("resident", True), ("reference", False)):
-        cell = composed([f"strategy={strategy}", "device=cuda", "network=layers"])
-        assert (kernel in fingerprint.of_cell(cell)) == launches
+    kernels = {"kernels/layers/im2col.cu", "kernels/convolution/naive.cu", "kernels/convolution/shape.cuh"}
+    assert not kernels & files("resident")
+    assert kernels <= of_layers("resident")
+    assert not kernels & of_layers("reference")
+
+
+def test_a_kernel_has_the_convolutions_of_its_name():
+    fused = {"kernels/convolution/fused.cu", "kernels/convolution/staging.cuh"}
+    assert fused <= of_layers("resident", "fused")
+    assert fused <= of_layers("resident", "tiled_fused")
+    assert not fused & of_layers("resident", "tiled")
+    assert not any("/convolution/" in file for file in of_layers("resident", "cublas"))
+
+
+def test_sums_are_split_by_fused_kernels():
+    assert "kernels/split_k.cu" in files("resident", kernel="fused")
+    assert "kernels/split_k.cu" not in files("resident") | files("reference", kernel="fused")
 
 
 def test_every_kernel_is_a_source_of_some_cell_or_of_the_limits():
@@ -84,7 +101,7 @@ def test_every_kernel_is_a_source_of_some_cell_or_of_the_limits():
     found = set(fingerprint.of_limits("cuda")).union(
         *(files(name) for name in STRATEGIES),
         *(files("resident", kernel=kernel) for kernel in groups.names("kernel")),
-        fingerprint.of_cell(composed(["strategy=resident", "device=cuda", "network=layers"])),
+        *(of_layers("resident", kernel) for kernel in groups.names("kernel")),
     )
     kernels = {path.relative_to(ROOT).as_posix() for path in (ROOT / "kernels").rglob("*.cu*")}
     assert {file for file in found if file.startswith("kernels/")} == kernels

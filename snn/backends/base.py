@@ -43,6 +43,9 @@ class Backend(ABC):
     pretransposed = False
     """Whether the kernel needs W^T stored beside W, so that the propagated error is a plain product."""
 
+    convolves = False
+    """Whether convolutions are computed directly, rather than as products of im2col's patches."""
+
     @abstractmethod
     def malloc(self, nbytes: int, purpose: str | None = None) -> Any:
         """Allocate device memory (cudaMalloc). Raises OutOfMemory.

@@ -3,7 +3,16 @@
 import re
 from pathlib import Path
 
+SPLIT_K = "kernels/split_k.cu"
+"""Products of few elements and long sums, for the fused kernels."""
+
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
+
+
+def convolution(kernel: str | None, root: Path) -> str | None:
+    """The direct convolutions of a kernel, by its source: the file of its name, if there is one."""
+    source = f"kernels/convolution/{Path(kernel).name}" if kernel else ""
+    return source if source and (root / source).is_file() else None
 
 
 def text(path: Path) -> str:

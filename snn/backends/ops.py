@@ -22,6 +22,9 @@ THREADS = 256
 MOST_BLOCKS = 1024
 """Of a launch whose blocks work together: more multiprocessors than any device has."""
 
+WEIGHT_GRADIENT_PARTS = 128
+"""Most partial sums of a convolution's weight gradient: about as many as a large GPU has multiprocessors."""
+
 _BARRIER = 4  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent/barrier.cuh
 
 
@@ -30,7 +33,8 @@ class Op:
     """An operation: its operands, its numbers, and from these the size of each operand in float32 elements.
 
     Of the numbers, those in ``reals`` are float32, the others whole. ``source`` is the kernel file of an
-    operation that is no product, ``threads`` how many threads it is launched with, if not its first number.
+    operation that is neither a product nor a convolution, ``threads`` how many threads it is launched with,
+    if not its first number.
     """
 
     operands: tuple[str, ...]
@@ -46,6 +50,10 @@ class Op:
     @property
     def is_product(self) -> bool:
         return self.numbers[:3] == ("m", "k", "n")
+
+    @property
+    def is_convolution(self) -> bool:
+        return "filters" in self.numbers
 
 
 def _op(operands: str, numbers: str, elements: Callable[..., tuple[int, ...]]) -> Op:
@@ -87,12 +95,32 @@ def _layer(
 
 
 _IMAGES = "rows channels height width"
+_CONVOLUTION = _IMAGES + " filters kernel padding"
 
 
 def _patches(rows: int, channels: int, height: int, width: int, kernel: int, padding: int) -> tuple[int, int]:
     """Elements of images, and of their patches: one for each position of the kernel."""
     positions = (height + 2 * padding - kernel + 1) * (width + 2 * padding - kernel + 1)
     return rows * channels * height * width, rows * positions * channels * kernel**2
+
+
+def _convolution(operands: str, further: str = "") -> Op:
+    """A direct convolution or a gradient of one, in the kernel file of the cell's kernel."""
+    names, numbers = operands.split(), f"{_CONVOLUTION} {further}".split()
+
+    def elements(*values: int) -> tuple[int, ...]:
+        given = dict(zip(numbers, values, strict=True))
+        rows, filters, kernel, size = (given.get(name, 1) for name in ("rows", "filters", "kernel", "size"))
+        high, wide = (given[side] + 2 * given["padding"] - kernel + 1 for side in ("height", "width"))
+        outputs, pooled = rows * filters * high * wide, rows * filters * (high // size) * (wide // size)
+        weights = filters * given["channels"] * kernel**2
+        inputs = rows * given["channels"] * given["height"] * given["width"]
+        sizes = {"W": weights, "dW": weights, "b": filters, "db": filters, "I": pooled}
+        sizes |= {"X": inputs, "D": inputs, "H": inputs, "S": given.get("parts", 0) * (weights + filters)}
+        sizes |= dict.fromkeys("ZG", pooled if "I" in names else outputs)
+        return tuple(sizes[name] for name in names)
+
+    return Op(tuple(names), tuple(numbers), elements)
 
 
 def _windows(rows: int, channels: int, height: int, width: int, size: int) -> tuple[int, int]:
@@ -117,6 +145,7 @@ OPS = {
     "matmul_tn": _PRODUCT,  # C = A^T B
     "matmul_nt": _PRODUCT,  # C = A B^T
     "matmul_relu": _PRODUCT,  # C = max(A B, 0)
+    "matmul_bias": _op("A B C b", "m k n", lambda m, k, n: (m * k, k * n, m * n, n)),  # C = A B + b, by rows
     "matmul_mask": _MASKED,  # C = A B where H > 0, else 0
     "matmul_nt_mask": _MASKED,  # C = A B^T where H > 0, else 0
     "matmul_error": _op(  # E = A B - Y, D = scale E
@@ -160,6 +189,13 @@ OPS = {
         lambda rows, width: (rows * width, width),
         lambda rows, width: THREADS * width,
     ),
+    "sum_rows_update": _layer(  # b -= rate times the sum of the rows of G
+        "bias",
+        "G b",
+        "rows width rate",
+        lambda rows, width, rate: (rows * width, width),
+        lambda rows, width, rate: THREADS * width,
+    ),
     "softmax_cross_entropy": _layer(  # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
         "softmax",
         "P Y E D",
@@ -168,17 +204,17 @@ OPS = {
         lambda rows, width, scale: rows,
     ),
     "transpose_each": _layer(  # T_i = A_i^T, of each of so many matrices
-        "convolution",
+        "im2col",
         "A T",
         "count rows cols",
         lambda *sizes: (math.prod(sizes),) * 2,
         lambda *sizes: math.prod(sizes),
     ),
     "im2col": _layer(  # a row of P for each position of the kernel on the padded X: what it covers there
-        "convolution", "X P", _IMAGES + " kernel padding", _patches, lambda *numbers: _patches(*numbers)[1]
+        "im2col", "X P", _IMAGES + " kernel padding", _patches, lambda *numbers: _patches(*numbers)[1]
     ),
     "col2im": _layer(  # X = for each element the sum of its copies in P, the transposed map of im2col
-        "convolution",
+        "im2col",
         "P X",
         _IMAGES + " kernel padding",
         lambda *numbers: _patches(*numbers)[::-1],
@@ -221,6 +257,34 @@ OPS = {
     ),
     "fma_update": _layer(  # W -= rate G, rounded once
         "published", "W G", "n rate", lambda n, rate: (n, n), lambda n, rate: n
+    ),
+    # Direct convolutions of stride 1: X, D and H are (rows, channels, height, width), W (filters, channels,
+    # kernel, kernel), Z and G (rows, filters, high, wide), with high = height + 2 padding - kernel + 1. With
+    # an I, Z and G are those of the windows of size x size of a max pooling, and I holds which element of
+    # each window was the largest, 0 to size^2 - 1, the first of equal ones.
+    "conv2d": _convolution("X W b Z"),  # Z = X * W + b, a cross-correlation
+    "conv2d_relu": _convolution("X W b Z"),  # Z = max(X * W + b, 0)
+    "conv2d_relu_pool": _convolution("X W b Z I", "size"),  # Z = the largest of each window of the same
+    "conv2d_dgrad": _convolution("G W D"),  # D = the gradient of X, from that of Z
+    "conv2d_dgrad_mask": _convolution("G W D H"),  # the same where H > 0, else 0
+    "conv2d_dgrad_pooled": _convolution("G I W D", "size"),
+    "conv2d_dgrad_pooled_mask": _convolution("G I W D H", "size"),
+    "conv2d_wgrad": _convolution("G X dW db"),  # the gradients of W and b
+    "conv2d_wgrad_parts": _convolution("G X S", "parts"),  # sum of S = the same: S is (parts, W and b)
+    "conv2d_wgrad_parts_pooled": _convolution("G I X S", "size parts"),
+    "sum_parts": _layer(  # dW and db, of so many elements, from the partial sums S
+        "parts",
+        "S dW db",
+        "parts weights biases",
+        lambda parts, weights, biases: (parts * (weights + biases), weights, biases),
+        lambda parts, weights, biases: THREADS * math.ceil((weights + biases) / 32),
+    ),
+    "update_parts": _layer(  # W -= rate dW, b -= rate db
+        "parts",
+        "S W b",
+        "parts weights biases rate",
+        lambda parts, weights, biases, rate: (parts * (weights + biases), weights, biases),
+        lambda parts, weights, biases, rate: THREADS * math.ceil((weights + biases) / 32),
     ),
     # All epochs of the trainings of so many members, which share X and Y and nothing else; behind the
     # numbers come the widths of the features and the hidden layers. Widths and batches are padded

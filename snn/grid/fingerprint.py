@@ -34,10 +34,17 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
     )
     if backend == "cpu":
         return list(_sorted(modules))
-    files = _with_kernels(modules, cell["kernel"]["source"])
-    if "layers" in cell["network"] and "kernels/elementwise.cu" in files:  # launched, too, of other networks
-        return sorted({*files, *(operation.source for operation in OPS.values())})
-    return list(files)
+    kernel = cell["kernel"]["source"]
+    files = set(_with_kernels(modules, kernel))
+    if "kernels/elementwise.cu" not in files:
+        return sorted(files)
+    if cell["kernel"]["fused"]:
+        files |= set(_of_kernel(kernel_source.SPLIT_K))
+    if "layers" in cell["network"]:  # launched, too, of other networks
+        convolution = kernel_source.convolution(kernel, ROOT)
+        files |= {operation.source for operation in OPS.values()}
+        files |= set(_of_kernel(convolution)) if convolution else set()
+    return sorted(files)
 
 
 def of_limits(backend: str) -> list[str]:

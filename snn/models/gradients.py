@@ -27,6 +27,9 @@ class Gradient:
     rounds_once = False
     """Whether an update is one fused multiply-add, as a compiler makes it, or rounds its product as well."""
 
+    reads_unpooled = False
+    """Whether it reads the gradient of what a convolution wrote before it was pooled."""
+
     def loss_op(self, op: str) -> str:
         """The operation that takes the place of a loss's own."""
         return op
@@ -80,6 +83,7 @@ class PublishedOptimised(Gradient):
 
     name = "published_optimised"
     rounds_once = True
+    reads_unpooled = True
 
     def loss_op(self, op: str) -> str:
         return "published_softmax" if op == "softmax_cross_entropy" else op

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import MISSING, Field, dataclass, fields
 from math import prod
 
+from snn.backends.ops import WEIGHT_GRADIENT_PARTS
 from snn.errors import ConfigError, shown
 from snn.models.step import Shape, Step, Tensor, transposed
 
@@ -115,9 +116,10 @@ class Conv2d(Layer):
     """Z = X * W + b, a cross-correlation of stride 1: X (rows, channels, height, width), W (filters,
     channels kernel kernel), b (filters,).
 
-    It is computed as a matrix product: ``im2col`` lays out the patch of X under each output as a row of P,
-    and Z = P W^T for all outputs of all samples at once (Chellapilla, Puri and Simard, 2006). So it runs on
-    every matrix-multiplication kernel, and a host-driven strategy can train it.
+    A kernel that convolves computes it directly. For the others it is a matrix product: ``im2col`` lays out
+    the patch of X under each output as a row of P, and Z = P W^T for all outputs of all samples at once
+    (Chellapilla, Puri and Simard, 2006). So it runs on every matrix-multiplication kernel, and a host-driven
+    strategy can train it.
     """
 
     filters: int
@@ -138,6 +140,9 @@ class Conv2d(Layer):
 
     def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
         z = step.activation(i, self.output(x.shape))
+        if step.convolves:
+            step.launch("conv2d", (x.name, f"W{i}", f"b{i}", z.name), self._shape(step, x))
+            return z
         pixels, patch = prod(z.shape[1:]), self._patch(x.shape)
         patches, products = step.buffer(f"P{i}", "workspace"), step.buffer(f"Q{i}", "workspace")
         step.launch("im2col", (x.name, patches), self._numbers(step, x))
@@ -147,6 +152,8 @@ class Conv2d(Layer):
         return z
 
     def receive(self, step: Step, i: int, dy: str) -> str:
+        if step.convolves:
+            return dy
         shape = step.activations[i].shape
         dQ = step.buffer(f"dQ{i}", "workspace")
         step.launch("transpose_each", (dy, dQ), (step.rows, shape[0], prod(shape[1:])))
@@ -155,20 +162,61 @@ class Conv2d(Layer):
     def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
         W, outputs = (self.filters, self._patch(x.shape)), step.rows * prod(self.output(x.shape)[1:])
         dW, db = step.gradient(f"W{i}"), step.gradient(f"b{i}")
+        if step.convolves and step.fused:
+            self._update_by_parts(step, i, x, dy)
+            return
+        if step.convolves:
+            step.launch("conv2d_wgrad", (dy, x.name, dW, db), self._shape(step, x))
+            step.descend(f"W{i}", dW, W)
+            step.descend(f"b{i}", db, (self.filters,))
+            return
         step.launch("matmul_tn", (dy, f"P{i}", dW), (W[0], outputs, W[1]))
         step.descend(f"W{i}", dW, W)
         step.launch("sum_rows", (dy, db), (outputs, self.filters))
         step.descend(f"b{i}", db, (self.filters,))
 
+    def _update_by_parts(self, step: Step, i: int, x: Tensor, dy: str) -> None:
+        """Partial sums of the gradients, then their sum: a few weights are too little work for a GPU."""
+        high = self.output(x.shape)[1]
+        shape, parts = self._shape(step, x), step.buffer("parts", "workspace")
+        sizes = self.filters * self._patch(x.shape), self.filters
+        if windows := step.windows.get(step.activations[i].name):
+            largest, size = windows
+            count = min(WEIGHT_GRADIENT_PARTS, step.rows * (high // size))
+            operands = dy, largest, x.name, parts
+            step.launch("conv2d_wgrad_parts_pooled", operands, (*shape, size, count))
+        else:
+            count = min(WEIGHT_GRADIENT_PARTS, step.rows * high)
+            step.launch("conv2d_wgrad_parts", (dy, x.name, parts), (*shape, count))
+        if step.clip_norm is None:
+            step.launch("update_parts", (parts, f"W{i}", f"b{i}"), (count, *sizes, step.rate))
+            return
+        dW, db = step.gradient(f"W{i}"), step.gradient(f"b{i}")
+        step.launch("sum_parts", (parts, dW, db), (count, *sizes))
+        step.descend(f"W{i}", dW, (sizes[0],))
+        step.descend(f"b{i}", db, (sizes[1],))
+
     def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
-        outputs = step.rows * prod(self.output(x.shape)[1:])
-        dx, patches = step.gradient(x.name), step.buffer(f"dP{i}", "workspace")
+        outputs, dx = step.rows * prod(self.output(x.shape)[1:]), step.gradient(x.name)
+        if windows := step.windows.get(step.activations[i].name):
+            largest, size = windows
+            shape = self._shape(step, x)
+            step.launch("conv2d_dgrad_pooled", (dy, largest, f"W{i}", dx), (*shape, size))
+            return dx
+        if step.convolves:
+            step.launch("conv2d_dgrad", (dy, f"W{i}", dx), self._shape(step, x))
+            return dx
+        patches = step.buffer(f"dP{i}", "workspace")
         step.launch("matmul", (dy, f"W{i}", patches), (outputs, self.filters, self._patch(x.shape)))
         step.launch("col2im", (patches, dx), self._numbers(step, x))
         return dx
 
     def _patch(self, shape: Shape) -> int:
         return shape[0] * self.kernel**2
+
+    def _shape(self, step: Step, x: Tensor) -> tuple[int, ...]:
+        """The numbers of a direct convolution."""
+        return (step.rows, *x.shape, self.filters, self.kernel, self.padding)
 
     def _numbers(self, step: Step, x: Tensor) -> tuple[int, ...]:
         return (step.rows, *x.shape, self.kernel, self.padding)
@@ -197,6 +245,8 @@ class MaxPool2d(Layer):
         return z.as_rectified() if x.rectified else z
 
     def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        if x.name in step.windows:
+            return dy  # which the convolution in front reads with the largest of each window
         dx = step.gradient(x.name)
         step.launch("max_pool2d_gradient", (dy, x.name, dx), (step.rows, *x.shape, self.size))
         return dx

@@ -47,13 +47,22 @@ def transposed(W: str) -> str:
 
 FUSED = {
     ("matmul", "relu"): "matmul_relu",
+    ("matmul", "add_bias"): "matmul_bias",
     ("matmul", "mask"): "matmul_mask",
     ("matmul_nt", "mask"): "matmul_nt_mask",
     ("matmul", "error"): "matmul_error",
     ("matmul_tn", "update"): "matmul_tn_update",
     ("matmul_tn", "update_both"): "matmul_tn_update_both",
+    ("sum_rows", "update"): "sum_rows_update",
+    ("conv2d", "relu"): "conv2d_relu",
+    ("conv2d_relu", "max_pool2d"): "conv2d_relu_pool",
+    ("conv2d_dgrad", "mask"): "conv2d_dgrad_mask",
+    ("conv2d_dgrad_pooled", "mask"): "conv2d_dgrad_pooled_mask",
 }
-"""What a fused kernel does in one launch: a product, and the operation that follows on its result."""
+"""What a fused kernel does in one launch: an operation, and the one that follows on its result."""
+
+LARGEST_FUSED_WINDOW = 4
+"""Of a pooling in a convolution's kernel: a block must hold whole windows."""
 
 
 @dataclass
@@ -65,6 +74,10 @@ class Step:
     ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: W^T is kept beside
     the W of each linear layer but the first, so that a gradient is propagated by a plain product.
     ``rounds_once``: an update is one fused multiply-add, where nothing else is done with it.
+    ``keeps_unpooled``: the activations before a pooling are written, and their gradients.
+    ``convolves``: the kernel has direct convolutions.
+    ``windows``: of activations that were pooled in the kernel that computed them, and so never written, the
+    buffer that tells the largest of each window, and the side of a window.
     """
 
     rows: int
@@ -73,9 +86,12 @@ class Step:
     fused: bool = False
     pretransposed: bool = False
     rounds_once: bool = False
+    keeps_unpooled: bool = False
+    convolves: bool = False
     launches: list[Launch] = field(default_factory=list)
     purposes: dict[str, str] = field(default_factory=dict)
     activations: dict[int, Tensor] = field(default_factory=dict)
+    windows: dict[str, tuple[str, int]] = field(default_factory=dict)
     label: str = ""
 
     def buffer(self, name: str, purpose: str) -> str:
@@ -118,19 +134,28 @@ class Step:
         """Add a launch; or, where the kernel can, do it in the launch before, whose result it works on."""
         before = self.launches[-1] if self.launches else Launch("", (), ())
         fused = FUSED.get((before.op, op)) if self.fused else None
-        if fused is not None and before.operands[2] in operands:
-            self.launches[-1] = _together(fused, before, operands, numbers)
-        else:
+        if fused == "conv2d_relu_pool":
+            fits = numbers[-1] <= LARGEST_FUSED_WINDOW and not self.keeps_unpooled
+            fused = fused if fits else None
+        if fused is None or before.operands[-1] not in operands:
             self.launches.append(Launch(op, operands, numbers, self.label))
+            return
+        if fused == "conv2d_relu_pool":
+            unpooled, pooled = operands
+            operands = unpooled, self.buffer(f"I{pooled}", "activations")
+            self.windows[unpooled] = operands[-1], int(numbers[-1])
+            before = before._replace(operands=(*before.operands[:-1], pooled))
+        self.launches[-1] = _together(fused, before, operands, numbers)
 
 
-def _together(fused: str, product: Launch, operands: tuple[str, ...], numbers: tuple[float, ...]) -> Launch:
+def _together(fused: str, before: Launch, operands: tuple[str, ...], numbers: tuple[float, ...]) -> Launch:
     """The launch of a fused kernel, its operands in the order of ``snn.backends.ops``."""
-    A, B, C = product.operands
-    sizes, label = product.numbers, product.label
+    inputs, sizes, label = before.operands[:-1], before.numbers, before.label
     if fused == "matmul_error":  # error: P Y E D, scale
         _, Y, E, D = operands
-        return Launch(fused, (A, B, D, Y, E), (*sizes, numbers[-1]), label)
+        return Launch(fused, (*inputs, D, Y, E), (*sizes, numbers[-1]), label)
     if "update" in fused:  # update: W [V] G, rate
-        return Launch(fused, (A, B, *operands[:-1]), (*sizes, numbers[-1]), label)
-    return Launch(fused, (A, B, C, *operands[1:]), sizes, label)
+        return Launch(fused, (*inputs, *operands[:-1]), (*sizes, numbers[-1]), label)
+    if fused == "conv2d_relu_pool":
+        sizes = (*sizes, numbers[-1])
+    return Launch(fused, (*before.operands, *operands[1:]), sizes, label)

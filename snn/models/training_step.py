@@ -11,11 +11,17 @@ from snn.models.step import Step, Tensor
 
 
 def training_step(
-    network: Network, rows: int, rate: float, fused: bool = False, pretransposed: bool = False
+    network: Network,
+    rows: int,
+    rate: float,
+    fused: bool = False,
+    pretransposed: bool = False,
+    convolves: bool = False,
 ) -> Step:
     """Forward, loss and backward, each layer updated before or after its gradient passes through it."""
-    step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed)
+    step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed, convolves)
     step.rounds_once = network.gradient.rounds_once
+    step.keeps_unpooled = network.gradient.reads_unpooled
     inputs, x = _forward(step, network)
     outputs = [*inputs[1:], x]
     step.label = "loss"
@@ -42,9 +48,11 @@ def training_step(
     return step
 
 
-def prediction_step(network: Network, rows: int, fused: bool = False) -> tuple[Step, str]:
+def prediction_step(
+    network: Network, rows: int, fused: bool = False, convolves: bool = False
+) -> tuple[Step, str]:
     """The forward part alone, and the name of the buffer with its outputs, (rows, outputs)."""
-    step = Step(rows, 0.0, fused=fused)
+    step = Step(rows, 0.0, fused=fused, convolves=convolves)
     return step, _forward(step, network)[1].name
 
 

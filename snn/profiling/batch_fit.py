@@ -20,7 +20,7 @@ class NullBackend(CpuBackend):
     """
 
     def __init__(self, real: Backend) -> None:
-        super().__init__(real.fused, real.pretransposed)
+        super().__init__(real.fused, real.pretransposed, real.convolves)
         self.precision, self._real = real.precision, real
 
     def training_plan(self, shape: Shape) -> str:

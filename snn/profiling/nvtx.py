@@ -56,8 +56,10 @@ class Ranges(Observer):
 def annotate(job: Job, backend: Backend, push: Callable[[str], object], pop: Callable[[], object]) -> None:
     """Train a few steps with a range around every call; as many before them load what is loaded late."""
     rows, is_host_driven = _STEPS * job.batch_size, issubclass(factory.class_of(job.strategy), HostDriven)
-    kernel = {} if is_host_driven else {"fused": backend.fused, "pretransposed": backend.pretransposed}
-    labels = [launch.label for launch in training_step(job.network, job.batch_size, 0.0, **kernel).launches]
+    kernel = (False, False, False)
+    if not is_host_driven:
+        kernel = backend.fused, backend.pretransposed, backend.convolves
+    labels = [launch.label for launch in training_step(job.network, job.batch_size, 0.0, *kernel).launches]
     ranges = Ranges(push, pop, labels, by_call=not is_host_driven)
     strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows]), ObservedBackend(backend, ranges))
     try:

@@ -80,6 +80,7 @@ class TimingBackend(Backend):
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
         self.fused, self.pretransposed, self.precision = inner.fused, inner.pretransposed, inner.precision
+        self.convolves = inner.convolves
         self.asynchronous, self.is_processor = inner.asynchronous, inner.is_processor
         self.prefetches_out = inner.prefetches_out
         self.reset()

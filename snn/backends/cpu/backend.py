@@ -41,15 +41,15 @@ def _refused(reason: str) -> Callable[..., Any]:
 class CpuBackend(Backend):
     """Host memory and NumPy's arithmetic, which is also the oracle of the CUDA kernels.
 
-    ``fused`` and ``pretransposed``, as in the files of ``config/kernel``, choose the same sequence of
-    ops that a CUDA kernel of that kind gets.
+    ``fused`` and ``pretransposed``, as in the files of ``config/kernel``, and ``convolves`` choose the same
+    sequence of ops that a CUDA kernel of that kind gets.
     """
 
     asynchronous = False
     is_processor = True
 
-    def __init__(self, fused: bool = False, pretransposed: bool = False) -> None:
-        self.fused, self.pretransposed = fused, pretransposed
+    def __init__(self, fused: bool = False, pretransposed: bool = False, convolves: bool = False) -> None:
+        self.fused, self.pretransposed, self.convolves = fused, pretransposed, convolves
         self._stream_numbers, self._event_numbers = itertools.count(1), itertools.count(1)
 
     def malloc(self, nbytes: int, purpose: str | None = None) -> HostBuffer:

@@ -30,6 +30,11 @@ def matmul_relu(A, B, C, m, k, n):
     relu(C, m * n)
 
 
+def matmul_bias(A, B, C, b, m, k, n):
+    matmul(A, B, C, m, k, n)
+    add_bias(C, b, m, n)
+
+
 def matmul_mask(A, B, C, H, m, k, n):
     matmul(A, B, C, m, k, n)
     mask(C, H, m * n)
@@ -104,6 +109,10 @@ def sum_rows(G, s, rows, width):
     np.sum(_matrix(G, rows, width), axis=0, out=s[:width])
 
 
+def sum_rows_update(G, b, rows, width, rate):
+    update(b, _matrix(G, rows, width).sum(axis=0), width, rate)
+
+
 def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
     """D may be P."""
     shifted = _matrix(P, rows, width) - _matrix(P, rows, width).max(axis=1, keepdims=True)
@@ -119,10 +128,8 @@ def transpose_each(A, T, count, rows, cols):
 
 
 def im2col(X, P, rows, channels, height, width, kernel, padding):
-    images = _images(X, rows, channels, height, width)
-    padded_images = np.pad(images, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-    views = np.lib.stride_tricks.sliding_window_view(padded_images, (kernel, kernel), axis=(2, 3))
-    patches = views.transpose(0, 2, 3, 1, 4, 5)  # rows, y, x, channels, kernel, kernel
+    patches = _patches(_images(X, rows, channels, height, width), kernel, padding)
+    patches = patches.transpose(0, 2, 3, 1, 4, 5)  # rows, y, x, channels, kernel, kernel
     P[: patches.size].reshape(patches.shape)[...] = patches
 
 
@@ -190,6 +197,82 @@ def fma_update(W, G, n, rate):
     W[:n] = W[:n].astype(np.float64) - np.float64(np.float32(rate)) * G[:n]
 
 
+def conv2d(X, W, b, Z, rows, channels, height, width, filters, kernel, padding):
+    patches = _patches(_images(X, rows, channels, height, width), kernel, padding)
+    outputs = np.tensordot(patches, _filters(W, filters, channels, kernel), ((1, 4, 5), (1, 2, 3)))
+    outputs = outputs.transpose(0, 3, 1, 2) + b[:filters].reshape(-1, 1, 1)
+    _images(Z, *outputs.shape)[...] = outputs
+
+
+def conv2d_relu(X, W, b, Z, *numbers):
+    conv2d(X, W, b, Z, *numbers)
+    relu(Z, _outputs(*numbers)[0])
+
+
+def conv2d_relu_pool(X, W, b, Z, which, *numbers):
+    *shape, size = numbers
+    count, images = _outputs(*shape)
+    unpooled = np.empty(count, Z.dtype)
+    conv2d_relu(X, W, b, unpooled, *shape)
+    windows = _windows(unpooled, *(*images, size))
+    largest = windows.argmax(axis=-1)
+    which[: largest.size] = largest.reshape(-1)
+    Z[: largest.size] = np.take_along_axis(windows, largest[..., None], axis=-1).reshape(-1)
+
+
+def conv2d_dgrad(G, W, D, rows, channels, height, width, filters, kernel, padding):
+    numbers = rows, channels, height, width, filters, kernel, padding
+    gradients = _images(G, *_outputs(*numbers)[1])
+    patches = np.tensordot(gradients, _filters(W, filters, channels, kernel), (1, 0))
+    patches = np.ascontiguousarray(patches).reshape(-1)  # rows, y, x, channels, kernel, kernel
+    col2im(patches, D, rows, channels, height, width, kernel, padding)
+
+
+def conv2d_dgrad_mask(G, W, D, H, *numbers):
+    conv2d_dgrad(G, W, D, *numbers)
+    mask(D, H, math.prod(numbers[:4]))
+
+
+def conv2d_dgrad_pooled(G, which, W, D, *numbers):
+    conv2d_dgrad(_unpooled(G, which, *numbers), W, D, *numbers[:-1])
+
+
+def conv2d_dgrad_pooled_mask(G, which, W, D, H, *numbers):
+    conv2d_dgrad_mask(_unpooled(G, which, *numbers), W, D, H, *numbers[:-1])
+
+
+def conv2d_wgrad(G, X, dW, db, rows, channels, height, width, filters, kernel, padding):
+    numbers = rows, channels, height, width, filters, kernel, padding
+    gradients = _images(G, *_outputs(*numbers)[1])
+    patches = _patches(_images(X, rows, channels, height, width), kernel, padding)
+    _filters(dW, filters, channels, kernel)[...] = np.tensordot(gradients, patches, ((0, 2, 3), (0, 2, 3)))
+    db[:filters] = gradients.sum(axis=(0, 2, 3))
+
+
+def conv2d_wgrad_parts(G, X, S, *numbers):
+    *shape, parts = numbers
+    weights = shape[4] * shape[1] * shape[5] ** 2
+    sums = _matrix(S, parts, weights + shape[4])
+    sums[1:] = 0
+    conv2d_wgrad(G, X, sums[0, :weights], sums[0, weights:], *shape)
+
+
+def conv2d_wgrad_parts_pooled(G, which, X, S, *numbers):
+    *shape, _, parts = numbers
+    conv2d_wgrad_parts(_unpooled(G, which, *numbers[:-1]), X, S, *shape, parts)
+
+
+def sum_parts(S, dW, db, parts, weights, biases):
+    sums = _matrix(S, parts, weights + biases).sum(axis=0)
+    dW[:weights], db[:biases] = sums[:weights], sums[weights:]
+
+
+def update_parts(S, W, b, parts, weights, biases, rate):
+    sums = _matrix(S, parts, weights + biases).sum(axis=0)
+    update(W, sums[:weights], weights, rate)
+    update(b, sums[weights:], biases, rate)
+
+
 def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, members, *widths):
     weights = sum(k * n for k, n in itertools.pairwise((*widths, 1)))
     for m in range(members):
@@ -226,6 +309,36 @@ def _descend(weights, activations, dZ, sequential, rate, max_norm):
 
 def _images(flat, rows, channels, height, width):
     return flat[: rows * channels * height * width].reshape(rows, channels, height, width)
+
+
+def _filters(flat, filters, channels, kernel):
+    return flat[: filters * channels * kernel**2].reshape(filters, channels, kernel, kernel)
+
+
+def _patches(images, kernel, padding):
+    """(rows, channels, y, x, kernel, kernel), a view of the padded images."""
+    padded_images = np.pad(images, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    return np.lib.stride_tricks.sliding_window_view(padded_images, (kernel, kernel), axis=(2, 3))
+
+
+def _outputs(rows, channels, height, width, filters, kernel, padding):
+    """A convolution's outputs: how many, and their shape."""
+    high, wide = (side + 2 * padding - kernel + 1 for side in (height, width))
+    return rows * filters * high * wide, (rows, filters, high, wide)
+
+
+def _unpooled(G, which, rows, channels, height, width, filters, kernel, padding, size):
+    """The gradient of a convolution's outputs, from that of its windows and which of each is the largest."""
+    _, shape = _outputs(rows, channels, height, width, filters, kernel, padding)
+    high, wide = shape[2] // size, shape[3] // size
+    pooled = rows * filters * high * wide
+    chosen = np.zeros((rows, filters, high, wide, size * size), G.dtype)
+    at = which[:pooled].astype(np.int64).reshape(*chosen.shape[:-1], 1)
+    np.put_along_axis(chosen, at, G[:pooled].reshape(at.shape), axis=-1)
+    spread = chosen.reshape(rows, filters, high, wide, size, size).transpose(0, 1, 2, 4, 3, 5)
+    gradients = np.zeros(shape, G.dtype)
+    gradients[:, :, : high * size, : wide * size] = spread.reshape(rows, filters, high * size, wide * size)
+    return gradients.reshape(-1)
 
 
 def _windows(X, rows, channels, height, width, size):

@@ -36,6 +36,7 @@ class CudaBackend(Backend):
             raise DeviceError(f"CUDA device {index} cannot be used: {error}") from error
         self.fused, self.pretransposed = kernel["fused"], kernel["pretransposed"]
         self._kernels = Kernels(kernel, precision, root)
+        self.convolves = self._kernels.convolves
         self.precision, self._root = precision, root
         self._trainers: dict[Shape, Trainer] = {}
         self._page_locked: set[int] = set()

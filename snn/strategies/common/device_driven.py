@@ -144,12 +144,13 @@ class DeviceDriven(OnDevice):
         self._rows = rows
 
     def _plan(self, network: Network, rows: int, rate: float) -> Step:
-        return training_step(network, rows, rate, self.backend.fused, self.backend.pretransposed)
+        backend = self.backend
+        return training_step(network, rows, rate, backend.fused, backend.pretransposed, backend.convolves)
 
     def _prediction(self, rows: int) -> tuple[list[_Bound], Any]:
         """The launches of a forward pass, and the buffer of its outputs; allocated at the first use."""
         if rows not in self._predictions:
-            step, result = prediction_step(self.network, rows, self.backend.fused)
+            step, result = prediction_step(self.network, rows, self.backend.fused, self.backend.convolves)
             renamed = [
                 launch._replace(
                     operands=tuple("predicted X" if name == "X" else name for name in launch.operands)
