@@ -179,7 +179,7 @@ class LessPrecise(CpuBackend):
 @pytest.mark.parametrize("name", ["torch_eager", "torch_compile", "jax_scan"])
 def test_a_peer_does_not_train_in_float32_where_less_was_asked_for(name):
     pytest.importorskip(PACKAGES[name])
-    with pytest.raises(Unsupported, match="float32, not tf32"):
+    with pytest.raises(Unsupported, match="on the CPU this peer trains in float32, not tf32"):
         start(job_of(name), ObservedBackend(LessPrecise()))
 
 

@@ -1,13 +1,17 @@
 """A CPU baseline: NumPy, with products by its BLAS."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.cpu import ops
 from snn.errors import Unsupported
 from snn.models import host_ops
-from snn.strategies.common.cpu_baseline import Arithmetic, CpuBaseline, check_threads
+from snn.strategies.common.cpu_baseline import CpuBaseline, check_threads
+from snn.strategies.common.cpu_layers import Operations
+from snn.strategies.common.cpu_perceptron import Arithmetic
 from snn.strategies.common.optional import required
 
 
@@ -25,7 +29,7 @@ class Blas(CpuBaseline):
         self._threads = threads
         self._limit: Any = None
 
-    def arithmetic(self) -> Arithmetic:
+    def limit_threads(self) -> None:
         check_threads(self._threads)
         control = required("threadpoolctl").ThreadpoolController()
         self._limit = control.limit(limits=self._threads, user_api="blas")
@@ -33,7 +37,12 @@ class Blas(CpuBaseline):
         if self._threads not in allowed:
             in_use = ", ".join(map(str, allowed)) or "no BLAS found"
             raise Unsupported(f"NumPy's BLAS cannot be limited to {self._threads} threads; in use: {in_use}")
+
+    def arithmetic(self) -> Arithmetic:
         return ARITHMETIC
+
+    def operations(self) -> Operations:
+        return partial(getattr, ops)
 
     def close(self) -> None:
         if self._limit is not None:

@@ -9,10 +9,14 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
-from snn.models.host_ops import squared_error
+from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.network import Network
+from snn.strategies.common.exact_gradient import check_exact_gradient
+from snn.strategies.common.jax_steps import Step, make_outputs, make_step
 from snn.strategies.common.optional import PEERS, required
 from snn.strategies.common.strategy import Strategy
+
+_PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32"}
 
 
 class JaxScan(Strategy):
@@ -21,11 +25,14 @@ class JaxScan(Strategy):
     ``setup`` copies the data in, with all full batches in one array. ``prepare`` compiles a training: a scan
     over epochs of a scan over batches, with ``unroll`` steps in its body. A run is one call, which is waited
     for. The weights are donated to the call, which returns the new ones in the same memory. JAX allocates on
-    demand instead of ahead, and keeps its memory until the process ends. Products are float32 without TF32.
+    demand instead of ahead, and keeps its memory until the process ends. Products and convolutions are
+    float32 without TF32, unless the precision is tf32; how images lie in memory is left to the compiler.
+    ``predict`` compiles its program when it is first called, and fills up the last batch.
     """
 
     own_runtime = "jax"
     at_once = True
+    any_network = True
 
     def __init__(self, backend: Backend, unroll: int = 10) -> None:
         super().__init__(backend)
@@ -34,6 +41,12 @@ class JaxScan(Strategy):
         self._W: tuple[Any, ...] = ()
         self._data: tuple[Any, ...] = ()
         self._error: Any = None
+        self._losses: Any = None
+        self._outputs: Any = None
+
+    def check_network(self, network: Network) -> None:
+        super().check_network(network)
+        check_exact_gradient(network, "JAX")
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
@@ -41,8 +54,10 @@ class JaxScan(Strategy):
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         self._jax = required("jax", PEERS)
         self._device = self.device()
-        self._train = make_training(self._jax, network, float(np.float32(learning_rate)), self._unroll)
-        batch = min(batch_size, len(X))
+        self.network, self._batch = network, min(batch_size, len(X))
+        step = make_step(self._jax, network, float(np.float32(learning_rate)))
+        self._train = make_training(self._jax, step, self.keeps_losses, self._unroll, network.loss)
+        batch = self._batch
         whole = len(X) // batch * batch
         batches = [M[:whole].reshape(-1, batch, M.shape[1]) for M in (X, Y)]
         rest = [M[whole:] for M in (X, Y)] if whole < len(X) else []
@@ -53,8 +68,10 @@ class JaxScan(Strategy):
     def device(self) -> Any:
         """The JAX device of the backend. Raises Unsupported, with the reason, if there is none."""
         jax, platform = self._jax, "cpu" if self.backend.is_processor else "cuda"
-        if self.backend.precision != "fp32":
-            raise Unsupported(f"this peer trains in float32, not {self.backend.precision}")
+        if self.backend.precision not in _PRECISIONS:
+            raise Unsupported(f"this peer trains in float32 or tf32, not {self.backend.precision}")
+        if self.backend.is_processor and self.backend.precision != "fp32":
+            raise Unsupported(f"on the CPU this peer trains in float32, not {self.backend.precision}")
         try:
             return jax.devices(platform)[0]
         except RuntimeError as error:
@@ -88,10 +105,27 @@ class JaxScan(Strategy):
     def train(self, epochs: int) -> None:
         program = self._program(epochs)
         with self.translated_errors():
-            self._W, self._error = self._jax.block_until_ready(program(self._W, *self._data))
+            self._W, self._error, self._losses = self._jax.block_until_ready(program(self._W, *self._data))
 
     def loss(self) -> float:
-        return float("nan") if self._error is None else squared_error(np.asarray(self._error))
+        return float("nan") if self._error is None else self.network.loss.value(np.asarray(self._error))
+
+    def epoch_losses(self) -> np.ndarray:
+        return np.array(self._losses)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        if self._outputs is None:
+            jitted = self._jax.jit(make_outputs(self._jax, self.network))
+            with self._precise(), self.translated_errors():
+                self._outputs = jitted.lower(self._W, self._put(self._filled_up(X[:1]))).compile()
+        found = []
+        with self.translated_errors():
+            for start in range(0, len(X), self._batch):
+                some = X[start : start + self._batch]
+                found.append(
+                    np.asarray(self._outputs(self._W, self._put(self._filled_up(some))))[: len(some)]
+                )
+        return np.concatenate(found)
 
     def weights(self) -> list[np.ndarray]:
         return [np.array(W) for W in self._W]
@@ -99,59 +133,67 @@ class JaxScan(Strategy):
     def close(self) -> None:
         for array in (*self._W, *self._data):
             array.delete()
-        self._programs, self._W, self._data, self._error = {}, (), (), None
+        self._programs, self._W, self._data = {}, (), ()
+        self._error = self._losses = self._outputs = None
 
     def _put(self, array: np.ndarray) -> Any:
         """A copy of the array on the device; also on the CPU, since weights are overwritten."""
         return self._jax.device_put(array, self._device, may_alias=False)
 
+    def _filled_up(self, X: np.ndarray) -> np.ndarray:
+        """These rows of data, with rows of zeros behind them up to a batch."""
+        filled = np.zeros((self._batch, X.shape[1]), np.float32)
+        filled[: len(X)] = X
+        return filled
+
+    def _precise(self) -> Any:
+        """A context in which what is compiled has the backend's precision."""
+        return self._jax.default_matmul_precision(_PRECISIONS[self.backend.precision])
+
     def _program(self, epochs: int) -> Any:
         """The compiled training of this many epochs."""
         if epochs not in self._programs:
             jitted = self._jax.jit(self._train, static_argnums=0, donate_argnums=1)
-            with self._jax.default_matmul_precision("highest"), self.translated_errors():
+            with self._precise(), self.translated_errors():
                 self._programs[epochs] = jitted.lower(epochs, self._W, *self._data).compile()
         return self._programs[epochs]
 
 
-def make_training(jax: Any, network: Network, rate: float, unroll: int) -> Any:
-    """The training as a function of (epochs, W, X, Y) that returns the new W and the last batch's Y_pred - Y.
+def make_training(jax: Any, step: Step, keeps_losses: bool, unroll: int, loss: Loss) -> Any:
+    """The training as a function of (epochs, W, X, Y).
 
-    X is (batches, rows, features), Y (batches, rows, 1). If the last batch is smaller, its X and Y are two
-    further arguments.
+    It returns the new W, the errors E of the last batch and, with ``keeps_losses``, the losses of the last
+    epoch's batches. X is (batches, rows, features), Y (batches, rows, outputs). If the last batch is smaller,
+    its X and Y are two further arguments.
     """
     jnp, scan = jax.numpy, jax.lax.scan
-    sequential, max_norm = network.update_order == "sequential", network.clip_norm
 
-    def step(W: Any, X: Any, Y: Any) -> Any:
-        """Equations (1) to (4) of the paper on one batch."""
-        H, new = [X], list(W)
-        for w in W[:-1]:
-            H.append(jax.nn.relu(H[-1] @ w))
-        error = H[-1] @ W[-1] - Y
-        dZ = error * (2.0 / len(X))
-        for i in reversed(range(len(W))):
-            dW = H[i].T @ dZ
-            if max_norm is not None:
-                norm = jnp.linalg.norm(dW)
-                dW = dW * jnp.where(norm > max_norm, max_norm / (norm + 1e-6), 1.0)
-            new[i] = W[i] - rate * dW
-            if i > 0:
-                dZ = jnp.where(H[i] > 0, dZ @ (new if sequential else W)[i].T, 0.0)
-        return tuple(new), error
+    def kept(errors: Any) -> Any:
+        """The loss of a batch, where it is kept."""
+        if not keeps_losses:
+            return None
+        return jnp.mean(errors if loss is CROSS_ENTROPY else errors * errors)
 
     def train(epochs: int, W: Any, X: Any, Y: Any, *rest: Any) -> Any:
+        def batch(state: Any, one: Any) -> Any:
+            new = step(state[0], *one)
+            return new, kept(new[1])
+
         def epoch(carry: Any, _: None) -> Any:
-            (W, error), _ = scan(
-                lambda state, batch: (step(state[0], *batch), None), carry, (X, Y), unroll=unroll
-            )
-            return (W, error), None
+            return scan(batch, carry, (X, Y), unroll=unroll)
 
         def uneven_epoch(carry: Any, _: None) -> Any:
-            W, _ = scan(lambda W, batch: (step(W, *batch)[0], None), carry[0], (X, Y), unroll=unroll)
-            return step(W, *rest), None
+            def batch(W: Any, one: Any) -> Any:
+                new, errors = step(W, *one)
+                return new, kept(errors)
 
-        start = (W, jnp.zeros_like(rest[1] if rest else Y[0]))
-        return scan(uneven_epoch if rest else epoch, start, None, length=epochs)[0]
+            W, losses = scan(batch, carry[0], (X, Y), unroll=unroll)
+            W, errors = step(W, *rest)
+            return (W, errors), jnp.append(losses, kept(errors)) if keeps_losses else None
+
+        last = rest[1] if rest else Y[0]
+        start = (W, jnp.zeros((len(last), loss.errors(last.shape[1])), last.dtype))
+        (W, errors), losses = scan(uneven_epoch if rest else epoch, start, None, length=epochs)
+        return W, errors, losses[-1] if keeps_losses else None
 
     return train

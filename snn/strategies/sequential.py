@@ -1,6 +1,11 @@
 """A CPU baseline: compiled loops on one thread."""
 
-from snn.strategies.common.cpu_baseline import Arithmetic, CpuBaseline
+from functools import partial
+
+from snn.strategies.common import numba_layers
+from snn.strategies.common.cpu_baseline import CpuBaseline
+from snn.strategies.common.cpu_layers import Operations
+from snn.strategies.common.cpu_perceptron import Arithmetic
 from snn.strategies.common.numba_loops import compiled
 
 
@@ -13,3 +18,6 @@ class Sequential(CpuBaseline):
 
     def arithmetic(self) -> Arithmetic:
         return compiled(parallel=False)
+
+    def operations(self) -> Operations:
+        return partial(numba_layers.operation, False)

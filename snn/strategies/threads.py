@@ -1,9 +1,13 @@
 """A CPU baseline: the loops of ``sequential`` on several threads."""
 
+from functools import partial
 from typing import Any
 
 from snn.backends.base import Backend
-from snn.strategies.common.cpu_baseline import Arithmetic, CpuBaseline, check_threads
+from snn.strategies.common import numba_layers
+from snn.strategies.common.cpu_baseline import CpuBaseline, check_threads
+from snn.strategies.common.cpu_layers import Operations
+from snn.strategies.common.cpu_perceptron import Arithmetic
 from snn.strategies.common.numba_loops import compiled
 from snn.strategies.common.optional import required
 
@@ -22,13 +26,17 @@ class Threads(CpuBaseline):
         self._numba: Any = None
         self._previous_threads = 0
 
-    def arithmetic(self) -> Arithmetic:
+    def limit_threads(self) -> None:
         numba = required("numba")
         check_threads(self._threads, numba.config.NUMBA_NUM_THREADS)
-        loops = compiled(parallel=True)
         self._previous_threads, self._numba = numba.get_num_threads(), numba
         numba.set_num_threads(self._threads)
-        return loops
+
+    def arithmetic(self) -> Arithmetic:
+        return compiled(parallel=True)
+
+    def operations(self) -> Operations:
+        return partial(numba_layers.operation, True)
 
     def close(self) -> None:
         if self._numba is not None:

@@ -9,11 +9,13 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.network import Network
-from snn.strategies.common.torch import TorchStrategy, capture_graph
+from snn.strategies.common.torch import TorchStrategy, capture_graph, clipped
+from snn.strategies.common.torch_layers import TorchLayers
+from snn.strategies.common.torch_perceptron import TorchPerceptron
 
 _NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
 
-Step = Callable[[list[Any], Any, Any], tuple[list[Any], Any]]
+Step = Callable[[list[Any], Any, Any], tuple[list[Any], Any, Any]]
 
 
 class TorchCompile(TorchStrategy):
@@ -30,42 +32,46 @@ class TorchCompile(TorchStrategy):
 
     grad_mode = "no_grad"  # what was compiled in inference mode is compiled again outside of it
 
-    def __init__(self, backend: Backend, mode: str = "max-autotune-no-cudagraphs") -> None:
-        super().__init__(backend)
+    def __init__(
+        self, backend: Backend, mode: str = "max-autotune-no-cudagraphs", channels_last: bool = True
+    ) -> None:
+        super().__init__(backend, channels_last)
         self._mode = mode
         self._step: Step | None = None
         self._graph: Any = None
-        self._captured_error: Any = None
+        self._captured_errors: Any = None
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         super().setup(network, X, Y, batch_size, learning_rate)
-        step = make_step(self._torch, network, self._rate)
+        step = make_step(self._torch, self._model, network.clip_norm, self._rate, self.keeps_losses)
         self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)
         with self.without_autograd(), _compiler_required():
             if self.backend.is_processor:
                 self._compiled_steps()
             else:
-                self._graph, self._captured_error = capture_graph(self._torch, self._compiled_steps)
+                self._graph, self._captured_errors = capture_graph(self._torch, self._compiled_steps)
 
     def release_tensors(self) -> None:
-        self._graph, self._captured_error, self._step = None, None, None
+        self._graph, self._captured_errors, self._step = None, None, None
         super().release_tensors()
 
     def all_steps(self) -> Any:
         if self._graph is None:
             return self._compiled_steps()
         self._graph.replay()
-        return self._captured_error
+        return self._captured_errors
 
     def _compiled_steps(self) -> Any:
         W, step = self._W, self._step
         assert step is not None
-        for X, Y in self._batches:
-            W, error = step(W, X, Y)
+        for batch, (X, Y) in enumerate(self._batches):
+            W, errors, total = step(W, X, Y)
+            if self.keeps_losses:
+                self.keep(batch, total)
         self._torch._foreach_copy_(self._W, W)
-        return error
+        return errors
 
     def close(self) -> None:
         super().close()
@@ -85,34 +91,19 @@ def _compiler_required() -> Iterator[None]:
         raise Unsupported(f"torch.compile needs a compiler that is not installed: {reason}") from error
 
 
-def make_step(torch: Any, network: Network, rate: float) -> Step:
-    """The training step as a pure function of W, X and Y that returns the new W and Y_pred - Y.
+def make_step(
+    torch: Any, model: TorchLayers | TorchPerceptron, max_norm: float | None, rate: float, totals: bool
+) -> Step:
+    """A training step as a pure function of W, X and targets.
 
-    It computes equations (1) to (4) of the paper on one batch.
+    It returns the new W, what the model computes the loss from and, with ``totals``, the loss's total.
     """
-    sequential, max_norm = network.update_order == "sequential", network.clip_norm
 
-    def product(A: Any, B: Any) -> Any:
-        """A B; with a single column in A or B, in a form that fuses with the element-wise work around it."""
-        if A.shape[1] == 1:
-            return A * B
-        return (A * B.t()).sum(1, keepdim=True) if B.shape[1] == 1 else A @ B
+    def descend(W: list[Any], gradients: list[Any]) -> list[Any]:
+        return [w - rate * dW for w, dW in zip(W, clipped(torch, gradients, max_norm), strict=True)]
 
-    def step(W: list[Any], X: Any, Y: Any) -> tuple[list[Any], Any]:
-        H, last = [X], len(W) - 1
-        for w in W[:-1]:
-            H.append(torch.relu(H[-1] @ w))
-        error = product(H[-1], W[-1]) - Y
-        dZ, new = error * (2.0 / len(X)), list(W)
-        for i in range(last, -1, -1):
-            dW = product(H[i].t(), dZ)
-            if max_norm is not None:
-                norm = torch.linalg.vector_norm(dW)
-                dW = dW * torch.where(norm > max_norm, max_norm / (norm + 1e-6), 1.0)
-            new[i] = W[i] - rate * dW
-            if i > 0:
-                w = new[i] if sequential else W[i]
-                dZ = torch.where(H[i] > 0, product(dZ, w.t()), 0.0)
-        return new, error
+    def step(W: list[Any], X: Any, targets: Any) -> tuple[list[Any], Any, Any]:
+        new, errors = model.step(W, X, targets, descend)
+        return new, errors, model.total(errors, targets) if totals else None
 
     return step

@@ -1,12 +1,14 @@
 """A peer: PyTorch, called operation by operation."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common.torch import TorchStrategy
+from snn.strategies.common.torch import TorchStrategy, clipped
 
 
 class Views(NamedTuple):
@@ -19,11 +21,13 @@ class Views(NamedTuple):
 
 
 class TorchEager(TorchStrategy):
-    """Training by PyTorch operations that write into preallocated tensors, without autograd.
+    """Training by PyTorch operations without autograd.
 
-    ``setup`` allocates activations, gradients and every view that a step uses. A step writes into these.
-    Nothing is allocated, except the workspace of a norm's reduction with clipping. Nothing is copied, except
-    Y by the product that subtracts it. Nothing is waited for.
+    Of a multilayer perceptron ``setup`` allocates activations, gradients and every view that a step uses. A
+    step writes into these. Nothing is allocated, except the workspace of a norm's reduction with clipping.
+    Nothing is copied, except Y by the product that subtracts it. Of other networks the tensors of a step come
+    from PyTorch's caching allocator and go back to it, and one call updates all parameters. Nothing is waited
+    for.
 
     Users would write a step with autograd, which records a graph and traverses it in its own threads. That
     takes 500 µs per step for the paper's network on an H200; these calls take less than a tenth of it. Nor
@@ -32,9 +36,9 @@ class TorchEager(TorchStrategy):
     into the learning rate, which saves a pass. With one output, the error is propagated by a broadcast.
     """
 
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        self._views: list[Views] = []
+    def __init__(self, backend: Backend, channels_last: bool = True) -> None:
+        super().__init__(backend, channels_last)
+        self._steps: list[Callable[[], Any]] = []
         self._dW: list[Any] = []
         self._W_transposed: list[Any] = []
         self._norm: Any = None
@@ -43,6 +47,9 @@ class TorchEager(TorchStrategy):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         super().setup(network, X, Y, batch_size, learning_rate)
+        if network.widths is None:
+            self._steps = [partial(self._step_of_layers, *batch) for batch in self._batches]
+            return
         torch, widths = self._torch, network.mlp_widths()[1:]
         with self.without_autograd():
             max_rows = max(len(x) for x, _ in self._batches)
@@ -53,18 +60,33 @@ class TorchEager(TorchStrategy):
             for x, y in self._batches:
                 activations = [x, *(h[: len(x)] for h in H[:-1])]
                 transposed = [h.t() for h in activations]
-                self._views.append(Views(y, activations, transposed, [d[: len(x)] for d in dZ]))
+                views = Views(y, activations, transposed, [d[: len(x)] for d in dZ])
+                self._steps.append(partial(self._step, views))
 
     def release_tensors(self) -> None:
-        self._views, self._dW, self._W_transposed, self._norm = [], [], [], None
+        self._steps, self._dW, self._W_transposed, self._norm = [], [], [], None
         super().release_tensors()
 
     def all_steps(self) -> Any:
-        for views in self._views:
-            self._step(views)
-        return views.dZ[-1]
+        if not self.keeps_losses:
+            for step in self._steps:
+                errors = step()
+            return errors
+        for batch, step in enumerate(self._steps):
+            errors = step()
+            self.keep(batch, self._model.total(errors, self._batches[batch][1]))
+        return errors
 
-    def _step(self, views: Views) -> None:
+    def _step_of_layers(self, x: Any, targets: Any) -> Any:
+        """One training step of any network."""
+        return self._model.step(self._W, x, targets, self._descend)[1]
+
+    def _descend(self, W: list[Any], gradients: list[Any]) -> list[Any]:
+        gradients = clipped(self._torch, gradients, self.network.clip_norm)
+        self._torch._foreach_add_(W, gradients, alpha=-self._rate)
+        return W
+
+    def _step(self, views: Views) -> Any:
         """One training step, equations (1) to (4) of the paper, with every dZ scaled by rows / 2."""
         torch, W, H, dZ = self._torch, self._W, views.H, views.dZ
         last, sequential = len(W) - 1, self.network.update_order == "sequential"
@@ -80,6 +102,7 @@ class TorchEager(TorchStrategy):
                 torch.ops.aten.threshold_backward.grad_input(dZ[i - 1], H[i], 0, grad_input=dZ[i - 1])
             if not sequential:  # the error has been propagated through the old weights
                 self._update(i, views)
+        return dZ[-1]
 
     def _update(self, i: int, views: Views) -> None:
         """W -= rate H^T dZ; with clipping, W -= rate max_norm dW / max(norm + 1e-6, max_norm)."""

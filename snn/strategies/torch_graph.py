@@ -20,10 +20,10 @@ class TorchGraph(TorchEager):
     epoch: 1 replay; nothing is allocated, copied or waited for.
     """
 
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
+    def __init__(self, backend: Backend, channels_last: bool = True) -> None:
+        super().__init__(backend, channels_last)
         self._graph: Any = None
-        self._captured_error: Any = None
+        self._captured_errors: Any = None
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
@@ -33,12 +33,12 @@ class TorchGraph(TorchEager):
             raise Unsupported("CUDA graphs need a CUDA device: use torch_eager on the CPU")
         super().setup(network, X, Y, batch_size, learning_rate)
         with self.without_autograd():
-            self._graph, self._captured_error = capture_graph(self._torch, super().all_steps)
+            self._graph, self._captured_errors = capture_graph(self._torch, super().all_steps)
 
     def release_tensors(self) -> None:
-        self._graph, self._captured_error = None, None  # before the tensors that it uses
+        self._graph, self._captured_errors = None, None  # before the tensors that it uses
         super().release_tensors()
 
     def all_steps(self) -> Any:
         self._graph.replay()
-        return self._captured_error
+        return self._captured_errors

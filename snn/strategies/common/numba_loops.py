@@ -4,11 +4,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from snn.strategies.common.cpu_baseline import Arithmetic
+from snn.strategies.common.cpu_perceptron import Arithmetic
 from snn.strategies.common.optional import required
 
 _STRIP = 16  # rows of dW whose elements of H share a cache line: 64 bytes of float32
-_FASTMATH = {"reassoc", "contract", "nsz"}  # sums may be reordered, so that they vectorise; NaN stays NaN
+FASTMATH = {"reassoc", "contract", "nsz"}
+"""Sums may be reordered, so that they vectorise; NaN stays NaN."""
 
 
 @cache
@@ -23,7 +24,7 @@ def compiled(parallel: bool) -> Arithmetic:
     matrix, zero = float32[:, ::1], float32(0)
 
     def jit(*types: Any) -> Callable[..., Any]:
-        return numba.njit(numba.void(*types), parallel=parallel, fastmath=_FASTMATH, cache=False)
+        return numba.njit(numba.void(*types), parallel=parallel, fastmath=FASTMATH, cache=False)
 
     @jit(matrix, matrix, numba.boolean, matrix)
     def forward(A, W, relu, Z):

@@ -8,66 +8,69 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.errors import OutOfMemory, Unsupported
-from snn.hardware.devices import usable_processors
-from snn.models.host_ops import squared_error
+from snn.errors import OutOfMemory
 from snn.models.network import Network
+from snn.strategies.common.exact_gradient import check_exact_gradient
 from snn.strategies.common.optional import PEERS, required
 from snn.strategies.common.strategy import Strategy
+from snn.strategies.common.torch_layers import TorchLayers
+from snn.strategies.common.torch_perceptron import TorchPerceptron
+from snn.strategies.common.torch_settings import Settings, device_of
 
 
 class TorchStrategy(Strategy):
     """Training by PyTorch, with tensors of its caching allocator.
 
     ``setup`` copies weights and batches to tensors. Each batch has a tensor of its own, so that it starts at
-    an address aligned for wide loads. Products are float32 without TF32. On the CPU they use as many threads
-    as PyTorch would by default, although the environment limits NumPy to one. ``close`` restores both
-    settings and returns the allocator's memory to the device. Only ``load``, ``loss`` and ``weights`` wait.
+    an address aligned for wide loads. Images and the filters of convolutions lie with their channels last
+    unless ``channels_last`` is false. ``close`` restores PyTorch's settings and returns the memory of its
+    allocator to the device. Only ``load``, ``loss``, ``epoch_losses``, ``predict`` and ``weights`` wait.
+    ``predict`` calls PyTorch operation by operation.
     """
 
     own_runtime = "torch"
+    any_network = True
     grad_mode = "inference_mode"
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, channels_last: bool = True) -> None:
         super().__init__(backend)
+        self._channels_last = channels_last
         self._torch: Any = None
-        self._previous_settings: tuple[str, int] | None = None
+        self._settings: Settings | None = None
         self._W: list[Any] = []
         self._batches: list[tuple[Any, Any]] = []
-        self._error: Any = None
+        self._errors: Any = None
+        self._totals: Any = None
 
     def release_tensors(self) -> None:
         """Drop every reference to a tensor, so that the allocator can reuse the memory."""
-        self._W, self._batches, self._error = [], [], None
+        self._W, self._batches, self._errors, self._totals = [], [], None, None
+
+    def check_network(self, network: Network) -> None:
+        super().check_network(network)
+        check_exact_gradient(network, "PyTorch")
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         torch = self._torch = required("torch", PEERS)
-        device = self.device()
-        self._previous_settings = torch.get_float32_matmul_precision(), torch.get_num_threads()
-        torch.set_float32_matmul_precision("highest")
-        torch.set_num_threads(usable_processors())
-        self.network, self._rate = network, float(np.float32(learning_rate))
+        self._device = device_of(torch, self.backend)
+        self._settings = Settings(torch, self.backend.precision)
+        self.network, self._rate, self._batch = network, float(np.float32(learning_rate)), batch_size
+        self._model: TorchLayers | TorchPerceptron = (
+            TorchPerceptron(torch, network)
+            if network.widths is not None
+            else TorchLayers(torch, network, self._channels_last)
+        )
+        zeros = [np.zeros(shape, np.float32) for shape in network.shapes]
         with self.without_autograd():
-            self._W = [torch.zeros(shape, device=device) for shape in network.shapes]
-            splits = (torch.from_numpy(matrix).to(device).split(batch_size) for matrix in (X, Y))
-            self._batches = [(x.clone(), y.clone()) for x, y in zip(*splits, strict=True)]
-
-    def device(self) -> Any:
-        """The PyTorch device of the backend. Raises Unsupported, with the reason, if there is none."""
-        torch, precision = self._torch, self.backend.precision
-        if precision != "fp32":
-            raise Unsupported(f"this peer trains in float32, not {precision}")
-        if self.backend.is_processor:
-            return torch.device("cpu")
-        if torch.version.cuda is None:
-            raise Unsupported(
-                f"torch {torch.__version__} is built without CUDA: run `pip uninstall torch`, then `{PEERS}`"
-            )
-        if not torch.cuda.is_available():
-            raise Unsupported(f"torch {torch.__version__}, built for CUDA {torch.version.cuda}, finds no GPU")
-        return torch.device("cuda", 0)
+            self._W = [W.clone() for W in self._model.parameters(zeros, self._device)]
+            for start in range(0, len(X), batch_size):
+                x = self._model.inputs(X[start : start + batch_size])
+                y = self._model.targets(Y[start : start + batch_size])
+                self._batches.append((x.to(self._device, copy=True), y.to(self._device, copy=True)))
+            self._totals = torch.zeros(len(self._batches), device=self._device)
+            self._total_of = self._totals.unbind()
 
     @contextmanager
     def without_autograd(self) -> Iterator[None]:
@@ -80,32 +83,58 @@ class TorchStrategy(Strategy):
 
     def load(self, weights: list[np.ndarray]) -> None:
         with self.without_autograd():
-            for W, initial in zip(self._W, weights, strict=True):
-                W.copy_(self._torch.from_numpy(initial))
-        self._error = None
+            for W, initial in zip(self._W, self._model.parameters(weights, "cpu"), strict=True):
+                W.copy_(initial)
+        self._errors = None
 
     def epoch(self) -> None:
         with self.without_autograd():
-            self._error = self.all_steps()
+            self._errors = self.all_steps()
 
     @abstractmethod
     def all_steps(self) -> Any:
-        """Train one step on each batch; returns Y_pred - Y of the last batch."""
+        """Train one step on each batch; returns what ``total`` of the model takes of the last one.
+
+        With ``keeps_losses`` the total of each batch is left to ``keep``.
+        """
+
+    def keep(self, batch: int, total: Any) -> None:
+        """Write the total of a batch's loss to its place."""
+        self._total_of[batch].copy_(total)
 
     def loss(self) -> float:
-        return float("nan") if self._error is None else squared_error(self._error.cpu().numpy())
+        if self._errors is None:
+            return float("nan")
+        with self.without_autograd():
+            total = self._model.total(self._errors, self._batches[-1][1])
+        return float(self._mean(total.cpu().numpy().reshape(1), -1)[0])
+
+    def epoch_losses(self) -> np.ndarray:
+        return self._mean(self._totals.cpu().numpy(), 0)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        outputs = np.empty((len(X), self.network.outputs), np.float32)
+        with self.without_autograd():
+            for start in range(0, len(X), self._batch):
+                end = start + self._batch
+                x = self._model.inputs(X[start:end]).to(self._device)
+                outputs[start:end] = self._model.outputs(self._W, x).cpu().numpy()
+        return outputs
 
     def weights(self) -> list[np.ndarray]:
-        return [W.cpu().numpy().copy() for W in self._W]
+        return self._model.arrays(self._W)
 
     def close(self) -> None:
         self.release_tensors()
-        if self._previous_settings is not None:
-            precision, threads = self._previous_settings
-            self._torch.set_float32_matmul_precision(precision)
-            self._torch.set_num_threads(threads)
-            self._previous_settings = None
+        if self._settings is not None:
+            self._settings.restore()
+            self._settings = None
             self._torch.cuda.empty_cache()
+
+    def _mean(self, totals: np.ndarray, first: int) -> np.ndarray:
+        """The mean losses of the batches from this one on, from their totals."""
+        rows = np.array([len(x) for x, _ in self._batches[first:]])
+        return self._model.losses(totals.astype(np.float64), rows)
 
 
 def capture_graph(torch: Any, work: Callable[[], Any]) -> tuple[Any, Any]:
@@ -122,3 +151,12 @@ def capture_graph(torch: Any, work: Callable[[], Any]) -> tuple[Any, Any]:
     with torch.cuda.graph(graph):
         returned = work()
     return graph, returned
+
+
+def clipped(torch: Any, gradients: list[Any], max_norm: float | None) -> list[Any]:
+    """Gradients scaled to L2 norms of at most ``max_norm`` each: g max_norm / (norm + 1e-6)."""
+    if max_norm is None:
+        return gradients
+    norms = map(torch.linalg.vector_norm, gradients)
+    pairs = zip(gradients, norms, strict=True)
+    return [g * torch.where(norm > max_norm, max_norm / (norm + 1e-6), 1.0) for g, norm in pairs]
