@@ -85,6 +85,8 @@ def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **o
     random, choice = np.random.default_rng(seed), groups.load("strategy", name) | options
     if factory.class_of(choice).on_host or factory.class_of(choice).own_runtime:
         network = replace(network, gradient=EXACT)  # they have no other
+    if name == "torch_loader":
+        network = replace(network, update_order="simultaneous")
     X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
     labels = random.integers(0, 3, rows) if network.outputs == 3 else random.normal(size=rows)
     Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)

@@ -115,6 +115,7 @@ def test_losses_of_an_epoch_are_kept_of_a_perceptron_too(backend, random):
         strategy = made(name, backend)
         strategy.keeps_losses = True
         try:
+            strategy.check_network(network)
             strategy.setup(network, X, Y, 3, 0.01)
             strategy.load(draw_weights(network, GlibcRandom(1)))
             strategy.epoch()

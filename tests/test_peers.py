@@ -41,7 +41,9 @@ def made(name, backend, **options):
 
 
 def job_of(name):
-    return replace(JOB, strategy=groups.load("strategy", name))
+    order = "simultaneous" if name == "torch_loader" else JOB.network.update_order
+    network = replace(JOB.network, update_order=order)
+    return replace(JOB, strategy=groups.load("strategy", name), network=network)
 
 
 def test_these_are_the_peers():
@@ -50,6 +52,7 @@ def test_these_are_the_peers():
         "torch_compile": "torch",
         "torch_eager": "torch",
         "torch_graph": "torch",
+        "torch_loader": "torch",
     }
 
 
@@ -68,6 +71,7 @@ def test_training_is_that_of_the_oracle(name, backend, order, clip_norm, layers,
     given = [array.copy() for array in (X, Y, *weights)]
     untuned = {"mode": "default"} if name == "torch_compile" else {}  # tuning takes minutes on a GPU
     strategy = made(name, backend, **untuned)
+    strategy.check_network(network)
     found = []
     try:
         strategy.setup(network, X, Y, batch, 0.05)
@@ -94,6 +98,7 @@ def test_the_papers_error_on_the_small_data_set(name, backend):
     X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
     network, random, losses = mlp((32, 256, 1)), GlibcRandom(1), []
     strategy = made(name, backend)
+    strategy.check_network(network)
     try:
         strategy.setup(network, X, Y, 256, 0.002)
         for _ in range(10):
@@ -120,7 +125,8 @@ def test_nothing_is_asked_of_the_backend_and_nothing_is_said_to_be_zero(name, ba
 
 @pytest.mark.parametrize("name", PEERS)
 def test_a_cell_leaves_a_record_without_ledger_or_explanation(name):
-    settings = ("training.epochs=2", "protocol.runs=2", "protocol.warmup_seconds=0")
+    settings = ["training.epochs=2", "protocol.runs=2", "protocol.warmup_seconds=0"]
+    settings += ["network.update_order=simultaneous"] if name == "torch_loader" else []
     found = cell.run(composed(["device=cpu", f"strategy={name}", "dataset=small", *settings]))
     schema = json.loads((ROOT / "snn/records/record.schema.json").read_text())
     jsonschema.validate(found, schema)

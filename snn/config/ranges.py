@@ -82,6 +82,7 @@ RANGES = {
     "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
     "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
     "strategy.threads": Range(1, 65536, "no host has more CPUs"),
+    "strategy.workers": Range(0, 1024, "each is a process of its own"),
     "strategy.unroll": Range(1, 10**4, "a compiler would take hours for a longer loop body"),
     "strategy.starts": Range(1, 10**5, "a launch trains at most 100000 networks"),
     "strategy.seeds": Range(1, 2**31 - 1, "the C library's rand() has no others"),

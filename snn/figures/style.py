@@ -40,6 +40,7 @@ COLOURS = {
     "torch_eager": "#fdba74",
     "torch_graph": "#f97316",
     "torch_compile": "#c2410c",
+    "torch_loader": "#fbbf24",
     "jax_scan": "#0d9488",
 }
 PAPER_COLOUR = "#111827"

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.errors import OutOfMemory
 from snn.models.network import Network
 from snn.strategies.common.exact_gradient import check_exact_gradient
 from snn.strategies.common.optional import PEERS, required
 from snn.strategies.common.strategy import Strategy
 from snn.strategies.common.torch_layers import TorchLayers
 from snn.strategies.common.torch_perceptron import TorchPerceptron
-from snn.strategies.common.torch_settings import Settings, device_of
+from snn.strategies.common.torch_settings import Settings, device_of, translated
 
 
 class TorchStrategy(Strategy):
@@ -75,11 +74,8 @@ class TorchStrategy(Strategy):
     @contextmanager
     def without_autograd(self) -> Iterator[None]:
         """A context without autograd recording, in which PyTorch's OutOfMemoryError becomes OutOfMemory."""
-        try:
-            with getattr(self._torch, self.grad_mode)():
-                yield
-        except self._torch.OutOfMemoryError as error:
-            raise OutOfMemory(str(error)) from error
+        with translated(self._torch), getattr(self._torch, self.grad_mode)():
+            yield
 
     def load(self, weights: list[np.ndarray]) -> None:
         with self.without_autograd():

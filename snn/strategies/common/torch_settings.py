@@ -1,9 +1,11 @@
 """PyTorch's device and its settings while a strategy trains."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from snn.backends.base import Backend
-from snn.errors import Unsupported
+from snn.errors import OutOfMemory, Unsupported
 from snn.hardware.devices import usable_processors
 from snn.strategies.common.optional import PEERS
 
@@ -15,24 +17,36 @@ class Settings:
 
     Products and convolutions are in float32 without TF32, or with it. On the CPU they use as many threads as
     PyTorch would by default, although the environment limits NumPy to one. For each shape cuDNN times its
-    algorithms, at the first use, and takes the fastest.
+    algorithms, at the first use, and takes the fastest; ``as_published`` has it deterministic instead, as the
+    PyTorch program of the CNN report does.
     """
 
-    def __init__(self, torch: Any, precision: str) -> None:
+    def __init__(self, torch: Any, precision: str, as_published: bool = False) -> None:
         self._torch = torch
         self._previous = torch.get_float32_matmul_precision(), torch.get_num_threads()
         cudnn = torch.backends.cudnn
-        self._cudnn = cudnn.allow_tf32, cudnn.benchmark
+        self._cudnn = cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic
         torch.set_float32_matmul_precision(_MATMUL[precision])
         torch.set_num_threads(usable_processors())
-        cudnn.allow_tf32, cudnn.benchmark = precision == "tf32", True
+        cudnn.allow_tf32 = precision == "tf32"
+        cudnn.benchmark, cudnn.deterministic = not as_published, as_published
 
     def restore(self) -> None:
         """Set everything back."""
         precision, threads = self._previous
         self._torch.set_float32_matmul_precision(precision)
         self._torch.set_num_threads(threads)
-        self._torch.backends.cudnn.allow_tf32, self._torch.backends.cudnn.benchmark = self._cudnn
+        cudnn = self._torch.backends.cudnn
+        cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = self._cudnn
+
+
+@contextmanager
+def translated(torch: Any) -> Iterator[None]:
+    """A context in which PyTorch's OutOfMemoryError becomes OutOfMemory."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(str(error)) from error
 
 
 def device_of(torch: Any, backend: Backend) -> Any:
