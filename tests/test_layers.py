@@ -21,6 +21,7 @@ from snn.models.gradients import EXACT, PublishedNaive, PublishedOptimised
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import LOSSES
 from snn.models.network import REDUCTIONS, Network, draw_weights
+from snn.models.training_step import prediction_step, training_step
 from snn.strategies.common import factory
 
 TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).any_network]
@@ -321,3 +322,14 @@ def test_a_layers_kernel_agrees_with_numpy_in_float64(op, data, seed):
     getattr(ops, op)(*wide, *numbers)
     for name, mine, right in zip(described.operands, operands, wide, strict=True):
         np.testing.assert_allclose(mine, right, rtol=1e-5, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_kernel_that_convolves_is_asked_for_convolutions_and_no_patches(fused):
+    layers = tuple(map(parse, ("conv2d 2 3", "relu", "maxpool2d 2", "linear 3")))
+    network = Network((1, 6, 6), layers, LOSSES["cross_entropy"])
+    steps = training_step(network, 2, 0.1, fused, convolves=True), prediction_step(network, 2, fused, True)[0]
+    for step in steps:
+        ops = {launch.op for launch in step.launches}
+        assert any(op.startswith("conv2d") for op in ops)
+        assert not ops & {"im2col", "col2im", "transpose_each"}

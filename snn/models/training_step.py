@@ -19,7 +19,8 @@ def training_step(
     convolves: bool = False,
 ) -> Step:
     """Forward, loss and backward, each layer updated before or after its gradient passes through it."""
-    step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed, convolves)
+    rate = float(np.float32(rate))
+    step = Step(rows, rate, network.clip_norm, fused, pretransposed, convolves=convolves)
     step.rounds_once = network.gradient.rounds_once
     step.keeps_unpooled = network.gradient.reads_unpooled
     inputs, x = _forward(step, network)
