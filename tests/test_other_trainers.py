@@ -98,6 +98,26 @@ def test_a_baseline_allocates_everything_before_training_and_copies_nothing(name
     observed.live.check_nothing_held()
 
 
+def trained(strategy, X_Y, epochs=2):
+    strategy.setup(CNN, *X_Y, 2, 0.05)
+    try:
+        strategy.load(draw_weights(CNN, GlibcRandom(1)))
+        for _ in range(epochs):
+            strategy.epoch()
+        return strategy.weights()
+    finally:
+        strategy.close()
+
+
+def test_the_number_of_threads_changes_no_bit(random):
+    numba = pytest.importorskip("numba")
+    if numba.config.NUMBA_NUM_THREADS < 2:
+        pytest.skip("one processor")
+    X_Y = data(5, random)
+    one, two = (trained(made("threads", CpuBackend(), threads=threads), X_Y) for threads in (1, 2))
+    assert all(map(np.array_equal, one, two))
+
+
 @pytest.mark.parametrize("channels_last", [True, False])
 def test_the_order_of_channels_in_memory_changes_no_training(channels_last, backend):
     pytest.importorskip("torch")

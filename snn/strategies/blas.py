@@ -24,6 +24,8 @@ class Blas(CpuBaseline):
     nothing is copied. ``close`` restores the number of BLAS threads.
     """
 
+    convolves = False
+
     def __init__(self, backend: Backend, threads: int = 1) -> None:
         super().__init__(backend)
         self._threads = threads

@@ -16,6 +16,8 @@ class Sequential(CpuBaseline):
     without any library, and nothing is allocated, copied or waited for.
     """
 
+    convolves = True
+
     def arithmetic(self) -> Arithmetic:
         return compiled(parallel=False)
 

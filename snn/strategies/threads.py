@@ -20,6 +20,8 @@ class Threads(CpuBaseline):
     last of them. Nothing is allocated or copied. ``close`` restores the number of Numba threads.
     """
 
+    convolves = True
+
     def __init__(self, backend: Backend, threads: int = 1) -> None:
         super().__init__(backend)
         self._threads = threads

@@ -26,6 +26,9 @@ class CpuBaseline(Strategy):
     on_host = True
     any_network = True
 
+    convolves: bool
+    """Whether convolutions are computed directly, rather than as products of patches (im2col)."""
+
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._arrays: list[np.ndarray] = []
@@ -56,7 +59,8 @@ class CpuBaseline(Strategy):
         X, Y = self._copy_of(X, "data"), self._copy_of(Y, "data")
         batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
         if network.widths is None:
-            self._trained = Layers(network, batches, learning_rate, self.operations(), self._copy_of)
+            how = self.operations(), self.convolves, self._copy_of
+            self._trained = Layers(network, batches, learning_rate, *how)
         else:
             self._trained = Perceptron(network, batches, learning_rate, self.arithmetic(), self._copy_of)
         self._losses = np.full(len(batches), np.nan)

@@ -19,7 +19,8 @@ _Call = tuple[Callable[..., None], tuple[str, ...], tuple[float, ...]]
 class Layers:
     """Parameters, activations and gradients of a network of layers, held from the start as flat arrays.
 
-    ``batches``: X and Y of each. ``parameters``: as the network shapes them.
+    ``batches``: X and Y of each. ``convolves``: convolutions are computed directly, rather than as products
+    of patches. ``parameters``: as the network shapes them.
     """
 
     def __init__(
@@ -28,16 +29,20 @@ class Layers:
         batches: Sequence[tuple[np.ndarray, np.ndarray]],
         rate: float,
         operations: Operations,
+        convolves: bool,
         hold: Hold,
     ) -> None:
         self._network, self._operations, self._hold = network, operations, hold
+        self._convolves = convolves
         self.parameters = [hold(np.zeros(shape, np.float32), "weights") for shape in network.shapes]
         self._arrays = {
             parameter.name: array.reshape(-1)
             for parameter, array in zip(network.parameters, self.parameters, strict=True)
         }
         self._batches = [(X.reshape(-1), Y.reshape(-1), len(X)) for X, Y in batches]
-        steps = {rows: training_step(network, rows, rate) for _, _, rows in self._batches}
+        steps = {
+            rows: training_step(network, rows, rate, convolves=convolves) for _, _, rows in self._batches
+        }
         self._allocate(steps[len(batches[0][0])])
         self._steps = {rows: self._calls(step) for rows, step in steps.items()}
         self._predictions: dict[int, tuple[list[_Call], str]] = {}
@@ -52,7 +57,7 @@ class Layers:
         """The outputs of at most a batch of rows, which the next step overwrites."""
         rows = len(X)
         if rows not in self._predictions:
-            step, result = prediction_step(self._network, rows)
+            step, result = prediction_step(self._network, rows, convolves=self._convolves)
             self._predictions[rows] = self._calls(step), result
         calls, result = self._predictions[rows]
         self._run(calls, X.reshape(-1), X.reshape(-1))
