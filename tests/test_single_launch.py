@@ -128,6 +128,9 @@ def test_rates_of_members_stand_in_the_workspace(launching):
     assert backend.shapes[0].members == 3
     strategy.train(1)
     assert backend.launched[0][1][4:7] == (0.5, 0.0, 3)
+    for rates, expected in (((0.5, 0.25), [0.5, 0.25]), ((0.5,), [0.0])):
+        backend, _ = launching(rates=rates)
+        assert words(backend)[4][: len(rates)].tolist() == expected
 
 
 def test_weights_come_back_as_they_were_loaded(launching):

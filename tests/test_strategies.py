@@ -297,3 +297,19 @@ class Aligned(CpuBackend):
 @settings(max_examples=30, deadline=None)
 def test_every_matrix_in_a_workspace_is_aligned_as_a_block_of_its_own(hidden, rows, batch, epochs):
     ledger_of("workspace", hidden, rows, batch, epochs, backend=Aligned())
+
+
+@pytest.mark.parametrize("name", ["preallocated", "workspace", "reference"])
+def test_only_what_is_not_kept_from_step_to_step_is_discarded(name, monkeypatch):
+    strategy = factory.make(groups.load("strategy", name), CpuBackend())
+    network, discarded = mlp((5, 4, 1)), []
+    discard = strategy.discard
+    monkeypatch.setattr(strategy, "discard", lambda array: discarded.append(array.shape) or discard(array))
+    strategy.setup(network, np.ones((6, 5), np.float32), np.ones((6, 1), np.float32), 3, 0.01)
+    strategy.load(draw_weights(network, GlibcRandom(1)))
+    del discarded[:]
+    strategy.epoch()
+    strategy.close()
+    transposes = [(5, 3), (1, 4), (4, 3)]  # which the step gives back itself: X^T, W2^T, H^T
+    steps = [shape for shape in discarded if shape not in transposes]
+    assert bool(steps) == (name != "preallocated")

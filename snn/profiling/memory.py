@@ -41,7 +41,7 @@ def layout(blocks: Iterable[tuple[int, int]], chunk: int = CHUNK) -> Layout:
     cursor = region_end = 0  # behind the last block; behind the last chunk of an unbroken row of them
     for address, nbytes in sorted(blocks):
         first, end = address // chunk * chunk, -(-(address + nbytes) // chunk) * chunk
-        if first > region_end or not live:
+        if first > region_end:
             gaps.append(region_end - cursor)
             reserved += end - first
             cursor, region_end = first, end
