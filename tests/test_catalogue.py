@@ -15,9 +15,13 @@ def tables_where(key):
 
 
 def test_tables_with_published_values_are_those_that_have_a_file_of_them():
-    files = {path.stem for path in (ROOT / "config/paper").glob("*.yaml")}
-    assert tables_where("with_paper").keys() == files - PAGES.keys()
-    assert all(table.category == "The paper's tables" for table in TABLES.values() if table.with_paper)
+    published = tables_where("published")
+    of_the_paper = {file for file in published.values() if file.startswith("config/paper/")}
+    files = {path.stem for path in (ROOT / "config/paper").glob("*.yaml")} - PAGES.keys()
+    assert of_the_paper == {f"config/paper/{name}.yaml" for name in files}
+    assert all((ROOT / file).is_file() for file in published.values())
+    papers = {name for name, table in TABLES.items() if table.category == "The paper's tables"}
+    assert {name for name, file in published.items() if file in of_the_paper} == papers
 
 
 def test_tables_of_one_row_for_each_dataset_or_network():
@@ -45,7 +49,7 @@ def test_correctness_and_the_timeline_show_some_cells_alone():
 def test_limits_stand_beside_peers_and_in_tidy_tables():
     assert tables_where("with_limits") == {"peers": True}
     assert TIDY_TABLE.with_limits
-    assert not TIDY_TABLE.with_paper and TIDY_TABLE.one_row_per is None and TIDY_TABLE.only == {}
+    assert TIDY_TABLE.published is None and TIDY_TABLE.one_row_per is None and TIDY_TABLE.only == {}
 
 
 def test_every_other_table_is_of_the_sweep_of_its_name():
@@ -53,7 +57,7 @@ def test_every_other_table_is_of_the_sweep_of_its_name():
     assert {name: table.sweep for name, table in TABLES.items()} == {
         name: "dataset_size" if name in of_sizes else name for name in TABLES
     }
-    assert Table("x", "y", "z") == Table("x", "y", "z", None, (), {}, False, False)
+    assert Table("x", "y", "z") == Table("x", "y", "z", None, (), {}, None, False, None)
 
 
 def test_the_menu_has_the_headings_of_its_category():

@@ -216,10 +216,10 @@ def test_a_blas_that_takes_no_limit_is_named_with_its_threads(monkeypatch):
         monkeypatch.setattr(blas, "required", lambda name, library=library: library)
         strategy = blas.Blas(CpuBackend())
         with pytest.raises(Unsupported) as refused:
-            strategy.arithmetic()
+            strategy.limit_threads()
         assert str(refused.value) == f"NumPy's BLAS cannot be limited to 1 threads; in use: {said}"
         strategy.close()
         strategy.close()
         assert library.asked == [{"limits": 1, "user_api": "blas"}, "restored"]
     monkeypatch.setattr(blas, "required", lambda name: Threadpools(1))
-    assert blas.Blas(CpuBackend(), 1).arithmetic() is blas.ARITHMETIC
+    blas.Blas(CpuBackend(), 1).limit_threads()

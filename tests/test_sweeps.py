@@ -61,6 +61,20 @@ def test_what_is_common_is_overridden_by_the_processors_and_by_the_sweep(read):
     assert read(sweeps={"x": {}})["x"].cells[0]["device"] == {"backend": "cuda", "name": "NVIDIA H200"}
 
 
+def test_a_sweep_and_a_product_may_have_settings_of_their_own_on_the_processor(read):
+    grid = {"x": {"training.epochs": 3, "on_cpu": {"training.epochs": 5}}}
+    grid["y"] = {
+        "union": [
+            {"network.seed": 1, "on_cpu": {"network.seed": 2}},
+            {"strategy": "pinned", "network.seed": [3, 4], "on_cpu": {"network.seed": [5]}},
+        ]
+    }
+    for device, epochs, seeds in ((GPU, 3, [1, 3, 4]), (CPU, 5, [2, 5])):
+        found = read(device, sweeps=grid)
+        assert [cell["training"]["epochs"] for cell in found["x"].cells] == [epochs]
+        assert [cell["network"]["seed"] for cell in found["y"].cells] == seeds
+
+
 def test_strategies_of_the_host_are_on_the_given_one_or_on_the_device_or_on_this_machine(read, monkeypatch):
     grid = {"sweeps": {"x": {"strategy": ["reference", "sequential"]}}}
 
@@ -261,7 +275,7 @@ def test_a_digest_is_that_of_the_file(read, tmp_path):
     (cell,) = read(sweeps={"x": csv})["x"].cells
     assert cell["dataset"]["sha256"] == found
     said = refused(read, sweeps={"x": csv | {"dataset.sha256": "0" * 64}})
-    assert f"dataset.sha256 is '{'0' * 64}', but {tmp_path / 't.csv'} has {found}: it is another file" in said
+    assert f"dataset.sha256 is '{'0' * 64}', but {tmp_path / 't.csv'} has {found}: it has changed" in said
     assert "sha256" not in read(sweeps={"x": {}})["x"].cells[0]["dataset"]
 
 
