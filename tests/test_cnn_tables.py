@@ -9,7 +9,7 @@ from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.tables import cnn_programs
+from snn.tables import cnn_block_size, cnn_epochs, cnn_loader, cnn_programs
 
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -23,14 +23,13 @@ REPORTS = {"network": "cnn", "training.batch_size": 64, "training.epochs": 5, "t
 
 @pytest.fixture
 def cells_of(tmp_path):
-    """The cells of a sweep with the report's training and these products, of a data set with this name."""
+    """The cells of a sweep with the report's training and these products."""
 
     def read(*products, device=GPU, dataset="fashion", **settings):
         path = tmp_path / "grid.yaml"
-        sweep = REPORTS | {"dataset": "patterns", "protocol.rounds": 1} | settings | {"union": list(products)}
+        sweep = REPORTS | {"dataset": dataset, "protocol.rounds": 1} | settings | {"union": list(products)}
         path.write_text(yaml.safe_dump({"sweeps": {"mine": sweep}}))
-        cells = sweeps.read(path, device, HOST)["mine"].cells
-        return [cell | {"dataset": cell["dataset"] | {"name": dataset}} for cell in cells]
+        return sweeps.read(path, device, HOST)["mine"].cells
 
     return read
 
@@ -136,3 +135,151 @@ def test_the_cpu_runs_both_programs_under_their_names(cells_of):
     assert table["program"].tolist() == ["naive", "optimised"]
     on_gpu = cells_of(OPTIMISED | {"kernel": "naive"})
     assert programs(rows_of(on_gpu, [[1.0]]))["program"].tolist() == ["pipelined, naive"]
+
+
+# ---- Figures 1 to 4, by epoch
+
+
+def epochs(rows, name="cnn_epochs"):
+    return cnn_epochs.build(rows, published(name), THRESHOLDS)
+
+
+LOSSES = [0.5, 0.4, 0.3, 0.2, 0.1]
+
+
+def test_every_epoch_is_a_row_beside_the_published_curve(cells_of):
+    cells = cells_of(NAIVE, {"strategy": "synchronous"} | MEAN, dataset="mnist")
+    table = epochs(rows_of(cells, [[5.0, 10.0]] * 2, epoch_losses=[LOSSES] * 2))
+    naive = table[(table["program"] == "naive") & (table["gradient"] == "as published")]
+    assert naive["epoch"].tolist() == [1, 2, 3, 4, 5]
+    assert naive["epoch_s"].tolist() == pytest.approx([1.5] * 5)
+    assert naive["step_us"].tolist() == pytest.approx([1.5e6 / 937] * 5)
+    assert naive["cumulative_s"].tolist() == pytest.approx([1.5, 3.0, 4.5, 6.0, 7.5])
+    assert naive["cumulative_std_s"].tolist()[0] == pytest.approx(2**-0.5)
+    assert naive["loss"].tolist() == naive["mean_loss"].tolist() == pytest.approx(LOSSES)
+    assert naive["published_cumulative_s"].tolist() == [5, 10, 15, 20, 25]
+    assert naive["published_loss"].tolist() == [0.2109, 0.0916, 0.0764, 0.0735, 0.0721]
+    exact = table[table["gradient"] == "exact"]
+    assert len(exact) == 5 and exact["published_loss"].isna().all()
+
+
+def test_published_curves_without_a_counterpart_are_there_and_say_so(cells_of):
+    table = epochs(rows_of(cells_of(NAIVE, dataset="mnist"), [[5.0]]))
+    rest = table[table["cumulative_s"].isna()]
+    assert list(dict.fromkeys(rest["program"])) == ["optimised", "PyTorch on the GPU", "PyTorch on the CPU"]
+    assert (rest["reason"] == "published only: not measured on this device").all()
+    assert rest["device"].isna().all() and set(rest["published_device"]) == {"RTX 6000"}
+    assert rest["published_cumulative_s"].tolist()[-5:] == [36, 73, 109, 145, 181]
+
+
+@pytest.mark.parametrize("change", [{"training.epochs": 4}, {"dataset.rows": 59999}, {"dataset": "fashion"}])
+def test_nothing_published_is_shown_beside_another_training(cells_of, change):
+    (cell,) = cells_of(NAIVE, **({"dataset": "mnist"} | change))
+    table = epochs(rows_of([cell], [[5.0]]))
+    assert len(table) == cell["training"]["epochs"]
+    assert table["published_loss"].isna().all() and (table["program"] == "naive").all()
+
+
+def test_the_block_sizes_curves_are_found_by_their_threads(cells_of):
+    blocks = {"kernel.block": [[16, 8], [32, 32]]}
+    cells = cells_of(NAIVE | blocks, {"strategy": "synchronous"} | MEAN | blocks, dataset="mnist")
+    table = epochs(rows_of(cells, [[5.0]] * 4), "cnn_block_size")
+    by_block = table[table["cumulative_s"].notna() & (table["gradient"] == "as published")]
+    last = by_block[by_block["epoch"] == 5].set_index("threads")["published_cumulative_s"]
+    assert last.to_dict() == {128: 23.47, 1024: 47.95}
+    assert table.loc[table["gradient"] == "exact", "published_loss"].isna().all()
+    assert set(table.loc[table["cumulative_s"].isna(), "program"]) == {"256", "512"}
+
+
+def test_a_cell_without_a_time_is_one_row_with_its_reason(cells_of):
+    (cell,) = cells_of(OPTIMISED, dataset="patterns")
+    table = epochs(rows_of([cell], [[]], ended=[("unsupported", "there is none")]))
+    (row,) = table.to_dict("records")
+    assert (row["status"], row["reason"]) == ("unsupported", "there is none")
+    assert pytest.approx(float("nan"), nan_ok=True) == row["cumulative_s"]
+
+
+# ---- the block size
+
+
+def test_a_block_size_decides_how_much_of_the_gradient_there_is(cells_of):
+    """The report's figures, by arithmetic: 64 rows of 10 outputs, and whole blocks for 64 threads."""
+    sizes = {"kernel.block": [[16, 8], [16, 16], [32, 16], [32, 32]]}
+    products = NAIVE | sizes, {"strategy": "synchronous"} | MEAN | sizes
+    rows = rows_of(cells_of(*products, dataset="mnist"), [[2.0], [4.0], [8.0], [16.0]] * 2)
+    table = cnn_block_size.build(rows, published("cnn_block_size"), THRESHOLDS)
+    assert table["threads"].tolist() == [128, 256, 512, 1024] * 2
+    assert table["logit_gradients"].tolist() == [128, 256, 512, 640, *[640] * 4]
+    assert table["samples_used"].tolist() == pytest.approx([12.8, 25.6, 51.2, 64.0, *[64.0] * 4])
+    assert table["mean_loss_step"].tolist() == pytest.approx([0.128, 0.256, 0.512, 0.64, *[0.25] * 4])
+    assert table["speedup"].tolist() == [2.0, 1.0, 0.5, 0.25] * 2
+    assert table["published_s"].tolist()[:4] == [23.47, 25.10, 32.11, 47.95]
+    assert table["published_step_us"][1] == pytest.approx(25.10e6 / 4685)
+    assert table["published_loss"].tolist()[:4] == [0.092, 0.0723, 0.108, 2.3035]
+    assert table.loc[4:, "published_s"].isna().all()
+    assert cnn_block_size.pairs(rows) == [(1, i) for i in range(4)] + [(5, i) for i in range(4, 8)]
+
+
+# ---- Tables 1 and 2
+
+
+def loader_cells(cells_of, *options, backend=GPU, **settings):
+    """Cells of the report's PyTorch program with these numbers of workers, and pinned memory or not."""
+    (cell,) = cells_of({"strategy": "torch_eager"}, device=backend, **settings)
+    return [
+        cell | {"strategy": cell["strategy"] | {"name": "torch_loader", "workers": n, "pin_memory": pinned}}
+        for n, pinned in options
+    ]
+
+
+def test_the_loaders_rows_stand_beside_the_reports(cells_of):
+    options = [(2, False), (4, True), (8, True)]
+    keeps = {"training.drop_last": False}
+    rows = rows_of(loader_cells(cells_of, *options, dataset="fashion", **keeps), [[2.0], [1.0], [0.5]])
+    table = cnn_loader.build(rows, published("cnn_loader"), THRESHOLDS)
+    measured = table[table["mean_s"].notna()]
+    assert measured["published_s"].tolist() == [24.84, 19.15, 19.37]
+    assert measured["published_test_s"].tolist() == [0.86, 0.66, 0.73]
+    assert measured["step_us"].tolist() == pytest.approx([2e6 / 4690, 1e6 / 4690, 0.5e6 / 4690])
+    assert measured["speedup"].tolist() == [1.0, 2.0, 4.0]
+    assert set(measured["published_accuracy"]) == {0.7491} and set(measured["published_device"]) == {"V100"}
+    assert cnn_loader.pairs(rows) == [(0, 0), (0, 1), (0, 2)]
+    rest = table[table["mean_s"].isna()]
+    assert len(rest) == 9 - 3 and rest["published_s"].notna().all()
+    why = dict(zip(rest["ran_on"], rest["reason"], strict=True))
+    assert why["CPU"] == "published only: --config device=cpu measures it"
+    assert why["GPU"] == "published only: not in the sweep"
+
+
+def test_on_the_cpu_pinned_memory_does_not_count_and_the_gpus_rows_are_the_reports_alone(cells_of):
+    cells = loader_cells(cells_of, (4, False), backend=HOST, dataset="mnist")
+    table = cnn_loader.build(rows_of(cells, [[100.0]]), published("cnn_loader"), THRESHOLDS)
+    (row,) = table[table["mean_s"].notna()].to_dict("records")
+    assert (row["ran_on"], row["published_s"]) == ("CPU", 159.26)
+    on_gpu = table[table["ran_on"] == "GPU"]
+    assert len(on_gpu) == 6 and on_gpu["mean_s"].isna().all() and on_gpu["device"].isna().all()
+    assert set(on_gpu["reason"]) == {"published only: --config device=cuda measures it"}
+
+
+def test_few_images_have_no_rows_of_the_report(cells_of):
+    cells = loader_cells(cells_of, (2, False), (4, True), dataset="patterns")
+    table = cnn_loader.build(rows_of(cells, [[1.0], [1.0]]), published("cnn_loader"), THRESHOLDS)
+    assert len(table) == 2 and table["published_s"].isna().all()
+
+
+def test_the_published_files_hold_what_the_report_prints():
+    """Counted and summed up, so that a digit that is changed is seen."""
+    loader, programs_of = published("cnn_loader"), published("cnn_programs")
+    total = {name: sum(row["seconds"] for row in loader[name]["rows"]) for name in ("mnist", "fashion")}
+    assert total == pytest.approx({"mnist": 627.43, "fashion": 686.45})
+    assert sum(row["test_seconds"] for name in total for row in loader[name]["rows"]) == pytest.approx(27.88)
+    seconds = [
+        time
+        for name in ("mnist", "fashion")
+        for program in ("naive", "optimised")
+        for time in programs_of[name][program]["seconds"].values()
+    ]
+    assert sum(seconds) == pytest.approx(90.35 + 20.11 + 90.19 + 20.07)
+    for name in ("cnn_epochs", "cnn_block_size"):
+        for curve in published(name)["curves"].values():
+            assert len(curve["cumulative_s"]) == len(curve["mean_loss"]) == 5

@@ -308,6 +308,19 @@ def test_refuses_a_missing_csv(tmp_path):
             lambda g: g["sweeps"]["cpu"]["union"].append({"strategy": "ensemble"}),
             "strategy: a run of ensemble trains several networks, and times in cpu.csv are of one",
         ),
+        (
+            lambda g: g["sweeps"].update(cnn_programs={"strategy": "reference"}),
+            "dataset: small has no test rows, and cnn_programs.csv shows the accuracy on them",
+        ),
+        (
+            lambda g: g["sweeps"].update(cnn_block_size={"dataset": "patterns"}),
+            "network: 256 is not trained with cross_entropy, and cnn_block_size.csv shows accuracies",
+        ),
+        (
+            lambda g: g["sweeps"].update(cnn_loader={"dataset": "patterns", "network": "cnn"}),
+            "strategy: torch_loader is missing: cnn_loader.csv is about it",
+        ),
+        (lambda g: g["sweeps"].update(cnn_block_epochs={}), "taken by a table or figure"),
         (lambda g: g.update(on_gpu={}), "'on_gpu' is not a key here"),
         (lambda g: g["defaults"].update(on_cpu={}), "defaults: 'on_cpu' is not right: it must be a setting"),
     ],

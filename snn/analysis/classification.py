@@ -5,7 +5,22 @@ from itertools import accumulate
 from statistics import fmean, stdev
 from typing import Any
 
+import pandas as pd
+
+from snn.analysis.floors import steps
+
 Run = Mapping[str, Any]
+
+
+def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
+    """``step_us``, the microseconds per step of the mean time, and what was tested; no column of other rows.
+
+    ``test_accuracy`` is the mean over all runs, and ``test_s`` that of the seconds of predicting test rows.
+    """
+    if not frame["curve"].map(bool).any():
+        return pd.DataFrame(index=frame.index)
+    tested = [name for name in ("test_accuracy", "test_s") if frame[name].notna().any()]
+    return frame[tested].assign(step_us=1e6 * frame["mean_s"] / steps(frame))[["step_us", *tested]]
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     if not table["step_us"].notna().any():
         return nothing("peers: no cell has a time per step")
     table = table.assign(peer=table["runtime"].fillna("") != "")
-    points = texts(table, ("dataset", "network"))
+    points = texts(table, ["dataset", "network", *(["precision"] if "precision" in table else [])])
     panels = [table[points == point] for point in dict.fromkeys(points)]
     size = (1.5 + 3.2 * len(panels), 1.8 + 0.34 * max(map(len, panels)))
     figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False)

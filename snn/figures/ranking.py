@@ -21,7 +21,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
         return nothing("no strategy has a time")
     rows = max(map(len, panels))
     figure, grid = plt.subplots(
-        1, len(panels), figsize=(1 + 4.4 * len(panels), 1.6 + 0.26 * rows), squeeze=False
+        1, len(panels), figsize=(max(7.0, 1 + 4.4 * len(panels)), 1.6 + 0.26 * rows), squeeze=False
     )
     for axes, cells, point in zip(grid[0], panels, dict.fromkeys(points), strict=True):
         _panel(axes, cells.sort_values("mean_s", kind="stable").reset_index(drop=True))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snn.errors import ConfigError, shown
+from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import network_label
 from snn.strategies.common.traits import side_by_side
 
@@ -120,6 +121,31 @@ TABLES = {
         "cnn_programs",
         published="config/cnn_report/cnn_programs.yaml",
     ),
+    "cnn_loader": Table(
+        CNN_REPORT,
+        "Tables 1 and 2: PyTorch",
+        "cnn_loader",
+        only={"strategy": "torch_loader"},
+        published="config/cnn_report/cnn_loader.yaml",
+    ),
+    "cnn_epochs": Table(
+        CNN_REPORT, "Figures 1 and 2: epochs", "cnn_epochs", published="config/cnn_report/cnn_epochs.yaml"
+    ),
+    "cnn_block_size": Table(
+        CNN_REPORT,
+        "Figures 3 and 4: block size",
+        "cnn_block_size",
+        published="config/cnn_report/cnn_block_size.yaml",
+    ),
+    "cnn_block_epochs": Table(
+        CNN_REPORT,
+        "Figures 3 and 4: epochs",
+        "cnn_block_size",
+        published="config/cnn_report/cnn_block_size.yaml",
+        form="cnn_epochs",
+    ),
+    "cnn_cpu": Table(CNN_REPORT, "GPU and CPU", "cnn_strategies", form="cpu"),
+    "cnn_peers": Table(CNN_REPORT, "peers", "cnn_peers", form="peers", with_limits=True),
     "attribution": Table(WHY, "where the time goes", "dataset_size", one_row_per="dataset"),
     "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
     "timeline": Table(WHY, "call by call", "dataset_size", one_row_per="dataset", only={"dataset": "small"}),
@@ -135,6 +161,13 @@ FIGURES = {
     "time_by_depth": Figure(PAPER_FIGURES, "2 time by depth", "depth"),
     "attribution": Figure(WHY, "where the time goes", "attribution"),
     "timeline": Figure(WHY, "call by call", "timeline"),
+    "cnn_cumulative_time": Figure(CNN_REPORT, "Figure 1: time by epoch", "cnn_epochs", "time_by_epoch"),
+    "cnn_loss": Figure(CNN_REPORT, "Figure 2: loss by epoch", "cnn_epochs", "loss_by_epoch"),
+    "cnn_block_time": Figure(CNN_REPORT, "Figure 3: time by block size", "cnn_block_epochs", "time_by_epoch"),
+    "cnn_block_loss": Figure(CNN_REPORT, "Figure 4: loss by block size", "cnn_block_epochs", "loss_by_epoch"),
+    "cnn_ranking": Figure(CNN_REPORT, "strategies ranked", "cnn_strategies", "ranking"),
+    "cnn_cpu": Figure(CNN_REPORT, "GPU and CPU", "cnn_cpu", "cpu"),
+    "cnn_peers": Figure(CNN_REPORT, "peers", "cnn_peers", "peers"),
     "ranking": Figure(OVERVIEW, "3 strategies ranked", "strategies"),
     "precision": Figure(SWEEPS, "precision", "precision"),
     "cpu": Figure(SWEEPS, "cpu", "cpu"),
@@ -205,8 +238,13 @@ def check_sweep(sweep: str, cells: Sequence[Mapping[str, Any]]) -> None:
     for name, table in TABLES.items():
         if table.sweep != sweep:
             continue
+        for section, choice in table.only.items():
+            if not any(cell[section]["name"] == choice for cell in cells):
+                raise ConfigError(f"{section}: {choice} is missing: {name}.csv is about it")
         if table.one_row_per:
             _check_one_row(name, table.one_row_per, cells)
+        if table.category == CNN_REPORT:
+            _check_images(name, cells)
         if several and name not in _OF_MEMBERS:
             raise ConfigError(
                 f"strategy: a run of {several} trains several networks, and times in {name}.csv are of one: "
@@ -219,8 +257,6 @@ def _check_one_row(table: str, per: str, cells: Sequence[Mapping[str, Any]]) -> 
     missing = needed - {cell["strategy"]["name"] for cell in cells}
     if missing:
         raise ConfigError(f"strategy: {', '.join(sorted(missing))} is missing: {table}.csv divides by it")
-    if table == "correctness" and not any(cell["dataset"]["name"] == "small" for cell in cells):
-        raise ConfigError("dataset: small is missing: correctness.csv is about it")
     rows = Counter((cell["strategy"]["name"], _place(cell, per)) for cell in cells)
     (strategy, point), count = rows.most_common(1)[0]
     if count > 1:
@@ -228,6 +264,22 @@ def _check_one_row(table: str, per: str, cells: Sequence[Mapping[str, Any]]) -> 
             f"{count} cells are {strategy} with {point}, {table}.csv has room for one: "
             "give the sweep with the further axis a name of its own"
         )
+
+
+def _check_images(table: str, cells: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ConfigError unless every cell has what tables of the CNN report show: epochs and an accuracy."""
+    for cell in cells:
+        dataset, network = cell["dataset"], cell["network"]
+        if "test_rows" not in dataset:
+            raise ConfigError(
+                f"dataset: {dataset['name']} has no test rows, and {table}.csv shows the accuracy on them: "
+                "give the sweep a name of its own, or choose a data set of images, as patterns"
+            )
+        if network.get("loss") != CROSS_ENTROPY.name:
+            raise ConfigError(
+                f"network: {network_label(network)} is not trained with cross_entropy, and {table}.csv shows "
+                "accuracies: give the sweep a name of its own, or choose network: cnn"
+            )
 
 
 def _place(cell: Mapping[str, Any], per: str) -> str:

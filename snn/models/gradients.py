@@ -34,6 +34,10 @@ class Gradient:
         """The operation that takes the place of a loss's own."""
         return op
 
+    def written(self, rows: int, outputs: int) -> int:
+        """How many of the rows x outputs gradients of a batch's outputs are computed."""
+        return rows * outputs
+
     def of_outputs(self, step: Step, dy: str, outputs: int) -> None:
         """Launch what changes the gradient of the outputs, (rows, outputs)."""
 
@@ -63,8 +67,11 @@ class PublishedNaive(Gradient):
     name = "published_naive"
     rounds_once = True
 
+    def written(self, rows: int, outputs: int) -> int:
+        return min(ceil(rows / self.block) * self.block, rows * outputs)
+
     def of_outputs(self, step: Step, dy: str, outputs: int) -> None:
-        written = ceil(step.rows / self.block) * self.block
+        written = self.written(step.rows, outputs)
         if written < step.rows * outputs:
             step.launch("keep_first", (dy,), (step.rows * outputs, written))
 

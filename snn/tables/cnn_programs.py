@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.grouping import texts
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
 from snn.analysis.status import outcome
@@ -16,7 +15,6 @@ from snn.tables.cnn_rows import AS_PUBLISHED
 
 TITLE = "The CNN report's programs, as published and with the exact gradient (Tables 3 to 6)"
 
-_TRAINED = ["dataset", "gradient", "reduction", "learning_rate"]
 _BASELINE = "naive"
 
 
@@ -65,9 +63,7 @@ def pairs(frame: pd.DataFrame) -> list[tuple[int, int]]:
 
 def _baselines(rows: pd.DataFrame) -> list[int]:
     """The number of the naive program that trains as each row does; -1 where there is none."""
-    trained = texts(rows, _TRAINED).tolist()
-    naive = {key: i for i, key in enumerate(trained) if rows["program"].iloc[i] == _BASELINE}
-    return [naive.get(key, -1) for key in trained]
+    return cnn_rows.baselines(rows, (rows["program"] == _BASELINE).tolist())
 
 
 def _published_columns(published: Mapping[str, Any]) -> list[str]:

@@ -1,11 +1,14 @@
 """What the tables of the CNN report call their rows, and which published values stand beside each."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import pandas as pd
 
 from snn.analysis.floors import steps
+from snn.analysis.grouping import texts
 from snn.models.gradients import EXACT
 
 PROGRAMS = {"synchronous": ("naive", "naive"), "pipelined": ("optimised", "fused")}
@@ -16,11 +19,17 @@ On a CPU NumPy takes the place of every kernel, under the name naive.
 
 AS_PUBLISHED, EXACT_GRADIENT = "as published", "exact"
 
+LOADER = "torch_loader"
+"""The strategy that trains as the report's PyTorch program does; its gradient is the exact one."""
+
+TRAINED = ("dataset", "gradient", "reduction", "learning_rate")
+"""What rows must have in common for their times to be of the same work."""
+
 
 def program(row: Mapping[str, Any]) -> str:
-    """The program of the report that a row does the work of; else its strategy, with its kernel or loader."""
+    """The program of the report that a row does the work of; else its strategy, with its kernel."""
     strategy, kernel = row["strategy"], row["kernel"]
-    if strategy == "torch_loader":
+    if strategy == LOADER:
         pinned = "pinned" if row["strategy.pin_memory"] else "pageable"
         return f"PyTorch, {row['strategy.workers']} workers, {pinned}"
     if row["runtime"]:
@@ -31,15 +40,19 @@ def program(row: Mapping[str, Any]) -> str:
     return f"{strategy}, {kernel}" + ("" if row["precision"] == "fp32" else f", {row['precision']}")
 
 
+def trains_as_published(row: Mapping[str, Any]) -> bool:
+    """Whether a row trains along what a program of the report computes."""
+    return bool(row["training.gradient"] != EXACT.name or row["strategy"] == LOADER)
+
+
 def named(frame: pd.DataFrame) -> pd.DataFrame:
     """The columns that say what a row trained: data set, program, gradient, reduction and learning rate."""
     rows = frame.to_dict("records")
-    exact = frame["training.gradient"] == EXACT.name
     return pd.DataFrame(
         {
             "dataset": frame["dataset"],
             "program": [program(row) for row in rows],
-            "gradient": exact.map({True: EXACT_GRADIENT, False: AS_PUBLISHED}),
+            "gradient": [AS_PUBLISHED if trains_as_published(row) else EXACT_GRADIENT for row in rows],
             "reduction": frame["training.reduction"],
             "learning_rate": frame["training.learning_rate"],
             "strategy": frame["strategy"],
@@ -76,6 +89,23 @@ def is_reports(frame: pd.DataFrame, published: Mapping[str, Any]) -> list[bool]:
         and row["training.batch_size"] == wanted["batch_size"]
         for row in frame.to_dict("records")
     ]
+
+
+def threads(row: Mapping[str, Any]) -> int:
+    """The threads of a row's block."""
+    return prod(map(int, row["kernel.block"].split("-")))
+
+
+def outputs(row: Mapping[str, Any]) -> int:
+    """The outputs of a row's network: the width of its last linear layer."""
+    return int(re.findall(r"linear(\d+)", row["network"])[-1])
+
+
+def baselines(rows: pd.DataFrame, is_baseline: Sequence[bool]) -> list[int]:
+    """The number of the baseline that trains as each row does; -1 where there is none."""
+    trained = texts(rows, TRAINED).tolist()
+    numbers = {key: i for i, key in enumerate(trained) if is_baseline[i]}
+    return [numbers.get(key, -1) for key in trained]
 
 
 def last_loss(row: Mapping[str, Any]) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from snn.analysis.classification import beside_times
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import Ratio, ratio
 from snn.analysis.machine_state import Thresholds
@@ -34,14 +35,17 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     points = texts(frame, point)
     names = pd.Series([_name(row, frame) for _, row in frame.iterrows()], index=frame.index)
     more = varied(frame, point, ["dataset", "network"])
+    precision = ["precision"] if frame["precision"].nunique() > 1 else []
     rows = [_speedups(i, frame[points == points[i]], names, thresholds) for i in frame.index]
     return pd.DataFrame(
         {
             "strategy": frame["strategy"],
             "options": [name.partition(" (")[2].rstrip(")") for name in names],
-            **{key: frame[key] for key in ("dataset", "network", "kernel", *more)},
+            **{key: frame[key] for key in ("dataset", "network", "kernel", *precision, *more)},
             "ran_on": frame["on_host"].map({True: "host", False: "device"}),
-            **{key: frame[key] for key in ("mean_s", "std_s", "runs")},
+            **{key: frame[key] for key in ("mean_s", "std_s")},
+            **beside_times(frame),
+            "runs": frame["runs"],
         }
     ).join([pd.DataFrame(rows, index=frame.index), outcome(frame), frame[["machine", "device", "backend"]]])
 

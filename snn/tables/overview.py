@@ -88,7 +88,7 @@ def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFram
     rows = []
     for cells in points:
         first = cells.iloc[0]
-        rows.append({key: first[key] for key in (*POINT, *more)} | _answer(cells, thresholds))
+        rows.append({key: first.get(key) for key in (*POINT, *more)} | _answer(cells, thresholds))
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
 
 

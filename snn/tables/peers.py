@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from snn.analysis.classification import beside_times
 from snn.analysis.floors import FLOOR, fraction_of_limit, steps
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import mean_interval
@@ -21,16 +22,16 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     """One row per cell: the time per step, and the speedup over the best peer of its network.
 
     ``step_us`` is the mean time of a run over its steps, in microseconds, with its 95% interval; NaN for a
-    data set whose size the cell does not state. ``best_peer`` is the peer with the shortest mean time;
-    ``speedup_over_best_peer`` has its interval and verdict, and is 1 for that peer itself. ``floor_us`` is
+    data set whose size the cell does not state. ``best_peer`` is the peer of the same precision with the
+    shortest mean time; ``speedup_over_best_peer`` has its interval and verdict, and is 1 for that peer
+    itself. ``floor_us`` is
     the lower bound of a step on this device (``snn.analysis.roofline``), ``fraction_of_limit`` its share of
     ``step_us``; a time below the floor raises MeasurementError. ``runtime`` is a peer's package and version;
     a peer has no ``kernel``, as it uses none of ours.
     """
-    point = settings(frame, ("dataset", "network", "training"))
     is_peer = frame["runtime"] != ""
     best = _best_peers(frame)
-    more = varied(frame, point, ["dataset", "network"])
+    more = varied(frame, _point(frame), ["dataset", "network"])
     table = frame[["network", "dataset", "strategy"]].join(frame[more])
     table["kernel"] = frame["kernel"].where(~is_peer, "")
     table["runtime"] = frame["runtime"]
@@ -47,6 +48,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     ]
     table["note"] = ratios["note"]
     table["final_mse"] = frame["final_loss"]
+    tested = beside_times(frame).drop(columns="step_us", errors="ignore")
+    table = table.join(tested)
     table = table.join(outcome(frame))
     return table.assign(machine=ratios["machine"], device=frame["device"], backend=frame["backend"])
 
@@ -58,9 +61,14 @@ def pairs(frame: pd.DataFrame) -> list[tuple[int, int]]:
 
 def _best_peers(frame: pd.DataFrame) -> list[int]:
     """The number of the best peer at each row's point; -1 where there is none."""
-    points = texts(frame, settings(frame, ("dataset", "network", "training")))
+    points = texts(frame, _point(frame))
     is_peer = frame["runtime"] != ""
     return [_fastest(frame[(points == points[i]) & is_peer]) for i in frame.index]
+
+
+def _point(frame: pd.DataFrame) -> list[str]:
+    """The columns in which rows must be equal that are compared: what is trained, and in which precision."""
+    return [*settings(frame, ("dataset", "network", "training")), "precision"]
 
 
 def _fastest(peers: pd.DataFrame) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from snn.analysis.baseline import baselines
+from snn.analysis.classification import beside_times
 from snn.analysis.floors import fraction_of_limit
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
@@ -35,8 +36,9 @@ def build(frame: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> p
 
     ``speedup`` is over the row that ``baseline`` names, with its 95% interval and verdict; these columns are
     left out where no row of the sweep is the baseline of another. Where one launch trains several
-    ``members``, it takes ``launch_s``, of which ``mean_s`` is one member's share. ``fraction_of_limit`` is
-    the floor of a step (``snn.analysis.roofline``) over its time, left out where there is no floor.
+    ``members``, it takes ``launch_s``, of which ``mean_s`` is one member's share. Classifications have
+    ``step_us`` and what was tested. ``fraction_of_limit`` is the floor of a step (``snn.analysis.roofline``)
+    over its time, left out where there is no floor.
     """
     varied = [axis for axis in axes if axis in frame and axis not in (*NAMES, *SHOWN_BY_NETWORK)]
     several = ["members", "launch_s"] if (frame["members"] > 1).any() else []
@@ -54,6 +56,8 @@ def build(frame: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> p
         for i, name in enumerate((*SPEEDUP, "verdict", "baseline", "note")):
             table.insert(at + i, name, ratios[name])
         table["machine"] = ratios["machine"]
+    for name, values in reversed(list(beside_times(frame).items())):
+        table.insert(table.columns.get_loc("std_s") + 1, name, values)
     fraction = fraction_of_limit(frame)
     if fraction.notna().any():
         table.insert(table.columns.get_loc("std_s") + 1, "fraction_of_limit", fraction)

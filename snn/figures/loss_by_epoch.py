@@ -1,0 +1,11 @@
+"""Figures 2 and 4 of the CNN report: the mean loss of an epoch's batches, each before its update."""
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from snn.figures import curves
+
+
+def draw(table: DataFrame, paper_device: str) -> Figure:
+    """From a table of ``snn.tables.cnn_epochs``; the paper has no such figure, so its device is not named."""
+    return curves.draw(table, "mean_loss", "mean_loss_std", "published_loss", "mean loss of an epoch")
