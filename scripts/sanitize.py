@@ -8,6 +8,7 @@ Sizes are multiples of no tile, and the last batch is smaller than the others.
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,21 +73,28 @@ def train(
 
 
 def layers() -> None:
-    """A network with every layer that launches kernels of its own, two epochs of two batches."""
+    """A network with every layer, by every kernel and precision, two epochs of two batches."""
     random, texts = (
         np.random.default_rng(7),
-        ("conv2d 5 3 1", "relu", "maxpool2d 2", "linear 10", "relu", "linear 3"),
+        ("conv2d 5 3 1", "relu", "conv2d 9 2", "relu", "maxpool2d 2", "linear 10", "relu", "linear 3"),
     )
     network = Network((2, 9, 7), tuple(map(parse, texts)), LOSSES["cross_entropy"], init="he_uniform")
     X = random.uniform(-1, 1, (33, 126)).astype(np.float32)
     Y = network.loss.targets(random.integers(0, 3, (33, 1)).astype(np.float32), network.outputs)
-    backend = backends.make("cuda", groups.load("kernel", "tiled_fused"), ROOT)
-    for strategy in ("resident", "combined"):
+    cells = [("combined", "naive", "fp32")]
+    for kernel in groups.names("kernel"):
+        cells += [
+            ("resident", kernel, precision) for precision in groups.load("kernel", kernel)["precisions"]
+        ]
+    for strategy, kernel, precision in cells:
+        backend = backends.make("cuda", groups.load("kernel", kernel), ROOT, precision)
         choice = groups.load("strategy", strategy)
-        job = Job(choice, network, X, Y, seed=1, epochs=2, batch_size=20, learning_rate=0.01)
-        measured = runs.measure(job, Round(runs=1), backend)
-        print("layers", strategy, measured.status, measured.runs[0].final_loss, flush=True)
-        assert measured.status == "ok"
+        for clip_norm in (None, 0.5):
+            clipped = replace(network, clip_norm=clip_norm)
+            job = Job(choice, clipped, X, Y, seed=1, epochs=2, batch_size=20, learning_rate=0.01)
+            measured = runs.measure(job, Round(runs=1), backend)
+            print("layers", strategy, kernel, precision, clip_norm, measured.status, flush=True)
+            assert measured.status in ("ok", "unsupported")
 
 
 def limits() -> None:

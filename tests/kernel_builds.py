@@ -84,29 +84,32 @@ CONVOLVED = {  # by name: channels, height, width, filters, kernel, padding, siz
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution's source, compiled for a shape of ``CONVOLVED``."""
+    """A convolution's source, compiled for a shape: one of ``CONVOLVED``, or numbers like those."""
 
     source: Path
-    shape: str
+    shape: str | tuple[int, ...]
     precision: str = "fp32"
     architecture: int | None = None
     block: tuple[int, int] = (16, 16)
     defines: dict = field(init=False, hash=False, compare=False)
 
     def __post_init__(self):
-        numbers = zip(_NUMBERS, CONVOLVED[self.shape], strict=True)
         of_shape = Build(self.source, self.block, (1, 1), self.precision, self.architecture).defines
-        object.__setattr__(self, "defines", of_shape | {name.upper(): number for name, number in numbers})
+        numbers = {name.upper(): number for name, number in self.given().items()}
+        object.__setattr__(self, "defines", of_shape | numbers)
 
     def __str__(self) -> str:
         generation = f"sm_{self.architecture // 10}" if self.architecture else None
         precision = self.precision if self.precision != "fp32" else None
         block = "x".join(map(str, self.block)) if self.block != (16, 16) else None
-        return "-".join(filter(None, [self.source.stem, self.shape, precision, block, generation]))
+        return "-".join(filter(None, [self.source.stem, str(self.shape), precision, block, generation]))
+
+    def given(self) -> dict[str, int]:
+        numbers = CONVOLVED[self.shape] if isinstance(self.shape, str) else self.shape
+        return dict(zip(_NUMBERS, numbers, strict=True))
 
     def numbers(self, op: str) -> tuple[int, ...]:
-        given = dict(zip(_NUMBERS, CONVOLVED[self.shape], strict=True))
-        return tuple(given[name] for name in OPS[op].numbers)
+        return tuple(self.given()[name] for name in OPS[op].numbers)
 
 
 _NUMBERS = ("channels", "height", "width", "filters", "kernel", "padding", "size", "rows", "parts")

@@ -2,10 +2,13 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import cuda_on_cpu
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kernel_builds import Convolution, convolutions
 from rounding import rounded
 
@@ -45,7 +48,7 @@ def drawn(op: str, numbers: tuple[int, ...], seed: int) -> list[np.ndarray]:
         values = random.standard_normal(count, dtype=np.float32)
         if name == "X":
             values[random.random(count) < 0.3] = 0
-        if name == "I" and ("dgrad" in op or "wgrad" in op):
+        if name == "I":
             values = random.integers(0, size * size, count).astype(np.float32)
         made.append(values)
     for at in written(op):
@@ -58,39 +61,74 @@ def written(op: str) -> list[int]:
     return [at for at, name in enumerate(OPS[op].operands) if name in names]
 
 
-def check(build: Convolution, op: str, seed: int) -> None:
-    """One launch on fresh operands against the oracle, within what rounding the sums may move."""
-    kernel, grid, block = launches(build)[op]
-    numbers = build.numbers(op)
-    operands = drawn(op, numbers, seed)
+def expected(build: Convolution, op: str, operands: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """Each operand afterwards, in float64: from rounded inputs, from exact ones, and the sizes of sums."""
     exact = [one.astype(np.float64) for one in operands]
     nearest = [rounded(one, build.precision).astype(np.float64) for one in operands]
     for at, name in enumerate(OPS[op].operands):
         if name not in "XWG":  # what is multiplied is rounded, and nothing else
             nearest[at] = exact[at].copy()
     sizes = [np.abs(one) for one in nearest]
-    for wide in (exact, nearest, sizes):
-        getattr(ops, op)(*wide, *numbers)
-    kernel(grid, block, (*operands, *numbers))
+    for wide in (nearest, exact, sizes):
+        getattr(ops, op)(*wide, *build.numbers(op))
+    return [nearest, exact, sizes]
+
+
+def agree(build: Convolution, op: str, found: list[np.ndarray], oracle: list[list[np.ndarray]]) -> None:
+    """What a launch wrote is as far from the oracle as rounding the sums may move it."""
+    numbers = build.numbers(op)
     for at in written(op):
-        name, mine, right, size = OPS[op].operands[at], operands[at], nearest[at], sizes[at]
+        name, mine, (right, exact, size) = OPS[op].operands[at], found[at], (one[at] for one in oracle)
         if name == "I":
             assert (mine == right).mean() > 0.98  # of windows whose largest are nearly equal, either
             continue
         if name == "S":
-            mine, right, size, unrounded = (
-                one.astype(np.float64).reshape(numbers[-1], -1).sum(axis=0)
-                for one in (mine, right, size, exact[at])
+            parts, biases = numbers[-1], numbers[OPS[op].numbers.index("filters")]
+            mine, right, exact, size = (
+                one.astype(np.float64).reshape(parts, -1).sum(axis=0) for one in (mine, right, exact, size)
             )
-            biases = numbers[OPS[op].numbers.index("filters")]
-            right[-biases:] = unrounded[-biases:]
+            right[-biases:] = exact[-biases:]
         wrong = ~(np.abs(mine - right) <= 3e-6 * (size + 1))
         assert not wrong.any(), (
             f"{op} {name}: {wrong.sum()} of {wrong.size}, the first {np.argwhere(wrong)[0]}"
         )
 
 
+def check(build: Convolution, op: str, seed: int) -> None:
+    """One launch on fresh operands against the oracle."""
+    kernel, grid, block = launches(build)[op]
+    operands = drawn(op, build.numbers(op), seed)
+    oracle = expected(build, op, operands)
+    kernel(grid, block, (*operands, *build.numbers(op)))
+    agree(build, op, operands, oracle)
+
+
+seeds = st.integers(0, 2**32 - 1)
+
+
 @pytest.mark.parametrize("build", CASES, ids=str)
-def test_every_operation_agrees_with_numpy(build):
+@settings(max_examples=2, deadline=None)
+@given(seed=seeds)
+def test_every_operation_agrees_with_numpy(build, seed):
     for op in launches(build):
-        check(build, op, 1)
+        check(build, op, seed)
+
+
+@st.composite
+def shapes(draw):
+    """Channels, height, width, filters, kernel, padding, size of a pooling, rows, parts."""
+    kernel, padding = draw(st.integers(1, 6)), draw(st.integers(0, 3))
+    sides = st.integers(max(1, kernel - 2 * padding), 34)
+    height, width = draw(sides), draw(sides)
+    size = draw(st.integers(1, min(4, height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1)))
+    channels, filters = draw(st.integers(1, 18)), draw(st.integers(1, 40))
+    rows, parts = draw(st.integers(1, 3)), draw(st.integers(1, 40))
+    return channels, height, width, filters, kernel, padding, size, rows, parts
+
+
+@settings(max_examples=5, deadline=None)
+@given(build=st.sampled_from([case for case in CASES if case.shape == "uneven"]), shape=shapes(), seed=seeds)
+def test_any_shape(build, shape, seed):
+    drawn_one = replace(build, shape=shape)
+    for op in launches(drawn_one):
+        check(drawn_one, op, seed)

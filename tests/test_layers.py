@@ -187,6 +187,16 @@ def published_sums(layer, dy):
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.integers(1, 5), filters=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
 def test_the_published_optimised_gradient(name, backend, rows, filters, seed):
+    compare_published_optimised(name, backend, rows, filters, seed)
+
+
+@settings(max_examples=5, deadline=None)
+@given(rows=st.integers(1, 5), filters=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+def test_the_published_optimised_gradient_beside_fused_convolutions(rows, filters, seed):
+    compare_published_optimised("resident", DeferredBackend(True, True, True), rows, filters, seed)
+
+
+def compare_published_optimised(name, backend, rows, filters, seed):
     layers = (Conv2d(2, 3, 1), ReLU(), Conv2d(filters, 2), ReLU(), MaxPool2d(2), Linear(3))
     exact = Network((1, 6, 6), layers, LOSSES["cross_entropy"], "he_uniform", "simultaneous")
     network = replace(exact, reduction="sum", gradient=PublishedOptimised())
@@ -218,6 +228,22 @@ def test_accuracy_counts_the_first_of_equal_outputs_and_no_nan():
     X = np.array([[1, 0], [0, 1], [1, 1], [np.nan, 1]], np.float32)
     assert accuracy(network, [np.eye(2, dtype=np.float32)], X, np.array([0, 1, 0, 0])) == 0.75
     assert accuracy(network, [np.eye(2, dtype=np.float32)], X, np.array([1, 1, 1, 0])) == 0.25
+
+
+@pytest.mark.parametrize(("rounds_once", "clip_norm"), [(False, None), (True, None), (False, 0.05)])
+@settings(max_examples=10, deadline=None)
+@given(size=st.integers(1, 5), filters=st.integers(1, 4), padding=st.integers(0, 2), data=st.data())
+def test_a_pooling_in_its_convolutions_launch(rounds_once, clip_norm, size, filters, padding, data):
+    """Layers as in the network cnn, whose pooling is fused where its windows are small."""
+    layers = Conv2d(2, 3), ReLU(), Conv2d(filters, 2, padding), ReLU(), MaxPool2d(size), Linear(3)
+    network = Network((2, 9, 8), layers, LOSSES["cross_entropy"], "he_uniform", "simultaneous", clip_norm)
+    network = replace(network, gradient=PublishedNaive(2) if rounds_once else EXACT)
+    step = training_step(network, 3, 0.01, fused=True, convolves=True)
+    ops_of_step = [launch.op for launch in step.launches]
+    assert ("conv2d_relu_pool" in ops_of_step) == ("conv2d_dgrad_pooled_mask" in ops_of_step) == (size <= 4)
+    assert ("update_parts" in ops_of_step) == (not rounds_once and clip_norm is None)
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    compare("resident", DeferredBackend(True, False, True), network, 5, 3, seed)
 
 
 @pytest.mark.parametrize("name", OTHERS)

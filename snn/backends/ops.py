@@ -53,7 +53,7 @@ class Op:
 
     @property
     def is_convolution(self) -> bool:
-        return "filters" in self.numbers
+        return self.numbers[:7] == tuple(_CONVOLUTION.split())
 
 
 def _op(operands: str, numbers: str, elements: Callable[..., tuple[int, ...]]) -> Op:

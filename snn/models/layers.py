@@ -188,7 +188,7 @@ class Conv2d(Layer):
         else:
             count = min(WEIGHT_GRADIENT_PARTS, step.rows * high)
             step.launch("conv2d_wgrad_parts", (dy, x.name, parts), (*shape, count))
-        if step.clip_norm is None:
+        if step.clip_norm is None and not step.rounds_once:
             step.launch("update_parts", (parts, f"W{i}", f"b{i}"), (count, *sizes, step.rate))
             return
         dW, db = step.gradient(f"W{i}"), step.gradient(f"b{i}")
