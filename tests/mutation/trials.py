@@ -3,14 +3,18 @@
 Every trial is a forked process, so that the libraries are imported once.
 """
 
+import contextlib
 import hashlib
 import multiprocessing
 import multiprocessing.connection
 import os
 import pickle
 import re
+import resource
 import shutil
+import signal
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -158,8 +162,9 @@ class _Trial:
         self._path = copy / mutant.file
         self._original = self._path.read_bytes()
         self._path.write_text(mutant.code, "utf-8")
-        self._ends = time.monotonic() + 30.0 + 20.0 * sum(covering.seconds[one] for one in self.tests)
-        self.fork = _Fork(copy, _passes, self.tests)
+        seconds = sum(covering.seconds[one] for one in self.tests)
+        self._ends = time.monotonic() + 60.0 + 20.0 * seconds
+        self.fork = _Fork(copy, _passes, self.tests, 10 + round(3 * seconds))
 
     def left(self) -> float:
         """Seconds that it still has."""
@@ -209,14 +214,21 @@ class _Fork:
         except EOFError:
             return None
         finally:
+            if self._process.pid is not None:  # with whatever its tests have started
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
             self._process.kill()
             self._process.join()
             self.answer.close()
 
 
 def _child(pipe: Any, folder: Path, do: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    os.setsid()
     os.chdir(folder)
     sys.path.insert(0, str(folder))
+    temporary = folder.with_name(f"{folder.name}-temporary")  # where devices are locked: in no other's way
+    temporary.mkdir(exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
     sys.dont_write_bytecode = True  # a mutant of the same second and size would be taken for the original
     silent = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
@@ -243,8 +255,9 @@ class _Chosen:
         items[:] = [item for item in items if item.nodeid in self._tests]
 
 
-def _passes(tests: list[str]) -> bool:
-    """Whether all these tests pass, file by file."""
+def _passes(tests: list[str], most_seconds: int) -> bool:
+    """Whether all these tests pass, file by file; more seconds of a processor end the process."""
+    resource.setrlimit(resource.RLIMIT_CPU, (most_seconds, most_seconds))
     files = dict.fromkeys(test.partition("::")[0] for test in tests)
     return all(_pytest([file], _Chosen(tests)) == pytest.ExitCode.OK for file in files)
 
