@@ -267,6 +267,7 @@ def test_what_memory_is_for_is_known_from_its_allocation(run):
     ]
     graph = next(call for call in run.kept if call.name == "graph_end")
     assert [(call.name, call.captured) for call in graph.arguments] == [("launch", True)] * 2
+    assert graph.stream is not None and graph.stream.number == run.kept[0].makes
     assert not any(call.captured for call in (*run.kept, *run.calls))
     made = [call.makes for call in (*run.kept, *run.calls) if call.makes is not None]
     ended = [call.ends for call in run.calls if call.ends is not None]

@@ -47,6 +47,9 @@ def test_the_host_waits_for_an_event_and_for_no_more():
     assert seconds(copy, record, later, ("event_synchronize", None, 7)) == pytest.approx(COPIED)
     assert seconds(copy, record, later, ("stream_synchronize", 1)) == pytest.approx(COPIED + 10)
     assert seconds(later, ("event_synchronize", None, 7)) == pytest.approx(1)  # never recorded
+    for nothing in ([("event_synchronize", None, 7)], [("event_wait", 2, 7), ("stream_synchronize", 2)]):
+        assert seconds(*nothing) == seconds(("event_record", 2, 7), *nothing) == 0
+    assert seconds(("stream_synchronize", 2)) == seconds(("synchronize", 0)) == seconds() == 0
 
 
 def test_a_prefetch_and_a_copy_share_an_engine_and_a_product_has_its_own():
