@@ -8,14 +8,17 @@ from snn.errors import ConfigError
 from snn.grid import catalogue
 from snn.grid.catalogue import FIGURES, PAGES, TABLES, TIDY_FIGURE, TIDY_TABLE, Entry, Table
 
+OURS = {name: table for name, table in TABLES.items() if table.category != "The CNN report"}
+CNN = {name: table for name, table in TABLES.items() if name not in OURS}
 
-def tables_where(key):
-    """The tables with a form of their own that have a value of this field."""
-    return {name: getattr(table, key) for name, table in TABLES.items() if getattr(table, key)}
+
+def tables_where(key, tables=OURS):
+    """Those of the tables that have a value of this field, with the value."""
+    return {name: getattr(table, key) for name, table in tables.items() if getattr(table, key)}
 
 
 def test_tables_with_published_values_are_those_that_have_a_file_of_them():
-    published = tables_where("published")
+    published = tables_where("published", TABLES)
     of_the_paper = {file for file in published.values() if file.startswith("config/paper/")}
     files = {path.stem for path in (ROOT / "config/paper").glob("*.yaml")} - PAGES.keys()
     assert of_the_paper == {f"config/paper/{name}.yaml" for name in files}
@@ -47,16 +50,18 @@ def test_correctness_and_the_timeline_show_some_cells_alone():
 
 
 def test_limits_stand_beside_peers_and_in_tidy_tables():
-    assert tables_where("with_limits") == {"peers": True}
+    assert tables_where("with_limits", TABLES) == {"peers": True, "cnn_peers": True}
     assert TIDY_TABLE.with_limits
     assert TIDY_TABLE.published is None and TIDY_TABLE.one_row_per is None and TIDY_TABLE.only == {}
 
 
 def test_every_other_table_is_of_the_sweep_of_its_name():
     of_sizes = {"correctness", "training_time", "speedup", "attribution", "memory", "timeline"}
-    assert {name: table.sweep for name, table in TABLES.items()} == {
-        name: "dataset_size" if name in of_sizes else name for name in TABLES
+    assert {name: table.sweep for name, table in OURS.items()} == {
+        name: "dataset_size" if name in of_sizes else name for name in OURS
     }
+    assert not tables_where("form") and not tables_where("one_row_per", CNN)
+    assert tables_where("only", CNN) == {"cnn_loader": {"strategy": "torch_loader"}}
     assert Table("x", "y", "z") == Table("x", "y", "z", None, (), {}, None, False, None)
 
 
@@ -103,6 +108,7 @@ def cell(strategy="reference", dataset="small", hidden=(64,)):
     return {
         "strategy": groups.load("strategy", strategy),
         "dataset": {"name": dataset},
+        "precision": {"name": "fp32"},
         "network": {"hidden": list(hidden)},
     }
 
