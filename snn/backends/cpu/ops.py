@@ -146,20 +146,24 @@ def col2im(P, X, rows, channels, height, width, kernel, padding):
 
 
 def max_pool2d(X, Z, rows, channels, height, width, size):
-    windows = _windows(X, rows, channels, height, width, size)
-    Z[: math.prod(windows.shape[:-1])] = windows.max(axis=-1).reshape(-1)
+    first, *others = _places(_images(X, rows, channels, height, width), size)
+    pooled = _images(Z, *first.shape)
+    pooled[...] = first
+    for place in others:
+        np.maximum(pooled, place, out=pooled)
 
 
 def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):
-    windows = _windows(X, rows, channels, height, width, size)
-    high, wide = height // size, width // size
-    chosen = np.zeros_like(windows)
-    gradients = G[: math.prod(windows.shape[:-1])].reshape(*windows.shape[:-1], 1)
-    np.put_along_axis(chosen, windows.argmax(axis=-1)[..., None], gradients, axis=-1)
+    first, *others = _places(_images(X, rows, channels, height, width), size)
+    largest, at = first.copy(), np.zeros(first.shape, np.min_scalar_type(size**2))
+    for number, place in enumerate(others, 1):
+        larger = place > largest
+        np.copyto(largest, place, where=larger)
+        np.copyto(at, number, where=larger)
     images = _images(D, rows, channels, height, width)
     images[...] = 0
-    spread = chosen.reshape(rows, channels, high, wide, size, size).transpose(0, 1, 2, 4, 3, 5)
-    images[:, :, : high * size, : wide * size] = spread.reshape(rows, channels, high * size, wide * size)
+    for number, place in enumerate(_places(images, size)):
+        np.copyto(place, _images(G, *first.shape), where=at == number)
 
 
 def keep_first(G, n, kept):
@@ -339,6 +343,12 @@ def _unpooled(G, which, rows, channels, height, width, filters, kernel, padding,
     gradients = np.zeros(shape, G.dtype)
     gradients[:, :, : high * size, : wide * size] = spread.reshape(rows, filters, high * size, wide * size)
     return gradients.reshape(-1)
+
+
+def _places(images, size):
+    """A view of each place in the windows, in row-major order: (rows, channels, windows down, and across)."""
+    high, wide = (side // size * size for side in images.shape[2:])
+    return [images[:, :, y:high:size, x:wide:size] for y in range(size) for x in range(size)]
 
 
 def _windows(X, rows, channels, height, width, size):
