@@ -10,6 +10,7 @@ from conftest import ROOT, STRATEGIES
 from deferred import DeferredBackend
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
+from test_unsupported import ON_CPU
 
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS, THREADS
@@ -161,6 +162,13 @@ def test_fifty_steps_stay_within_a_ten_thousandth_of_the_oracle(name, backend, n
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_every_kind_of_kernel_trains_any_network(fused, pretransposed, convolves, network, rows, batch, seed):
     compare("resident", DeferredBackend(fused, pretransposed, convolves), network, rows, batch, seed)
+
+
+@pytest.mark.parametrize("name", [name for name in TRAINERS if name not in ON_CPU or name == "graph"])
+@settings(max_examples=8, deadline=None)
+@given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
+def test_any_network_is_trained_on_streams_that_lag(name, network, rows, batch, seed):
+    compare(name, DeferredBackend(), network, rows, batch, seed)
 
 
 def published_sums(layer, dy):

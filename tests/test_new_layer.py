@@ -87,7 +87,7 @@ for W in weights:
         W[i] = kept + 1e-6; above = loss(); W[i] = kept - 1e-6; below = loss(); W[i] = kept
         slope[i] = (above - below) / 2e-6
     slopes.append(slope)
-for name in ("reference", "workspace", "resident", "pipelined"):
+for name in ("reference", "workspace", "resident", "pipelined", "blas"):
     strategy = factory.make(groups.load("strategy", name), CpuBackend())
     strategy.setup(network, X, Y, 6, 0.5)
     strategy.load([W.astype("f4") for W in weights])

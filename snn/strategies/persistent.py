@@ -35,6 +35,7 @@ class Persistent(Strategy):
             self.plan = self._strategy.plan
         except Unsupported as error:
             self._strategy, self.plan = Graph(self.backend), f"graph: {error}"
+            self._strategy.keeps_losses = self.keeps_losses
             self._strategy.setup(network, X, Y, batch_size, learning_rate)
 
     def load(self, weights: list[np.ndarray]) -> None:
@@ -48,6 +49,12 @@ class Persistent(Strategy):
 
     def loss(self) -> float:
         return self._strategy.loss()
+
+    def epoch_losses(self) -> np.ndarray:
+        return self._strategy.epoch_losses()
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self._strategy.predict(X)
 
     def weights(self) -> list[np.ndarray]:
         return self._strategy.weights()
