@@ -47,6 +47,16 @@ def test_faults_are_planted_where_something_is_computed(mutants, tmp_path):
     assert all(one.code != CODE for one in found)
 
 
+def test_what_runs_once_is_a_matter_of_all_tests_of_its_file(mutants, tmp_path):
+    """A constant, or a function whose result is kept: only the first test that asks for it runs its lines."""
+    kept = "@cache\ndef f():\n    return 1\n\n\n"
+    (tmp_path / "some.py").write_text(kept + "def g():\n    return 2\n\n\nA = 3\n")
+    found = [site.mutant(tmp_path) for site in mutants.sites_of(tmp_path, "some.py")]
+    assert {(one.before, one.at_import) for one in found} == {
+        *(("return 1", True), ("return 2", False), ("A = 3", True))
+    }
+
+
 def test_every_survivor_in_the_list_has_a_reason():
     listed = yaml.safe_load((MUTATION / "survivors.yaml").read_text())
     for one in listed["left_out"]:

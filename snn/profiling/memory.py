@@ -157,7 +157,7 @@ def held(blocks: Iterable[Resource]) -> str:
 def warnings(free: int, total: int, share: float = 0.9) -> list[str]:
     """A sentence if more of a device's memory is in use than the given share."""
     used = total - free
-    if total and used > share * total:
+    if used > share * total:
         return [f"{used / total:.0%} of the memory was in use: {size(free)} of {size(total)} were left"]
     return []
 

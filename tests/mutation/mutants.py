@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import parso
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -113,7 +114,8 @@ def _parsed(node, text):
 class Mutant:
     """One fault in one file: its line, and the lines before and after, without indentation.
 
-    ``at_import``: whether the line runs when the file is imported, since it is not in a function.
+    ``at_import``: whether the line runs when the file is imported, since it is not in a function, or in one
+    whose result is kept.
     """
 
     file: str
@@ -180,9 +182,16 @@ def _mutant(file: str, code: str, changed: str) -> Mutant:
         " ".join(line.strip() for line in text) for text in (old[first[1] : last[2]], new[first[3] : last[4]])
     )
     line = first[1] + 1
-    bodies = [node.body for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)]
+    bodies = [node.body for node in ast.walk(ast.parse(code)) if _runs_for_each_caller(node)]
     at_import = not any(body[0].lineno <= line <= (body[-1].end_lineno or 0) for body in bodies)
     return Mutant(file, line, before, after, changed, at_import)
+
+
+def _runs_for_each_caller(node: ast.AST) -> TypeGuard[ast.FunctionDef]:
+    """Whether it is a function, and not one whose result is kept: that runs for its first caller alone."""
+    return isinstance(node, ast.FunctionDef) and not any(
+        isinstance(one, ast.Name) and one.id == "cache" for one in node.decorator_list
+    )
 
 
 def _changed(edits):
