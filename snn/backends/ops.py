@@ -22,9 +22,6 @@ THREADS = 256
 MOST_BLOCKS = 1024
 """Of a launch whose blocks work together: more multiprocessors than any device has."""
 
-WEIGHT_GRADIENT_PARTS = 128
-"""Most partial sums of a convolution's weight gradient: about as many as a large GPU has multiprocessors."""
-
 _BARRIER = 4  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent/barrier.cuh
 
 

@@ -9,11 +9,13 @@ from abc import ABC, abstractmethod
 from dataclasses import MISSING, Field, dataclass, fields
 from math import prod
 
-from snn.backends.ops import WEIGHT_GRADIENT_PARTS
 from snn.errors import ConfigError, shown
 from snn.models.step import Shape, Step, Tensor, transposed
 
 _WHOLE = re.compile("[0-9]{1,9}")
+
+WEIGHT_GRADIENT_PARTS = 128
+"""Most partial sums of a convolution's weight gradient: about as many as a large GPU has multiprocessors."""
 
 
 @dataclass(frozen=True)
