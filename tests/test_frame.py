@@ -191,6 +191,7 @@ def test_rounds_of_a_cell_are_one_row_in_the_order_of_the_records():
         **rounds_of(CELL, [2.0], [4.0]),
         "b": record(other, [3.0], number=2),
     }
+    records["b"]["cell"] = dict(reversed(records["b"]["cell"].items()))
     found = frame.tabulate(records, THRESHOLDS)
     assert found["training.epochs"].tolist() == [7, CELL["training"]["epochs"]]
     assert found["mean_s"].tolist() == [2.0, 3.0]

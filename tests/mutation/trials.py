@@ -68,22 +68,20 @@ class Covering:
             self.by_file[place[0]] |= tests
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests for a mutant within the limit: file by file, and what takes least first."""
+        """The quickest tests for a mutant, as many as the limit allows: by file, those that take least first."""
         lines = {} if mutant.at_import else self.by_line
         found = lines.get((mutant.file, mutant.line)) or self.by_file[mutant.file]
         if mutant.at_import:
             found = found | self.by_word[Path(mutant.file).stem]
-        files: dict[str, list[str]] = defaultdict(list)
+        chosen: dict[str, list[str]] = defaultdict(list)
+        total = 0.0
         for test in sorted(found, key=lambda test: self.seconds.get(test, 0.0)):
-            files[test.partition("::")[0]].append(test)
-        chosen, total = [], 0.0
-        for tests in sorted(files.values(), key=lambda tests: sum(map(self.seconds.__getitem__, tests))):
-            for test in tests:
-                total += self.seconds[test]
-                if total > SECONDS:
-                    break
-                chosen.append(test)
-        return chosen
+            total += self.seconds.get(test, 0.0)
+            if total > SECONDS:
+                break
+            chosen[test.partition("::")[0]].append(test)
+        files = sorted(chosen.values(), key=lambda tests: sum(self.seconds.get(one, 0.0) for one in tests))
+        return [test for tests in files for test in tests]
 
 
 def copied(root: Path, folder: Path) -> Path:
