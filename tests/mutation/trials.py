@@ -68,7 +68,7 @@ class Covering:
             self.by_file[place[0]] |= tests
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The quickest tests for a mutant, as many as the limit allows: by file, those that take least first."""
+        """The quickest tests for a mutant, within the limit: file by file, and what takes least first."""
         lines = {} if mutant.at_import else self.by_line
         found = lines.get((mutant.file, mutant.line)) or self.by_file[mutant.file]
         if mutant.at_import:
