@@ -1,49 +1,19 @@
 """The tables of the CNN report, from records whose times, losses and accuracies are of our choosing."""
 
+from functools import partial
+
 import pytest
-import yaml
-from conftest import ROOT
+from cnn_cells import AS_PUBLISHED, HOST, MEAN, NAIVE, OPTIMISED, THRESHOLDS, cells_in, loaders, rows_of
+from cnn_cells import published_values as published
 from records_of import record
 
 from snn.analysis import frame
-from snn.config.groups import read_yaml
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.tables import cnn_block_size, cnn_epochs, cnn_loader, cnn_programs
-
-GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
-THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
-AS_PUBLISHED = {"training.reduction": "sum", "training.learning_rate": 0.01}
-NAIVE = {"strategy": "synchronous", "training.gradient": "published_naive"} | AS_PUBLISHED
-OPTIMISED = {"strategy": "pipelined", "kernel": "fused", "training.gradient": "published_optimised"}
-OPTIMISED |= AS_PUBLISHED
-MEAN = {"training.learning_rate": 0.25}
-REPORTS = {"network": "cnn", "training.batch_size": 64, "training.epochs": 5, "training.drop_last": True}
 
 
 @pytest.fixture
 def cells_of(tmp_path):
-    """The cells of a sweep with the report's training and these products."""
-
-    def read(*products, device=GPU, dataset="fashion", **settings):
-        path = tmp_path / "grid.yaml"
-        sweep = REPORTS | {"dataset": dataset, "protocol.rounds": 1} | settings | {"union": list(products)}
-        path.write_text(yaml.safe_dump({"sweeps": {"mine": sweep}}))
-        return sweeps.read(path, device, HOST)["mine"].cells
-
-    return read
-
-
-def rows_of(cells, seconds, **changed):
-    """The frame of these cells; ``changed`` are arguments of ``record``, one value for each cell."""
-    records = {}
-    for i, (cell, times) in enumerate(zip(cells, seconds, strict=True)):
-        records[str(i)] = record(cell, times, **{key: values[i] for key, values in changed.items()})
-    return frame.tabulate(records, THRESHOLDS)
-
-
-def published(name):
-    return read_yaml(ROOT / f"config/cnn_report/{name}.yaml")
+    return partial(cells_in, tmp_path)
 
 
 # ---- Tables 3 to 6
@@ -223,19 +193,9 @@ def test_a_block_size_decides_how_much_of_the_gradient_there_is(cells_of):
 # ---- Tables 1 and 2
 
 
-def loader_cells(cells_of, *options, backend=GPU, **settings):
-    """Cells of the report's PyTorch program with these numbers of workers, and pinned memory or not."""
-    (cell,) = cells_of({"strategy": "torch_eager"}, device=backend, **settings)
-    return [
-        cell | {"strategy": cell["strategy"] | {"name": "torch_loader", "workers": n, "pin_memory": pinned}}
-        for n, pinned in options
-    ]
-
-
 def test_the_loaders_rows_stand_beside_the_reports(cells_of):
     options = [(2, False), (4, True), (8, True)]
-    keeps = {"training.drop_last": False}
-    rows = rows_of(loader_cells(cells_of, *options, dataset="fashion", **keeps), [[2.0], [1.0], [0.5]])
+    rows = rows_of(loaders(cells_of, *options), [[2.0], [1.0], [0.5]])
     table = cnn_loader.build(rows, published("cnn_loader"), THRESHOLDS)
     measured = table[table["mean_s"].notna()]
     assert measured["published_s"].tolist() == [24.84, 19.15, 19.37]
@@ -252,7 +212,7 @@ def test_the_loaders_rows_stand_beside_the_reports(cells_of):
 
 
 def test_on_the_cpu_pinned_memory_does_not_count_and_the_gpus_rows_are_the_reports_alone(cells_of):
-    cells = loader_cells(cells_of, (4, False), backend=HOST, dataset="mnist")
+    cells = loaders(cells_of, (4, False), device=HOST, dataset="mnist")
     table = cnn_loader.build(rows_of(cells, [[100.0]]), published("cnn_loader"), THRESHOLDS)
     (row,) = table[table["mean_s"].notna()].to_dict("records")
     assert (row["ran_on"], row["published_s"]) == ("CPU", 159.26)
@@ -262,7 +222,7 @@ def test_on_the_cpu_pinned_memory_does_not_count_and_the_gpus_rows_are_the_repor
 
 
 def test_few_images_have_no_rows_of_the_report(cells_of):
-    cells = loader_cells(cells_of, (2, False), (4, True), dataset="patterns")
+    cells = loaders(cells_of, (2, False), (4, True), dataset="patterns")
     table = cnn_loader.build(rows_of(cells, [[1.0], [1.0]]), published("cnn_loader"), THRESHOLDS)
     assert len(table) == 2 and table["published_s"].isna().all()
 

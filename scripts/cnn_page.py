@@ -1,0 +1,327 @@
+"""``python scripts/cnn_page.py [FOLDER]``: write the tables of docs/cnn_report.md.
+
+Those of published values are made from config/cnn_report/, and those of measured ones from the tables in
+FOLDER, results/published/nvidia-h200-cnn unless given. What has no table there is not measured yet.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from snn.analysis.verdicts import NOT_SIGNIFICANT  # noqa: E402
+from snn.config.groups import read_yaml  # noqa: E402
+from snn.errors import ConfigError  # noqa: E402
+from snn.models.gradients import PublishedNaive  # noqa: E402
+
+PAGE = ROOT / "docs/cnn_report.md"
+FOLDER = ROOT / "results/published/nvidia-h200-cnn"
+BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+NOT_YET = "*Not measured yet.*"
+
+DATA = {"mnist": "MNIST", "fashion": "Fashion-MNIST"}
+GPUS = {"a40": "A40", "rtx6000": "RTX 6000", "v100": "V100"}
+BATCH, CLASSES = 64, 10
+
+
+def fill(text: str, folder: Path) -> str:
+    """The page with its made parts written anew. Raises ConfigError for a part that there is no maker of."""
+
+    def made(found: re.Match[str]) -> str:
+        name = found[2]
+        if name not in MAKERS:
+            raise ConfigError(f"{PAGE}: there is no part {name!r}: one of {', '.join(MAKERS)}")
+        return f"{found[1]}\n{_made(name, folder)}\n\n{found[3]}"
+
+    return BLOCK.sub(made, text)
+
+
+def _made(name: str, folder: Path) -> str:
+    maker, table = MAKERS[name]
+    if table is None:
+        return maker(None)
+    path = folder / f"tables/{table}.csv"
+    if not path.exists():
+        return NOT_YET
+    rows = pd.read_csv(path)
+    return f"{maker(rows)}\n\nFrom `{table}.csv`, {_where(rows)}."
+
+
+# ---- published values
+
+
+def published_programs(_: None) -> str:
+    """Tables 3 to 6, each time also per step, and the ratio of the two programs."""
+    values = _published("cnn_programs")
+    steps, rows = values["training"]["steps"], []
+    for data, name in DATA.items():
+        for program, own in values[data].items():
+            times = [f"{s:.2f} s ({1e6 * s / steps:,.0f} µs)" for s in own["seconds"].values()]
+            ratios = [values[data]["naive"]["seconds"][gpu] / s for gpu, s in own["seconds"].items()]
+            ratio = f"{min(ratios):.1f} to {max(ratios):.1f}" if program != "naive" else ""
+            rows.append([name, program, *times, ratio, f"{100 * own['accuracy']:.2f}%"])
+    return _table(["data", "program", *GPUS.values(), "naive / optimised", "accuracy"], rows)
+
+
+def published_loader(_: None) -> str:
+    """Tables 1 and 2: a row per number of workers."""
+    values = _published("cnn_loader")
+    steps, rows = values["training"]["steps"], []
+    for data, name in DATA.items():
+        for workers in (2, 4, 8):
+            of_workers = [row for row in values[data]["rows"] if row["workers"] == workers]
+            times = {(row["backend"], row["pin_memory"]): row["seconds"] for row in of_workers}
+            cpu, pinned, other = (times[key] for key in (("cpu", None), ("cuda", True), ("cuda", False)))
+            gpu = [f"{seconds:.2f} s ({1e6 * seconds / steps:,.0f} µs)" for seconds in (pinned, other)]
+            rows.append([name, str(workers), f"{cpu:.2f} s", *gpu, f"{cpu / pinned:.1f}"])
+    return _table(["data", "workers", "CPU", "GPU, `--pin True`", "GPU, `--pin False`", "CPU / GPU"], rows)
+
+
+def logit_gradients(_: None) -> str:
+    """What the naive program computes of a batch's gradient, by the threads of a block."""
+    rows = []
+    for threads, curve in _published("cnn_block_size")["curves"].items():
+        written = PublishedNaive(int(threads)).written(BATCH, CLASSES)
+        whole, more = divmod(written, CLASSES)
+        samples = f"{whole}" + (f", and {more} classes of the next" if more else "")
+        seconds, loss = curve["cumulative_s"][-1], curve["mean_loss"][-1]
+        rows.append(
+            [
+                threads,
+                str(written),
+                samples,
+                f"{0.01 * written / CLASSES:.3f}",
+                f"{seconds:.1f} s",
+                f"{loss:g}",
+            ]
+        )
+    head = ["threads", "logit gradients of 640", "samples used of 64", "step on a mean loss"]
+    return _table([*head, "published time", "published loss, epoch 5"], rows)
+
+
+# ---- measured values
+
+
+def programs(rows: pd.DataFrame) -> str:
+    """The two programs and the fastest strategy, as published and with the exact gradient."""
+    lines = []
+    for row in rows.to_dict("records"):
+        published = ""
+        if _known(row["published_accuracy"]):
+            published = f"{100 * row['published_accuracy']:.2f}%: {row['agreement']}, {_apart(row)}"
+        speedup = "" if row["verdict"] == "baseline" else _ratio(row, "speedup")
+        lines.append(
+            [
+                DATA.get(row["dataset"], row["dataset"]),
+                row["program"],
+                _trained(row),
+                _or_status(row, "step_us", f"{row['step_us']:,.0f}"),
+                speedup,
+                _number(row["loss"], "{:.4f}"),
+                _percent(row["accuracy"]),
+                published,
+            ]
+        )
+    head = ["data", "program", "gradient", "µs per step", "speedup over naive (95% CI)"]
+    return _table([*head, "loss, epoch 5", "accuracy", "published accuracy"], lines)
+
+
+def speedups(rows: pd.DataFrame) -> str:
+    """How many times as fast as the naive program the optimised one is, trained in each way."""
+    said = []
+    for row in rows[rows["program"] == "optimised"].to_dict("records"):
+        if not _known(row["speedup"]):
+            continue
+        text = (
+            f"- {DATA.get(row['dataset'], row['dataset'])}, {_trained(row)}: the optimised program is "
+            f"{_ratio(row, 'speedup')} times as fast as the naive one"
+        )
+        if _known(row["published_speedup_min"]):
+            text += f" (published: {row['published_speedup_min']:.1f} to {row['published_speedup_max']:.1f})"
+        said.append(f"{text}.")
+    return "\n".join(said)
+
+
+def block_size(rows: pd.DataFrame) -> str:
+    """The naive program by the threads of a block, as published and with the exact gradient."""
+    lines = [
+        [
+            f"{row['threads']:.0f}",
+            _trained(row),
+            _or_status(row, "mean_s", _time(row)),
+            _number(row["step_us"], "{:,.0f}"),
+            "" if row["verdict"] == "baseline" else _ratio(row, "speedup"),
+            _number(row["loss"], "{:.4f}"),
+            _percent(row["accuracy"]),
+        ]
+        for row in rows.to_dict("records")
+    ]
+    head = ["threads", "gradient", "time", "µs per step", "speedup over 256 threads (95% CI)"]
+    return _table([*head, "loss, epoch 5", "accuracy"], lines)
+
+
+def loader(rows: pd.DataFrame) -> str:
+    """The PyTorch program on the planned device; rows of the report alone are left out."""
+    lines = [
+        [
+            DATA.get(row["dataset"], row["dataset"]),
+            row["ran_on"],
+            f"{row['workers']:.0f}",
+            "yes" if str(row["pin_memory"]) == "True" else "no",
+            _or_status(row, "mean_s", _time(row)),
+            _number(row["step_us"], "{:,.0f}"),
+            "" if row["verdict"] == "baseline" else _ratio(row, "speedup"),
+            _percent(row["accuracy"]),
+        ]
+        for row in rows[rows["device"].notna()].to_dict("records")
+    ]
+    head = ["data", "on the", "workers", "pinned", "time", "µs per step"]
+    return _table([*head, "speedup over 2 workers, not pinned (95% CI)", "accuracy"], lines)
+
+
+def cpu(rows: pd.DataFrame) -> str:
+    """The GPU over the fastest CPU baseline of its own host, the fastest first."""
+    timed = rows[rows["mean_s"].notna()].sort_values("mean_s", kind="stable")
+    lines = [
+        [
+            f"{row['strategy']}{_in_brackets(row.get('options'))}",
+            *(str(row[key]) for key in ("kernel", "precision") if key in timed),
+            {"host": "CPU", "device": "GPU"}[row["ran_on"]],
+            f"{row['step_us']:,.0f}",
+            _ratio(row, "speedup_over_sequential"),
+            _ratio(row, "speedup_over_fastest_cpu"),
+        ]
+        for row in timed.to_dict("records")
+    ]
+    chosen = [key for key in ("kernel", "precision") if key in timed]
+    head = ["strategy", *chosen, "ran on", "µs per step", "speedup over one core (95% CI)"]
+    return _table([*head, "speedup over the fastest CPU baseline (95% CI)"], lines)
+
+
+def peers(rows: pd.DataFrame) -> str:
+    """Beside PyTorch and JAX, in each precision the fastest first."""
+    by = [name for name in ("precision", "step_us") if name in rows]
+    lines = [
+        [
+            row["strategy"],
+            row["kernel"] if _known(row["kernel"]) else "",
+            row.get("precision", "fp32"),
+            _interval(row, "step_us", "step_ci_low_us", "step_ci_high_us", "{:,.0f}"),
+            _ratio(row, "speedup_over_best_peer"),
+        ]
+        for row in rows[rows["step_us"].notna()].sort_values(by, kind="stable").to_dict("records")
+    ]
+    return _table(
+        ["strategy", "kernel", "precision", "µs per step (95% CI)", "speedup over the best peer (95% CI)"],
+        lines,
+    )
+
+
+MAKERS: dict[str, tuple[Callable[[Any], str], str | None]] = {
+    "published_programs": (published_programs, None),
+    "published_loader": (published_loader, None),
+    "logit_gradients": (logit_gradients, None),
+    "programs": (programs, "cnn_programs"),
+    "speedups": (speedups, "cnn_programs"),
+    "block_size": (block_size, "cnn_block_size"),
+    "loader": (loader, "cnn_loader"),
+    "cpu": (cpu, "cnn_cpu"),
+    "peers": (peers, "cnn_peers"),
+}
+"""What writes each part of the page, and the measured table that it is made from."""
+
+
+def _published(name: str) -> Mapping[str, Any]:
+    return read_yaml(ROOT / f"config/cnn_report/{name}.yaml")
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(head)]
+    lines += [["---"] * len(lines[0]), *map(list, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _where(rows: pd.DataFrame) -> str:
+    """The devices of the rows, and how many runs they are the mean of."""
+    runs = rows["runs"].dropna()
+    runs = runs[runs > 0]
+    several = f"{runs.min():.0f}" + (f" to {runs.max():.0f}" if runs.min() < runs.max() else "")
+    return f"{' and '.join(dict.fromkeys(rows['device'].dropna()))}, {several} runs a row"
+
+
+def _trained(row: Mapping[str, Any]) -> str:
+    if row["gradient"] == "as published":
+        return str(row["gradient"])
+    return f"exact, {row['reduction']}, rate {row['learning_rate']:g}"
+
+
+def _ratio(row: Mapping[str, Any], name: str) -> str:
+    """A ratio with its interval, and the word where it is not significant."""
+    value, low, high = (row[key] for key in (name, f"{name}_ci_low", f"{name}_ci_high"))
+    if not _known(value):
+        return ""
+    if not _known(low) or low == high:
+        return _digits(value)
+    verdict = row.get("verdict") or (NOT_SIGNIFICANT if low <= 1 <= high else "")
+    word = f"{NOT_SIGNIFICANT}, " if verdict == NOT_SIGNIFICANT else ""
+    return f"{_digits(value)} ({word}{_digits(low)} to {_digits(high)})"
+
+
+def _interval(row: Mapping[str, Any], name: str, low: str, high: str, form: str) -> str:
+    if not _known(row[low]):
+        return form.format(row[name])
+    return f"{form.format(row[name])} ({form.format(row[low])} to {form.format(row[high])})"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, and all before the point."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
+
+
+def _time(row: Mapping[str, Any]) -> str:
+    spread = f" ± {row['std_s']:.2g}" if _known(row["std_s"]) else ""
+    return f"{row['mean_s']:.3g}{spread} s"
+
+
+def _apart(row: Mapping[str, Any]) -> str:
+    return f"{row['images_apart']:+.0f} images" if row["images_apart"] else "no image apart"
+
+
+def _or_status(row: Mapping[str, Any], key: str, text: str) -> str:
+    return text if _known(row[key]) else str(row["status"])
+
+
+def _number(value: Any, form: str) -> str:
+    return form.format(value) if _known(value) else ""
+
+
+def _percent(value: Any) -> str:
+    return f"{100 * value:.2f}%" if _known(value) else ""
+
+
+def _in_brackets(text: Any) -> str:
+    return f" ({text})" if isinstance(text, str) and text else ""
+
+
+def _known(value: Any) -> bool:
+    return bool(pd.notna(value)) and value != ""
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page; 2 where more than a folder is given."""
+    if len(arguments) > 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    folder = Path(arguments[0]) if arguments else FOLDER
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), folder), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

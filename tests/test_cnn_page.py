@@ -1,0 +1,208 @@
+"""docs/cnn_report.md: its tables are made from others, its numbers follow from the code."""
+
+import re
+import sys
+from functools import partial
+from math import ceil, prod
+
+import pytest
+from cnn_cells import AS_PUBLISHED, GPU, MEAN, NAIVE, OPTIMISED, THRESHOLDS, cells_in, loaders, rows_of
+from cnn_cells import published_values as published
+from conftest import ROOT
+
+from snn.config import groups
+from snn.errors import ConfigError
+from snn.grid import catalogue
+from snn.models.network import build
+from snn.tables import cnn_block_size, cnn_loader, cnn_programs, peers
+from snn.tables import cpu as cpu_table
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import cnn_page
+
+TEXT = cnn_page.PAGE.read_text(encoding="utf-8")
+PROSE = " ".join(re.sub(r"<!-- made.*?end -->", "", TEXT, flags=re.DOTALL).split())
+BATCH, CLASSES = 64, 10
+
+
+@pytest.fixture
+def cells_of(tmp_path):
+    return partial(cells_in, tmp_path)
+
+
+def lines(text):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line][2:]
+
+
+# ---- the page as it is
+
+
+def test_the_page_is_what_its_sources_make():
+    assert cnn_page.fill(TEXT, cnn_page.FOLDER) == TEXT
+    parts = [name for _, name, _ in cnn_page.BLOCK.findall(TEXT)]
+    assert sorted(parts) == sorted(cnn_page.MAKERS)
+
+
+def test_what_is_not_measured_is_not_shown(tmp_path):
+    filled = cnn_page.fill(TEXT, tmp_path)
+    measured = [name for name, (_, table) in cnn_page.MAKERS.items() if table]
+    assert filled.count(cnn_page.NOT_YET) == len(measured)
+    assert {table for _, table in cnn_page.MAKERS.values() if table} <= set(catalogue.TABLES)
+
+
+def test_a_part_that_nothing_makes_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="there is no part 'other': one of published_programs"):
+        cnn_page.fill("<!-- made: other -->\n<!-- end -->", tmp_path)
+
+
+def network(name):
+    return build(groups.load("network", name), (1, 28, 28))
+
+
+def parameters(name):
+    return [prod(parameter.shape) for parameter in network(name).parameters]
+
+
+def million_operations():
+    """Of a step of the naive and of the optimised program: 2 for each multiplication and addition."""
+    conv1 = 2 * BATCH * 16 * 26 * 26 * 9
+    conv2 = 2 * BATCH * 32 * 24 * 24 * 9 * 16
+    linear = 2 * BATCH * 4608 * CLASSES
+    forward = conv1 + conv2 + linear
+    naive = forward + 2 * linear + 2 * conv2 + 2 * conv1  # the images' gradient, too
+    optimised = forward + 2 * linear + (conv1 + conv2) / 32
+    return round(naive / 1e6), round(optimised / 1e6)
+
+
+def facts():
+    (w1, b1, w2, b2, w3, b3), threads = parameters("cnn"), (128, 256, 512, 1024)
+    naive, optimised = million_operations()
+    blocks = [ceil((w2 + b2) / size) for size in threads]
+    return [
+        f"{sum(parameters('cnn')):,} parameters",
+        f"{sum(parameters('cnn_pytorch')):,} parameters",
+        f"five epochs of {60000 // BATCH} batches ({5 * (60000 // BATCH):,} steps)",
+        f"The last {60000 % BATCH} training images",
+        f"{10000 // BATCH * BATCH:,} test images",
+        f"needs {BATCH * CLASSES} threads",
+        f"a step of {0.01 * BATCH:g} along",
+        f"16 x 16 x 16 = {16**3:,} threads",
+        f"whose {w1 + b1} parameters keep",
+        f"Of {w2:,} weights {w2 // 32} get such a sum, of {b2} biases {('none', 'one')[b2 // 32]}",
+        f"Only the linear layer, {w3 + b3:,} parameters",
+        f"is {naive:,} million floating-point operations",
+        f"is {optimised} million",
+        f"{w2 + b2:,} and {w1 + b1}, each with a loop",
+        "{}, {}, {} and {} of the first kernel".format(*blocks),
+        f"{5 * ceil(60000 / BATCH):,} steps of differently ordered sums",
+        f"0.3 percentage points of the published one, {0.003 * 9984:.0f} of 9,984 images",
+        "25 images and six classes of the 26th of each batch, in steps of 0.256",
+        "ln 10 = 2.3026",
+    ]
+
+
+@pytest.mark.parametrize("fact", facts())
+def test_a_number_of_the_text_follows_from_the_code(fact):
+    assert fact in PROSE
+
+
+def test_the_published_numbers_of_the_text_are_those_of_the_report():
+    tests = {
+        program: [
+            time
+            for data in ("mnist", "fashion")
+            for time in published("cnn_programs")[data][program]["test_seconds"].values()
+        ]
+        for program in ("naive", "optimised")
+    }
+    for program, times in tests.items():
+        assert f"{min(times):.2f} to {max(times):.2f} s with the {program}" in PROSE
+    accuracies = [published("cnn_loader")[data]["accuracy"] for data in ("mnist", "fashion")]
+    assert "published {:.2%} and {:.2%}".format(*accuracies) in PROSE
+    of_gpu = [
+        (row["workers"], row["seconds"])
+        for data in ("mnist", "fashion")
+        for row in published("cnn_loader")[data]["rows"]
+        if row["backend"] == "cuda"
+    ]
+    means = {n: sum(s for workers, s in of_gpu if workers == n) / 4 for n in (2, 4, 8)}
+    assert means[4] / means[2] == pytest.approx(0.75, abs=0.03) and means[8] >= means[4]
+    assert f"{published('cnn_block_size')['curves']['1024']['mean_loss'][-1]:g}" in PROSE
+    assert THRESHOLDS["agrees_accuracy"] == 0.003
+
+
+# ---- what it makes of measured tables
+
+
+def test_programs_have_their_ratios_words_and_images(cells_of):
+    both = [{"strategy": "synchronous"} | MEAN, {"strategy": "pipelined", "kernel": "fused"} | MEAN]
+    graph = {"strategy": "graph", "kernel": "tiled_fused"} | MEAN
+    seconds = [[20.0, 20.2], [5.0, 5.1], [20.0, 30.0], [25.0, 22.0], []]
+    accuracies = [[0.8718], [0.7], [0.9], [0.9], [0.9]]
+    rows = rows_of(
+        cells_of(NAIVE, OPTIMISED, *both, graph),
+        seconds,
+        accuracies=accuracies,
+        ended=[None] * 4 + [("unsupported", "there is none")],
+    )
+    table = cnn_programs.build(rows, published("cnn_programs"), THRESHOLDS)
+    naive, optimised, exact, slower, none = lines(cnn_page.programs(table))
+    assert naive[:3] == ["Fashion-MNIST", "naive", "as published"]
+    assert naive[3:5] == [f"{20.1e6 / 4685:,.0f}", ""]
+    assert naive[-2:] == ["87.18%", "87.18%: agrees, no image apart"]
+    assert re.fullmatch(r"3\.98 \(3\.\d\d to 4\.\d\d\)", optimised[4])
+    assert optimised[-1] == f"87.53%: differs, {round((0.7 - 0.8753) * 9984):+d} images"
+    assert exact[2] == "exact, mean, rate 0.25" and exact[-1] == ""
+    assert "not significant" in slower[4]
+    assert none[3] == "unsupported"
+    said = cnn_page.speedups(table).splitlines()
+    assert len(said) == 2
+    assert said[0].startswith("- Fashion-MNIST, as published: the optimised program is 3.98 (")
+    assert said[0].endswith("times as fast as the naive one (published: 3.9 to 4.9).")
+    assert "not significant" in said[1] and "published" not in said[1]
+
+
+def test_block_sizes_and_loaders_have_times_with_their_spread(cells_of):
+    sizes = {"kernel.block": [[16, 16], [32, 32]]}
+    rows = rows_of(cells_of(NAIVE | sizes, dataset="mnist"), [[10.0, 10.2], [40.0, 41.0]])
+    block = cnn_block_size.build(rows, published("cnn_block_size"), THRESHOLDS)
+    first, second = lines(cnn_page.block_size(block))
+    assert first[:3] == ["256", "as published", "10.1 ± 0.14 s"] and first[4] == ""
+    assert second[0] == "1024" and second[4].startswith("0.249 (")
+    rows = rows_of(loaders(cells_of, (2, False), (4, True)), [[20.0, 20.1], [10.0, 10.1]])
+    table = cnn_loader.build(rows, published("cnn_loader"), THRESHOLDS)
+    first, second = lines(cnn_page.loader(table))
+    assert first[:4] == ["Fashion-MNIST", "GPU", "2", "no"] and first[6] == ""
+    assert second[2:4] == ["4", "yes"] and second[6].startswith("2.00 (")
+
+
+def test_the_cpu_and_peers_have_theirs(cells_of):
+    products = [{"strategy": "sequential"}, {"strategy": "synchronous"}, {"strategy": "graph"}]
+    rows = rows_of(cells_of(*[one | MEAN for one in products]), [[100.0, 101.0], [10.0, 10.1], [1.0, 1.01]])
+    found = lines(cnn_page.cpu(cpu_table.build(rows, {}, THRESHOLDS)))
+    assert [row[0] for row in found] == ["graph", "synchronous", "sequential"]
+    assert [row[2] for row in found] == ["GPU", "GPU", "CPU"]
+    assert found[0][-1].startswith("100 (") and found[2][-1] == "1.00"
+    products = [{"strategy": "torch_graph"}, {"strategy": "graph"}]
+    rows = rows_of(cells_of(*[one | MEAN for one in products]), [[1.0, 1.01], [0.5, 0.51]])
+    found = lines(cnn_page.peers(peers.build(rows, {}, THRESHOLDS)))
+    assert [row[0] for row in found] == ["graph", "torch_graph"]
+    assert re.fullmatch(r"108 \(\d+ to \d+\)", found[0][3])
+    assert re.fullmatch(r"1\.99 \(.*\)", found[0][4]) and found[1][4] == "1.00"
+
+
+def test_a_measured_part_names_its_table_device_and_runs(cells_of, tmp_path):
+    rows = rows_of(cells_of(NAIVE | AS_PUBLISHED, device=GPU), [[10.0, 10.2]])
+    (tmp_path / "tables").mkdir()
+    table = cnn_programs.build(rows, published("cnn_programs"), THRESHOLDS)
+    table.to_csv(tmp_path / "tables/cnn_programs.csv", index=False)
+    filled = cnn_page.fill(TEXT, tmp_path)
+    assert "From `cnn_programs.csv`, NVIDIA H200, 2 runs a row." in filled
+    assert filled.count(cnn_page.NOT_YET) == len(cnn_page.MAKERS) - 3 - 2
+    assert cnn_page.fill(filled, tmp_path) == filled
+
+
+def test_usage(monkeypatch, capsys):
+    assert cnn_page.main(["a", "b"]) == 2
+    assert "FOLDER" in capsys.readouterr().err
