@@ -75,17 +75,20 @@ extern "C" __global__ void conv2d_wgrad(const float* __restrict__ G, const float
     if (at >= weights + filters) return;
     const bool of_bias = at >= weights;
     const int f = of_bias ? at - weights : at / (kernel * kernel) / channels;
-    const int c = at / (kernel * kernel) % channels, i = at / kernel % kernel, j = at % kernel;
+    const int c = at / (kernel * kernel) % channels, down = at / kernel % kernel - padding, right = at % kernel - padding;
+    const int first_y = max(0, -down), last_y = min(high, height - down);  // where the weight meets the image
+    const int first_x = max(0, -right), last_x = min(wide, width - right);
     float sum = 0.0f;
-    for (int r = 0; r < rows; ++r)
-        for (int y = 0; y < high; ++y)
-            for (int x = 0; x < wide; ++x) {
-                const int row = y + i - padding, col = x + j - padding;
-                const float gradient = G[(((size_t)r * filters + f) * high + y) * wide + x];
-                if (of_bias)
-                    sum += gradient;
-                else if (row >= 0 && row < height && col >= 0 && col < width)
-                    sum += gradient * X[(((size_t)r * channels + c) * height + row) * width + col];
-            }
+    for (int r = 0; r < rows; ++r) {
+        const float* gradients = G + ((size_t)r * filters + f) * high * wide;
+        const float* image = X + ((size_t)r * channels + c) * height * width;
+        if (of_bias) {
+            for (int i = 0; i < high * wide; ++i) sum += gradients[i];
+            continue;
+        }
+        for (int y = first_y; y < last_y; ++y)
+            for (int x = first_x; x < last_x; ++x)
+                sum += gradients[y * wide + x] * image[(y + down) * width + x + right];
+    }
     (of_bias ? db[f] : dW[at]) = sum;
 }
