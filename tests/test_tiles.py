@@ -78,6 +78,9 @@ def test_tile_rows(m, k, n):
         ((256, 1, 1024), 256),
         ((256, 256, 1024), 128),  # 256 KiB in and 1 MiB out behind the kernel: the paper's tiles
         ((2560, 1024, 1024), 128),
+        ((28861, 1245, 5), 205),  # these three change where one of the three constants does
+        ((48301, 12, 786), 133),
+        ((49029, 1050, 265), 128),
         ((4096, 32, 32), 586),  # 512 KiB and a kernel worth 409 KiB: seven tiles, not 32
     ],
 )
