@@ -6,7 +6,7 @@
 //   weight_sums<POOLED>(G, I, X, part)
 //       writes a part of the gradients of W and b
 
-#define KERNEL_OF(D) extern "C" __global__ __launch_bounds__(D::THREADS) void
+#define KERNEL_OF(D) extern "C" __global__ __launch_bounds__(D::THREADS, 1) void  // 1 block per SM: no limit on registers
 #define LAUNCH_OF(op, D) LAUNCH(op, D::GRID_X, D::GRID_Y, D::THREADS)
 
 LAUNCH_OF(conv2d, Forward<1>)

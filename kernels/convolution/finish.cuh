@@ -10,13 +10,18 @@ struct Band {  // the band's image, first plane, line and column
 template <class D, class Store>
 __device__ void write_band(const float* values, Band band, Store store)
 {
-#pragma unroll 4
-    for (int i = threadIdx.x; i < D::OUT_BLOCK * D::BAND * D::STRIP; i += D::THREADS) {
-        const int o = i / (D::BAND * D::STRIP), in_plane = i % (D::BAND * D::STRIP);
-        const int row = band.row + in_plane / D::STRIP, col = band.col + in_plane % D::STRIP, plane = band.plane + o;
-        if (plane < D::PLANES && row < D::OUT_HIGH && col < D::OUT_WIDE)
-            store((((size_t)band.r * D::PLANES + plane) * D::OUT_HIGH + row) * D::OUT_WIDE + col, plane,
-                  values[o * D::PLANE + in_plane]);
+    using Over = Spread<D::BAND * D::STRIP, D::OUT_BLOCK, D::THREADS>;
+    const size_t first = (((size_t)band.r * D::PLANES + band.plane) * D::OUT_HIGH + band.row) * D::OUT_WIDE + band.col;
+    for (int step = 0; step < Over::STEPS; ++step) {
+        const int i = Over::element(step), row = i / D::STRIP, col = i % D::STRIP;
+        if (!Over::inside(step) || band.row + row >= D::OUT_HIGH || band.col + col >= D::OUT_WIDE) continue;
+        const size_t at = first + row * D::OUT_WIDE + col;
+#pragma unroll 8
+        for (int pass = 0; pass < Over::PASSES; ++pass) {
+            const int o = Over::line(0) + pass * Over::HIGH_;
+            if (o < D::OUT_BLOCK && band.plane + o < D::PLANES)
+                store(at + o * D::OUT_HIGH * D::OUT_WIDE, band.plane + o, values[o * D::PLANE + i]);
+        }
     }
 }
 
@@ -24,12 +29,14 @@ __device__ void write_band(const float* values, Band band, Store store)
 template <class D, class Activate, class Store>
 __device__ void write_windows(const float* values, Band band, Activate activate, Store store)
 {
-    constexpr int DOWN = D::BAND / SIZE, ACROSS = D::STRIP / SIZE, HIGH_ = D::OUT_HIGH / SIZE, WIDE_ = D::OUT_WIDE / SIZE;
-    for (int i = threadIdx.x; i < D::OUT_BLOCK * DOWN * ACROSS; i += D::THREADS) {
-        const int o = i / (DOWN * ACROSS), down = i / ACROSS % DOWN, across = i % ACROSS, plane = band.plane + o;
+    constexpr int ACROSS = D::STRIP / SIZE, HIGH_ = D::OUT_HIGH / SIZE, WIDE_ = D::OUT_WIDE / SIZE;
+    using Over = Spread<D::BAND / SIZE * ACROSS, D::OUT_BLOCK, D::THREADS>;
+#pragma unroll 2
+    for (int n = 0; n < Over::COPIES; ++n) {
+        const int down = Over::element(n) / ACROSS, across = Over::element(n) % ACROSS, plane = band.plane + Over::line(n);
         const int row = band.row / SIZE + down, col = band.col / SIZE + across;
-        if (plane >= D::PLANES || row >= HIGH_ || col >= WIDE_) continue;
-        const float* window = values + o * D::PLANE + (down * D::STRIP + across) * SIZE;
+        if (!Over::inside(n) || plane >= D::PLANES || row >= HIGH_ || col >= WIDE_) continue;
+        const float* window = values + Over::line(n) * D::PLANE + (down * D::STRIP + across) * SIZE;
         float largest = activate(window[0], plane);
         int which = 0;
 #pragma unroll

@@ -100,6 +100,7 @@ struct Division {
     static constexpr int TILES_DOWN = tiles_down(), BAND = TILES_DOWN * TILE_ROWS, BANDS = up(OUT_HIGH, BAND);
     static constexpr int THREADS = threads(OUT_CHUNKS, TILES_DOWN), PLANE = plane(TILES_DOWN);
     static constexpr int GRID_X = ROWS * BANDS * STRIPS, GRID_Y = OUT_CHUNKS;
+    static constexpr int ROW = BANDS == 1 ? 0 : BAND, COL = STRIPS == 1 ? 0 : STRIP;  // what those of a band are multiples of
 
     static constexpr int LINES = BAND + KERNEL - 1, OUT_STRIDE = OUT_BLOCK + 2;  // padded: weights are stored by columns
     static constexpr int CHUNK = chunk(smaller(4, larger(12 * THREADS / (LINES * STRIDE), 1)));  // 12 registers hold it
@@ -216,7 +217,7 @@ using Backward = Division<FILTERS, CHANNELS, HEIGHT, WIDTH, 1>;
 template <class D>
 __device__ const float* forward(const float* X, const float* W, Band& band)
 {
-    constexpr bool PAIRS = in_pairs(PADDING, D::STRIPS, D::STRIP, D::STRIDE, WIDTH);
+    constexpr bool PAIRS = common_factor(D::COL, PADDING) % 2 == 0 && D::STRIDE % 2 == 0 && WIDTH % 2 == 0;
     using Stage = Dense<PAIRS, D::CHUNK, D::LINES, D::STRIDE, D::LINES * D::STRIDE, HEIGHT, WIDTH, D::THREADS>;
     return correlate<D, Stage, CHANNELS, FILTERS, PADDING, false>(X, nullptr, W, band);
 }
@@ -225,9 +226,9 @@ template <bool POOLED>
 __device__ const float* backward(const float* G, const float* I, const float* W, Band& band)
 {
     using D = Backward;
-    constexpr bool PAIRS = in_pairs(KERNEL - 1 - PADDING, D::STRIPS, D::STRIP, D::STRIDE, WIDE);
-    using Stage = StageOfGradient<POOLED, PAIRS, D::CHUNK, D::LINES, D::STRIDE, D::LINES * D::STRIDE, D::THREADS>;
-    return correlate<D, Stage, FILTERS, CHANNELS, KERNEL - 1 - PADDING, true>(G, I, W, band);
+    constexpr int MARGIN = KERNEL - 1 - PADDING, ROW = common_factor(D::ROW, MARGIN), COL = common_factor(D::COL, MARGIN);
+    using Stage = StageOfGradient<POOLED, ROW, COL, D::CHUNK, D::LINES, D::STRIDE, D::LINES * D::STRIDE, D::THREADS>;
+    return correlate<D, Stage, FILTERS, CHANNELS, MARGIN, true>(G, I, W, band);
 }
 
 // ---- the gradients of the weights and biases, in PARTS sums
@@ -281,8 +282,9 @@ template <bool POOLED>
 __device__ void weight_sums(const float* G, const float* I, const float* X, float* part)
 {
     using P = Sums<POOLED>;
-    using StageX = Dense<in_pairs(PADDING, P::STRIPS, P::STRIP, P::X_STRIDE, WIDTH), IN_BLOCK, P::LINES + KERNEL - 1, P::X_STRIDE, P::X_PLANE, HEIGHT, WIDTH, P::THREADS>;
-    using StageG = StageOfGradient<POOLED, in_pairs(0, P::STRIPS, P::STRIP, P::STRIP, WIDE), OUT_BLOCK, P::LINES, P::STRIP, P::G_PLANE, P::THREADS>;
+    constexpr bool PAIRS = common_factor(P::COL, PADDING) % 2 == 0 && P::X_STRIDE % 2 == 0 && WIDTH % 2 == 0;
+    using StageX = Dense<PAIRS, IN_BLOCK, P::LINES + KERNEL - 1, P::X_STRIDE, P::X_PLANE, HEIGHT, WIDTH, P::THREADS>;
+    using StageG = StageOfGradient<POOLED, P::ALIGN, P::COL, OUT_BLOCK, P::LINES, P::STRIP, P::G_PLANE, P::THREADS>;
     __shared__ __align__(16) float shared[P::SHARED];
     const int group = threadIdx.x / MEMBERS, member = threadIdx.x % MEMBERS;
     const int c = member % IN_BLOCK, tap_line = member / IN_BLOCK % TAP_GROUPS, out = member / (IN_BLOCK * TAP_GROUPS) * TILE_OUT;

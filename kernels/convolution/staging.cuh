@@ -5,27 +5,29 @@
 // What is staged is LINES lines of COUNT planes (channels or filters), the first at (row, col) of the image, which may
 // lie outside of it: there is 0. A line takes STRIDE floats, a plane PLANE, both at least what is needed.
 
-template <int COPIES, class Value>
+#include "spread.cuh"
+
+template <class Over, class Value>
 struct Held {
-    static constexpr bool EARLY = COPIES * sizeof(Value) <= 12 * sizeof(float);
-    Value values[EARLY ? COPIES : 1];
+    static constexpr bool EARLY = Over::COPIES * sizeof(Value) <= 16 * sizeof(float);
+    Value values[EARLY ? Over::COPIES : 1];
 
     template <class Read>
     __device__ void fetch(Read read)  // read(n), n = 0 to COPIES - 1
     {
         if (!EARLY) return;
 #pragma unroll
-        for (int n = 0; n < COPIES; ++n) values[n] = read(n);
+        for (int n = 0; n < Over::COPIES; ++n) values[n] = read(n);
     }
     template <class Read, class Write>
     __device__ void put(Read read, Write write) const  // write(n, value)
     {
         if (EARLY) {
 #pragma unroll
-            for (int n = 0; n < COPIES; ++n) write(n, values[EARLY ? n : 0]);
+            for (int n = 0; n < Over::COPIES; ++n) write(n, values[EARLY ? n : 0]);
         } else {
 #pragma unroll 4
-            for (int n = 0; n < COPIES; ++n) write(n, read(n));
+            for (int n = 0; n < Over::COPIES; ++n) write(n, read(n));
         }
     }
 };
@@ -34,21 +36,19 @@ struct Exact {  // values are staged as they are; tensor cores stage rounded one
     static __device__ float of(float x) { return x; }
 };
 
-// Whether two neighbouring floats may be copied at once: the columns of a strip of STRIP from the MARGIN on, and the
-// lines of an image of WIDE_ columns, lie two by two.
-__device__ constexpr bool in_pairs(int margin, int strips, int strip, int stride, int wide)
-{
-    return margin % 2 == 0 && (strips == 1 || strip % 2 == 0) && stride % 2 == 0 && wide % 2 == 0;
-}
+// The largest number that both are multiples of; of 0, everything is.
+__device__ constexpr int common_factor(int a, int b) { return b == 0 ? a < 0 ? -a : a : common_factor(b, a % b); }
 
-// Planes of dense images: (planes, HIGH_, WIDE_).
+// Planes of dense images: (planes, HIGH_, WIDE_). PAIRS: two neighbouring floats are copied at once, so that `col`, STRIDE
+// and WIDE_ must be even.
 template <bool PAIRS, int COUNT, int LINES, int STRIDE, int PLANE, int HIGH_, int WIDE_, int THREADS, class Round = Exact>
 struct Dense {
-    static constexpr int VECTOR = PAIRS ? 2 : 1, SIZE_ = COUNT * LINES * STRIDE / VECTOR, COPIES = up(SIZE_, THREADS);
+    static constexpr int VECTOR = PAIRS ? 2 : 1;
+    using Over = Spread<LINES * STRIDE / VECTOR, COUNT, THREADS>;
     struct Value {
         float v[VECTOR];
     };
-    Held<COPIES, Value> held;
+    Held<Over, Value> held;
     const float* images;
     int row, col, lines, planes;
 
@@ -61,10 +61,10 @@ struct Dense {
     }
     __device__ Value read(int n) const
     {
-        const int i = (threadIdx.x + n * THREADS) * VECTOR, x = i % STRIDE + col, line = i / STRIDE % LINES;
-        const int y = line + row, plane = i / (STRIDE * LINES);
-        const float* from = images + (plane * HIGH_ + y) * WIDE_ + x;
-        if (plane >= planes || line >= lines || y < 0 || y >= HIGH_ || x < 0 || x >= WIDE_) return {};
+        const int i = Over::element(n) * VECTOR, x = i % STRIDE + col, line = i / STRIDE, y = line + row;
+        const bool inside = Over::inside(n) && line < lines && y >= 0 && y < HIGH_ && x >= 0 && x < WIDE_;
+        const float* from = images + (Over::line(n) * HIGH_ + y) * WIDE_ + x;
+        if (!inside || Over::line(n) >= planes) return {};
         if constexpr (PAIRS) {
             const float2 two = *reinterpret_cast<const float2*>(from);
             return {two.x, two.y};
@@ -79,9 +79,8 @@ struct Dense {
     __device__ void put(float* to) const
     {
         held.put([=](int n) { return read(n); }, [=](int n, Value value) {
-            const int i = (threadIdx.x + n * THREADS) * VECTOR;
-            if (SIZE_ % THREADS != 0 && i >= SIZE_ * VECTOR) return;
-            float* own = to + i / (STRIDE * LINES) * PLANE + i % (STRIDE * LINES);
+            if (!Over::inside(n)) return;
+            float* own = to + Over::line(n) * PLANE + Over::element(n) * VECTOR;
             if constexpr (PAIRS)
                 *reinterpret_cast<float2*>(own) = make_float2(Round::of(value.v[0]), Round::of(value.v[1]));
             else
@@ -91,18 +90,18 @@ struct Dense {
 };
 
 // The same planes of a gradient behind a max pooling: G, of the windows of SIZE x SIZE, is that of the element that I
-// names; of the others, and where no window is, the gradient is 0. HIGH_ and WIDE_ are those of the planes before
-// pooling.
-template <int COUNT, int LINES, int STRIDE, int PLANE, int HIGH_, int WIDE_, int THREADS, class Round = Exact>
+// names; of the others, and where no window is, the gradient is 0. HIGH_ and WIDE_ are those of the planes before pooling.
+// ROWS, COLS: whether `row` and LINES, `col` and STRIDE are multiples of SIZE.
+template <bool ROWS_, bool COLS_, int COUNT, int LINES, int STRIDE, int PLANE, int HIGH_, int WIDE_, int THREADS, class Round = Exact>
 struct Pooled {
-    static constexpr int DOWN = HIGH_ / SIZE, ACROSS = WIDE_ / SIZE;    // windows of a plane
-    static constexpr int WINDOWS_DOWN = (LINES + SIZE - 2) / SIZE + 1;  // windows that LINES lines may touch
-    static constexpr int WINDOWS_ACROSS = (STRIDE + SIZE - 2) / SIZE + 1;
-    static constexpr int SIZE_ = COUNT * WINDOWS_DOWN * WINDOWS_ACROSS, COPIES = up(SIZE_, THREADS);
+    static constexpr int DOWN = HIGH_ / SIZE, ACROSS = WIDE_ / SIZE;  // windows of a plane
+    static constexpr int WINDOWS_DOWN = ROWS_ ? LINES / SIZE : (LINES + SIZE - 2) / SIZE + 1;  // that LINES lines touch
+    static constexpr int WINDOWS_ACROSS = COLS_ ? STRIDE / SIZE : (STRIDE + SIZE - 2) / SIZE + 1;
+    using Over = Spread<WINDOWS_DOWN * WINDOWS_ACROSS, COUNT, THREADS>;
     struct Value {
         float gradient, largest;
     };
-    Held<COPIES, Value> held;
+    Held<Over, Value> held;
     const float *G, *I;
     int row, col, lines, planes;
 
@@ -112,14 +111,15 @@ struct Pooled {
         G = G_ + (size_t)plane * DOWN * ACROSS, I = I_ + (size_t)plane * DOWN * ACROSS;
         row = row_, col = col_, lines = lines_, planes = planes_;
     }
-    static __device__ int first_window(int element) { return element >= 0 ? element / SIZE : -((SIZE - 1 - element) / SIZE); }
+    static __device__ int window(int element) { return element >= 0 ? element / SIZE : -((SIZE - 1 - element) / SIZE); }
 
     __device__ Value read(int n) const
     {
-        const int i = threadIdx.x + n * THREADS, plane = i / (WINDOWS_DOWN * WINDOWS_ACROSS);
-        const int down = first_window(row) + i / WINDOWS_ACROSS % WINDOWS_DOWN;
-        const int across = first_window(col) + i % WINDOWS_ACROSS, at = (plane * DOWN + down) * ACROSS + across;
-        if (plane >= planes || down < 0 || down >= DOWN || across < 0 || across >= ACROSS) return {};
+        const int down = window(row) + Over::element(n) / WINDOWS_ACROSS;
+        const int across = window(col) + Over::element(n) % WINDOWS_ACROSS;
+        const int at = (Over::line(n) * DOWN + down) * ACROSS + across;
+        const bool inside = Over::inside(n) && down >= 0 && down < DOWN && across >= 0 && across < ACROSS;
+        if (!inside || Over::line(n) >= planes) return {};
         return {G[at], I[at]};
     }
     __device__ void fetch()
@@ -129,50 +129,66 @@ struct Pooled {
     __device__ void put(float* to) const
     {
         held.put([=](int n) { return read(n); }, [=](int n, Value value) {
-            const int i = threadIdx.x + n * THREADS, plane = i / (WINDOWS_DOWN * WINDOWS_ACROSS);
-            if (SIZE_ % THREADS != 0 && i >= SIZE_) return;
-            const int line = (first_window(row) + i / WINDOWS_ACROSS % WINDOWS_DOWN) * SIZE - row;
-            const int x = (first_window(col) + i % WINDOWS_ACROSS) * SIZE - col;
+            if (!Over::inside(n)) return;
+            const int down = Over::element(n) / WINDOWS_ACROSS * SIZE, line = ROWS_ ? down : window(row) * SIZE - row + down;
+            const int across = Over::element(n) % WINDOWS_ACROSS * SIZE, x = COLS_ ? across : window(col) * SIZE - col + across;
             const float gradient = Round::of(value.gradient);
+            float* own = to + Over::line(n) * PLANE + line * STRIDE + x;
 #pragma unroll
-            for (int e = 0; e < SIZE * SIZE; ++e) {
-                const int at_line = line + e / SIZE, at_x = x + e % SIZE;
-                if (at_line >= 0 && at_line < LINES && at_x >= 0 && at_x < STRIDE)
-                    to[plane * PLANE + at_line * STRIDE + at_x] = at_line < lines && value.largest == e ? gradient : 0.0f;
+            for (int i = 0; i < SIZE; ++i) {
+                if (!ROWS_ && (line + i < 0 || line + i >= LINES)) continue;
+                float of_line[SIZE];
+#pragma unroll
+                for (int j = 0; j < SIZE; ++j)
+                    of_line[j] = line + i < lines && value.largest == i * SIZE + j ? gradient : 0.0f;
+                if constexpr (COLS_ && SIZE == 2) {
+                    *reinterpret_cast<float2*>(own + i * STRIDE) = make_float2(of_line[0], of_line[1]);
+                } else {
+#pragma unroll
+                    for (int j = 0; j < SIZE; ++j)
+                        if (COLS_ || x + j >= 0 && x + j < STRIDE) own[i * STRIDE + j] = of_line[j];
+                }
             }
         });
     }
 };
 
-template <bool POOLED, bool PAIRS, int COUNT, int LINES, int STRIDE, int PLANE, int THREADS, class Round>
+// Where the gradient of Z is staged, from (row, col) of a plane: COL is what `col` is a multiple of, at least, ROW `row`.
+template <bool POOLED, int ROW, int COL, int COUNT, int LINES, int STRIDE, int PLANE, int THREADS, class Round>
 struct Gradient {
+    static constexpr bool PAIRS = COL % 2 == 0 && STRIDE % 2 == 0 && WIDE % 2 == 0;
     using Stage = Dense<PAIRS, COUNT, LINES, STRIDE, PLANE, HIGH, WIDE, THREADS, Round>;
 };
-template <bool PAIRS, int COUNT, int LINES, int STRIDE, int PLANE, int THREADS, class Round>
-struct Gradient<true, PAIRS, COUNT, LINES, STRIDE, PLANE, THREADS, Round> {
-    using Stage = Pooled<COUNT, LINES, STRIDE, PLANE, HIGH, WIDE, THREADS, Round>;
+template <int ROW, int COL, int COUNT, int LINES, int STRIDE, int PLANE, int THREADS, class Round>
+struct Gradient<true, ROW, COL, COUNT, LINES, STRIDE, PLANE, THREADS, Round> {
+    static constexpr bool ROWS_ = ROW % SIZE == 0 && LINES % SIZE == 0, COLS_ = COL % SIZE == 0 && STRIDE % SIZE == 0;
+    using Stage = Pooled<ROWS_, COLS_, COUNT, LINES, STRIDE, PLANE, HIGH, WIDE, THREADS, Round>;
 };
-template <bool POOLED, bool PAIRS, int COUNT, int LINES, int STRIDE, int PLANE, int THREADS, class Round = Exact>
-using StageOfGradient = typename Gradient<POOLED, PAIRS, COUNT, LINES, STRIDE, PLANE, THREADS, Round>::Stage;
+template <bool POOLED, int ROW, int COL, int COUNT, int LINES, int STRIDE, int PLANE, int THREADS, class Round = Exact>
+using StageOfGradient = typename Gradient<POOLED, ROW, COL, COUNT, LINES, STRIDE, PLANE, THREADS, Round>::Stage;
 
-// The weights of a chunk of D::CHUNK inputs and D::OUT_BLOCK outputs; D::place(c, tap, o) says where they go. TURNED: for
-// the gradient of X, whose kernels are turned by 180 degrees and whose inputs are W's filters.
+// The weights of a chunk of D::CHUNK inputs and D::OUT_BLOCK outputs, as they lie in memory: for each output those of the
+// inputs, or, TURNED, for each input those of the outputs. D::place(c, tap, o) says where they go. TURNED: for the gradient
+// of X, whose kernels are turned by 180 degrees and whose inputs are W's filters.
 template <class D, int IN, int OUT, bool TURNED, class Round = Exact>
 struct ChunkOfWeights {
-    static constexpr int SIZE_ = D::CHUNK * TAPS * D::OUT_BLOCK, COPIES = up(SIZE_, D::THREADS);
-    Held<COPIES, float> held;
-    const float* W;
-    int first_in, first_out;
+    using Over = Spread<(TURNED ? D::OUT_BLOCK : D::CHUNK) * TAPS, TURNED ? D::CHUNK : D::OUT_BLOCK, D::THREADS>;
+    Held<Over, float> held;
+    const float* from;
+    int outputs;
 
-    __device__ void aim(const float* W_, int first_in_, int first_out_) { W = W_, first_in = first_in_, first_out = first_out_; }
-
-    static __device__ int output(int i) { return TURNED ? i / TAPS % D::OUT_BLOCK : i / (D::CHUNK * TAPS); }
-    static __device__ int input(int i) { return TURNED ? i / (TAPS * D::OUT_BLOCK) : i / TAPS % D::CHUNK; }
+    __device__ void aim(const float* W, int first_in, int first_out)
+    {
+        from = W + (TURNED ? first_in * OUT + first_out : first_out * IN + first_in) * TAPS;
+        outputs = OUT - first_out;
+    }
+    static __device__ int output(int n) { return TURNED ? Over::element(n) / TAPS : Over::line(n); }
+    static __device__ int input(int n) { return TURNED ? Over::line(n) : Over::element(n) / TAPS; }
 
     __device__ float read(int n) const
     {
-        const int i = threadIdx.x + n * D::THREADS, out = first_out + output(i), in = first_in + input(i);
-        return i < SIZE_ && out < OUT ? W[(TURNED ? in * OUT + out : out * IN + in) * TAPS + i % TAPS] : 0.0f;
+        if (!Over::inside(n) || output(n) >= outputs) return 0.0f;
+        return from[Over::line(n) * (TURNED ? OUT : IN) * TAPS + Over::element(n)];
     }
     __device__ void fetch()
     {
@@ -181,9 +197,8 @@ struct ChunkOfWeights {
     __device__ void put(float* to) const
     {
         held.put([=](int n) { return read(n); }, [=](int n, float value) {
-            const int i = threadIdx.x + n * D::THREADS;
-            if (SIZE_ % D::THREADS == 0 || i < SIZE_)
-                to[D::place(input(i), TURNED ? TAPS - 1 - i % TAPS : i % TAPS, output(i))] = Round::of(value);
+            const int tap = Over::element(n) % TAPS;
+            if (Over::inside(n)) to[D::place(input(n), TURNED ? TAPS - 1 - tap : tap, output(n))] = Round::of(value);
         });
     }
 };

@@ -145,7 +145,7 @@ struct Division {
     static __device__ constexpr int in_plane(int band) { return to_multiple((band + KERNEL - 1) * STRIDE, 16) + 8; }
     static __device__ constexpr int plane(int band) { return to_multiple(band * STRIP, 16) + 4; }
     static __device__ constexpr int buffer(int chunks, int band) { return CHUNK * in_plane(band) + DEPTH * out_stride(chunks); }
-    static __device__ constexpr int warps(int band) { return up(up(band * STRIP, 16), 2); }
+    static __device__ constexpr int warps(int band) { return larger(up(up(band * STRIP, 16), 2), 4); }  // some only copy
     static __device__ constexpr bool fits(int chunks, int band)
     {
         return 32 * warps(band) <= MOST_THREADS && 2 * buffer(chunks, band) + DEPTH <= SHARED_FLOATS &&
@@ -169,6 +169,7 @@ struct Division {
     static constexpr int BAND = band(), BANDS = up(OUT_HIGH, BAND), LINES = BAND + KERNEL - 1;
     static constexpr int THREADS = 32 * warps(BAND), PLANE = plane(BAND), IN_PLANE = in_plane(BAND);
     static constexpr int GRID_X = ROWS * BANDS * STRIPS, GRID_Y = OUT_CHUNKS;
+    static constexpr int ROW = BANDS == 1 ? 0 : BAND, COL = STRIPS == 1 ? 0 : STRIP;  // what those of a band are multiples of
     static constexpr int INPUT = CHUNK * IN_PLANE, BUFFER = buffer(OUT_CHUNKS, BAND);
     static constexpr bool OCTETS = CHUNK == 8;  // eight values of k are channels of one tap
     static_assert(fits(OUT_CHUNKS, BAND), "the kernel is too large for shared memory");
@@ -192,6 +193,7 @@ __device__ const float* correlate(const float* inputs, const float* I, const flo
     band.r = blockIdx.x / (D::BANDS * D::STRIPS), band.plane = blockIdx.y * D::OUT_BLOCK;
     band.row = blockIdx.x / D::STRIPS % D::BANDS * D::BAND, band.col = blockIdx.x % D::STRIPS * D::STRIP;
 
+    const bool computes = 32 * (threadIdx.x / 32) < D::BAND * D::STRIP;
     int from[2][2];  // where the lane's rows of the left matrix begin: positions g and g + 8 of two tiles
     for (int m = 0; m < 2; ++m)
         for (int half = 0; half < 2; ++half) {
@@ -223,7 +225,7 @@ __device__ const float* correlate(const float* inputs, const float* I, const flo
         if (next < IN) aim(next);
         const float *x = shared + at, *w = x + D::INPUT;
 #pragma unroll 1
-        for (int first = 0; first < D::DEPTH / SLAB; first += KERNEL)  // KERNEL slabs: PACK lines of taps, if OCTETS
+        for (int first = 0; first < D::DEPTH / SLAB && computes; first += KERNEL)  // KERNEL slabs: PACK lines of taps, if OCTETS
 #pragma unroll(UNROLLED)
             for (int s = 0; s < KERNEL && first + s < D::DEPTH / SLAB; ++s) {
                 Left left[2];
@@ -264,7 +266,7 @@ using Backward = Division<FILTERS, CHANNELS, HEIGHT, WIDTH, 1>;
 template <class D>
 __device__ const float* forward(const float* X, const float* W, Band& band)
 {
-    constexpr bool PAIRS = in_pairs(PADDING, D::STRIPS, D::STRIP, D::STRIDE, WIDTH);
+    constexpr bool PAIRS = common_factor(D::COL, PADDING) % 2 == 0 && D::STRIDE % 2 == 0 && WIDTH % 2 == 0;
     using Stage = Dense<PAIRS, D::CHUNK, D::LINES, D::STRIDE, D::IN_PLANE, HEIGHT, WIDTH, D::THREADS, Nearest>;
     return correlate<D, Stage, CHANNELS, FILTERS, PADDING, false>(X, nullptr, W, band);
 }
@@ -273,9 +275,9 @@ template <bool POOLED>
 __device__ const float* backward(const float* G, const float* I, const float* W, Band& band)
 {
     using D = Backward;
-    constexpr bool PAIRS = in_pairs(KERNEL - 1 - PADDING, D::STRIPS, D::STRIP, D::STRIDE, WIDE);
-    using Stage = StageOfGradient<POOLED, PAIRS, D::CHUNK, D::LINES, D::STRIDE, D::IN_PLANE, D::THREADS, Nearest>;
-    return correlate<D, Stage, FILTERS, CHANNELS, KERNEL - 1 - PADDING, true>(G, I, W, band);
+    constexpr int MARGIN = KERNEL - 1 - PADDING, ROW = common_factor(D::ROW, MARGIN), COL = common_factor(D::COL, MARGIN);
+    using Stage = StageOfGradient<POOLED, ROW, COL, D::CHUNK, D::LINES, D::STRIDE, D::IN_PLANE, D::THREADS, Nearest>;
+    return correlate<D, Stage, FILTERS, CHANNELS, MARGIN, true>(G, I, W, band);
 }
 
 // ---- the gradients of the weights and biases, in PARTS sums
@@ -311,8 +313,9 @@ template <bool POOLED>
 __device__ void weight_sums(const float* G, const float* I, const float* X, float* part)
 {
     using P = Sums<POOLED>;
-    using StageX = Dense<in_pairs(PADDING, P::STRIPS, P::STRIP, P::X_STRIDE, WIDTH), IN_BLOCK, P::LINES + KERNEL - 1, P::X_STRIDE, P::X_PLANE, HEIGHT, WIDTH, P::THREADS, Nearest>;
-    using StageG = StageOfGradient<POOLED, in_pairs(0, P::STRIPS, P::STRIP, P::STRIP, WIDE), OUT_BLOCK, P::LINES, P::STRIP, P::G_PLANE, P::THREADS>;
+    constexpr bool PAIRS = common_factor(P::COL, PADDING) % 2 == 0 && P::X_STRIDE % 2 == 0 && WIDTH % 2 == 0;
+    using StageX = Dense<PAIRS, IN_BLOCK, P::LINES + KERNEL - 1, P::X_STRIDE, P::X_PLANE, HEIGHT, WIDTH, P::THREADS, Nearest>;
+    using StageG = StageOfGradient<POOLED, P::ALIGN, P::COL, OUT_BLOCK, P::LINES, P::STRIP, P::G_PLANE, P::THREADS>;
     __shared__ __align__(16) float shared[P::SHARED];
     const int group = threadIdx.x / MEMBERS, first = threadIdx.x % MEMBERS / 32 * TILES * 16;  // its first row
 

@@ -12,6 +12,7 @@ struct Parts {
     static constexpr int ALIGN = POOLED ? SIZE : 1;  // lines of a unit
     static constexpr int STRIPS = up(WIDE, 64), UNITS = HIGH / ALIGN;  // of a strip
     static constexpr int STRIP = to_multiple(up(WIDE, STRIPS), STRIPS == 1 ? STEP : STEP * ALIGN);  // STEP: columns at once
+    static constexpr int COL = STRIPS == 1 ? 0 : STRIP;  // what the first column of a strip is a multiple of
     static constexpr int ALL_UNITS = ROWS * STRIPS * UNITS;
     static constexpr int X_STRIDE = to_multiple(STRIP + KERNEL - 1, 4);
 
@@ -26,12 +27,13 @@ struct Parts {
     static __device__ constexpr int floats(int units) { return IN_BLOCK * x_plane(units) + OUT_BLOCK * g_plane(units); }
     static __device__ constexpr int held(int units)  // registers of a thread between fetching and storing
     {
-        return up(IN_BLOCK * (units * ALIGN + KERNEL - 1) * X_STRIDE, THREADS) + up(OUT_BLOCK * units * STRIP, THREADS);
+        return up(IN_BLOCK * (units * ALIGN + KERNEL - 1) * X_STRIDE, THREADS) +
+               up(OUT_BLOCK * units * STRIP * (POOLED ? 2 : ALIGN), THREADS * ALIGN);
     }
     static __device__ constexpr int units_at_once()
     {
         int units = 1;
-        while (units < smaller(UNITS, up(ALL_UNITS, PARTS)) && floats(units + 1) <= SHARED_FLOATS && held(units + 1) <= 12) ++units;
+        while (units < smaller(UNITS, up(ALL_UNITS, PARTS)) && floats(units + 1) <= SHARED_FLOATS && held(units + 1) <= 16) ++units;
         return units;
     }
     static constexpr int AT_ONCE = units_at_once(), LINES = AT_ONCE * ALIGN;
@@ -74,8 +76,9 @@ template <int COUNT, int MEMBERS, int GROUPS>
 __device__ void add_groups(float* shared, float (&sum)[COUNT])
 {
     const int group = threadIdx.x / MEMBERS, member = threadIdx.x % MEMBERS;
+#pragma unroll
     for (int half = GROUPS / 2; half > 0; half /= 2) {
-        float* own = shared + group % half * MEMBERS + member;
+        float* own = shared + (group >= half ? group - half : group) * MEMBERS + member;
         if (group >= half && group < 2 * half)
             for (int i = 0; i < COUNT; ++i) own[i * half * MEMBERS] = sum[i];
         __syncthreads();
@@ -114,8 +117,11 @@ template <class P>
 __device__ void write_weights(const float* values, float* part)
 {
     const int first_in = blockIdx.y % P::IN_BLOCKS * P::IN_BLOCK, first_out = blockIdx.y / P::IN_BLOCKS * P::OUT_BLOCK;
-    for (int i = threadIdx.x; i < P::OUT_BLOCK * P::IN_BLOCK * TAPS; i += P::THREADS) {
-        const int f = first_out + i / (P::IN_BLOCK * TAPS), in_filter = first_in * TAPS + i % (P::IN_BLOCK * TAPS);
-        if (f < FILTERS && in_filter < CHANNELS * TAPS) part[f * CHANNELS * TAPS + in_filter] = values[i];
+    using Over = Spread<P::IN_BLOCK * TAPS, P::OUT_BLOCK, P::THREADS>;
+#pragma unroll 4
+    for (int n = 0; n < Over::COPIES; ++n) {
+        const int f = Over::line(n), i = Over::element(n);
+        if (Over::inside(n) && first_out + f < FILTERS && first_in * TAPS + i < CHANNELS * TAPS)
+            part[((first_out + f) * CHANNELS + first_in) * TAPS + i] = values[f * P::IN_BLOCK * TAPS + i];
     }
 }
