@@ -22,7 +22,7 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
 
     float sum = 0.0f;
     if (share < shares) {
-#pragma unroll 8
+#pragma unroll 16
         for (int i = share; i < k; i += shares)
             sum += A[A_TRANSPOSED ? (size_t)i * m + row : (size_t)row * k + i] *
                    B[B_TRANSPOSED ? (size_t)col * k + i : (size_t)i * n + col];

@@ -18,7 +18,7 @@ from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS, Op
 WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
 """Elements per thread, rows by columns, to choose from where ``kernel.work`` is null."""
 
-_SPLIT_BLOCK = (512, 1)
+_SPLIT_BLOCK = (1024, 1)
 
 _SIDE, _STRIPS = 32, 8  # tile side of the transpose kernels; their block size is _SIDE x _STRIPS
 _ON_MATRICES = ("rows", "cols")
