@@ -8,7 +8,9 @@
 //                            added up as if they had shared one: with g[p, i] the term of position i (row, y, x),
 //                                d[32 k] = sum over t < 32 of the sum over i = t mod 32 of g[32 k + t, i]
 //                            and 0 for every other parameter
-//   published_linear_wgrad   dW = X^T G and db = the sum of the rows of G, right: lane t takes every 32nd row
+//   published_linear_wgrad   dW = X^T G and db = the sum of the rows of G, right: lane t takes every 32nd row; its
+//                            products are rounded before they are added, since there the program has one addition
+//                            for weights and biases, and no compiler fuses a product that may not be one
 //   published_softmax        softmax_cross_entropy with the device's approximate exponential and a logarithm that
 //                            is kept from 0 by 1e-10
 //   fma_update               W -= rate G in one fused multiply-add, as compilers contract it
@@ -70,7 +72,7 @@ extern "C" __global__ void published_linear_wgrad(const float* __restrict__ X, c
     if (own < weights + width) {
         for (int i = threadIdx.x % LANES; i < rows; i += LANES) {
             const float g = G[(size_t)i * width + output];
-            sum = own < weights ? fmaf(X[(size_t)i * inputs + input], g, sum) : sum + g;
+            sum = __fadd_rn(sum, own < weights ? __fmul_rn(X[(size_t)i * inputs + input], g) : g);
         }
     }
     sum = sum_of_lanes(sum);
