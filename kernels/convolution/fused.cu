@@ -28,7 +28,7 @@
 #include "staging.cuh"
 #include "finish.cuh"
 
-constexpr int ENOUGH_BLOCKS = 120, MOST_THREADS = 512;
+constexpr int ENOUGH_BLOCKS = 120, MOST_THREADS = 512, MOST_SUMS = 28, MOST_CHANNELS = 4;
 constexpr int SHARED_FLOATS = 48 * 1024 / 4;  // shared memory that a block has without opting in to more
 
 // ---- outputs from inputs: forward, and the gradient of X from that of Z
@@ -44,7 +44,7 @@ struct Division {
 
     static __device__ constexpr int tile_cols(int tile_rows)  // even, if there is another tile beside it
     {
-        const int most = larger(28 / (tile_rows * TILE_OUT) / 2 * 2, 2), tiles = up(STRIP, most);
+        const int most = larger(MOST_SUMS / (tile_rows * TILE_OUT) / 2 * 2, 2), tiles = up(STRIP, most);
         return tiles == 1 ? STRIP : to_multiple(up(STRIP, tiles), 2);
     }
     static __device__ constexpr int computed(int tile_rows)  // elements of a plane, with those that are computed in vain
@@ -68,7 +68,7 @@ struct Division {
     {
         return larger(tiles_down * TILES_ACROSS * (out_block(chunks) / TILE_OUT), 128);
     }
-    static __device__ constexpr int buffer(int chunks, int tiles_down, int CHUNK = chunk(4))
+    static __device__ constexpr int buffer(int chunks, int tiles_down, int CHUNK = chunk(MOST_CHANNELS))
     {
         return to_multiple(CHUNK * ((tiles_down * TILE_ROWS + KERNEL - 1) * STRIDE + TAPS * (out_block(chunks) + 2)), 4);
     }
@@ -103,7 +103,7 @@ struct Division {
     static constexpr int ROW = BANDS == 1 ? 0 : BAND, COL = STRIPS == 1 ? 0 : STRIP;  // what those of a band are multiples of
 
     static constexpr int LINES = BAND + KERNEL - 1, OUT_STRIDE = OUT_BLOCK + 2;  // padded: weights are stored by columns
-    static constexpr int CHUNK = chunk(smaller(4, larger(12 * THREADS / (LINES * STRIDE), 1)));  // 12 registers hold it
+    static constexpr int CHUNK = chunk(smaller(MOST_CHANNELS, larger(12 * THREADS / (LINES * STRIDE), 1)));  // 12 registers hold it
     static __device__ int place(int c, int tap, int o) { return (c * TAPS + tap) * OUT_STRIDE + o; }  // of weights
     static constexpr int INPUT = CHUNK * LINES * STRIDE, BUFFER = buffer(OUT_CHUNKS, TILES_DOWN, CHUNK);
     static_assert(fits(OUT_CHUNKS, TILES_DOWN), "the kernel is too large for shared memory");

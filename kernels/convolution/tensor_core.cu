@@ -29,6 +29,7 @@ constexpr int ENOUGH_BLOCKS = 120, MOST_THREADS = 512;
 constexpr int SHARED_FLOATS = 48 * 1024 / 4;  // shared memory that a block has without opting in to more
 constexpr int SLAB = 8 * PACK;                // values of k of an mma
 constexpr int UNROLLED = KERNEL <= 3 ? KERNEL : 1;
+constexpr int TILES_DOWN = 2;                 // tiles of 16 positions that a warp computes
 
 // ---- fragments: a lane's share of 16 x SLAB numbers of the left matrix, and of SLAB x 8 of the right one
 
@@ -145,7 +146,7 @@ struct Division {
     static __device__ constexpr int in_plane(int band) { return to_multiple((band + KERNEL - 1) * STRIDE, 16) + 8; }
     static __device__ constexpr int plane(int band) { return to_multiple(band * STRIP, 16) + 4; }
     static __device__ constexpr int buffer(int chunks, int band) { return CHUNK * in_plane(band) + DEPTH * out_stride(chunks); }
-    static __device__ constexpr int warps(int band) { return larger(up(up(band * STRIP, 16), 2), 4); }  // some only copy
+    static __device__ constexpr int warps(int band) { return larger(up(band * STRIP, 16 * TILES_DOWN), 4); }  // some only copy
     static __device__ constexpr bool fits(int chunks, int band)
     {
         return 32 * warps(band) <= MOST_THREADS && 2 * buffer(chunks, band) + DEPTH <= SHARED_FLOATS &&
@@ -193,11 +194,12 @@ __device__ const float* correlate(const float* inputs, const float* I, const flo
     band.r = blockIdx.x / (D::BANDS * D::STRIPS), band.plane = blockIdx.y * D::OUT_BLOCK;
     band.row = blockIdx.x / D::STRIPS % D::BANDS * D::BAND, band.col = blockIdx.x % D::STRIPS * D::STRIP;
 
-    const bool computes = 32 * (threadIdx.x / 32) < D::BAND * D::STRIP;
-    int from[2][2];  // where the lane's rows of the left matrix begin: positions g and g + 8 of two tiles
-    for (int m = 0; m < 2; ++m)
+    const int first = threadIdx.x / 32 * 16 * TILES_DOWN;  // position of the warp
+    const bool computes = first < D::BAND * D::STRIP;
+    int from[TILES_DOWN][2];  // where the lane's rows of the left matrix begin: positions g and g + 8 of each tile
+    for (int m = 0; m < TILES_DOWN; ++m)
         for (int half = 0; half < 2; ++half) {
-            const int position = 32 * (threadIdx.x / 32) + 16 * m + 8 * half + row_of_lane();
+            const int position = first + 16 * m + 8 * half + row_of_lane();
             from[m][half] = position < D::BAND * D::STRIP ? position / D::STRIP * D::STRIDE + position % D::STRIP : 0;
         }
     if (!D::OCTETS)
@@ -218,30 +220,30 @@ __device__ const float* correlate(const float* inputs, const float* I, const flo
         shared[D::INPUT + i] = shared[D::BUFFER + D::INPUT + i] = 0.0f;  // what fills the last slab
     __syncthreads();
 
-    float sum[2][COLUMNS][4] = {};
+    float sum[TILES_DOWN][COLUMNS][4] = {};
 #pragma unroll 1
     for (int c = 0, at = 0; c < IN; c += D::CHUNK, at = D::BUFFER - at) {
         const int next = c + D::CHUNK;
         if (next < IN) aim(next);
         const float *x = shared + at, *w = x + D::INPUT;
 #pragma unroll 1
-        for (int first = 0; first < D::DEPTH / SLAB && computes; first += KERNEL)  // KERNEL slabs: PACK lines of taps, if OCTETS
+        for (int slab = 0; slab < D::DEPTH / SLAB && computes; slab += KERNEL)  // KERNEL slabs: PACK lines of taps, if OCTETS
 #pragma unroll(UNROLLED)
-            for (int s = 0; s < KERNEL && first + s < D::DEPTH / SLAB; ++s) {
-                Left left[2];
-                for (int m = 0; m < 2; ++m)
+            for (int s = 0; s < KERNEL && slab + s < D::DEPTH / SLAB; ++s) {
+                Left left[TILES_DOWN];
+                for (int m = 0; m < TILES_DOWN; ++m)
                     left[m].load([&](int half, int octet, int k) {
-                        const int tap = s * PACK + octet, line = smaller(first / KERNEL * PACK + tap / KERNEL, KERNEL - 1);
+                        const int tap = s * PACK + octet, line = smaller(slab / KERNEL * PACK + tap / KERNEL, KERNEL - 1);
                         return x[from[m][half] + (D::OCTETS ? k * D::IN_PLANE + line * D::STRIDE + tap % KERNEL
-                                                            : offsets[(first + s) * SLAB + 8 * octet + k])];
+                                                            : offsets[(slab + s) * SLAB + 8 * octet + k])];
                     });
 #pragma unroll
                 for (int n = 0; n < COLUMNS; ++n) {
                     Right right;
                     right.load([&](int column, int octet, int k) {
-                        return w[((first + s) * SLAB + 8 * octet + k) * D::OUT_STRIDE + D::column(8 * n + column, s * PACK + octet)];
+                        return w[((slab + s) * SLAB + 8 * octet + k) * D::OUT_STRIDE + D::column(8 * n + column, s * PACK + octet)];
                     });
-                    for (int m = 0; m < 2; ++m) multiply(sum[m][n], left[m], right);
+                    for (int m = 0; m < TILES_DOWN; ++m) multiply(sum[m][n], left[m], right);
                 }
             }
         float* free = shared + D::BUFFER - at;
@@ -249,10 +251,10 @@ __device__ const float* correlate(const float* inputs, const float* I, const flo
         __syncthreads();
     }
 
-    for (int m = 0; m < 2; ++m)
+    for (int m = 0; m < TILES_DOWN; ++m)
         for (int n = 0; n < COLUMNS; ++n)
             for (int i = 0; i < 4; ++i) {
-                const int position = 32 * (threadIdx.x / 32) + 16 * m + 8 * (i / 2) + row_of_lane();
+                const int position = first + 16 * m + 8 * (i / 2) + row_of_lane();
                 if (position < D::BAND * D::STRIP) shared[(8 * n + 2 * quarter_of_lane() + i % 2) * D::PLANE + position] = sum[m][n][i];
             }
     __syncthreads();
