@@ -3,9 +3,10 @@
 
     benchmarks/convolution_tuning.py [--kernels fused tensor_core] [--seconds 60]
 
-For every convolution in the step of the network of ``benchmarks/convolution.py``, each constant of ``CONSTANTS`` takes
-its other values in turn, and keeps the one with which the operation is fastest; then all of them again, until nothing
-changes or the time of the operation is up. What is printed is every trial, and at the end the best.
+For every convolution in the step of the network of ``benchmarks/convolution.py``, each constant of
+``CONSTANTS`` takes its other values in turn, and keeps the one with which the operation is fastest; then all
+of them again, until nothing changes or the time of the operation is up. What is printed is every trial, and
+at the end the best.
 """
 
 import argparse

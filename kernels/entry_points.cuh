@@ -8,6 +8,8 @@
 // where finish(at, sum, beside[at]) writes the element of C at index `at` and returns it; WT receives it too,
 // transposed. beside and WT may be null.
 
+#include "bias_update.cuh"
+
 #define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1) void  // 1 block per SM: no limit on registers
 #define A_AND_B const float *A, const float *B
 #define SIZES int m, int k, int n
@@ -66,4 +68,14 @@ KERNEL matmul_tn_update(A_AND_B, float* W, SIZES, float rate) { updated(A, B, W,
 KERNEL matmul_tn_update_both(A_AND_B, float* W, float* WT, SIZES, float rate)
 {
     updated(A, B, W, WT, m, k, n, rate);
+}
+KERNEL matmul_tn_update_bias(A_AND_B, float* W, float* b, SIZES, float rate)
+{
+    updated(A, B, W, nullptr, m, k, n, rate);
+    update_bias(B, b, k, n, rate);
+}
+KERNEL matmul_tn_update_both_bias(A_AND_B, float* W, float* WT, float* b, SIZES, float rate)
+{
+    updated(A, B, W, WT, m, k, n, rate);
+    update_bias(B, b, k, n, rate);
 }

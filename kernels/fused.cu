@@ -10,10 +10,12 @@
 //   matmul_bias                    C = A B + b                        b: a row
 //   matmul_error                   E = A B - Y, D = scale E           Z2, the error and dZ2
 //   matmul_mask, matmul_nt_mask    C = A B, A B^T where H > 0         dH1 and dZ1
-//   matmul_tn_update               W = W - rate A^T B                 dW and the update
+//   matmul_tn_update[_bias]        W = W - rate A^T B                 dW and the update [and that of the bias]
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
+
+#include "bias_update.cuh"
 
 struct Element {
     int row, col;
@@ -105,11 +107,23 @@ extern "C" __global__ void matmul_nt_mask(const float* A, const float* B, float*
 }
 
 // Rounded twice, as in NumPy: the step, then the difference.
-extern "C" __global__ void matmul_tn_update(const float* A, const float* B, float* W, int m, int k, int n,
-                                            float rate)
+__device__ void updated(const float* A, const float* B, float* W, int m, int k, int n, float rate)
 {
     const Element c = own_element(m, n);
     if (!c.inside) return;
     const float gradient = dot<true, false>(A, B, c, m, k, n);
     W[c.at] = __fsub_rn(W[c.at], __fmul_rn(rate, gradient));
+}
+
+extern "C" __global__ void matmul_tn_update(const float* A, const float* B, float* W, int m, int k, int n,
+                                            float rate)
+{
+    updated(A, B, W, m, k, n, rate);
+}
+
+extern "C" __global__ void matmul_tn_update_bias(const float* A, const float* B, float* W, float* b, int m, int k,
+                                                 int n, float rate)
+{
+    updated(A, B, W, m, k, n, rate);
+    update_bias(B, b, k, n, rate);
 }

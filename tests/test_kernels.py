@@ -22,7 +22,16 @@ CUT = 2**-22
 """How far tensor cores may lie from a sum of the rounded inputs: they cut a sum off, and do not round it."""
 
 BASIC = ("matmul", "matmul_tn", "matmul_nt")
-FUSED = ("matmul_relu", "matmul_bias", "matmul_error", "matmul_mask", "matmul_nt_mask", "matmul_tn_update")
+FUSED = (
+    "matmul_relu",
+    "matmul_bias",
+    "matmul_error",
+    "matmul_mask",
+    "matmul_nt_mask",
+    "matmul_tn_update",
+    "matmul_tn_update_bias",
+)
+BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
 OTHERS = [op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution and op != "train"]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
 OF_LAYERS = [op for op in OTHERS if op not in ELEMENTWISE]
@@ -80,7 +89,7 @@ def kernel(request):
         pytest.skip(str(error))
     ops = BASIC
     if choice["fused"]:
-        ops += FUSED + (("matmul_tn_update_both",) if choice["pretransposed"] else ())
+        ops += FUSED + (BOTH if choice["pretransposed"] else ())
     elif choice["pretransposed"]:
         ops = ("matmul", "matmul_tn")
     if precision == "fp32" or choice["source"] is None:

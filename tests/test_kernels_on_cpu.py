@@ -88,6 +88,19 @@ def update_both(given):
     return (W, nothing(given).T.copy()), scalars, outputs | {1: (expected.T, slack.T)}
 
 
+def with_bias(follows):
+    """An update, and that of the bias of the same layer."""
+
+    def both(given):
+        operands, scalars, outputs = follows(given)
+        b, k = np.ascontiguousarray(given.beside[-1]), len(given.B)
+        step = given.B.astype(np.float64).sum(axis=0) * RATE
+        slack = 1e-6 * (k**0.5 + 1) * (np.abs(given.B).sum(axis=0) + np.abs(b))
+        return (*operands, b.copy()), scalars, outputs | {len(operands): (b - step, slack)}
+
+    return both
+
+
 # name: (A stored transposed, B stored transposed, what follows the product)
 PRODUCTS = {
     "matmul": (False, False, store),
@@ -100,6 +113,8 @@ PRODUCTS = {
     "matmul_nt_mask": (False, True, mask),
     "matmul_tn_update": (True, False, update),
     "matmul_tn_update_both": (True, False, update_both),
+    "matmul_tn_update_bias": (True, False, with_bias(update)),
+    "matmul_tn_update_both_bias": (True, False, with_bias(update_both)),
 }
 
 

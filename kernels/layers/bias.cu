@@ -1,14 +1,13 @@
 // A layer's bias and its gradient, row-major float32. Z and G are (rows, width), b and s are (width).
 //
-//   add_bias          Z[i, j] += b[j]
-//   sum_rows          s[j] = sum over i of G[i, j], the gradient of a bias
-//   sum_rows_update   b[j] -= rate times that sum
+//   add_bias   Z[i, j] += b[j]
+//   sum_rows   s[j] = sum over i of G[i, j], the gradient of a bias
 //
-// The sums have a block per column. Of up to 256 rows, one thread adds up what the others have read, in the order
+// sum_rows is a block per column. Of up to 256 rows, one thread adds up what the others have read, in the order
 // of the rows, as a plain loop would. Of more, each thread adds up every 256th row, then the block adds up its
 // threads in a tree. The order of the sums is fixed, so the same input always gives the same bits.
 //
-// Launch, with 256 threads per block: add_bias a thread per element of Z, the others a block per column.
+// Launch, with 256 threads per block: add_bias a thread per element of Z, sum_rows a block per column.
 
 constexpr int THREADS = 256;
 
@@ -18,8 +17,7 @@ extern "C" __global__ void add_bias(float* __restrict__ Z, const float* __restri
     if (i < (size_t)rows * width) Z[i] += b[i % width];
 }
 
-// The sum of the block's column; thread 0 gets it.
-__device__ float column_sum(const float* __restrict__ G, int rows, int width)
+extern "C" __global__ void sum_rows(const float* __restrict__ G, float* __restrict__ s, int rows, int width)
 {
     __shared__ float sums[THREADS];
     const int column = blockIdx.x, t = threadIdx.x;
@@ -28,24 +26,14 @@ __device__ float column_sum(const float* __restrict__ G, int rows, int width)
     sums[t] = sum;
     if (rows <= THREADS) {
         __syncthreads();
-        for (int i = 1; i < rows && t == 0; ++i) sum += sums[i];
-        return sum;
+        if (t > 0) return;
+        for (int i = 1; i < rows; ++i) sum += sums[i];
+        s[column] = sum;
+        return;
     }
     for (int half = THREADS / 2; half > 0; half /= 2) {
         __syncthreads();
         if (t < half) sums[t] += sums[t + half];
     }
-    return t == 0 ? sums[0] : 0.0f;
-}
-
-extern "C" __global__ void sum_rows(const float* G, float* s, int rows, int width)
-{
-    const float sum = column_sum(G, rows, width);
-    if (threadIdx.x == 0) s[blockIdx.x] = sum;
-}
-
-extern "C" __global__ void sum_rows_update(const float* G, float* b, int rows, int width, float rate)
-{
-    const float sum = column_sum(G, rows, width);
-    if (threadIdx.x == 0) b[blockIdx.x] = __fsub_rn(b[blockIdx.x], __fmul_rn(rate, sum));  // rounded twice, as in NumPy
+    if (t == 0) s[column] = sums[0];
 }

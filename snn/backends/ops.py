@@ -154,6 +154,12 @@ OPS = {
     "matmul_tn_update_both": _op(  # the same, and V = W^T
         "A B W V", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n, m * n)
     ),
+    "matmul_tn_update_bias": _op(  # W -= rate A^T B, b -= rate times the sum of the rows of B
+        "A B W b", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n, n)
+    ),
+    "matmul_tn_update_both_bias": _op(  # the same, and V = W^T
+        "A B W V b", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n, m * n, n)
+    ),
     "relu": _op("Z", "n", lambda n: (n,)),  # Z = max(Z, 0)
     "error": _op("P Y E D", "n scale", lambda n, scale: (n, n, n, n)),  # E = P - Y, D = scale E
     "mask": _op("D H", "n", lambda n: (n, n)),  # D = D where H > 0, else 0
@@ -185,13 +191,6 @@ OPS = {
         "rows width",
         lambda rows, width: (rows * width, width),
         lambda rows, width: THREADS * width,
-    ),
-    "sum_rows_update": _layer(  # b -= rate times the sum of the rows of G
-        "bias",
-        "G b",
-        "rows width rate",
-        lambda rows, width, rate: (rows * width, width),
-        lambda rows, width, rate: THREADS * width,
     ),
     "softmax_cross_entropy": _layer(  # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
         "softmax",

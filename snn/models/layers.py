@@ -83,6 +83,14 @@ class Linear(Layer):
 
     def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
         W = (x.size, self.width)
+        if self.bias and step.updates_at_once:
+            weights = [f"W{i}"]
+            if step.keeps_transposed(i):
+                weights.append(step.buffer(transposed(f"W{i}"), "weights"))
+            op = "matmul_tn_update_both_bias" if len(weights) > 1 else "matmul_tn_update_bias"
+            sizes = x.size, step.rows, self.width
+            step.launch(op, (x.name, dy, *weights, f"b{i}"), (*sizes, step.rate))
+            return
         dW = step.gradient(f"W{i}")
         step.launch("matmul_tn", (x.name, dy, dW), (x.size, step.rows, self.width))
         step.descend(f"W{i}", dW, W, step.keeps_transposed(i))
@@ -190,7 +198,7 @@ class Conv2d(Layer):
         else:
             count = min(WEIGHT_GRADIENT_PARTS, step.rows * high)
             step.launch("conv2d_wgrad_parts", (dy, x.name, parts), (*shape, count))
-        if step.clip_norm is None and not step.rounds_once:
+        if step.updates_at_once:
             step.launch("update_parts", (parts, f"W{i}", f"b{i}"), (count, *sizes, step.rate))
             return
         dW, db = step.gradient(f"W{i}"), step.gradient(f"b{i}")

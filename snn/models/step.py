@@ -53,7 +53,6 @@ FUSED = {
     ("matmul", "error"): "matmul_error",
     ("matmul_tn", "update"): "matmul_tn_update",
     ("matmul_tn", "update_both"): "matmul_tn_update_both",
-    ("sum_rows", "update"): "sum_rows_update",
     ("conv2d", "relu"): "conv2d_relu",
     ("conv2d_relu", "max_pool2d"): "conv2d_relu_pool",
     ("conv2d_dgrad", "mask"): "conv2d_dgrad_mask",
@@ -111,6 +110,11 @@ class Step:
     def keeps_transposed(self, i: int) -> bool:
         """Whether W^T of layer i is kept; the first one's would never be read."""
         return self.pretransposed and i > 0
+
+    @property
+    def updates_at_once(self) -> bool:
+        """Whether a layer's gradients are summed and descended along in one launch: of all its parameters."""
+        return self.fused and self.clip_norm is None and not self.rounds_once
 
     def mask(self, dx: str, x: Tensor) -> None:
         """dx is zero where x, which was rectified, is."""

@@ -59,6 +59,16 @@ def matmul_tn_update_both(A, B, W, V, m, k, n, rate):
     transpose(W, V, m, n)
 
 
+def matmul_tn_update_bias(A, B, W, b, m, k, n, rate):
+    matmul_tn_update(A, B, W, m, k, n, rate)
+    update(b, _matrix(B, k, n).sum(axis=0), n, rate)
+
+
+def matmul_tn_update_both_bias(A, B, W, V, b, m, k, n, rate):
+    matmul_tn_update_bias(A, B, W, b, m, k, n, rate)
+    transpose(W, V, m, n)
+
+
 def relu(Z, n):
     np.maximum(Z[:n], 0, out=Z[:n])
 
@@ -107,10 +117,6 @@ def add_bias(Z, b, rows, width):
 
 def sum_rows(G, s, rows, width):
     np.sum(_matrix(G, rows, width), axis=0, out=s[:width])
-
-
-def sum_rows_update(G, b, rows, width, rate):
-    update(b, _matrix(G, rows, width).sum(axis=0), width, rate)
 
 
 def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
