@@ -254,6 +254,14 @@ def test_a_pooling_in_its_convolutions_launch(rounds_once, clip_norm, size, filt
     compare("resident", DeferredBackend(True, False, True), network, 5, 3, seed)
 
 
+@pytest.mark.parametrize("kernel", [16, 17])
+def test_large_kernels_are_products_of_patches(kernel):
+    network = Network((1, 18, 18), (Conv2d(2, kernel), Linear(3)), LOSSES["cross_entropy"], "he_uniform")
+    launches = training_step(network, 2, 0.01, fused=True, convolves=True).launches
+    assert [launch.op for launch in launches][0] == ("conv2d" if kernel == 16 else "im2col")
+    compare("resident", DeferredBackend(True, False, True), network, 3, 2, 5)
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_strategy_of_mlps_says_so(name, backend):
     strategy = factory.make(groups.load("strategy", name), backend)

@@ -68,20 +68,27 @@ struct Division {
     {
         return larger(tiles_down * TILES_ACROSS * (out_block(chunks) / TILE_OUT), 128);
     }
-    static __device__ constexpr int buffer(int chunks, int tiles_down, int CHUNK = chunk(MOST_CHANNELS))
+    static __device__ constexpr int buffer(int channels, int chunks, int tiles_down)
     {
-        return to_multiple(CHUNK * ((tiles_down * TILE_ROWS + KERNEL - 1) * STRIDE + TAPS * (out_block(chunks) + 2)), 4);
+        return to_multiple(channels * ((tiles_down * TILE_ROWS + KERNEL - 1) * STRIDE + TAPS * (out_block(chunks) + 2)), 4);
     }
     static __device__ constexpr int plane(int tiles_down) { return tiles_down * TILE_ROWS * STRIP | 1; }
-    static __device__ constexpr bool fits(int chunks, int tiles_down)
+    static __device__ constexpr bool fits(int channels, int chunks, int tiles_down)
     {
-        return threads(chunks, tiles_down) <= MOST_THREADS && 2 * buffer(chunks, tiles_down) <= SHARED_FLOATS &&
+        return threads(chunks, tiles_down) <= MOST_THREADS && 2 * buffer(chunk(channels), chunks, tiles_down) <= SHARED_FLOATS &&
                out_block(chunks) * plane(tiles_down) <= SHARED_FLOATS;
     }
+    static __device__ constexpr int most_channels()
+    {
+        int channels = MOST_CHANNELS;
+        while (!fits(channels, up(OUT, 32), STEP) && channels > 1) channels /= 2;
+        return channels;
+    }
+    static constexpr int CHANNELS_ = most_channels();
     static __device__ constexpr int out_chunks()
     {
         int chunks = up(OUT, 32);
-        while (!fits(chunks, STEP) && out_block(chunks) > TILE_OUT) ++chunks;
+        while (!fits(CHANNELS_, chunks, STEP) && out_block(chunks) > TILE_OUT) ++chunks;
         return chunks;
     }
     static constexpr int OUT_CHUNKS = out_chunks(), OUT_BLOCK = out_block(OUT_CHUNKS);
@@ -91,7 +98,7 @@ struct Division {
         int tiles = STEP;
         for (int bands = 1; bands <= all; ++bands) {
             const int wanted = to_multiple(up(all, bands), STEP);
-            if (fits(OUT_CHUNKS, wanted) && (ROWS * OUT_CHUNKS * STRIPS * bands >= ENOUGH_BLOCKS || wanted == STEP))
+            if (fits(CHANNELS_, OUT_CHUNKS, wanted) && (ROWS * OUT_CHUNKS * STRIPS * bands >= ENOUGH_BLOCKS || wanted == STEP))
                 return wanted;
             if (wanted == STEP) break;
         }
@@ -103,10 +110,10 @@ struct Division {
     static constexpr int ROW = BANDS == 1 ? 0 : BAND, COL = STRIPS == 1 ? 0 : STRIP;  // what those of a band are multiples of
 
     static constexpr int LINES = BAND + KERNEL - 1, OUT_STRIDE = OUT_BLOCK + 2;  // padded: weights are stored by columns
-    static constexpr int CHUNK = chunk(smaller(MOST_CHANNELS, larger(12 * THREADS / (LINES * STRIDE), 1)));  // 12 registers hold it
+    static constexpr int CHUNK = chunk(smaller(CHANNELS_, larger(12 * THREADS / (LINES * STRIDE), 1)));  // 12 registers hold it
     static __device__ int place(int c, int tap, int o) { return (c * TAPS + tap) * OUT_STRIDE + o; }  // of weights
-    static constexpr int INPUT = CHUNK * LINES * STRIDE, BUFFER = buffer(OUT_CHUNKS, TILES_DOWN, CHUNK);
-    static_assert(fits(OUT_CHUNKS, TILES_DOWN), "the kernel is too large for shared memory");
+    static constexpr int INPUT = CHUNK * LINES * STRIDE, BUFFER = buffer(CHUNK, OUT_CHUNKS, TILES_DOWN);
+    static_assert(fits(CHANNELS_, OUT_CHUNKS, TILES_DOWN), "the kernel is too large for shared memory");
 };
 
 template <int COUNT>
@@ -243,8 +250,8 @@ constexpr int TAP_LINES = KERNEL <= 7 ? KERNEL : 1, TAP_GROUPS = KERNEL / TAP_LI
 constexpr int TILE_OUT = KERNEL <= 3 ? 4 : KERNEL == 4 || KERNEL > 7 ? 2 : 1;  // filters of a thread
 constexpr int SUMS = TAP_LINES * KERNEL * TILE_OUT;                             // of a thread
 
-constexpr int IN_BLOCK = smaller(CHANNELS, TAP_GROUPS > 1 ? 4 : 16);
 constexpr int OUT_BLOCK = to_multiple(smaller(FILTERS, KERNEL <= 3 ? 32 : KERNEL <= 7 ? 16 : 8), TILE_OUT);
+constexpr int IN_BLOCK = fitting_channels(smaller(CHANNELS, TAP_GROUPS > 1 ? 4 : 16), OUT_BLOCK, 4);
 constexpr int MEMBERS = IN_BLOCK * TAP_GROUPS * (OUT_BLOCK / TILE_OUT);
 __device__ constexpr int groups_of_threads()
 {

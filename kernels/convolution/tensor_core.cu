@@ -132,30 +132,39 @@ struct Division {
     static constexpr int STRIPS = up(OUT_WIDE, 64);  // of columns
     static constexpr int STRIP = STRIPS == 1 ? OUT_WIDE : to_multiple(up(OUT_WIDE, STRIPS), ALIGN);
 
-    static __device__ constexpr int chunk()  // channels at a time
+    static __device__ constexpr int chunk(int channels)  // channels at a time
     {
-        int channels = 8;
         while (IN % channels != 0) --channels;
         return channels;
     }
-    static constexpr int CHUNK = chunk(), DEPTH = to_multiple(CHUNK * TAPS, SLAB);  // of the product at a time
+    static __device__ constexpr int depth(int channels) { return to_multiple(channels * TAPS, SLAB); }  // of the product at a time
     static constexpr int STRIDE = STRIP + KERNEL - 1;
 
     static __device__ constexpr int out_block(int chunks) { return to_multiple(up(OUT, chunks), 8); }
     static __device__ constexpr int out_stride(int chunks) { return to_multiple(out_block(chunks) - 8, 16) + 8; }
     static __device__ constexpr int in_plane(int band) { return to_multiple((band + KERNEL - 1) * STRIDE, 16) + 8; }
     static __device__ constexpr int plane(int band) { return to_multiple(band * STRIP, 16) + 4; }
-    static __device__ constexpr int buffer(int chunks, int band) { return CHUNK * in_plane(band) + DEPTH * out_stride(chunks); }
-    static __device__ constexpr int warps(int band) { return larger(up(band * STRIP, 16 * TILES_DOWN), 4); }  // some only copy
-    static __device__ constexpr bool fits(int chunks, int band)
+    static __device__ constexpr int buffer(int channels, int chunks, int band)
     {
-        return 32 * warps(band) <= MOST_THREADS && 2 * buffer(chunks, band) + DEPTH <= SHARED_FLOATS &&
-               out_block(chunks) * plane(band) + DEPTH <= SHARED_FLOATS;
+        return channels * in_plane(band) + depth(channels) * out_stride(chunks);
     }
+    static __device__ constexpr int warps(int band) { return larger(up(band * STRIP, 16 * TILES_DOWN), 4); }  // some only copy
+    static __device__ constexpr bool fits(int channels, int chunks, int band)
+    {
+        return 32 * warps(band) <= MOST_THREADS && 2 * buffer(channels, chunks, band) + depth(channels) <= SHARED_FLOATS &&
+               out_block(chunks) * plane(band) + depth(channels) <= SHARED_FLOATS;
+    }
+    static __device__ constexpr int fitting_chunk()
+    {
+        int channels = 8;
+        while (!fits(chunk(channels), up(OUT, 32), ALIGN) && channels > 1) channels /= 2;
+        return chunk(channels);
+    }
+    static constexpr int CHUNK = fitting_chunk(), DEPTH = depth(CHUNK);
     static __device__ constexpr int out_chunks()
     {
         int chunks = up(OUT, 32);
-        while (!fits(chunks, ALIGN) && out_block(chunks) > 8) ++chunks;
+        while (!fits(CHUNK, chunks, ALIGN) && out_block(chunks) > 8) ++chunks;
         return chunks;
     }
     static constexpr int OUT_CHUNKS = out_chunks(), OUT_BLOCK = out_block(OUT_CHUNKS), OUT_STRIDE = out_stride(OUT_CHUNKS);
@@ -163,7 +172,7 @@ struct Division {
     {
         for (int bands = 1; bands < OUT_HIGH; ++bands) {
             const int wanted = to_multiple(up(OUT_HIGH, bands), ALIGN);
-            if (fits(OUT_CHUNKS, wanted) && ROWS * OUT_CHUNKS * STRIPS * bands >= ENOUGH_BLOCKS) return wanted;
+            if (fits(CHUNK, OUT_CHUNKS, wanted) && ROWS * OUT_CHUNKS * STRIPS * bands >= ENOUGH_BLOCKS) return wanted;
         }
         return ALIGN;
     }
@@ -171,9 +180,9 @@ struct Division {
     static constexpr int THREADS = 32 * warps(BAND), PLANE = plane(BAND), IN_PLANE = in_plane(BAND);
     static constexpr int GRID_X = ROWS * BANDS * STRIPS, GRID_Y = OUT_CHUNKS;
     static constexpr int ROW = BANDS == 1 ? 0 : BAND, COL = STRIPS == 1 ? 0 : STRIP;  // what those of a band are multiples of
-    static constexpr int INPUT = CHUNK * IN_PLANE, BUFFER = buffer(OUT_CHUNKS, BAND);
+    static constexpr int INPUT = CHUNK * IN_PLANE, BUFFER = buffer(CHUNK, OUT_CHUNKS, BAND);
     static constexpr bool OCTETS = CHUNK == 8;  // eight values of k are channels of one tap
-    static_assert(fits(OUT_CHUNKS, BAND), "the kernel is too large for shared memory");
+    static_assert(fits(CHUNK, OUT_CHUNKS, BAND), "the kernel is too large for shared memory");
 
     // Where a line of weights, those of a tap, has its column o: turned, so that a warp that writes the taps of one
     // column writes to different banks.
@@ -290,8 +299,8 @@ __device__ const float* backward(const float* G, const float* I, const float* W,
 
 #include "wgrad.cuh"
 
-constexpr int IN_BLOCK = larger(smaller(smaller(CHANNELS, 16), 768 / TAPS), 1);
 constexpr int OUT_BLOCK = to_multiple(smaller(FILTERS, 32), 8), COLUMNS = OUT_BLOCK / 8;
+constexpr int IN_BLOCK = fitting_channels(larger(smaller(smaller(CHANNELS, 16), 768 / TAPS), 1), OUT_BLOCK, SLAB);
 constexpr int LEFT_ROWS = TAPS * IN_BLOCK, TILES = smaller(up(LEFT_ROWS, 16), 3);
 constexpr int MEMBERS = 32 * up(up(LEFT_ROWS, 16), TILES), SUMS = TILES * COLUMNS * 4;
 __device__ constexpr int groups_of_warps()

@@ -4,6 +4,15 @@
 // the grid covers the weights in blocks of IN_BLOCK channels x OUT_BLOCK filters. A block stages some lines of G and X
 // at a time, fetching the next while it multiplies.
 
+// As many of the channels wanted as fit in shared memory, with the lines of one window and with all sums of the block.
+__device__ constexpr int fitting_channels(int wanted, int out_block, int step)
+{
+    const int strip = to_multiple(up(WIDE, up(WIDE, 64)), step * SIZE), g = SIZE * strip + 8;
+    const int x = (SIZE + KERNEL - 1) * to_multiple(strip + KERNEL - 1, 4) + 8;
+    while (wanted > 1 && (wanted * x + out_block * g > SHARED_FLOATS || out_block * wanted * TAPS > SHARED_FLOATS)) --wanted;
+    return wanted;
+}
+
 // POOLED: G is that behind a pooling. The rest is a choice of the including kernel: see `Sums` there.
 template <bool POOLED, int IN_BLOCK_, int OUT_BLOCK_, int THREADS_, int STEP, int PLANE_STEP>
 struct Parts {

@@ -12,6 +12,9 @@ from math import prod
 from snn.errors import ConfigError, shown
 from snn.models.step import Shape, Step, Tensor, transposed
 
+LARGEST_DIRECT = 16
+"""The largest side of a kernel that is convolved with directly."""
+
 _WHOLE = re.compile("[0-9]{1,9}")
 
 WEIGHT_GRADIENT_PARTS = 128
@@ -150,7 +153,7 @@ class Conv2d(Layer):
 
     def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
         z = step.activation(i, self.output(x.shape))
-        if step.convolves:
+        if self._is_direct(step):
             step.launch("conv2d", (x.name, f"W{i}", f"b{i}", z.name), self._shape(step, x))
             return z
         pixels, patch = prod(z.shape[1:]), self._patch(x.shape)
@@ -162,7 +165,7 @@ class Conv2d(Layer):
         return z
 
     def receive(self, step: Step, i: int, dy: str) -> str:
-        if step.convolves:
+        if self._is_direct(step):
             return dy
         shape = step.activations[i].shape
         dQ = step.buffer(f"dQ{i}", "workspace")
@@ -172,10 +175,10 @@ class Conv2d(Layer):
     def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
         W, outputs = (self.filters, self._patch(x.shape)), step.rows * prod(self.output(x.shape)[1:])
         dW, db = step.gradient(f"W{i}"), step.gradient(f"b{i}")
-        if step.convolves and step.fused:
+        if self._is_direct(step) and step.fused:
             self._update_by_parts(step, i, x, dy)
             return
-        if step.convolves:
+        if self._is_direct(step):
             step.launch("conv2d_wgrad", (dy, x.name, dW, db), self._shape(step, x))
             step.descend(f"W{i}", dW, W)
             step.descend(f"b{i}", db, (self.filters,))
@@ -213,13 +216,17 @@ class Conv2d(Layer):
             shape = self._shape(step, x)
             step.launch("conv2d_dgrad_pooled", (dy, largest, f"W{i}", dx), (*shape, size))
             return dx
-        if step.convolves:
+        if self._is_direct(step):
             step.launch("conv2d_dgrad", (dy, f"W{i}", dx), self._shape(step, x))
             return dx
         patches = step.buffer(f"dP{i}", "workspace")
         step.launch("matmul", (dy, f"W{i}", patches), (outputs, self.filters, self._patch(x.shape)))
         step.launch("col2im", (patches, dx), self._numbers(step, x))
         return dx
+
+    def _is_direct(self, step: Step) -> bool:
+        """Whether it is computed directly: a kernel's blocks hold all taps of some channels."""
+        return step.convolves and self.kernel <= LARGEST_DIRECT
 
     def _patch(self, shape: Shape) -> int:
         return shape[0] * self.kernel**2
