@@ -17,6 +17,10 @@ class EverySource(CpuBackend):
 
     prefetches_out = True
 
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._managed = []
+
     def pool_create(self, stream=None):
         return Pool()
 
@@ -43,12 +47,15 @@ class EverySource(CpuBackend):
         return pool.most
 
     def managed_alloc(self, shape, kind="workspace"):
-        return self.host_alloc(shape, kind, True)
+        self._managed.append(self.host_alloc(shape, kind, True))
+        return self._managed[-1]
 
     def managed_free(self, array):
         array.fill(np.nan)  # whoever uses it afterwards shall notice
+        self._managed = [held for held in self._managed if held is not array]
 
     def managed_buffer(self, array):
+        assert any(np.may_share_memory(array, held) for held in self._managed), "no managed memory"
         return HostBuffer(array.reshape(-1))
 
     def advise(self, array, advice):

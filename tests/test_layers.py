@@ -258,7 +258,7 @@ def test_a_pooling_in_its_convolutions_launch(rounds_once, clip_norm, size, filt
 def test_large_kernels_are_products_of_patches(kernel):
     network = Network((1, 18, 18), (Conv2d(2, kernel), Linear(3)), LOSSES["cross_entropy"], "he_uniform")
     launches = training_step(network, 2, 0.01, fused=True, convolves=True).launches
-    assert [launch.op for launch in launches][0] == ("conv2d" if kernel == 16 else "im2col")
+    assert launches[0].op == ("conv2d" if kernel == 16 else "im2col")
     compare("resident", DeferredBackend(True, False, True), network, 3, 2, 5)
 
 

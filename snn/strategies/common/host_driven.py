@@ -99,9 +99,14 @@ class HostDriven(Strategy):
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         outputs = np.empty((len(X), self.network.outputs), np.float32)
-        for start in range(0, len(X), self._batch):
-            some = X[start : start + self._batch]
-            outputs[start : start + len(some)] = self._forward(some)
+        batch = self.allocate((min(self._batch, len(X)), X.shape[1]), "data", self.page_locked)
+        try:
+            for start in range(0, len(X), self._batch):
+                some = batch[: len(X) - start]
+                some[...] = X[start : start + len(some)]
+                outputs[start : start + len(some)] = self._forward(some)
+        finally:
+            self._free(self._live.pop(id(batch)))
         return outputs
 
     def _forward(self, X: np.ndarray) -> np.ndarray:
