@@ -17,8 +17,8 @@ class EverySource(CpuBackend):
 
     prefetches_out = True
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
         self._managed = []
 
     def pool_create(self, stream=None):

@@ -51,6 +51,7 @@ def test_every_choice_is_named_as_its_file_and_composes(group, tmp_path):
             "csv": ["dataset.path=t.csv", "dataset.target=y"],
             "idx": of_idx,
             "cnn": ["dataset=patterns"],
+            "cnn_pytorch": ["dataset=patterns"],
         }
         assert compose.composed([f"{group}={name}", *extra.get(name, [])])
 

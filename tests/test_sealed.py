@@ -33,6 +33,14 @@ def test_any_changed_byte_and_any_missing_end_are_noticed(content, data, tmp_pat
     assert not sealed.is_whole(path)
 
 
+@pytest.mark.parametrize("beside", [b" \xf4 00", b" table.csv", b" a\0b 00"])
+def test_names_in_a_seal_that_no_file_can_have_are_noticed(tmp_path, beside):
+    path, _ = written(tmp_path, b"<p>page</p>")
+    start = path.read_bytes().rpartition(b" table.csv")[0]
+    path.write_bytes(start + beside + b" -->\n")
+    assert not sealed.is_whole(path)
+
+
 @pytest.mark.parametrize("content", [b"", b"<html></html>\n", b"<!-- sha256 00 -->\n"])
 def test_a_file_without_a_seal_is_not_whole(tmp_path, content):
     (tmp_path / "page.html").write_bytes(content)
