@@ -112,12 +112,12 @@ class DeviceDriven(OnDevice):
     def predict(self, X: np.ndarray) -> np.ndarray:
         outputs = np.empty((len(X), self.network.outputs), np.float32)
         for start in range(0, len(X), self._batch):
-            rows = min(self._batch, len(X) - start)
-            launches, result = self._prediction(rows)
-            self.backend.copy_in(self._named["predicted X"], X[start : start + rows], self._stream)
+            some = X[start : start + self._batch]
+            launches, result = self._prediction(len(some))
+            self.backend.copy_in(self._named["predicted X"], some, self._stream)
             for op, buffers, numbers, _ in launches:
                 self.backend.launch(op, buffers, numbers, self._stream)
-            self.backend.copy_out(outputs[start : start + rows], result, self._stream)
+            self.backend.copy_out(outputs[start : start + len(some)], result, self._stream)
         self.backend.stream_synchronize(self._stream)
         return outputs
 

@@ -42,8 +42,7 @@ def compiled(parallel: bool) -> dict[str, Callable[..., None]]:
                         w = W[((f * channels + c) * kernel + u) * kernel + v]
                         for y in range(top, bottom):
                             x = (y + u - padding) * width + v - padding
-                            z_row = output[y * wide + left : y * wide + right]
-                            x_row = pixels[x + left : x + right]
+                            z_row, x_row = output[y * wide + left :], pixels[x + left :]
                             for j in range(right - left):
                                 z_row[j] += w * x_row[j]
 
@@ -61,7 +60,7 @@ def compiled(parallel: bool) -> dict[str, Callable[..., None]]:
                 gradient = G[(r * filters + f) * high * wide : (r * filters + f + 1) * high * wide]
                 for y in range(top, bottom):
                     x = (y + u - padding) * width + v - padding
-                    g_row, x_row = gradient[y * wide + left : y * wide + right], pixels[x + left : x + right]
+                    g_row, x_row = gradient[y * wide + left :], pixels[x + left :]
                     for j in range(right - left):
                         sums[j] += g_row[j] * x_row[j]
             total = zero
@@ -93,8 +92,7 @@ def compiled(parallel: bool) -> dict[str, Callable[..., None]]:
                         w = W[((f * channels + c) * kernel + u) * kernel + v]
                         for y in range(top, bottom):
                             x = (y + u - padding) * width + v - padding
-                            d_row = pixels[x + left : x + right]
-                            g_row = gradient[y * wide + left : y * wide + right]
+                            d_row, g_row = pixels[x + left :], gradient[y * wide + left :]
                             for j in range(right - left):
                                 d_row[j] += w * g_row[j]
 
