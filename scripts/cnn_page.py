@@ -84,7 +84,7 @@ def published_loader(_: None) -> str:
 
 
 def logit_gradients(_: None) -> str:
-    """What the naive program computes of a batch's gradient, by the threads of a block."""
+    """What the naive program computes of a batch's gradient, by block size."""
     rows = []
     for threads, curve in _published("cnn_block_size")["curves"].items():
         written = PublishedNaive(int(threads)).written(BATCH, CLASSES)
@@ -149,7 +149,7 @@ def speedups(rows: pd.DataFrame) -> str:
 
 
 def block_size(rows: pd.DataFrame) -> str:
-    """The naive program by the threads of a block, as published and with the exact gradient."""
+    """The naive program by block size, as published and with the exact gradient."""
     lines = [
         [
             f"{row['threads']:.0f}",

@@ -224,3 +224,11 @@ def test_a_blas_that_takes_no_limit_is_named_with_its_threads(monkeypatch):
         assert library.asked == [{"limits": 1, "user_api": "blas"}, "restored"]
     monkeypatch.setattr(blas, "required", lambda name: Threadpools(1))
     blas.Blas(CpuBackend(), 1).limit_threads()
+
+
+def test_one_launch_keeps_no_losses_of_batches_and_predicts_nothing():
+    strategy = SingleLaunch(CpuBackend())
+    with pytest.raises(Unsupported, match="the loss of its last batch only"):
+        strategy.epoch_losses()
+    with pytest.raises(Unsupported, match="its kernels only train"):
+        strategy.predict(np.zeros((1, 2), np.float32))

@@ -1,4 +1,4 @@
-// COUNT lines of LINE elements each, spread over the threads of a block: neighbouring threads take neighbouring elements,
+// COUNT lines of LINE elements each, spread over a block's threads: neighbouring threads take neighbouring elements,
 // and every thread takes the same elements of several lines. So where an element is has to be computed once, and is a
 // constant apart in the next line.
 

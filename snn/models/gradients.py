@@ -14,9 +14,6 @@ from math import ceil, prod
 from snn.models.layers import Conv2d, Layer, Linear
 from snn.models.step import Shape, Step, Tensor
 
-LANES = 32
-"""Threads of the published optimised program's blocks for the gradient of a convolution's weights."""
-
 
 @dataclass(frozen=True)
 class Gradient:
@@ -81,10 +78,10 @@ class PublishedOptimised(Gradient):
     """That of the optimised program: no convolution but the last is trained, and of that one parameter in 32.
 
     The kernel for the input gradient of its second convolution asks for blocks of 4,096 threads and never
-    runs, so that nothing reaches the first one. The kernel for the gradient of the weights gives each of the
-    32 threads of a block a parameter of its own and every 32nd position, then adds up the threads as if they
-    had shared one, and writes one sum (``published_wgrad``). The gradients of a linear layer are right; their
-    sums over a batch are in the program's order (``published_linear_wgrad``), and its softmax takes the
+    runs, so that nothing reaches the first one. The kernel for the gradient of the weights gives each
+    thread in a block of 32 a parameter of its own and every 32nd position, then adds up the threads as if
+    they had shared one, and writes one sum (``published_wgrad``). The gradients of a linear layer are right;
+    their sums over a batch are in the program's order (``published_linear_wgrad``), and its softmax takes the
     device's approximation of the exponential (``published_softmax``), so that results agree to the digit.
     """
 

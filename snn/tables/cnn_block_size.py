@@ -1,4 +1,4 @@
-"""The CNN report's naive program by the threads of a block: how much of its gradient there is, its time."""
+"""The CNN report's naive program by block size: how much of its gradient there is, its time."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from snn.tables import cnn_rows
 TITLE = "The block size of the CNN report's naive program (Figures 3 and 4)"
 
 _BASELINE = 256
-"""The threads of a block in every other experiment of the report."""
+"""The block size in every other experiment of the report."""
 
 
 def build(frame: pd.DataFrame, published: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:

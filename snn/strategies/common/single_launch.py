@@ -9,6 +9,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import Shape, padded
+from snn.errors import Unsupported
 from snn.models.host_ops import squared_error
 from snn.models.network import Network
 from snn.strategies.common.on_device import OnDevice
@@ -99,6 +100,12 @@ class SingleLaunch(OnDevice):
         self.backend.copy_out(errors, self._buffers[3], self._stream)
         self.backend.stream_synchronize(self._stream)
         return [squared_error(member[: self._last_rows]) for member in errors.reshape(self._members, -1)]
+
+    def epoch_losses(self) -> np.ndarray:
+        raise Unsupported("a training in one launch keeps the loss of its last batch only")
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        raise Unsupported("there is no prediction in one launch: its kernels only train")
 
     def weights(self) -> list[np.ndarray]:
         flat, offset, weights = self._host[0], 0, []

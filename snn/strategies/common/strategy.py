@@ -96,19 +96,20 @@ class Strategy(ABC):
         """What tells apart the networks that a run trains, where it trains several; after ``setup``."""
         return []
 
+    @abstractmethod
     def epoch_losses(self) -> np.ndarray:
         """The loss of each batch of the last epoch, (batches,), each before that batch's update.
 
-        Only with ``keeps_losses``.
+        Only with ``keeps_losses``. Raises Unsupported where a strategy cannot keep them.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def predict(self, X: np.ndarray) -> np.ndarray:
         """The outputs for rows of data, float32 (n, outputs), with the weights as they are now.
 
         Rows come from host memory and outputs return to it, by batches of the size that ``setup`` was given.
+        Raises Unsupported where a strategy only trains.
         """
-        raise NotImplementedError
 
     @abstractmethod
     def weights(self) -> list[np.ndarray]:

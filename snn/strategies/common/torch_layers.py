@@ -1,5 +1,6 @@
 """A network of layers in PyTorch: what its tensors hold, and its training step by explicit gradients."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ Descend = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
 """New parameters, which may be the old ones, from old ones and their gradients."""
 
 
-class _Op:
+class _Op(ABC):
     """A layer as calls of PyTorch on a batch, images as (rows, channels, height, width).
 
     ``parameters`` is how many tensors it trains. ``forward`` returns the outputs and what else the backward
@@ -37,14 +38,16 @@ class _Op:
         """Parameters as the network shapes them, from those that tensors hold."""
         return arrays
 
+    @abstractmethod
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
-        raise NotImplementedError
+        """The outputs, and what else the backward pass needs."""
 
     def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
         return []
 
+    @abstractmethod
     def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
-        raise NotImplementedError
+        """The gradient of the inputs x, from that of the outputs y and what ``forward`` kept."""
 
 
 class _Linear(_Op):
