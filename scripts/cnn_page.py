@@ -209,7 +209,7 @@ def peers(rows: pd.DataFrame) -> str:
     by = [name for name in ("precision", "step_us") if name in rows]
     lines = [
         [
-            row["strategy"],
+            f"{row['strategy']}{_in_brackets(row.get('options'))}",
             row["kernel"] if _known(row["kernel"]) else "",
             row.get("precision", "fp32"),
             _interval(row, "step_us", "step_ci_low_us", "step_ci_high_us", "{:,.0f}"),

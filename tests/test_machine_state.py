@@ -2,6 +2,7 @@
 
 import math
 import multiprocessing
+import os
 import statistics
 import subprocess
 import sys
@@ -187,6 +188,23 @@ def test_cores_in_use():
     before, after = CpuCounters(10.0, 5.0, 1.0, 2.0), CpuCounters(14.0, 11.0, 2.0, 4.0)
     assert monitor.cores_in_use(before, after) == {"other_cores": 1.0, "stolen_cores": 0.25}
     assert monitor.cores_in_use(None, after) == {"other_cores": None, "stolen_cores": None}
+
+
+def test_only_cpus_that_we_may_use_are_counted(tmp_path, monkeypatch):
+    stat = tmp_path / "stat"
+    stat.write_text(
+        "cpu  90 0 90 900 0 0 0 90 0 0\n"
+        "cpu0 10 2 30 300 0 1 2 40 0 0\n"
+        "cpu1 50 0 50 500 0 0 0 50 0 0\n"
+        "cpu12 5 0 5 50 0 0 0 5 0 0\nintr 8 0\n"
+    )
+    monkeypatch.setattr(monitor, "_PROC_STAT", stat)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 12})
+    ticks = os.sysconf("SC_CLK_TCK")
+    counters = monitor._cpu_counters()
+    assert (round(counters.busy * ticks), round(counters.stolen * ticks)) == (55, 45)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {7})
+    assert monitor._cpu_counters() is None
 
 
 def _spin(seconds):

@@ -1,6 +1,7 @@
 """The protocol: how many runs, when to stop, what an outcome is, and a ledger that is exact."""
 
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from snn.errors import LeakError, OutOfMemory
 from snn.measurement import cell, runs
 from snn.measurement.protocol import Round, of_round
 from snn.models.network import mlp
+from snn.profiling.unlaunched import Unlaunched
 from snn.strategies.common.job import Job
 from snn.strategies.reference import Reference
 
@@ -159,12 +161,37 @@ def test_the_first_three_rounds_are_explained_and_every_round_is_counted(number,
     assert found["ledger"] and found["memory"]
 
 
-def test_kernels_run_in_the_first_counted_epoch_only(monkeypatch):
+def test_a_counting_pass_runs_no_kernel_twice_for_the_same_numbers(monkeypatch):
     launches = []
     usual = CpuBackend.launch
-    monkeypatch.setattr(CpuBackend, "launch", lambda self, *a: launches.append(a[0]) or usual(self, *a))
+
+    def launch(self, op, buffers, numbers, stream=None):
+        launches.append((op, numbers))
+        return usual(self, op, buffers, numbers, stream)
+
+    monkeypatch.setattr(CpuBackend, "launch", launch)
     for strategy in ("reference", "resident", "pipelined"):
         job = replace(JOB, strategy=groups.load("strategy", strategy), epochs=5)
         launches.clear()
         ledger, _ = runs.count(job, CpuBackend())
-        assert len(launches) * 5 == ledger["launches"] > 0
+        assert 0 < len(launches) == len(set(launches)) < ledger["launches"]
+        ops = {op for op, _ in launches}
+        launches.clear()
+        runs.measure(job, Round(runs=1), CpuBackend())
+        assert {op for op, _ in launches} == ops, "each operation of a training runs when it is counted"
+
+
+def test_a_graph_is_captured_whole_and_runs_once():
+    backend = MagicMock()
+    unlaunched = Unlaunched(backend)
+    unlaunched.launch("relu", (), (3,))
+    unlaunched.graph_begin(None)
+    for _ in range(2):
+        unlaunched.launch("relu", (), (3,))
+    graph = unlaunched.graph_end(None)
+    assert backend.launch.call_count == 3
+    for _ in range(2):
+        unlaunched.graph_launch(graph, None)
+        unlaunched.launch("relu", (), (3,))
+    assert backend.launch.call_count == 3
+    backend.graph_launch.assert_called_once_with(graph, None)

@@ -70,6 +70,22 @@ def test_a_step_is_a_run_over_its_epochs_and_batches(table):
     assert (timed["step_us"] < timed["step_ci_high_us"]).all()
 
 
+def test_peers_that_differ_in_an_option_are_told_apart(tmp_path):
+    settings = {"dataset": "medium", "strategy": "torch_graph", "strategy.channels_last": [True, False]}
+    cells = cells_of(tmp_path, {**settings, "training.epochs": 10})
+    cells += cells_of(tmp_path, {"dataset": "medium", "strategy": "graph", "training.epochs": 10})
+    times = ([2.0, 2.1], [1.0, 1.1], [0.5, 0.6])
+    found = {
+        str(i): record(cell, seconds, versions=VERSIONS)
+        for i, (cell, seconds) in enumerate(zip(cells, times, strict=True))
+    }
+    table = peers.build(frame.tabulate(found, THRESHOLDS), {}, THRESHOLDS)
+    assert table["options"].tolist() == ["channels_last True", "channels_last False", ""]
+    assert set(table["best_peer"]) == {"torch_graph (channels_last False)"}
+    ticks = [text.get_text() for text in figure.draw(table, "T4").axes[0].get_yticklabels()]
+    assert ticks == ["graph", "torch_graph, channels_last False", "torch_graph, channels_last True"]
+
+
 def test_each_network_is_compared_with_its_own_best_peer(table):
     for network in ("128", "256"):
         rows = table[table["network"] == network].set_index("strategy")

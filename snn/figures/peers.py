@@ -82,9 +82,10 @@ def _text(row: pd.Series) -> str:
 
 
 def _names(rows: pd.DataFrame) -> list[str]:
-    """The strategies' names; of one that occurs twice, with its kernel."""
+    """The strategies' names; of one that occurs twice, with its kernel and its options."""
     twice = rows["strategy"].duplicated(keep=False)
+    beside = [rows[key].fillna("").astype(str) for key in ("kernel", "options") if key in rows]
     return [
-        f"{name}, {kernel}" if both and isinstance(kernel, str) and kernel else name
-        for name, kernel, both in zip(rows["strategy"], rows["kernel"], twice, strict=True)
+        ", ".join([name, *(text for text in texts if both and text)])
+        for name, both, *texts in zip(rows["strategy"], twice, *beside, strict=True)
     ]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pynvml
 
-from snn.hardware.devices import Device
+from snn.hardware.devices import Device, usable_processors
 
 _LEAST_SECONDS = 0.5
 _PROC_STAT = Path("/proc/stat")
@@ -30,7 +30,8 @@ _THROTTLE_REASONS = {
 
 @dataclass(frozen=True)
 class CpuCounters:
-    """Seconds since some moment: wall clock; CPU time of all, of the hypervisor, of this process."""
+    """Seconds since some moment: wall clock; time of the CPUs that this process may use, by anybody, by the
+    hypervisor, and by this process and its children."""
 
     wall: float
     busy: float
@@ -74,7 +75,7 @@ class Watch:
 
 
 def cores_in_use(before: CpuCounters | None, after: CpuCounters | None) -> dict[str, float | None]:
-    """CPUs that other processes used, and that a hypervisor took away, on average between two readings."""
+    """CPUs, of those we may use, that others used or a hypervisor took, on average between two readings."""
     if before is None or after is None or after.wall <= before.wall:
         return {"other_cores": None, "stolen_cores": None}
     wall = after.wall - before.wall
@@ -89,7 +90,7 @@ def state_before(device: Device) -> dict[str, Any]:
     """The machine before a cell uses the device: CPUs, load, frequency governor, and the bytes of GPU memory
     that other processes hold (None on the CPU)."""
     return {
-        "cpus": os.cpu_count(),
+        "cpus": usable_processors(),
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "governor": _first_line(_GOVERNOR),
         "others_gpu_bytes": gpu_state(device).get("memory_used_bytes"),
@@ -142,14 +143,19 @@ def _ask(question: Callable[[], Any]) -> Any:
 
 
 def _cpu_counters() -> CpuCounters | None:
-    """The counters of /proc/stat, or None where there is no such file."""
-    line = _first_line(_PROC_STAT)
-    if line is None:
+    """The counters of /proc/stat, or None where there are none of our CPUs."""
+    try:
+        lines = [line.split() for line in _PROC_STAT.read_text().splitlines()]
+    except OSError:
         return None
-    user, nice, system, _idle, _iowait, irq, softirq, steal = (int(n) for n in line.split()[1:9])
+    usable = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+    ticks = [map(int, line[1:9]) for line in lines if line and line[0] in usable]
+    if not ticks:
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(sum, zip(*ticks, strict=True))
     tick = os.sysconf("SC_CLK_TCK")
     busy = (user + nice + system + irq + softirq) / tick
-    return CpuCounters(time.monotonic(), busy, steal / tick, time.process_time())
+    return CpuCounters(time.monotonic(), busy, steal / tick, sum(os.times()[:4]))
 
 
 def _first_line(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from snn.config.groups import ROOT
-from snn.hardware.devices import Device, find
+from snn.hardware.devices import Device, find, usable_processors
 from snn.hardware.threads import blas_threads
 
 
@@ -36,7 +36,7 @@ def describe(device: Device) -> dict[str, Any]:
         "host": {
             "system": f"{platform.system()} {platform.machine()}",
             "cpu": find("cpu").name,
-            "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "cpus": usable_processors(),
             "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
         },
     }

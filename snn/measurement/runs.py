@@ -120,17 +120,16 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     Both are empty for a strategy with a runtime of its own, whose calls cannot be observed. The counts are
     exact, though only three epochs are run: a strategy's calls depend on shapes alone, so if the second and
     the third epoch make the same calls, all later ones do too. Otherwise every epoch is run. For the same
-    reason kernels run in the first epoch only.
+    reason no kernel runs twice for the same numbers.
     """
     if factory.class_of(job.strategy).own_runtime:
         return {}, {}
     ledger, memory = Ledger(), MemoryMap()
-    unlaunched = Unlaunched(backend)
-    observed = ObservedBackend(cast(Backend, unlaunched), ledger, memory)
+    observed = ObservedBackend(cast(Backend, Unlaunched(backend)), ledger, memory)
     strategy = start(job, observed)
     try:
         strategy.load(next(strategy.starts(job.network, job.seed)))
-        repeated = _train_counted(job, strategy, ledger, unlaunched)
+        repeated = _train_counted(job, strategy, ledger)
     finally:
         strategy.close()
     observed.live.check_nothing_held()
@@ -138,7 +137,7 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     return {key: n + repeated.get(key, 0) for key, n in totals.items()}, memory.describe(backend)
 
 
-def _train_counted(job: Job, strategy: Strategy, ledger: Ledger, backend: Unlaunched) -> dict[str, int]:
+def _train_counted(job: Job, strategy: Strategy, ledger: Ledger) -> dict[str, int]:
     """Train, and return the counts of the epochs that were not run."""
     if strategy.at_once:
         strategy.train(job.epochs)
@@ -146,7 +145,6 @@ def _train_counted(job: Job, strategy: Strategy, ledger: Ledger, backend: Unlaun
     snapshots = []
     for _ in range(min(job.epochs, _COUNTED_EPOCHS)):
         strategy.epoch()
-        backend.skips = True
         snapshots.append(ledger.totals())
     remaining = job.epochs - len(snapshots)
     if not remaining:

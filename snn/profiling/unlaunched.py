@@ -1,4 +1,4 @@
-"""A backend whose launches can be left out: what a strategy asks for does not depend on what was computed."""
+"""A backend that runs each launch once: what a strategy asks for does not depend on what was computed."""
 
 from typing import Any
 
@@ -6,14 +6,16 @@ from snn.backends.base import Backend
 
 
 class Unlaunched:
-    """The backend given, of which no kernel runs while ``skips`` is true; all else is the backend's own.
+    """The backend given, of which an operation runs once for the same numbers, and a graph once.
 
-    For passes that only count, where an epoch of kernels may take seconds.
+    For passes that only count, where an epoch of kernels may take seconds. What is captured in a graph is
+    whole, and all else is the backend's own.
     """
 
     def __init__(self, inner: Backend) -> None:
         self._inner = inner
-        self.skips = False
+        self._ran: set[Any] = set()
+        self._captures = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -21,9 +23,22 @@ class Unlaunched:
     def launch(
         self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
     ) -> None:
-        if not self.skips:
+        if self._captures or self._is_new((op, numbers)):
             self._inner.launch(op, buffers, numbers, stream)
 
+    def graph_begin(self, stream: Any) -> None:
+        self._inner.graph_begin(stream)
+        self._captures = True
+
+    def graph_end(self, stream: Any) -> Any:
+        self._captures = False
+        return self._inner.graph_end(stream)
+
     def graph_launch(self, graph: Any, stream: Any) -> None:
-        if not self.skips:
+        if self._is_new(id(graph)):
             self._inner.graph_launch(graph, stream)
+
+    def _is_new(self, launch: Any) -> bool:
+        is_new = launch not in self._ran
+        self._ran.add(launch)
+        return is_new

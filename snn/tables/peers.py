@@ -14,6 +14,7 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
 from snn.analysis.status import outcome
 from snn.analysis.verdicts import BASELINE, BEST_PEER
+from snn.tables.overview import options_of
 
 TITLE = "The same training in PyTorch and JAX"
 
@@ -27,12 +28,16 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     itself. ``floor_us`` is
     the lower bound of a step on this device (``snn.analysis.roofline``), ``fraction_of_limit`` its share of
     ``step_us``; a time below the floor raises MeasurementError. ``runtime`` is a peer's package and version;
-    a peer has no ``kernel``, as it uses none of ours.
+    a peer has no ``kernel``, as it uses none of ours. ``options`` are those in which rows of one strategy
+    differ, where any do.
     """
     is_peer = frame["runtime"] != ""
     best = _best_peers(frame)
     more = varied(frame, _point(frame), ["dataset", "network"])
     table = frame[["network", "dataset", "strategy"]].join(frame[more])
+    options = [", ".join(options_of(row, frame, "strategy")) for _, row in frame.iterrows()]
+    if any(options):
+        table["options"] = options
     table["kernel"] = frame["kernel"].where(~is_peer, "")
     table["runtime"] = frame["runtime"]
     table = table.join(_step_times(frame))
@@ -44,7 +49,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     timed = frame["mean_s"].notna().tolist()
     table["verdict"] = ratios["verdict"].replace(BASELINE, BEST_PEER)
     table["best_peer"] = [
-        frame["strategy"][i] if i >= 0 and has_time else "" for i, has_time in zip(best, timed, strict=True)
+        frame["strategy"][i] + (f" ({options[i]})" if options[i] else "") if i >= 0 and has_time else ""
+        for i, has_time in zip(best, timed, strict=True)
     ]
     table["note"] = ratios["note"]
     table["final_mse"] = frame["final_loss"]
