@@ -96,9 +96,9 @@ class Paced:
         ((0.0,), 0.25, 0.1, 1),
         ((9.0,), 0.25, 0.1, 1),
         ((9.0,), 0.1, 0.01, 2),
-        ((9.0,), 0.05, 0.01, 3),
+        ((9.0,), 0.04, 0.01, 3),
         ((0.1,), 0.1, 0.01, 1),
-        ((0.2,), 0.1, 0.01, 2),
+        ((0.2,), 0.04, 0.01, 2),
         ((0.0,), 0.02, 0.01, 1),
     ],
 )
@@ -132,12 +132,36 @@ def test_the_parts_of_an_epoch_by_a_clock_of_our_own(monkeypatch, given, host, u
     monkeypatch.setattr(time_breakdown, "_timer_seconds", lambda: 0.01)
     backend = Slow()
     found = break_down(replace(JOB, epochs=10), backend, *given)
-    assert (found.epochs, made[0].epochs, made[0].closed, backend.waits) == (epochs, 1 + epochs, 1, 2)
+    assert (found.epochs, made[0].epochs, made[0].closed, backend.waits) == (epochs, 2 + epochs, 1, 3)
     calls = 2 * epochs + 1
     expected = dict.fromkeys(TimingBackend.PARTS, 0.0)
     expected |= {"allocation": 2 * unit * epochs, "launch": 4 * unit * epochs, "waiting": unit}
     expected |= {"host_arithmetic": max(host * epochs - 0.01 * calls, 0.0)}
     assert found.seconds == pytest.approx({part: 10 * s / epochs for part, s in expected.items()})
+
+
+@pytest.mark.parametrize(("device", "epochs"), [(5.0, 1), (0.1, 3), (0.01, 30)])
+def test_epochs_that_return_before_the_device_is_done_do_not_queue(monkeypatch, device, epochs):
+    clock = SimpleNamespace(now=0.0)
+    clock.perf_counter = lambda: clock.now
+
+    class Behind(CpuBackend):
+        queued = 0.0
+
+        def launch(self, *arguments):
+            self.queued += device
+            super().launch(*arguments)
+
+        def synchronize(self):
+            clock.now += self.queued
+            self.queued = 0.0
+
+    monkeypatch.setattr(time_breakdown, "time", clock)
+    monkeypatch.setattr(time_breakdown, "start", lambda job, timing: Paced(clock, timing, 0.0))
+    monkeypatch.setattr(time_breakdown, "_timer_seconds", lambda: 0.0)
+    found = break_down(replace(JOB, epochs=10), Behind(), 9.0)
+    assert found.epochs == epochs
+    assert found.seconds["waiting"] == pytest.approx(10 * device)
 
 
 def test_what_a_timer_takes_is_what_it_does_not_measure(monkeypatch):
@@ -226,7 +250,7 @@ def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
         breakdown = time_breakdown.break_down(job, Slow(), 1e-9)
         seconds[most] = breakdown.seconds["launch"]
         steps = min(most, 11)
-        assert Slow.launched % (2 * steps) == 0
+        assert Slow.launched % (3 * steps) == 0
         assert breakdown.epochs == 1
-    launches = Slow.launched / 22
+    launches = Slow.launched / 33
     assert seconds == {4: pytest.approx(33 * launches), 128: pytest.approx(33 * launches)}

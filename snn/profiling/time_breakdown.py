@@ -16,6 +16,7 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.backends.persistent_plans import Shape
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
+from snn.strategies.common.strategy import Strategy
 
 _LEAST_SECONDS = 0.3
 
@@ -126,10 +127,10 @@ class TimeBreakdown:
 
 
 def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBreakdown:
-    """Time the parts of a few epochs, after one that is not counted, and scale them to the job's epochs.
+    """Time the parts of a few epochs, after two that are not counted, and scale them to the job's epochs.
 
-    At least one epoch is timed, and no further one begins after ``max_seconds``. Of long epochs only the
-    first steps are taken, unless the strategy is asked for a whole epoch at a time.
+    At least one epoch is timed, and as many as take ``max_seconds``. Of long epochs only the first steps are
+    taken, unless the strategy is asked for a whole epoch at a time.
     What the timers themselves take outside of the calls is measured and left out of the rest.
     """
     timing = TimingBackend(backend)
@@ -144,10 +145,10 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBrea
             strategy.load(next(strategy.starts(job.network, job.seed)))
             strategy.epoch()
             backend.synchronize()
+            most = _epochs_in(min(_LEAST_SECONDS, max_seconds), strategy, backend)
             timing.reset()
-            least = min(_LEAST_SECONDS, max_seconds)
             epochs, started = 0, time.perf_counter()
-            while time.perf_counter() - started < least or epochs == 0:
+            while epochs < most:
                 strategy.epoch()
                 epochs += 1
             timing.synchronize()
@@ -158,6 +159,17 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBrea
     parts["host_arithmetic"] = max(total - sum(parts.values()), 0.0)
     scale = job.epochs / epochs * steps / sampled
     return TimeBreakdown(epochs, {part: value * scale for part, value in parts.items()})
+
+
+def _epochs_in(seconds: float, strategy: Strategy, backend: Backend) -> int:
+    """How many epochs take these seconds, at least one; by an epoch that the device has finished.
+
+    An epoch may return long before: a clock read between epochs would let a thousand of them queue.
+    """
+    started = time.perf_counter()
+    strategy.epoch()
+    backend.synchronize()
+    return max(1, round(seconds / (time.perf_counter() - started)))
 
 
 def _timer_seconds(calls: int = 2000) -> float:

@@ -10,12 +10,13 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
 from snn.analysis.status import outcome
 from snn.analysis.verdicts import AGREES, DIFFERS
+from snn.models.gradients import PublishedNaive, PublishedOptimised
 from snn.tables import cnn_rows
-from snn.tables.cnn_rows import AS_PUBLISHED
 
 TITLE = "The CNN report's programs, as published and with the exact gradient (Tables 3 to 6)"
 
 _BASELINE = "naive"
+_PROGRAMS = {PublishedNaive.name: "naive", PublishedOptimised.name: "optimised"}
 
 
 def build(frame: pd.DataFrame, published: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
@@ -44,8 +45,8 @@ def build(frame: pd.DataFrame, published: Mapping[str, Any], thresholds: Thresho
         runs=frame["runs"],
     )
     beside = [
-        _published(published, row) if same and row["gradient"] == AS_PUBLISHED else {}
-        for row, same in zip(rows.to_dict("records"), cnn_rows.is_reports(frame, published), strict=True)
+        _published(published, row) if same else {}
+        for row, same in zip(frame.to_dict("records"), cnn_rows.is_reports(frame, published), strict=True)
     ]
     table = table.join(pd.DataFrame(beside, frame.index, _published_columns(published), float))
     table = table.join(_agreement(frame, table["published_accuracy"], thresholds))
@@ -73,11 +74,11 @@ def _published_columns(published: Mapping[str, Any]) -> list[str]:
 
 
 def _published(published: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, float]:
-    """What the report has of a row's data set and program, by column."""
-    of_data = published[row["dataset"]]
-    if row["program"] not in of_data:
+    """What the report has of a row's data set and of the program with its gradient, by column."""
+    of_data, program = published[row["dataset"]], _PROGRAMS.get(row["training.gradient"])
+    if program is None:
         return {}
-    own, naive = of_data[row["program"]], of_data[_BASELINE]
+    own, naive = of_data[program], of_data[_BASELINE]
     values = {"published_accuracy": own["accuracy"]}
     speedups = []
     for name in published["devices"]:
