@@ -55,8 +55,9 @@ def _shared(machine: Mapping[str, Any], thresholds: Thresholds) -> str:
     before = machine["host"].get("others_gpu_bytes") or 0
     if before > allowed:
         notes.append(f"other processes held {size(before)} of GPU memory before the cell")
-    # Between runs our own memory is always the same: a change is another process's.
-    used = [reading["memory_used_bytes"] for reading in readings if reading.get("memory_used_bytes")]
+    # Between runs our own memory is always the same: a change is another process's. After the last run, when
+    # the last reading is taken, it is not: training has freed what it held.
+    used = [reading["memory_used_bytes"] for reading in readings[:-1] if reading.get("memory_used_bytes")]
     if used and max(used) - min(used) > allowed:
         notes.append(f"GPU memory of other processes changed by {size(max(used) - min(used))}")
     return ", ".join(notes)

@@ -8,17 +8,19 @@ import numpy as np
 from snn.backends.base import Backend
 
 _SIDE = 256  # a matrix of the paper's step: 256 x 256 float32, 256 KiB
+_ALLOCATED = 4 << 20  # bytes: more than a driver's page, so that it maps memory each time
 _REPEATS = 15
 
 
 def probe(backend: Backend) -> dict[str, float]:
     """Median microseconds of an allocation, a copy to the device, a launch, and a 256 x 256 product.
 
-    Each call is followed by a synchronisation. The probe frees what it allocates, even on errors.
+    Each call is followed by a synchronisation. The probe frees what it allocates, even on errors. What it
+    allocates for the first is 4 MiB: a small block costs a tenth where a page is partly used by anybody in
+    the process, such as PyTorch.
     """
     matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)
-    # First, while nothing is allocated: otherwise the driver may serve a small block from mapped memory.
-    costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(matrix.nbytes)))}
+    costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(_ALLOCATED)))}
     buffers = []
     try:
         for _ in range(3):
