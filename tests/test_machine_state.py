@@ -51,7 +51,7 @@ def judged(readings=None, probe_after=None, spread=0.0, more_readings=(), **host
         ({"readings": {"other_processes": 2}}, "shared", "2 other processes on the GPU"),
         ({"others_gpu_bytes": 2 << 30}, "shared", "other processes held 2 GiB of GPU memory before"),
         ({"others_gpu_bytes": 5_000_000}, "quiet", ""),
-        ({"more_readings": [{"memory_used_bytes": n << 30} for n in (1, 3, 3)]}, "shared", "changed by 2 GiB"),
+        ({"more_readings": [{"memory_used_bytes": n << 30} for n in (1, 3, 3)]}, "shared", "by 2 GiB"),
         ({"more_readings": [{"memory_used_bytes": n << 20} for n in (1, 9, 9)]}, "quiet", ""),
         ({"more_readings": [{"memory_used_bytes": n << 30} for n in (3, 3, 1)]}, "quiet", ""),
         ({"readings": {"throttled": ["power brake"]}}, "throttled", "power brake"),
