@@ -14,10 +14,10 @@ FALLING = [0.4, 0.2, 0.1]
 def curve(program, times, losses=FALLING, published=None, **changes):
     """The rows of one program by epoch, with the published curve of that many times its own."""
     epochs = range(1, len(times) + 1)
-    rows = pd.DataFrame({"epoch": epochs, "cumulative_s": times, "mean_loss": losses[: len(times)]})
-    rows = rows.assign(cumulative_std_s=0.1, mean_loss_std=0.01, program=program, **MEASURED | AT)
+    rows = pd.DataFrame({"epoch": epochs, "cumulative_s": times, "loss": losses[: len(times)]})
+    rows = rows.assign(cumulative_std_s=0.1, mean_loss=9.0, program=program, **MEASURED | AT)
     rows = rows.assign(**{"reduction": "sum", "learning_rate": 0.01, "published_device": None} | changes)
-    for column, of in (("published_cumulative_s", "cumulative_s"), ("published_loss", "mean_loss")):
+    for column, of in (("published_cumulative_s", "cumulative_s"), ("published_loss", "loss")):
         rows[column] = published * rows[of] if published else float("nan")
     return rows.assign(published_device="RTX 6000") if published else rows
 
@@ -46,10 +46,21 @@ def test_times_have_their_spread_and_the_published_curve_is_dashed():
     assert axes.get_ylabel() == "cumulative time (s)"
 
 
-def test_losses_are_drawn_from_their_own_columns():
+def test_losses_are_those_of_the_run_from_the_published_weights():
     (axes,) = loss_by_epoch.draw(curve("naive", [1.0, 2.0, 3.0], published=2), "Tesla T4").axes
     assert lines(axes) == {"naive": FALLING, "naive, published": [2 * loss for loss in FALLING]}
-    assert ends(axes) == [pytest.approx((loss - 0.01, loss + 0.01)) for loss in FALLING]
+    assert not axes.containers[0].has_yerr
+
+
+@pytest.mark.parametrize(("ends", "between"), [((1.0, 12.0), "4"), ((0.01, 300.0), "")])
+def test_a_log_axis_is_labelled_with_plain_numbers(ends, between):
+    (axes,) = loss_by_epoch.draw(curve("naive", [1.0, 2.0], list(ends)), "Tesla T4").axes
+    axes.figure.canvas.draw()
+    low, high = sorted(axes.get_ylim())
+    major = [label.get_text() for label in axes.get_yticklabels() if low <= label.get_position()[1] <= high]
+    assert "1" in major and "$" not in "".join(major)
+    minor = [tick.label1.get_text() for tick in axes.yaxis.get_minor_ticks() if low <= tick.get_loc() <= high]
+    assert (between in minor) if between else not any(minor)
 
 
 def test_the_exact_gradient_has_a_panel_of_its_own_and_labels_tell_what_differs():

@@ -8,17 +8,17 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from snn.figures.style import PAPER_COLOUR, colour, nothing, texts, where
+from snn.figures.style import PAPER_COLOUR, colour, nothing, plain_numbers, texts, where
 
 _MARKERS = "osD^vPX*"
 _PALEST = 0.65  # of white, in the last of several curves of one strategy
 
 
-def draw(table: pd.DataFrame, column: str, spread: str, published: str, what: str) -> Figure:
+def draw(table: pd.DataFrame, column: str, spread: str | None, published: str, what: str) -> Figure:
     """A panel for each data set and gradient, each with a line per program and learning rate on a log axis.
 
-    Measured values of ``column`` have error bars, the standard deviation ``spread`` of the runs; dashed lines
-    are the published values. Programs without a time are named with their status.
+    Measured values of ``column`` have error bars, the standard deviation ``spread`` of the runs, where there
+    is one; dashed lines are the published values. Programs without a time are named with their status.
     """
     if not table[column].notna().any():
         return nothing(f"{what} by epoch: no cell has a time")
@@ -31,6 +31,7 @@ def draw(table: pd.DataFrame, column: str, spread: str, published: str, what: st
         axes.set_title(point, fontsize=10)
     grid[0][0].set_ylabel(what)
     grid[0][0].set_yscale("log")
+    plain_numbers(grid[0][0].yaxis)
     figure.suptitle(_title(table, what), fontsize=10)
     return figure
 
@@ -43,14 +44,14 @@ def _title(table: pd.DataFrame, what: str) -> str:
     return f"{said}; dashed: published, {', '.join(devices)}" if len(devices) else said
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, column: str, spread: str, published: str) -> None:
+def _panel(axes: Axes, rows: pd.DataFrame, column: str, spread: str | None, published: str) -> None:
     for label, shade, marker, curve in _curves(rows):
         status = curve["status"].iloc[0]
         if curve[column].notna().any():
             axes.errorbar(
                 curve["epoch"],
                 curve[column],
-                yerr=_inside(curve[column], curve[spread]),
+                yerr=_inside(curve[column], curve[spread]) if spread else None,
                 color=shade,
                 marker=marker,
                 markersize=4,
@@ -66,8 +67,8 @@ def _panel(axes: Axes, rows: pd.DataFrame, column: str, spread: str, published: 
                 curve[published],
                 color=shade,
                 marker=marker,
-                markersize=4,
-                markerfacecolor="white",
+                markersize=8,  # around the measured one, where both are the same
+                markerfacecolor="none",
                 linestyle="--",
                 linewidth=1,
                 label=f"{label}, published",

@@ -7,5 +7,8 @@ from snn.figures import curves
 
 
 def draw(table: DataFrame, paper_device: str) -> Figure:
-    """From a table of ``snn.tables.cnn_epochs``; the paper has no such figure, so its device is not named."""
-    return curves.draw(table, "mean_loss", "mean_loss_std", "published_loss", "mean loss of an epoch")
+    """From a table of ``snn.tables.cnn_epochs``: of the first run, whose initial weights are published.
+
+    The paper has no such figure, so its device is not named.
+    """
+    return curves.draw(table, "loss", None, "published_loss", "mean loss of an epoch")

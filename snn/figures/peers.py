@@ -1,16 +1,19 @@
 """The same training in PyTorch, in JAX and with the fastest strategies here: µs per step."""
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures.style import colour, nothing, texts, where
+from snn.figures.style import colour, nothing, plain_numbers, texts, where
 
 _KINDS = {True: ("s", "PyTorch or JAX"), False: ("o", "this project")}
 
 _ROOM = 2.5  # the axis ends at this factor beyond the smallest and largest time; longer intervals are cut off
+_TITLE = 28  # characters of a title's line
 _WHOLE_FROM = 100  # microseconds, from which on no decimals are written
 
 
@@ -28,7 +31,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False)
     for axes, rows, point in zip(grid[0], panels, dict.fromkeys(points), strict=True):
         _panel(axes, rows.sort_values("step_us", kind="stable").reset_index(drop=True))
-        axes.set_title(point, fontsize=10)
+        axes.set_title(textwrap.fill(point, _TITLE), fontsize=10)
     handles = [
         Line2D([], [], color="#374151", marker=marker, linestyle="", label=label)
         for peer, (marker, label) in _KINDS.items()
@@ -67,6 +70,7 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xscale("log")
     if rows["step_us"].notna().any():
         axes.set_xlim(rows["step_us"].min() / _ROOM, rows["step_us"].max() * _ROOM)
+    plain_numbers(axes.xaxis)
     axes.set_xlabel("time per step (µs)")
     axes.set_yticks(range(len(rows)), _names(rows), fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.8)

@@ -14,8 +14,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from snn.files import sealed
 
@@ -45,6 +47,8 @@ COLOURS = {
 }
 PAPER_COLOUR = "#111827"
 
+_LITTLE = 20  # ratio of the ends of a log axis up to which numbers between powers of ten are written
+
 plt.rcParams.update(
     {
         "figure.dpi": 150,
@@ -68,6 +72,16 @@ def colour(strategy: str) -> str:
         return COLOURS[strategy]
     hue, lightness, *_ = hashlib.sha256(strategy.encode()).digest()
     return to_hex(hls_to_rgb(hue / 256, 0.35 + 0.25 * lightness / 256, 0.6))
+
+
+def plain_numbers(axis: Axis) -> None:
+    """Label a log axis with 0.1, 1, 10 instead of powers; where it spans little, also what lies between."""
+    low, high = sorted(axis.get_view_interval())
+    axis.set_major_formatter("{x:g}")
+    if high < _LITTLE * low:
+        axis.set_minor_formatter("{x:g}")
+    else:
+        axis.set_minor_formatter(NullFormatter())
 
 
 def where(table: pd.DataFrame) -> str:

@@ -33,7 +33,7 @@ class TorchCompile(TorchStrategy):
     grad_mode = "no_grad"  # what was compiled in inference mode is compiled again outside of it
 
     def __init__(
-        self, backend: Backend, mode: str = "max-autotune-no-cudagraphs", channels_last: bool = True
+        self, backend: Backend, mode: str = "max-autotune-no-cudagraphs", channels_last: bool = False
     ) -> None:
         super().__init__(backend, channels_last)
         self._mode = mode

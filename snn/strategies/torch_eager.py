@@ -36,7 +36,7 @@ class TorchEager(TorchStrategy):
     into the learning rate, which saves a pass. With one output, the error is propagated by a broadcast.
     """
 
-    def __init__(self, backend: Backend, channels_last: bool = True) -> None:
+    def __init__(self, backend: Backend, channels_last: bool = False) -> None:
         super().__init__(backend, channels_last)
         self._steps: list[Callable[[], Any]] = []
         self._dW: list[Any] = []

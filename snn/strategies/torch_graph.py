@@ -20,7 +20,7 @@ class TorchGraph(TorchEager):
     epoch: 1 replay; nothing is allocated, copied or waited for.
     """
 
-    def __init__(self, backend: Backend, channels_last: bool = True) -> None:
+    def __init__(self, backend: Backend, channels_last: bool = False) -> None:
         super().__init__(backend, channels_last)
         self._graph: Any = None
         self._captured_errors: Any = None

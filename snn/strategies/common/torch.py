@@ -31,7 +31,7 @@ class TorchStrategy(Strategy):
     any_network = True
     grad_mode = "inference_mode"
 
-    def __init__(self, backend: Backend, channels_last: bool = True) -> None:
+    def __init__(self, backend: Backend, channels_last: bool = False) -> None:
         super().__init__(backend)
         self._channels_last = channels_last
         self._torch: Any = None
