@@ -13,7 +13,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(workflow.basedir))
 
 from snn import datasets
-from snn.grid import catalogue, fingerprint, more_rounds, naming, sweeps
+from snn.grid import catalogue, fingerprint, more_rounds, naming, neighbours, sweeps
 from snn.hardware import devices
 from snn.config.groups import read_yaml
 from snn.errors import SnnError
@@ -77,6 +77,13 @@ PAGES = {
         f"results/figures/{name}.svg": f"results/figures/{name}.png" for name in FIGURES
     },
 }
+
+# How many GPUs of this machine cells may use at once: --resources gpu=2.
+GPUS = (
+    max(1, workflow.global_resources["gpu"].value)
+    if "gpu" in workflow.global_resources
+    else 1
+)
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 

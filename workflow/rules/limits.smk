@@ -8,7 +8,7 @@ rule measure_limits:
     priority: 60
     threads: workflow.cores
     resources:
-        device=1,
+        gpu=int(DEVICE.backend == "cuda"),
     params:
         device=vars(DEVICE),
         source_hash=LIMITS_HASH,

@@ -1,5 +1,6 @@
-# One round of one cell is one job and leaves one record. Timed jobs never share the device or the cores: each takes
-# all of Snakemake's cores, one unit of the resource `device`, and a lock on the device itself.
+# One round of one cell is one job and leaves one record. A cell of a GPU takes one unit of the resource `gpu`, and a lock
+# on the GPU itself. Timed jobs never share a device, nor the cores, because each takes all of Snakemake's; only cells
+# that a busy neighbour does not slow down (config/neighbours.yaml) run side by side on several GPUs.
 #
 # A cell's source files are not inputs: thirty files per job took most of the time of building the DAG. Their hash is
 # a parameter, so that an edit re-runs the cells it concerns and no others.
@@ -40,6 +41,19 @@ def start_of(name):
     }
 
 
+def gpus_of(wildcards):
+    """How many GPUs a cell runs on: one, or none on the CPU."""
+    return int(CELLS[wildcards.cell]["device"]["backend"] == "cuda")
+
+
+def threads_of(wildcards):
+    """All cores, or of several GPUs each its share, where a busy neighbour does not change a cell's times."""
+    alone = not gpus_of(wildcards) or neighbours.touches(
+        CELLS[wildcards.cell]["strategy"]
+    )
+    return workflow.cores if alone else max(1, workflow.cores // GPUS)
+
+
 for ROUND in ROUNDS:
 
     rule:
@@ -52,9 +66,9 @@ for ROUND in ROUNDS:
         wildcard_constraints:
             round=str(ROUND),
         priority: 50 - ROUND
-        threads: workflow.cores
+        threads: threads_of
         resources:
-            device=1,
+            gpu=gpus_of,
         params:
             cell=training_of,
         message:
