@@ -11,7 +11,7 @@ from conftest import ROOT
 from test_hostile_commands import cells_of, refused
 
 from snn import __main__ as snn
-from snn import command, compare, measure_limits, more_rounds, perfetto, prepare, retabulate
+from snn import command, compare, measure_limits, merge, more_rounds, perfetto, prepare, retabulate
 from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.measurement import cell
@@ -208,7 +208,7 @@ def test_a_reader_that_goes_away_while_tables_are_made_is_none_of_their_faults(t
 
 
 def test_every_command_line_ends_alike():
-    for module in (snn, compare, measure_limits, more_rounds, perfetto, prepare, retabulate):
+    for module in (snn, compare, measure_limits, merge, more_rounds, perfetto, prepare, retabulate):
         source = Path(module.__file__).read_text(encoding="utf-8")
         assert source.endswith('if __name__ == "__main__":\n    sys.exit(command.run(main))\n'), (
             module.__name__

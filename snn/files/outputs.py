@@ -1,9 +1,10 @@
 """The file that a command writes: checked before any work, replaced atomically, named if writing fails."""
 
 import os
+import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -65,6 +66,47 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         finally:
             with suppress(OSError):  # on a read-only disk, which the error above reports
                 temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
+    """A new folder, which at the end becomes ``path`` with the files of these names: all of them, or none.
+
+    ``path`` may be a folder with such files and no others, which they replace. Raises OutputError, before the
+    block is entered, where it is something else or cannot be made, and if the system refuses to write.
+    """
+    with _said_of_folder(path):
+        others = sorted({other.name for other in path.iterdir()} - {*names}) if path.is_dir() else []
+        if others:
+            raise OutputError(
+                f"{path}: cannot be written: it holds {others[0]}, which is none of {', '.join(names)}: "
+                "give a new name"
+            )
+        if not path.is_dir() and (path.exists() or path.is_symlink()):
+            raise OutputError(f"{path}: cannot be written: it is no folder: give a new name")
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        target = path.resolve()  # a link stays
+        scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        with _said_of_folder(path):
+            made = scratch / "new"
+            made.mkdir()
+            yield made
+            if target.is_dir():
+                target.rename(scratch / "old")
+            made.rename(target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _said_of_folder(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # of what is printed meanwhile
+        raise
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _followed(path: Path) -> Path:

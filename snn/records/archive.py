@@ -39,10 +39,20 @@ def read_all(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def entries(folder: Path) -> dict[str, Entry]:
+    """The records of a folder as by ``unchecked``, all of which may stand in one table.
+
+    Raises RecordError also where ``snn.records.rounds`` does not let them stand together.
+    """
+    found = unchecked(folder)
+    rounds.check({place: entry.record for place, entry in found.items()})
+    return found
+
+
+def unchecked(folder: Path) -> dict[str, Entry]:
     """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or of such a file) by line.
 
-    Raises RecordError, naming file and line, where there is something else, no record at all, or records
-    that ``snn.records.rounds`` does not let stand together.
+    Each is whole in itself; two of them may be of one round, or of two devices. Raises RecordError, naming
+    file and line, where there is something else, or no record at all.
     """
     try:
         found = dict(_entries(folder))
@@ -50,7 +60,6 @@ def entries(folder: Path) -> dict[str, Entry]:
         raise RecordError(f"{folder}: cannot be read: {error}") from error
     if not found:
         raise RecordError(f"{folder}: there are no records in it")
-    rounds.check({place: entry.record for place, entry in found.items()})
     return found
 
 

@@ -18,7 +18,10 @@ WORDS = {
     ),
     verdicts.AGREES: ("good", f"the two values are equal within {_MARGIN}"),
     verdicts.CONVERGES: ("good", f"over several seeds the final loss is within {_MARGIN} of fp32's"),
-    verdicts.DIFFERS: ("bad", f"the two values differ by more than {_MARGIN}"),
+    verdicts.DIFFERS: (
+        "bad",
+        f"two values differ by more than {_MARGIN}, or the verdicts of two devices exclude each other",
+    ),
     verdicts.INCONCLUSIVE: ("warn", "the 95% confidence interval allows both: more runs or seeds would tell"),
     verdicts.NOT_COMPARABLE: (
         "plain",
@@ -39,7 +42,7 @@ WORDS = {
 }
 """Each word's tone (good, bad, warn, plain, or none where there is nothing to notice) and its meaning."""
 
-WORD_COLUMNS = ("verdict", "lead_verdict", "agreement", "convergence", "machine", "status")
+WORD_COLUMNS = ("verdict", "lead_verdict", "agreement", "convergence", "machine", "status", "on_all")
 """The columns that hold such words, separated by commas."""
 
 

@@ -53,8 +53,8 @@ def legend(table: pd.DataFrame) -> str:
     """The meanings of the words that occur in this table."""
     words = {
         word
-        for name in WORD_COLUMNS
-        if name in table
+        for name in table
+        if _holds_words(name)
         for cell in table[name].dropna()
         for word in cell.split(", ")
     }
@@ -67,11 +67,21 @@ def legend(table: pd.DataFrame) -> str:
 
 
 def heading(name: str) -> str:
-    """A column's header: ``paper_reference_s`` is "paper reference (s)"."""
+    """A column's header: ``paper_reference_s`` is "paper reference (s)".
+
+    A column of one device has its name after a space, which stays as it is.
+    """
+    column, _, device = name.partition(" ")
+    if device:
+        return f"{heading(column)} {device}"
     for suffix, unit in (("_us", " (µs)"), ("_s", " (s)")):
         if name.endswith(suffix):
             return heading(name.removesuffix(suffix)) + unit
     return name.replace("_ci_", "_95%_CI_").replace("_", " ")
+
+
+def _holds_words(name: str) -> bool:
+    return name.partition(" ")[0] in WORD_COLUMNS
 
 
 def _classes(table: pd.DataFrame, name: str) -> list[str]:
@@ -92,7 +102,7 @@ def _cell(name: str, value: object, classes: list[str]) -> str:
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
         exact = int(value) if isinstance(value, numbers.Integral) else float(value)
         return f'<td{attribute} data-value="{exact!r}">{_rounded(name, exact)}</td>'
-    if name in WORD_COLUMNS:
+    if _holds_words(name):
         return f"<td{attribute}>{', '.join(badge(word) for word in str(value).split(', '))}</td>"
     return f"<td{attribute}>{html.escape(str(value))}</td>"
 

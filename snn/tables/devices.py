@@ -1,0 +1,203 @@
+"""Several devices side by side: each one's speedups over its own baseline, and which advice holds on all."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from snn.analysis import frame, published
+from snn.analysis.baseline import baselines
+from snn.analysis.grouping import is_empty, setting, varied
+from snn.analysis.intervals import speedup_verdict
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import SPEEDUP, over_baselines
+from snn.analysis.verdicts import (
+    BASELINE,
+    DIFFERS,
+    FASTER,
+    INCONCLUSIVE,
+    NOT_COMPARABLE,
+    NOT_SIGNIFICANT,
+    REFERENCE,
+    SAME,
+    SLOWER,
+)
+from snn.tables.sweep import SHOWN_BY_NETWORK
+
+TITLE = "Speedups on several devices"
+ON_ALL = "on_all"
+"""The column with the verdict that holds on all devices."""
+
+PER_DEVICE = (*SPEEDUP, "verdict", "mean_s", "runs", "status", "machine", "note")
+"""The columns that each device has, named ``speedup NVIDIA H200``."""
+
+_NAMES = ("dataset", "network", "strategy", "kernel", "precision")
+_SHOWN_BY_NAMES = {*SHOWN_BY_NETWORK, *(f"{name}.name" for name in _NAMES)}
+_WORK = ("dataset", "network", "training")
+_WHERE_VARIED = ("kernel", "precision")
+_OF_CHOICE = ("strategy.name", "strategy._target_")
+_OPTIONS_OF_KERNEL = ("block", "work")
+_CLAIMS = (FASTER, SAME, SLOWER)
+_ORDER = (*_CLAIMS, NOT_SIGNIFICANT, NOT_COMPARABLE)
+_TRIVIAL = ("", REFERENCE, BASELINE)
+
+Cell = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+def build(
+    devices: Mapping[str, Mapping[str, frame.Record]],
+    paper: Mapping[str, Mapping[str, Any]],
+    paper_device: str,
+    thresholds: Thresholds,
+) -> pd.DataFrame:
+    """One row per data set, network, strategy and whatever else varies, from the records of each device.
+
+    A device's ``speedup`` is its own baseline's mean time over the row's, with interval and verdict: both
+    were measured on that device with the same protocol. ``baseline`` names it by the rules of
+    ``snn.analysis.baseline``; a row is of one baseline. Of a cell measured with several protocols that with
+    a speedup and the most runs is shown. ``published_speedup`` is the paper's, without an interval.
+
+    ``on_all`` is the verdict of all devices that have one, the paper's as published among them; ``differs``
+    where two of them exclude each other, otherwise ``inconclusive``; empty where there are fewer than two.
+    ``advice`` says it in words. Raises RecordError as ``frame.tabulate`` does.
+    """
+    cells = {name: cell for records in devices.values() for name, cell in _cells(records).items()}
+    measured = _measured(devices, cells, thresholds)
+    rows: dict[str, Row] = {}
+    for of_device in measured:
+        cell = cells[of_device["cell"]]
+        key = _text([_settings(cell), of_device["baseline"]])
+        row = rows.setdefault(key, {"cell": cell, "baseline": of_device["baseline"], "devices": {}})
+        known = row["devices"].get(of_device["measured_on"])
+        if known is None or _weight(of_device) > _weight(known):
+            row["devices"][of_device["measured_on"]] = of_device
+    return _table(list(rows.values()), list(devices), paper, paper_device, thresholds)
+
+
+def _cells(records: Mapping[str, frame.Record]) -> dict[str, Cell]:
+    return {frame.name_of(record["cell"]): record["cell"] for record in records.values()}
+
+
+def _measured(
+    devices: Mapping[str, Mapping[str, frame.Record]], cells: Mapping[str, Cell], thresholds: Thresholds
+) -> list[Row]:
+    """A row per device and cell, with its speedup. Each device is a point of its own: no ratio spans two."""
+    frames = [
+        frame.tabulate(records, thresholds).assign(measured_on=name) for name, records in devices.items()
+    ]
+    rows = pd.concat([one.astype(object) for one in frames], ignore_index=True).copy()  # in one piece
+    work = [_text([_settings(cells[name], _WORK), cells[name]["protocol"]]) for name in rows["cell"]]
+    rows = rows.assign(work=work)
+    options = [
+        *(name for name in rows if name.startswith("strategy.") and name not in _OF_CHOICE),
+        *(f"kernel.{name}" for name in _OPTIONS_OF_KERNEL),
+    ]
+    numbers, names = baselines(rows, ["measured_on", "work", *options])
+    ratios = over_baselines(rows, numbers, thresholds)
+    return rows.assign(**ratios, baseline=names).to_dict("records")
+
+
+def _settings(cell: Cell, sections: Sequence[str] = (*_WORK, "strategy", "kernel", "precision")) -> Row:
+    """What was trained and how, by the names of the settings; without what says where the code is."""
+    found = {}
+    for section in sections:
+        for key, value in cell.get(section, {"name": "fp32"}).items():
+            of_kernel = section == "kernel" and key not in ("name", *_OPTIONS_OF_KERNEL)
+            if not (of_kernel or key == "_target_" or is_empty(value)):
+                found[f"{section}.{key}"] = setting(value)
+    found.pop("dataset.path", None) if "dataset.sha256" in found else None
+    return found | ({"kernel.work": "1-1"} if "kernel" in sections and "work" not in cell["kernel"] else {})
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _weight(row: Row) -> tuple[bool, int]:
+    return not is_empty(row["speedup"]), row["runs"]
+
+
+def _table(
+    rows: Sequence[Row],
+    devices: Sequence[str],
+    paper: Mapping[str, Mapping[str, Any]],
+    paper_device: str,
+    thresholds: Thresholds,
+) -> pd.DataFrame:
+    """The rows in the order in which they were met, with the columns in which they differ."""
+    of_paper = [published.speedups(row["cell"], paper) for row in rows]
+    pairs = zip(rows, of_paper, strict=True)
+    words = [_words(row, values, paper_device, thresholds) for row, values in pairs]
+    table = _what_rows_are_of(rows).assign(baseline=[row["baseline"] for row in rows])
+    table[ON_ALL] = [_on_all(of_row) for of_row in words]
+    table["advice"] = [
+        _advice(strategy, of_row) for strategy, of_row in zip(table["strategy"], words, strict=True)
+    ]
+    columns: dict[str, list[Any]] = {
+        f"{column} {device}": [row["devices"].get(device, {}).get(column) for row in rows]
+        for device in devices
+        for column in PER_DEVICE
+    }
+    columns[f"published_speedup {paper_device}"] = [next(iter(values), None) for values in of_paper]
+    columns["published_note"] = [_other_values(values[1:]) for values in of_paper]
+    filled = {name: values for name, values in columns.items() if not all(map(is_empty, values))}
+    counts = {name: "Int64" for name in filled if name.startswith("runs ")}
+    return table.join(pd.DataFrame(filled, index=table.index).infer_objects().astype(counts))
+
+
+def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
+    """Data set, network and strategy of each row, kernel and precision where they vary, and the settings in
+    which rows differ that have all of these in common."""
+    firsts = [next(iter(row["devices"].values())) for row in rows]
+    names = pd.DataFrame([{name: first[name] for name in _NAMES} for first in firsts])
+    texts = [{key: str(value) for key, value in _settings(row["cell"]).items()} for row in rows]
+    settings = pd.DataFrame(texts).fillna("")
+    settings = settings[[name for name in settings if name not in _SHOWN_BY_NAMES]]
+    differing = varied(names.join(settings), list(settings), list(_NAMES))
+    shown = [name for name in _NAMES if name not in _WHERE_VARIED or names[name].nunique() > 1]
+    return names[shown].join(settings[differing])
+
+
+def _other_values(values: Sequence[float]) -> str:
+    return f"elsewhere in the paper {', '.join(f'{value:.2f}' for value in values)}" if values else ""
+
+
+def as_published(device: str) -> str:
+    """How a device is named whose value was published, not measured here."""
+    return f"{device} as published"
+
+
+def _words(row: Row, of_paper: Sequence[float], paper_device: str, thresholds: Thresholds) -> dict[str, str]:
+    """The verdict on each device, or its status where it has no time; empty on none where nothing is said."""
+    words = {
+        name: one["verdict"] if not is_empty(one["mean_s"]) else one["status"]
+        for name, one in row["devices"].items()
+    }
+    words = {name: word for name, word in words.items() if word not in _TRIVIAL}
+    if words and of_paper:
+        margin = thresholds["same"]
+        words[as_published(paper_device)] = speedup_verdict(of_paper[0], of_paper[0], margin)
+    return words
+
+
+def _on_all(words: Mapping[str, str]) -> str:
+    found = [word for word in words.values() if word in (*_CLAIMS, NOT_SIGNIFICANT)]
+    if len(found) < 2:
+        return ""
+    claims = set(found) - {NOT_SIGNIFICANT}
+    if len(claims) > 1:
+        return DIFFERS
+    return INCONCLUSIVE if NOT_SIGNIFICANT in found else found[0]
+
+
+def _advice(strategy: str, words: Mapping[str, str]) -> str:
+    """``combined faster on NVIDIA H200, slower on CPU AMD EPYC, faster on Tesla T4 as published``."""
+    order = [*_ORDER, *(word for word in words.values() if word not in _ORDER)]
+    parts = [
+        f"{word} on {' and '.join(name for name in words if words[name] == word)}"
+        for word in dict.fromkeys(order)
+        if word in words.values()
+    ]
+    return f"{strategy} {', '.join(parts)}" if parts else ""

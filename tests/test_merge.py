@@ -1,0 +1,306 @@
+"""Results of many machines in one table: each device beside the others, and never over another's."""
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+from records_of import halves, record
+
+from snn import merge
+from snn.analysis import published
+from snn.config.groups import read_yaml
+from snn.errors import OutputError
+from snn.files.outputs import replaced_folder
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.records import archive
+from snn.tables import devices
+
+FILES = {f"devices.{ending}" for ending in ("csv", "html", "svg", "png")}
+H200, T4 = "NVIDIA H200", "NVIDIA T4"
+CPU = "CPU AMD EPYC"
+PAPER = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in published.TABLES}
+TIMES = {"reference": 4.0, "streams": 4.0, "pinned": 3.0, "combined": 2.0, "preallocated": 1.0}
+
+
+def cells_on(backend, name, dataset="large"):
+    found = sweeps.read(ROOT / "config/grid.yaml", Device(backend, name))["dataset_size"].cells
+    return [
+        cell | {"protocol": cell["protocol"] | {"runs": 8, "rounds": 2}}
+        for cell in found
+        if cell["dataset"]["name"] == dataset
+    ]
+
+
+def records_of(cells, factor=None, spread=0.0001, **where):
+    """Two rounds of each cell, each strategy's times multiplied by its factor."""
+    made = []
+    for cell in cells:
+        mean = TIMES[cell["strategy"]["name"]] * (factor or {}).get(cell["strategy"]["name"], 1.0)
+        way = -1 if cell["strategy"]["name"] == "combined" else 1  # slow where the others are fast
+        seconds = [mean * (1 + way * spread * step) for step in (1, 0.9, 1.1, 1, -1, -0.9, -1.1, -1)]
+        made += [record(cell, some, number=i, **where) for i, some in enumerate(halves(seconds), 1)]
+    return made
+
+
+def folder(path, *records):
+    path.mkdir(parents=True)
+    archive.write([one for some in records for one in some], path)
+    return path
+
+
+def merged(tmp_path, *folders):
+    printed = merge.run(folders, tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".")} == set()
+    table = pd.read_csv(tmp_path / "out/devices.csv", keep_default_na=False, na_values=[""])
+    return table.set_index("strategy"), printed
+
+
+@pytest.fixture
+def three(tmp_path):
+    """A GPU, another on which `combined` is slower, and a CPU that has two strategies."""
+    other = cells_on("cuda", T4)
+    slower = records_of(other, {"combined": 4.0, "reference": 0.5}, device=T4, device_uuid="GPU-2")
+    host = [c for c in cells_on("cpu", "AMD EPYC") if c["strategy"]["name"] in ("reference", "combined")]
+    return (
+        folder(tmp_path / "a", records_of(cells_on("cuda", H200))),
+        folder(tmp_path / "b", slower),
+        folder(tmp_path / "c", records_of(host, {"combined": 1.2})),
+    )
+
+
+def test_each_device_has_speedups_over_its_own_baseline(tmp_path, three):
+    table, printed = merged(tmp_path, *three)
+    assert set(table["baseline"]) == {"reference"}
+    ratios = {name: table[f"speedup {name}"].dropna().to_dict() for name in (H200, T4, CPU)}
+    assert ratios[H200] == pytest.approx({name: 4.0 / time for name, time in TIMES.items()})
+    at_half = {name: 2.0 / time for name, time in TIMES.items()} | {"reference": 1.0, "combined": 0.25}
+    assert ratios[T4] == pytest.approx(at_half)
+    assert ratios[CPU] == pytest.approx({"reference": 1.0, "combined": 4.0 / 2.4})
+    for name in (H200, T4, CPU):
+        inside = table[f"speedup {name}"].dropna()
+        assert (table.loc[inside.index, f"speedup_ci_low {name}"] <= inside).all()
+        assert (table.loc[inside.index, f"speedup_ci_high {name}"] >= inside).all()
+    assert f"{H200}: 10 records\n{T4}: 10 records\n{CPU}: 4 records\n" in printed
+
+
+def test_advice_says_on_which_devices_it_holds(tmp_path, three):
+    table, printed = merged(tmp_path, *three)
+    on_t4 = "Tesla T4 as published"
+    advice = f"combined faster on {H200} and {CPU} and {on_t4}, slower on {T4}"
+    assert table.loc["combined", "advice"] == advice
+    assert f"  large, 256: {advice}\n" in printed
+    words = table["on_all"].fillna("").to_dict()
+    assert words == {
+        "reference": "",
+        "streams": "differs",  # same on the H200 and as published, slower on the T4
+        "pinned": "differs",
+        "combined": "differs",
+        "preallocated": "faster",
+    }
+    assert table.loc["preallocated", "advice"] == f"preallocated faster on {H200} and {T4}"
+    assert pd.isna(table.loc["reference", "advice"])
+
+
+def test_published_values_stand_beside_without_an_interval(tmp_path, three):
+    table, _ = merged(tmp_path, *three)
+    assert table["published_speedup Tesla T4"].dropna().to_dict() == {
+        "reference": 1.0,
+        "streams": 0.99,
+        "pinned": 1.04,
+        "combined": 1.65,
+    }
+    assert table.loc["combined", "published_note"] == "elsewhere in the paper 2.14"
+    assert not [name for name in table if "ci_" in name and "Tesla T4" in name]
+    page = (tmp_path / "out/devices.html").read_text()
+    assert f"speedup 95% CI low {H200}" in page and '<span class="word bad">slower</span>' in page
+
+
+def test_noise_is_not_significant_anywhere(tmp_path):
+    a = folder(tmp_path / "a", records_of(cells_on("cuda", H200), spread=0.5))
+    b = folder(tmp_path / "b", records_of(cells_on("cuda", T4), device=T4, device_uuid="GPU-2"))
+    table, _ = merged(tmp_path, a, b)
+    assert table.loc["combined", f"verdict {H200}"] == "not significant"
+    assert table.loc["combined", "on_all"] == "inconclusive"
+
+
+def test_a_device_without_a_baseline_has_times_and_no_speedup(tmp_path, three):
+    """The reference of another device, of the same name even, is none of its own."""
+    alone = [cell for cell in cells_on("cuda", H200) if cell["strategy"]["name"] == "combined"]
+    b = folder(tmp_path / "d", records_of(alone, device_uuid="GPU-9"))
+    table, _ = merged(tmp_path, three[0], b)
+    rows = table.loc[["combined"]].set_index("baseline", drop=False)
+    assert rows.loc["reference", f"speedup {H200} (GPU-1)"] == pytest.approx(2.0)
+    unpaired = rows[rows["baseline"].isna()].iloc[0]
+    assert unpaired[f"mean_s {H200} (GPU-9)"] == pytest.approx(2.0, rel=0.01)
+    assert f"speedup {H200} (GPU-9)" not in table
+
+
+def test_a_gpu_is_known_by_its_uuid_in_whichever_folder(tmp_path):
+    cells = cells_on("cuda", H200)
+    found = records_of(cells)
+    first, second = found[::2], found[1::2]  # by round
+    a, b = folder(tmp_path / "a", first), folder(tmp_path / "b", second, first[:2])
+    table, printed = merged(tmp_path, a, b)
+    assert f"{H200}: 10 records\n" in printed
+    assert set(table[f"runs {H200}"]) == {8}
+
+
+def test_a_folder_of_a_workflow_is_as_good_as_an_archive(tmp_path, three):
+    from snn.grid import naming
+    from snn.records import store
+
+    for one in archive.read_all(three[1]).values():
+        store.write(tmp_path / "w" / naming.record_path(naming.name_of(one["cell"]), one["round"]), one)
+    again, _ = merged(tmp_path, three[0], tmp_path / "w/results", three[2])
+    assert again.equals(merged(tmp_path, *three)[0])
+
+
+def test_two_different_records_of_one_round_are_refused(tmp_path, capsys):
+    a = folder(tmp_path / "a", records_of(cells_on("cuda", H200)))
+    b = folder(tmp_path / "b", records_of(cells_on("cuda", H200)[:1], {"reference": 1.5}))
+    assert merge.main([str(a), str(b), f"output={tmp_path / 'out'}"]) == 2
+    said = capsys.readouterr().err
+    assert f"{a}/records.jsonl.gz, line 1 and {b}/records.jsonl.gz, line 1 are different records" in said
+    assert "round 1 of one cell on NVIDIA H200 GPU-1: remove one of them" in said
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+
+
+def test_two_machines_with_one_cpu_stay_two(tmp_path):
+    """They have no UUID, and their host may be described alike: their folders tell them apart."""
+    reference, *others = cells_on("cpu", "AMD EPYC")
+    a = folder(tmp_path / "a", records_of([reference, *others]))
+    b = folder(tmp_path / "b", records_of([reference, *others], {"combined": 4.0}))
+    c = folder(tmp_path / "c", records_of(others))
+    table, _ = merged(tmp_path, a, b, c)
+    assert table.loc["combined", f"verdict {CPU} ({a})"].dropna().tolist() == ["faster"]
+    assert table.loc["combined", f"verdict {CPU} ({b})"].dropna().tolist() == ["slower"]
+    assert f"speedup {CPU} ({c})" not in table  # the others' reference is not its own
+
+
+def test_one_cpu_with_fewer_cores_is_another_device(tmp_path):
+    fewer = {"system": "Linux x86_64", "cpu": "AMD EPYC", "cpus": 4}
+    cells = cells_on("cpu", "AMD EPYC")
+    a = folder(
+        tmp_path / "a", records_of(cells), records_of(cells_on("cpu", "AMD EPYC", "small"), host=fewer)
+    )
+    _, printed = merged(tmp_path, a)
+    assert f"{CPU} ({a}, 16 CPUs, Linux x86_64): 10 records\n" in printed
+    assert f"{CPU} ({a}, 4 CPUs, Linux x86_64): 10 records\n" in printed
+
+
+def cut(path):
+    file = path / archive.RECORDS
+    file.write_bytes(file.read_bytes()[:-40])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: path / "none", "none: cannot be read: No such file"),
+        (lambda path: folder(path / "empty"), "empty: there are no records in it"),
+        (
+            lambda path: cut(folder(path / "cut", records_of(cells_on("cuda", T4)))),
+            "cut/records.jsonl.gz",
+        ),
+    ],
+)
+def test_what_is_no_folder_of_records_is_refused(tmp_path, capsys, three, make, said):
+    bad = make(tmp_path)
+    before = {path.name for path in tmp_path.iterdir()}
+    assert merge.main([str(three[0]), str(bad), f"output={tmp_path / 'out'}"]) == 2
+    assert said in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_the_output_is_a_new_folder_or_an_earlier_one(tmp_path, capsys, three):
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "thesis.txt").write_text("kept")
+    (tmp_path / "file").write_text("kept")
+    for path in (out, tmp_path / "file", tmp_path / "file/below"):
+        assert merge.main([str(three[0]), f"output={path}"]) == 2
+        assert f"{path}: cannot be written" in capsys.readouterr().err
+    assert merge.main([f"output={tmp_path}"]) == 2
+    assert "no folder is named" in capsys.readouterr().err
+    assert merge.main([str(three[0]), "output="]) == 2
+    assert "output is empty" in capsys.readouterr().err
+    assert (out / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "kept"
+    merged(tmp_path, three[0])
+    table, _ = merged(tmp_path, *three)  # in place of the first
+    assert f"speedup {T4}" in table
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
+    old = tmp_path / "out"
+    old.mkdir()
+    (old / "a").write_text("old")
+    with pytest.raises(RuntimeError), replaced_folder(old, ("a", "b")) as new:
+        (new / "a").write_text("new")
+        raise RuntimeError
+    with pytest.raises(OutputError, match="No space left"), replaced_folder(old, ("a", "b")) as new:
+        (new / "a").write_text("new")
+        raise OSError(28, "No space left on device")
+    assert [path.read_text() for path in old.iterdir()] == ["old"]
+    with replaced_folder(old, ("a", "b")) as new:
+        (new / "b").write_text("new")
+    assert [path.name for path in old.iterdir()] == ["b"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def cell_of(**changes):
+    (found,) = [c for c in cells_on("cuda", H200) if c["strategy"]["name"] == "combined"]
+    return found | {name: found[name] | values for name, values in changes.items()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "values"),
+    [
+        ({}, [1.65, 2.14]),
+        ({"protocol": {"runs": 99}}, [1.65, 2.14]),
+        ({"network": {"hidden": [128]}}, [2.24]),
+        ({"network": {"hidden": [1024]}}, [0.93]),
+        ({"network": {"hidden": [64]}}, []),
+        ({"network": {"hidden": [256, 256], "clip_norm": 5.0}}, [1.52]),
+        ({"network": {"hidden": [256, 256]}}, []),
+        ({"network": {"init": "he_uniform"}}, []),
+        ({"training": {"epochs": 10}}, []),
+        ({"dataset": {"rows": 300}}, []),
+        ({"strategy": {"tile_rows": 32}}, []),
+        ({"kernel": {"name": "tiled"}}, []),
+        ({"kernel": {"block": [8, 8]}}, []),
+        ({"precision": {"name": "tf32"}}, []),
+    ],
+)
+def test_published_speedups_are_of_the_papers_settings(changes, values):
+    assert published.speedups(cell_of(**changes), PAPER) == values
+
+
+def test_the_devices_of_published_records_are_told_apart(tmp_path):
+    found = sorted((ROOT / "results/published").glob("nvidia-h200*"))
+    table, _ = merged(tmp_path, *found)
+    named = {name.removeprefix("mean_s ") for name in table if name.startswith("mean_s ")}
+    assert len([name for name in named if name.startswith("NVIDIA H200 (GPU-")]) == 5
+    known = pd.read_csv(ROOT / "results/published/nvidia-h200/tables/speedup.csv")
+    known = known[known["strategy"] != "reference"].set_index(["strategy", "dataset"])["speedup"]
+    of_first = table.reset_index()
+    of_first = of_first[(of_first["network"] == "256") & (of_first["network.init"] == "uniform01")]
+    merged_ones = of_first.set_index(["strategy", "dataset"])["speedup NVIDIA H200 (GPU-3dc8f9c2)"].dropna()
+    assert merged_ones[known.index].to_dict() == pytest.approx(known.to_dict())
+
+
+def test_what_docs_results_says_of_the_h200_and_the_t4(tmp_path):
+    table, _ = merged(tmp_path, ROOT / "results/published/nvidia-h200")
+    words = table.set_index(["dataset", "network"], append=True)["on_all"]
+    combined = {network: words["combined", "large", network] for network in ("128", "256", "256-256", "1024")}
+    assert combined == {"128": "faster", "256": "faster", "256-256": "faster", "1024": "slower"}
+    streams = table.set_index(["dataset", "network"], append=True).loc["streams", "small", "256"]
+    assert streams["advice"] == "streams faster on Tesla T4 as published, slower on NVIDIA H200"
+
+
+def test_usage(capsys):
+    assert merge.main([]) == 2
+    assert "FOLDER..." in capsys.readouterr().err
+    assert merge.main(["--help"]) == 0
+    assert devices.TITLE
