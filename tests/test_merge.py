@@ -278,10 +278,14 @@ def test_published_speedups_are_of_the_papers_settings(changes, values):
 
 
 def test_the_devices_of_published_records_are_told_apart(tmp_path):
-    found = sorted((ROOT / "results/published").glob("nvidia-h200*"))
+    found = [ROOT / f"results/published/nvidia-h200{of}" for of in ("", "-cnn", "-sweeps")]
     table, _ = merged(tmp_path, *found)
-    named = {name.removeprefix("mean_s ") for name in table if name.startswith("mean_s ")}
-    assert len([name for name in named if name.startswith("NVIDIA H200 (GPU-")]) == 5
+    uuids = {
+        record["provenance"]["device_uuid"] for each in found for record in archive.read_all(each).values()
+    }
+    columns = {name for name in table if name.startswith("mean_s NVIDIA H200 (GPU-")}
+    assert columns == {f"mean_s NVIDIA H200 ({uuid[:12]})" for uuid in uuids if uuid}
+    assert len(columns) >= len(found)
     known = pd.read_csv(ROOT / "results/published/nvidia-h200/tables/speedup.csv")
     known = known[known["strategy"] != "reference"].set_index(["strategy", "dataset"])["speedup"]
     of_first = table.reset_index()
