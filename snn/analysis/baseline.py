@@ -31,7 +31,7 @@ def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list
     chosen = list(dict.fromkeys(chosen))
     point = ["dataset", "network", *(axis for axis in axes if axis in frame and axis not in chosen)]
     rows = frame.to_dict("records")
-    numbers = [_baseline(i, rows, chosen, point) for i in range(len(rows))]
+    numbers = _numbers(rows, chosen, point)
     used = {number for i, number in enumerate(numbers) if number != i}
     numbers = [number if number != i or i in used else -1 for i, number in enumerate(numbers)]
     varied = [axis for axis in chosen if frame[axis].astype(str).nunique() > 1]
@@ -39,33 +39,59 @@ def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list
     return numbers, names
 
 
-def _baseline(i: int, rows: Sequence[Row], chosen: Sequence[str], point: Sequence[str]) -> int:
-    """The row at the same point with the most basic choices, where each is basic or the row's own."""
-    row = rows[i]
-    best, shortest = i, [_distance(axis, row, row) for axis in chosen]
-    for j, other in enumerate(rows):
-        if any(not _same(other[axis], row[axis]) for axis in point):
-            continue
-        distances = [_distance(axis, other, row) for axis in chosen]
-        eligible = all(
-            distance < _OWN or _same(other[axis], row[axis])
-            for distance, axis in zip(distances, chosen, strict=True)
-        )
-        if eligible and distances < shortest:
-            best, shortest = j, distances
+def _numbers(rows: Sequence[Row], chosen: Sequence[str], point: Sequence[str]) -> list[int]:
+    """For each row, the first row at its point with the most basic choices, each basic or the row's own.
+
+    Looked up by the choices that are not basic, so that the time grows with the number of rows only.
+    """
+    points: dict[tuple[Any, ...], list[int]] = {}
+    for i, row in enumerate(rows):
+        points.setdefault(_values(row, point), []).append(i)
+    numbers = list(range(len(rows)))
+    for members in points.values():
+        for on_host in {bool(rows[i]["on_host"]) for i in members}:
+            best = _best(members, rows, chosen, on_host)
+            for i in members:
+                if bool(rows[i]["on_host"]) == on_host:
+                    numbers[i] = _baseline(i, rows[i], chosen, best)
+    return numbers
+
+
+_Best = dict[tuple[str, ...], dict[tuple[Any, ...], tuple[list[int], int]]]
+"""By the choices that are not basic and their values: the distances and number of the most basic row."""
+
+
+def _best(members: Sequence[int], rows: Sequence[Row], chosen: Sequence[str], on_host: bool) -> _Best:
+    """The most basic row of each set of choices that are not basic, for rows on the host or not."""
+    best: _Best = {}
+    for i in members:
+        distances = [_distance(axis, rows[i], on_host) for axis in chosen]
+        own = tuple(axis for axis, distance in zip(chosen, distances, strict=True) if distance == _OWN)
+        alike = best.setdefault(own, {})
+        values = _values(rows[i], own)
+        if values not in alike or distances < alike[values][0]:
+            alike[values] = distances, i
     return best
 
 
-def _distance(axis: str, other: Row, row: Row) -> int:
-    """How far the other row's choice is from the most basic one that ``row`` can be compared with."""
+def _baseline(i: int, row: Row, chosen: Sequence[str], best: _Best) -> int:
+    """The most basic row of those whose choices that are not basic are the row's own."""
+    shortest, number = [_distance(axis, row, bool(row["on_host"])) for axis in chosen], i
+    found = (alike.get(_values(row, own)) for own, alike in best.items())
+    distances, other = min(filter(None, found), default=(shortest, number))
+    return other if distances < shortest else number
+
+
+def _distance(axis: str, row: Row, on_host: bool) -> int:
+    """How far a row's choice is from the most basic one, for rows on the host or not."""
     if axis == "strategy":
-        basic: Sequence[Any] = ("sequential", "reference") if row["on_host"] else ("reference",)
+        basic: Sequence[Any] = ("sequential", "reference") if on_host else ("reference",)
     elif axis in _BASIC:
         basic = _BASIC[axis]
     else:
-        default = (None, _default(axis, other))
-        return 0 if any(_same(other[axis], value) for value in default) else _OWN
-    return basic.index(other[axis]) if other[axis] in basic else _OWN
+        default = (None, _default(axis, row))
+        return 0 if any(_same(row[axis], value) for value in default) else _OWN
+    return basic.index(row[axis]) if row[axis] in basic else _OWN
 
 
 def _default(axis: str, row: Row) -> Any:
@@ -76,6 +102,11 @@ def _default(axis: str, row: Row) -> Any:
     return setting(groups.load(group, row[group]).get(option))
 
 
+def _values(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
+    """The values of a row, those that are empty as one; 1 is 1.0."""
+    return tuple(None if is_empty(row[name]) else row[name] for name in names)
+
+
 def _same(a: Any, b: Any) -> bool:
     return (is_empty(a) and is_empty(b)) or (not is_empty(a) and not is_empty(b) and bool(a == b))
 
@@ -84,7 +115,7 @@ def _name(baseline: Row, row: Row, varied: Sequence[str]) -> str:
     """The basic choices of the baseline, of those that differ in the sweep: ``reference, kernel naive``."""
     choices = []
     for axis in varied:
-        if is_empty(baseline[axis]) or _distance(axis, baseline, row) == _OWN:
+        if is_empty(baseline[axis]) or _distance(axis, baseline, bool(row["on_host"])) == _OWN:
             continue
         name = axis.partition(".")[2].replace("_", " ") or axis
         choices.append(str(baseline[axis]) if axis == "strategy" else f"{name} {baseline[axis]}")

@@ -45,6 +45,9 @@ COLOURS = {
     "torch_loader": "#fbbf24",
     "jax_scan": "#0d9488",
 }
+_MOST_PIXELS = 30_000
+"""Of a side of a PNG file: readers and matplotlib refuse those of 65,536."""
+
 PAPER_COLOUR = "#111827"
 
 _LITTLE = 20  # ratio of the ends of a log axis up to which numbers between powers of ten are written
@@ -117,7 +120,11 @@ def missing(axes: Axes, at: float, status: str) -> None:
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:
-    """Write the figure to an SVG file and to the others beside it; equal figures give equal bytes."""
+    """Write the figure to an SVG file and to the others beside it; equal figures give equal bytes.
+
+    A figure of very many rows has fewer pixels per inch, so that a PNG file can hold it.
+    """
+    figure.set_dpi(min(figure.dpi, _MOST_PIXELS / max(figure.get_size_inches())))
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
     drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
@@ -128,7 +135,7 @@ def save(figure: Figure, paths: Sequence[str]) -> None:
 
 def _rendered(figure: Figure, form: str) -> bytes:
     content = io.BytesIO()
-    figure.savefig(content, format=form, metadata={"Date": None} if form == "svg" else {})
+    figure.savefig(content, format=form, dpi=figure.dpi, metadata={"Date": None} if form == "svg" else {})
     return content.getvalue()
 
 

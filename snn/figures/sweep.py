@@ -16,14 +16,19 @@ from snn.tables.sweep import SHOWN_BY_NETWORK
 _LOG_FROM = 20  # largest over smallest time
 _INCHES = 0.28  # per bar
 _MOST_COLOURS = 6  # that a reader can tell apart; with more strategies, each bar is labelled
+_MOST_BARS = 400  # more are no figure that anyone reads, and its PNG file would be too wide to be written
 
 
 def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str) -> Figure:
     """From a sweep's table: a bar per cell with the standard deviation of its runs, a panel per device.
 
     Bars are grouped by all that the sweep varies except strategy, kernel, precision and their options, and
-    labelled with these where colours would not tell them apart. A cell without a time shows its status.
+    labelled with these where colours would not tell them apart. A cell without a time shows its status. Of a
+    sweep of very many cells only the first are drawn, which the title says.
     """
+    if len(table) > _MOST_BARS:
+        title = f"{title}: the first {_MOST_BARS} of {len(table):,} cells; its table has all"
+        table = table.head(_MOST_BARS)
     if not table["mean_s"].notna().any():
         return nothing(f"{title}: no cell has a time")
     varied = ["network" if axis in SHOWN_BY_NETWORK else axis for axis in axes_of_sweep]

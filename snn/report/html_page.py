@@ -14,6 +14,9 @@ _HERE = Path(__file__).parent
 _LONG = 45
 """Texts with more characters than this are wrapped."""
 
+MOST_ROWS = 500
+"""Rows that a page shows at once: a browser lays out ten thousand of them in some ten seconds."""
+
 
 def badges() -> str:
     """The CSS rules for badges, which is all that a fragment of another page needs."""
@@ -32,20 +35,38 @@ def document(title: str, body: str) -> str:
 
 
 def sortable(table: pd.DataFrame) -> str:
-    """The table in a scrolling frame; each column header is a button that sorts by it."""
+    """The table in a scrolling frame; each column header is a button that sorts by it.
+
+    Of a long table the first ``MOST_ROWS`` rows are laid out; the others stand behind it as text, which the
+    page's script sorts with them and shows as many at a time.
+    """
     classes = {name: _classes(table, name) for name in table}
     head = "".join(
         f'<th scope="col"{_attribute("class", classes[name])}>'
         f'<button type="button">{html.escape(heading(name))}</button></th>'
         for name in table
     )
-    body = "\n".join(
+    rows = [
         "<tr>" + "".join(_cell(name, value, classes[name]) for name, value in row.items()) + "</tr>"
         for row in table.to_dict("records")
-    )
+    ]
+    first = "\n".join(rows[:MOST_ROWS])
     return (
         '<div class="frame" role="region" aria-labelledby="title" tabindex="0">\n<table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{first}\n</tbody>\n</table>\n</div>{_others(rows)}"
+    )
+
+
+def _others(rows: list[str]) -> str:
+    """The rows behind the first ones, as text that no browser parses before it is asked for them."""
+    if len(rows) <= MOST_ROWS:
+        return ""
+    buttons = "".join(f'<button type="button">{name}</button>' for name in ("first", "back", "next", "last"))
+    return (
+        f'\n<p class="pager" hidden>Rows <output>1 to {MOST_ROWS}</output> of {len(rows):,} {buttons}</p>\n'
+        f"<noscript><p>The first {MOST_ROWS} of {len(rows):,} rows: this page needs JavaScript to show more. "
+        "The CSV file of the same name has all of them.</p></noscript>\n"
+        '<script type="text/plain" class="others">\n' + "\n".join(rows[MOST_ROWS:]) + "\n</script>"
     )
 
 

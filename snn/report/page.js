@@ -1,5 +1,8 @@
 // A click on a column header sorts the rows by that column, a second click reverses them: numbers by their full
 // value (data-value), text alphabetically with the numbers in it by size, empty cells always last.
+//
+// Of a long table only some rows are laid out, which takes a browser most of its time. The first of them are in the
+// table; the others stand as text behind it, and become rows when they are sorted or turned to.
 "use strict";
 
 function key(cell) {
@@ -7,26 +10,66 @@ function key(cell) {
   return cell.classList.contains("empty") ? null : cell.textContent;
 }
 
+const collator = new Intl.Collator("en", { numeric: true });
+
 function compare(a, b) {
   if (typeof a === "number" && typeof b === "number") return a - b;
   if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
-  return a.localeCompare(b, "en", { numeric: true });
+  return collator.compare(a, b);
 }
 
-function sort(table, heading) {
-  const direction = heading.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-  const rows = [...table.tBodies[0].rows].map((row) => [key(row.cells[heading.cellIndex]), row]);
-  rows.sort(([a], [b]) => {
+function sorted(rows, column, direction) {
+  const keyed = rows.map((row) => [key(row.cells[column]), row]);
+  keyed.sort(([a], [b]) => {
     if (a === null || b === null) return (a === null) - (b === null);
     return direction * compare(a, b);
   });
-  table.tBodies[0].append(...rows.map(([, row]) => row));
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-  heading.setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
+  return keyed.map(([, row]) => row);
 }
 
-for (const table of document.querySelectorAll("table")) {
+function prepare(frame) {
+  const table = frame.querySelector("table");
+  const body = table.tBodies[0];
+  const others = frame.parentNode.querySelector(".others");
+  const pager = frame.parentNode.querySelector(".pager");
+  const shown = body.rows.length;
+  let rows = null;
+  let first = 0;
+
+  function all() {
+    if (rows === null) {
+      const rest = document.createElement("tbody");
+      rest.innerHTML = others ? others.textContent : "";
+      rows = [...body.rows, ...rest.rows];
+    }
+    return rows;
+  }
+
+  function show(from) {
+    first = Math.max(0, Math.min(from, all().length - 1));
+    first -= first % shown;
+    const visible = all().slice(first, first + shown);
+    body.replaceChildren(...visible);
+    frame.scrollTop = 0;
+    if (pager) pager.querySelector("output").value = `${first + 1} to ${first + visible.length}`;
+  }
+
+  function sort(heading) {
+    const direction = heading.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    rows = sorted(all(), heading.cellIndex, direction);
+    show(0);
+    for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
+  }
+
   for (const heading of table.tHead.rows[0].cells) {
-    heading.firstElementChild.addEventListener("click", () => sort(table, heading));
+    heading.firstElementChild.addEventListener("click", () => sort(heading));
+  }
+  if (pager) {
+    pager.hidden = false;
+    const moves = [() => 0, () => first - shown, () => first + shown, () => all().length - 1];
+    pager.querySelectorAll("button").forEach((button, i) => button.addEventListener("click", () => show(moves[i]())));
   }
 }
+
+for (const frame of document.querySelectorAll(".frame")) prepare(frame);

@@ -1,0 +1,64 @@
+"""The baseline of each row, held against its definition, and found without comparing all rows with all."""
+
+import random
+
+import pandas as pd
+
+from snn.analysis import baseline
+
+AXES = ("strategy", "kernel", "precision", "strategy.tile_rows", "kernel.block", "training.epochs")
+VALUES = {
+    "strategy": ["reference", "sequential", "combined", "streams"],
+    "kernel": ["naive", "tiled"],
+    "precision": ["fp32", "tf32"],
+    "strategy.tile_rows": [32, 128.0, None],
+    "kernel.block": ["16-16", "8-8"],
+    "training.epochs": [1, 2],
+    "dataset": ["small", "large"],
+    "network": ["256"],
+}
+
+
+def frame_of(rows, seed):
+    chance = random.Random(seed)
+    found = [{name: chance.choice(values) for name, values in VALUES.items()} for _ in range(rows)]
+    return pd.DataFrame([row | {"on_host": row["strategy"] == "sequential"} for row in found], dtype=object)
+
+
+def expected(rows, chosen, point):
+    """Every row beside every other, as the definition says it."""
+    numbers = []
+    for i, row in enumerate(rows):
+        best, shortest = i, [baseline._distance(axis, row, row["on_host"]) for axis in chosen]
+        for j, other in enumerate(rows):
+            distances = [baseline._distance(axis, other, row["on_host"]) for axis in chosen]
+            eligible = all(baseline._same(other[axis], row[axis]) for axis in point) and all(
+                distance < baseline._OWN or baseline._same(other[axis], row[axis])
+                for distance, axis in zip(distances, chosen, strict=True)
+            )
+            if eligible and distances < shortest:
+                best, shortest = j, distances
+        numbers.append(best)
+    used = {number for i, number in enumerate(numbers) if number != i}
+    return [number if number != i or i in used else -1 for i, number in enumerate(numbers)]
+
+
+def test_each_row_has_the_baseline_of_the_definition():
+    found = set()
+    for seed in range(40):
+        frame = frame_of(1 + seed, seed)
+        numbers, _ = baseline.baselines(frame, AXES)
+        chosen, point = list(AXES[:5]), ["dataset", "network", "training.epochs"]
+        assert numbers == expected(frame.to_dict("records"), chosen, point), seed
+        found |= {number >= 0 for number in numbers}
+    assert found == {True, False}
+
+
+def test_a_row_is_looked_at_a_few_times_however_many_there_are(monkeypatch):
+    calls = []
+    distance = baseline._distance
+    monkeypatch.setattr(baseline, "_distance", lambda *given: calls.append(1) or distance(*given))
+    for rows in (500, 2000):
+        calls.clear()
+        baseline.baselines(frame_of(rows, 1).assign(network="256"), AXES)
+        assert len(calls) < 30 * rows
