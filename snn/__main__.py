@@ -34,7 +34,7 @@ def _run(arguments: list[str]) -> int:
     from snn.config import compose
     from snn.files import outputs
     from snn.grid import naming
-    from snn.measurement import cell
+    from snn.measurement import cell, progress
     from snn.records import store
 
     settings = compose.composed(arguments)
@@ -54,6 +54,7 @@ def _run(arguments: list[str]) -> int:
     else:
         with outputs.reported(output):
             store.write(output, record)
+        progress.note_done(record["cell"], record["round"], output)
     if record["status"] != "ok":
         print(f"snn: {record['status']}: {record['reason']}", file=sys.stderr)
     return 0

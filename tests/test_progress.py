@@ -1,7 +1,5 @@
 """What is left, from what was measured."""
 
-import json
-
 import pytest
 from conftest import ROOT
 
@@ -27,21 +25,52 @@ def test_work_grows_with_the_data():
     assert progress.work(large, 25600, 32) == pytest.approx(100 * progress.work(small, 256, 32))
 
 
+def output(number):
+    return f"results/cells/h200/small/256/reference-{number}-round2.json"
+
+
 def test_the_line_counts_cells_and_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(progress, "PLAN", tmp_path / "plan" / "plan.json")
-    paths = [str(tmp_path / f"{i}.json") for i in range(3)]
-    progress.write_plan(dict.fromkeys(paths, (CELL, 2)))
-    plan = json.loads(progress.PLAN.read_text())
-    assert list(plan["jobs"]) == paths
-    (tmp_path / "0.json").write_text("{}")
-    printer = progress.Printer(CELL, 1, 256, 32, paths[1])
+    monkeypatch.chdir(tmp_path)
+    progress.write_plan([(CELL, 2)] * 3)
+    progress.note_done(CELL, 2, tmp_path / output(0))
+    progress.note_done(CELL, 2, tmp_path / "elsewhere.json")  # of no workflow
+    progress.note_done(CELL, 3, tmp_path / output(0))  # not of this one
+    printer = progress.Printer(CELL, 2, 256, 32, output(1))
     printer._last = -100.0
     printer([Run(1.0, 0.0), Run(2.0, 0.0)])
     # One run of this job and three of the one that is left, 1.5 s each.
     assert capsys.readouterr().err == (
-        "job 2 of 3, small reference, round 1: run 2 of 3, 1.5 s per run, about 6 s left\n"
+        "job 2 of 3, small reference, round 2: run 2 of 3, 1.5 s per run, about 6 s left\n"
     )
     printer([Run(1.0, 0.0)] * 2)
     assert capsys.readouterr().err == ""  # less than two seconds later
+    progress.note_done(CELL, 2, tmp_path / output(2))
     printer([Run(1.0, 0.0)] * 3)
-    assert "run 3 of 3" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("job 3 of 3, small reference, round 2: run 3 of 3")
+    progress.write_plan([(CELL, 2)])  # of a workflow that is started again
+    progress.Printer(CELL, 2, 256, 32, output(2))([Run(1.0, 0.0)] * 3)
+    assert capsys.readouterr().err.startswith("job 1 of 1, ")
+
+
+def test_other_work_is_guessed_from_this_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    large = next(cell for cell in CELLS if cell["dataset"]["name"] == "large")
+    large = large | {"protocol": CELL["protocol"]}
+    progress.write_plan([(CELL, 1), (large, 1), (large, 2)])
+    progress.Printer(CELL, 1, 256, 32, output(1))([Run(0.01, 0.0)] * 3)
+    assert ", about 6 s left" in capsys.readouterr().err  # of 100 times as many rows: two of 3 runs of 1 s
+
+
+@pytest.mark.parametrize("given", [None, "cell.json"])
+def test_a_job_that_no_workflow_planned_counts_none(tmp_path, monkeypatch, capsys, given):
+    monkeypatch.chdir(tmp_path)
+    progress.write_plan([(CELL, 1)] * 3)
+    progress.Printer(CELL, 1, 256, 32, given)([Run(1.0, 0.0)] * 3)
+    assert capsys.readouterr().err.startswith("small reference, round 1: run 3 of 3, ")
+
+
+def test_a_plan_of_very_many_cells_is_small(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    seeds = (CELL | {"network": CELL["network"] | {"seed": seed}} for seed in range(5000))
+    progress.write_plan((cell, 1) for cell in seeds)
+    assert progress.PLAN.stat().st_size < 2000

@@ -1,10 +1,13 @@
 """Progress messages: the runs of this job and, within a workflow, the other jobs of its plan."""
 
+import hashlib
 import json
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,13 +19,14 @@ from snn.models.network import build
 from snn.models.training_step import training_step
 
 PLAN = Path(".snakemake/snn-plan.json")
+DONE = Path(".snakemake/snn-done.txt")
 _FIXED_WORK = 5e6  # multiply-adds that take about as long as a product's fixed cost
 _QUIET_SECONDS = 2.0
 
 
 def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
     """The approximate work of one run in multiply-adds, to estimate one cell's time from another's."""
-    batch, inputs = cell["training"]["batch_size"], cell["dataset"].get("shape", [features])
+    batch, inputs = cell["training"]["batch_size"], cell["dataset"].get("shape") or [features]
     step = _step_work(json.dumps(cell["network"], sort_keys=True), tuple(inputs), batch)
     return cell["training"]["epochs"] * math.ceil(rows / batch) * step
 
@@ -44,10 +48,49 @@ def round_seconds(rules: Round, run_seconds: float) -> float:
     return runs * run_seconds
 
 
-def write_plan(jobs: Mapping[str, tuple[Mapping[str, Any], int]]) -> None:
-    """Write the workflow's plan for its jobs: the cell and round of each record that will be made."""
+def write_plan(jobs: Iterable[tuple[Mapping[str, Any], int]]) -> None:
+    """Write the workflow's plan for its jobs, each a cell and a round of it, of which none is done.
+
+    Jobs of one kind, which take as long, are only counted: each job reads the plan, between its timed runs.
+    """
+    kinds: dict[str, dict[str, Any]] = {}
+    for cell, number in jobs:
+        kind = _kind(cell, number)
+        kinds.setdefault(_name(kind), kind | {"jobs": 0})["jobs"] += 1
     PLAN.parent.mkdir(exist_ok=True)
-    PLAN.write_text(json.dumps({"started": time.time(), "jobs": jobs}), encoding="utf-8")
+    DONE.write_text("", encoding="utf-8")
+    PLAN.write_text(json.dumps(kinds), encoding="utf-8")
+
+
+def note_done(cell: Mapping[str, Any], number: int, output: Path) -> None:
+    """Note that the record of a job is written, if the workflow's plan has it; other jobs count it."""
+    name = _name(_kind(cell, number))
+    if name in _plan_of(str(output)):
+        with suppress(OSError), DONE.open("a", encoding="utf-8") as file:
+            file.write(f"{name}\n")
+
+
+def _kind(cell: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """What the work of a job follows from."""
+    data = {key: cell["dataset"].get(key) for key in ("rows", "features", "shape")}
+    network = {key: value for key, value in cell["network"].items() if key != "seed"}
+    work = {"training": cell["training"], "protocol": cell["protocol"]}
+    return {"cell": {"dataset": data, "network": network, **work}, "round": number}
+
+
+def _name(kind: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(kind, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _plan_of(output: str | None) -> dict[str, dict[str, Any]]:
+    """The kinds of jobs of the workflow's plan by name; none for a record that is not a workflow's."""
+    if output is None or "results/cells/" not in output:
+        return {}
+    try:
+        plan: dict[str, dict[str, Any]] = json.loads(PLAN.read_text(encoding="utf-8"))
+        return plan
+    except (OSError, ValueError):
+        return {}
 
 
 class Printer:
@@ -60,7 +103,9 @@ class Printer:
         self._number, self._rules = number, of_round(cell["protocol"], number)
         self._rows, self._features = rows, features
         self._last = time.monotonic()
-        self._plan = _read_plan(output)
+        self._own = _name(_kind(cell, number))
+        plan = _plan_of(output)
+        self._plan = plan if self._own in plan else {}
 
     def __call__(self, runs: list[Run]) -> None:
         mean = sum(run.seconds for run in runs) / len(runs)
@@ -72,9 +117,12 @@ class Printer:
         parts = [f"{name}: run {len(runs)} of {self._rules.runs}", f"{mean:.3g} s per run"]
         if self._plan:
             others = self._unfinished_others()
-            total = len(self._plan["jobs"])
-            parts.insert(0, f"job {total - len(others)} of {total}")
-            left += sum(self._guess(cell, number, mean) for cell, number in others)
+            total = sum(kind["jobs"] for kind in self._plan.values())
+            parts.insert(0, f"job {total - sum(others.values())} of {total}")
+            left += sum(
+                count * self._guess(self._plan[name]["cell"], self._plan[name]["round"], mean)
+                for name, count in others.items()
+            )
         parts.append(f"about {_duration(left)} left")
         print(", ".join(parts), file=sys.stderr, flush=True)
 
@@ -82,33 +130,16 @@ class Printer:
         """Estimated seconds of another job, in proportion to its work; a CSV file counts as large as ours."""
         mine = work(self._cell, self._rows, self._features)
         data = other["dataset"]
-        theirs = work(other, data.get("rows", self._rows), data.get("features", self._features))
+        theirs = work(other, data["rows"] or self._rows, data["features"] or self._features)
         return round_seconds(of_round(other["protocol"], number), run_seconds * theirs / mine)
 
-    def _unfinished_others(self) -> list[tuple[dict[str, Any], int]]:
-        assert self._plan is not None
-        started = self._plan["started"]
-        return [
-            job
-            for path, job in self._plan["jobs"].items()
-            if path != self._output and not _made_since(Path(path), started)
-        ]
-
-
-def _read_plan(output: str | None) -> dict[str, Any] | None:
-    """The workflow's plan, if this job is in it."""
-    try:
-        plan = json.loads(PLAN.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return plan if output in plan["jobs"] else None
-
-
-def _made_since(path: Path, moment: float) -> bool:
-    try:
-        return path.stat().st_mtime >= moment
-    except OSError:
-        return False
+    def _unfinished_others(self) -> Counter[str]:
+        """How many jobs of each kind have no record yet, but this one."""
+        left = Counter({name: kind["jobs"] for name, kind in self._plan.items()})
+        left[self._own] -= 1
+        with suppress(OSError):
+            left.subtract(DONE.read_text(encoding="utf-8").split())
+        return +left
 
 
 def _duration(seconds: float) -> str:

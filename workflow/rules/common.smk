@@ -252,12 +252,8 @@ def write_progress_plan():
     """Write down which records will be made, so that the processes of cells can print how much is left."""
     from snn.measurement import progress
 
-    jobs = [
-        job for job in workflow.dag.needrun_jobs() if job.rule.name.startswith("train_")
-    ]
     progress.write_plan(
-        {
-            str(job.output[0]): (CELLS[job.wildcards.cell], int(job.wildcards.round))
-            for job in jobs
-        }
+        (CELLS[job.wildcards.cell], int(job.wildcards.round))
+        for job in workflow.dag.needrun_jobs()
+        if job.rule.name.startswith("train_")
     )
