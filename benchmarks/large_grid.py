@@ -15,7 +15,7 @@ cell, so that tables and report are of all cells. Peak memory is that of the lar
 machine before each command stands beside it: other programs at work make all of it slower.
 
 With --browser PROGRAM (a Chromium) it times how long the page of the largest table and the report take to be
-shown by it, headless; a copy of an empty page is subtracted.
+shown by it, headless; the time of an empty page is subtracted.
 """
 
 import argparse
@@ -77,6 +77,7 @@ class Stub(Strategy):
             self._array = None
 '''
 STUBS = ("reference", "streams", "pinned", "combined")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 OPTIONS = ("--config", "device=cpu")
 FILL = """
 import json, os, sys
@@ -147,7 +148,9 @@ def timed(what: str, command: Sequence[str], folder: Path, limit: float = math.i
     load, started = os.getloadavg()[0], time.perf_counter()
     log = folder / f"{what}.log"
     with log.open("wb") as printed:
-        process = subprocess.Popen(command, cwd=folder, stdout=printed, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=printed, stderr=subprocess.STDOUT, env=ENVIRONMENT
+        )
         used = waited_for(process, limit)
     seconds = time.perf_counter() - started
     if process.returncode != 0 and seconds < limit:
