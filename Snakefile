@@ -26,9 +26,7 @@ rule all:
     default_target: True
     input:
         deleted_records,
-        expand("results/tables/{table}.csv", table=TABLES),
-        TRACES,
-        expand("results/figures/{figure}.svg", figure=FIGURES),
+        everything,
 
 
 onstart:

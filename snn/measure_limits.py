@@ -1,4 +1,7 @@
-"""``python -m snn.measure_limits cuda|cpu OUTPUT``: measure the limits of the device, and record them."""
+"""``python -m snn.measure_limits cuda|cpu OUTPUT [NAME]``: measure the limits of the device, and record them.
+
+A device with another name than NAME is refused.
+"""
 
 import sys
 import time
@@ -14,7 +17,7 @@ from snn.config.groups import ROOT  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
 from snn.files import outputs  # noqa: E402
 from snn.grid import fingerprint  # noqa: E402
-from snn.hardware.devices import Device, find  # noqa: E402
+from snn.hardware.devices import Device, choices  # noqa: E402
 from snn.hardware.limits import VERSION, Measured  # noqa: E402
 from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
 from snn.hardware.monitor import gpu_state  # noqa: E402
@@ -25,14 +28,14 @@ from snn.records.digest import sealed  # noqa: E402
 
 def main(arguments: list[str]) -> int:
     """Write the record; 0, or 2 on a user's error."""
-    if len(arguments) != 2:
+    if len(arguments) not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
     end_with_parent()
-    backend, output = arguments
+    backend, output, *names = arguments
     try:
         path = outputs.checked(output)
-        measured = record(find(backend))
+        measured = record(choices(backend, *names)[0])
         with outputs.reported(path):
             store.write(path, measured)
     except SnnError as error:

@@ -1,16 +1,18 @@
 """``python -m snn.more_rounds TABLE [rounds=N] [grid=FILE] [device=cpu|cuda]``: more rounds for unclear rows.
 
-TABLE is results/tables/NAME.csv, or NAME. Its rows are compared as in the table (in recommendation and
+TABLE is results/tables/NAME.csv, or NAME, and of a device that was planned by name
+results/tables/DEVICE/NAME.csv. Its rows are compared as in the table (in recommendation and
 overview with the fastest). Where a verdict is ``not significant`` before a difference of the share
 ``tell_apart`` of config/verdicts.yaml could have been found, or an interval is wider than the factor
 ``wide``, both cells get the rounds that the spread of those they have asks for, at most doubling them at
 once; or ``rounds``, in all.
 
 It only plans, in results/more_rounds.json. The same snakemake command as before then measures the new rounds,
-and none that there is. Give grid and device as to snakemake.
+and none that there is. Give grid, device and devices as to snakemake.
 """
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -29,13 +31,13 @@ from snn.analysis.power import LEAST, MOST, rounds_needed
 from snn.config.groups import CONFIG, read_yaml
 from snn.config.validation import MOST_ROUNDS
 from snn.errors import ConfigError, RecordError, SnnError, shown
-from snn.grid import catalogue, fingerprint, more_rounds, naming
+from snn.grid import catalogue, fingerprint, more_rounds, naming, plans
 from snn.grid import sweeps as grid
-from snn.hardware import devices
 from snn.tables import overview
 
 _OF_ALL = ("recommendation", "overview")
-_KEYS = ("rounds", "grid", "device")
+_WHERE = ("grid", "device", "devices")
+_KEYS = ("rounds", *_WHERE)
 
 
 class Pair(NamedTuple):
@@ -70,7 +72,7 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
     Raises ConfigError for a table or setting that cannot be, RecordError where a record is missing.
     """
     count = _count(settings["rounds"]) if "rounds" in settings else None
-    where = {key: settings[key] for key in ("grid", "device") if key in settings}
+    where = {key: settings[key] for key in _WHERE if key in settings}
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     lines: list[str] = []
     planned: dict[str, int] = {}
@@ -86,7 +88,7 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
     if not planned:
         return f"In {table} everything is clear: no rounds were added."
     more_rounds.add(planned)
-    config = [f"{key}={value}" for key, value in where.items()]
+    config = [shlex.quote(f"{key}={value}") for key, value in where.items()]
     command = [
         "snakemake --cores 1",
         f"results/tables/{table}.csv",
@@ -113,7 +115,15 @@ def _line(pair: Pair, found: Ratio, needed: int, given: int) -> str:
 def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iterator[Pair]:
     """The rows that a table compares; ``where`` holds the grid and the device, where they are given."""
     file = Path(where.get("grid", CONFIG / "grid.yaml"))
-    sweeps = grid.read(file, devices.find(where.get("device") or grid.device_of(file)))
+    asked: dict[str, Any] = dict(where)
+    if where.get("devices", "").startswith("["):
+        asked["devices"] = [name.strip() for name in where["devices"].strip("[]").split(",")]
+    folder, _, table = table.rpartition("/")
+    found = {plan.folder.rstrip("/"): plan for plan in plans.read(file, asked)}
+    if folder not in found:
+        places = ", ".join(f"results/tables/{plan.folder}" for plan in found.values())
+        raise ConfigError(f"there are no tables in results/tables/{folder}: this grid has those in {places}")
+    sweeps = found[folder].sweeps
     names = [*_OF_ALL, *catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]
     if table not in names:
         raise ConfigError(f"there is no table {table!r} to plan rounds for: one of {', '.join(names)}")
@@ -158,7 +168,7 @@ def _expected(table: str, cells: Mapping[str, naming.Cell]) -> dict[str, str]:
 
 
 def _parsed(arguments: list[str]) -> tuple[str, dict[str, str]]:
-    """The name of the table, and the settings beside it."""
+    """The table, as NAME or DEVICE/NAME, and the settings beside it."""
     tables = [argument for argument in arguments if "=" not in argument]
     given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
     unknown = sorted(given.keys() - set(_KEYS))
@@ -166,7 +176,8 @@ def _parsed(arguments: list[str]) -> tuple[str, dict[str, str]]:
         raise ConfigError(f"there is no key {unknown[0]}: {', '.join(_KEYS)}")
     if len(tables) != 1:
         raise ConfigError(f"{len(tables)} tables are named: it must be one, as results/tables/speedup.csv")
-    return Path(tables[0]).stem, given
+    folder, name = Path("tables", tables[0]).with_suffix("").parts[-2:]
+    return name if folder == "tables" else f"{folder}/{name}", given
 
 
 def _count(rounds: str) -> int:

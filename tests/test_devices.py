@@ -85,6 +85,47 @@ def test_cuda_that_is_absent_says_why_and_what_to_do(monkeypatch, fake, visible,
     assert devices.find("auto").backend == "cpu"
 
 
+def test_a_planned_gpu_is_looked_for_among_those_that_may_be_seen(monkeypatch):
+    names = {0: "NVIDIA L4", 1: "NVIDIA H200", 2: "NVIDIA H200"}
+    FakeNvml(monkeypatch, count=3)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", names.__getitem__)
+
+    def found(backend, name=None):
+        return [device.uuid for device in devices.choices(backend, name)]
+
+    assert found("cuda") == found("auto") == found("cuda", "NVIDIA L4") == ["GPU-0"]
+    assert found("cuda", "NVIDIA H200") == ["GPU-1", "GPU-2"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0,7,1")  # CUDA stops at 7
+    assert found("cuda", "NVIDIA H200") == found("cuda") == ["GPU-2"]
+    assert [gpu.uuid for gpu in devices.gpus_here()] == ["GPU-2", "GPU-0"]
+    for planned, here in (("NVIDIA H100", "'NVIDIA H200' and 'NVIDIA L4'"), ("NVIDIA", "'NVIDIA H200' and")):
+        with pytest.raises(DeviceError) as caught:
+            devices.choices("cuda", planned)
+        assert f"device.name is '{planned}', but this machine has {here}" in str(caught.value)
+
+
+def test_a_lost_gpu_hides_those_behind_it_alone(monkeypatch):
+    def lost(index):
+        if index == 1:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return index
+
+    FakeNvml(monkeypatch, count=3)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lost)
+    assert [gpu.uuid for gpu in devices.gpus_here()] == ["GPU-0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert devices.gpus_here() == []
+
+
+def test_a_planned_gpu_on_a_machine_without_one_is_refused_with_both_names(monkeypatch):
+    FakeNvml(monkeypatch, missing=True)
+    with pytest.raises(DeviceError) as caught:
+        devices.choices("cuda", "NVIDIA H200")
+    cpu = devices.find("cpu").name
+    assert f"device.name is 'NVIDIA H200', but this machine has '{cpu}': run this job on" in str(caught.value)
+    assert "no NVIDIA driver" in str(caught.value)
+
+
 def test_no_cupy(monkeypatch):
     FakeNvml(monkeypatch)
     monkeypatch.setattr(devices, "find_spec", lambda name: None)

@@ -227,9 +227,16 @@ def two(**provenance):
     return {"a": record(CELL, [1.0]), "b": record(CELL, [1.0], number=2, **provenance)}
 
 
+OTHER_CPU = PROVENANCE["host"] | {"cpu": "another"}
+
+
 @pytest.mark.parametrize(
     ("provenance", "device"),
-    [({"device": "Tesla T4"}, "Tesla T4 GPU-1"), ({"device_uuid": "GPU-2"}, "NVIDIA H200 GPU-2")],
+    [
+        ({"device": "Tesla T4"}, "Tesla T4 GPU-1"),
+        ({"device": "Tesla T4", "device_uuid": "GPU-2"}, "Tesla T4 GPU-2"),
+        ({"device_uuid": "GPU-2", "host": OTHER_CPU}, "NVIDIA H200 GPU-2"),
+    ],
 )
 def test_times_of_two_devices_do_not_go_into_one_table(provenance, device):
     with pytest.raises(RecordError) as refused:
@@ -238,6 +245,24 @@ def test_times_of_two_devices_do_not_go_into_one_table(provenance, device):
         f"b was measured on {device}, but a on NVIDIA H200 GPU-1: times of two devices do not "
         "go into one table; run the older cells again with --force"
     )
+
+
+def test_equal_gpus_of_one_host_may_have_a_round_each_but_not_share_one():
+    other = changed(CELL, ("network/seed", 99))
+    on = [{"device_uuid": "GPU-1"}, {"device_uuid": "GPU-2"}]
+    records = {
+        f"{name}{number}": record(cell, [float(number)], number=number, **on[number - 1])
+        for name, cell in (("a", CELL), ("b", other))
+        for number in (1, 2)
+    }
+    rows = frame.tabulate(records, THRESHOLDS)
+    assert rows["device_uuid"].tolist() == ["GPU-1, GPU-2"] * 2
+    assert not reason(*rows.to_dict("records"), THRESHOLDS)
+    records["b2"] = record(other, [2.0], number=2, device_uuid="GPU-1")
+    with pytest.raises(
+        RecordError, match=r"^b2 was measured on NVIDIA H200 GPU-1, but a2 on NVIDIA H200 GPU-2"
+    ):
+        frame.tabulate(records, THRESHOLDS)
 
 
 @pytest.mark.parametrize("key", ["system", "cpu", "cpus"])

@@ -11,7 +11,7 @@ from test_grid import CPU, sweeps_of
 from snn.config import groups, sizes
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import ConfigError, SnnError
-from snn.grid import catalogue, naming
+from snn.grid import catalogue, naming, plans
 from snn.grid import sweeps as grid
 
 SWEEP = "sweeps:\n  x:\n    "
@@ -43,7 +43,7 @@ def written(folder, content):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", ": None is not right: it must be the keys device, defaults, on_cpu and sweeps"),
+        ("", ": None is not right: it must be the keys device or devices, defaults, on_cpu and sweeps"),
         ("# nothing\n", ": None is not right"),
         ("a text", "'a text' is not right: it must be the keys"),
         ("[1, 2]", "[1, 2] is not right: it must be the keys"),
@@ -53,7 +53,7 @@ def written(folder, content):
         ("sweeps: [a]", "sweeps: ['a'] is not right"),
         (
             "sweeps: {x: {}}\ncolour: red",
-            "'colour' is not a key here: one of device, defaults, on_cpu, sweeps",
+            "'colour' is not a key here: one of device, devices, defaults, on_cpu, sweeps",
         ),
         ("sweeps: {x: {}}\ndefaults:", "defaults: None is not right: it must be settings"),
         ("sweeps: {x: {}}\non_cpu: null", "on_cpu: None is not right: it must be settings"),
@@ -140,7 +140,7 @@ def test_a_grid_that_is_no_file(tmp_path):
         with pytest.raises(ConfigError, match="grid is empty: it must be the path of a grid file"):
             grid.read(type(tmp_path)(place), CPU)
     with pytest.raises(ConfigError, match=r"grid\.yaml: device: 7 is not right"):
-        grid.device_of(written(tmp_path, "sweeps: {x: {}}\ndevice: 7"))
+        plans.read(written(tmp_path, "sweeps: {x: {}}\ndevice: 7"), {})
 
 
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
@@ -312,7 +312,7 @@ def test_a_cell_too_large_for_this_machine_is_refused_when_it_is_planned_here(tm
 
 def test_a_key_that_no_workflow_reads_is_refused():
     grid.check_keys({"grid": "config/grid.yaml", "device": "cpu"})
-    with pytest.raises(ConfigError, match="--config gird: there is no such key: grid, device"):
+    with pytest.raises(ConfigError, match="--config gird: there is no such key: grid, device, devices"):
         grid.check_keys({"device": "cpu", "gird": "mine.yaml"})
 
 
@@ -339,7 +339,15 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
 )
 KEYS = st.sampled_from(
-    [*groups.GROUPS[:-1], "union", "strategy.seeds", "dataset.path", "network.layers", "network.loss"]
+    [
+        *groups.GROUPS[:-1],
+        "union",
+        "devices",
+        "strategy.seeds",
+        "dataset.path",
+        "network.layers",
+        "network.loss",
+    ]
     + [f"{part}.{key}" for part in ("dataset", "network", "kernel") for key in groups.options(part, None)]
 )
 
@@ -352,7 +360,7 @@ KEYS = st.sampled_from(
                 st.sampled_from("xy"), st.dictionaries(KEYS, VALUES, max_size=3), max_size=2
             )
         },
-        optional={"defaults": VALUES, "on_cpu": VALUES, "device": SCALARS},
+        optional={"defaults": VALUES, "on_cpu": VALUES, "device": SCALARS, "devices": VALUES},
     )
 )
 def test_any_content_is_a_grid_or_refused(tmp_path_factory, content):
@@ -361,6 +369,7 @@ def test_any_content_is_a_grid_or_refused(tmp_path_factory, content):
     try:
         for cell in grid.all_cells(grid.read(path, CPU)).values():
             assert grid.overrides(cell)
+        assert plans.read(path, {})
     except SnnError as error:
         assert str(path) in str(error)
 

@@ -16,12 +16,16 @@ from conftest import ROOT
 from snn.hardware.devices import Device
 from snn.hardware.locks import (
     END_WITH_PARENT,
+    GPUS_AT_ONCE,
     LockedError,
     device_lock,
     end_with_parent,
     folder_lock,
     generation,
+    in_turn,
+    lock_file,
 )
+from snn.hardware.neighbours import Neighbours
 
 CPU = Device("cpu", "x")
 HOLD = """
@@ -47,6 +51,129 @@ def test_the_device_is_waited_for_and_freed_by_death():
     waiter.kill()
     for process in (holder, waiter):
         process.communicate()
+
+
+HOLD_ONE_OF = """
+import os, sys, time
+from snn.hardware.devices import Device
+from snn.hardware.locks import device_lock
+from snn.hardware.neighbours import Neighbours
+with device_lock(*(Device("cuda", "NVIDIA H200", uuid) for uuid in sys.argv[1:])) as device:
+    beside = Neighbours(device)
+    print(device.uuid, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
+    for _ in sys.stdin:
+        print(*beside.uuids(), flush=True)
+"""
+
+
+@pytest.fixture
+def holds(tmp_path):
+    """Starts a process that holds one of these GPUs, locked in a folder of the test's own."""
+    started = []
+
+    def hold(*uuids):
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLD_ONE_OF, *uuids],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(tmp_path), "CUDA_VISIBLE_DEVICES": "0,1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield hold
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def held(process):
+    return process.stdout.readline().split()
+
+
+def beside(process):
+    print(file=process.stdin, flush=True)
+    return process.stdout.readline().split()
+
+
+def test_each_cell_takes_a_free_gpu_and_sees_no_other(holds):
+    first, second = holds("GPU-a", "GPU-b"), None
+    assert held(first) == ["GPU-a", "GPU-a"]
+    second = holds("GPU-a", "GPU-b")
+    assert held(second) == ["GPU-b", "GPU-b"]
+    third = holds("GPU-a", "GPU-b")
+    assert "waiting for another measurement" in third.stderr.readline()
+    second.kill()
+    assert held(third) == ["GPU-b", "GPU-b"]
+    first.kill()
+    assert held(holds("GPU-a")) == ["GPU-a", "GPU-a"]
+
+
+def test_a_cell_names_its_neighbours_also_those_that_come_and_go(holds):
+    first = holds("GPU-a", "GPU-b")
+    assert held(first) == ["GPU-a", "GPU-a"]
+    assert beside(first) == []
+    second = holds("GPU-b")
+    assert held(second) == ["GPU-b", "GPU-b"]
+    second.kill()
+    second.wait()
+    assert beside(first) == ["GPU-b"]
+    time.sleep(0.05)
+    third = holds("GPU-c", "GPU-b")
+    assert held(third) == ["GPU-c", "GPU-c"]
+    assert beside(third) == ["GPU-a"]
+    assert beside(first) == ["GPU-b", "GPU-c"]
+
+
+def test_files_that_are_no_locks_of_gpus_are_no_neighbours(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with device_lock(CPU):
+        assert Neighbours(CPU).uuids() == []
+        (tmp_path / "snn-GPU-new.lock").touch()
+        (tmp_path / "snn-other.lock").touch()
+        (tmp_path / "snn-GPU-link.lock").symlink_to(tmp_path / "nowhere")
+        os.mkfifo(tmp_path / "snn-GPU-pipe.lock")
+        os.utime(tmp_path / "snn-GPU-pipe.lock", (0, 0))
+        time.sleep(0.05)
+        assert Neighbours(CPU).uuids() == []
+
+
+def test_what_cuda_sees_is_as_before_when_the_gpu_is_left(monkeypatch):
+    gpu = Device("cuda", "NVIDIA H200", f"GPU-{os.getpid()}")
+    for before in ("1,0", None):
+        if before is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
+        with device_lock(gpu) as taken:
+            assert taken == gpu
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu.uuid
+        assert os.environ.get("CUDA_VISIBLE_DEVICES") == before
+    lock_file(str(gpu.uuid)).unlink()
+
+
+@pytest.mark.parametrize(
+    ("at_once", "round_", "order"),
+    [
+        (None, 1, "a"),
+        (None, 2, "a"),
+        ("1", 2, "a"),
+        ("2", 1, "ab"),
+        ("2", 2, "ba"),
+        ("2", 3, "ab"),
+        ("9", 2, "bca"),
+    ],
+)
+def test_the_gpus_of_a_workflow_take_turns_round_by_round(monkeypatch, at_once, round_, order):
+    if at_once is None:
+        monkeypatch.delenv(GPUS_AT_ONCE, raising=False)
+    else:
+        monkeypatch.setenv(GPUS_AT_ONCE, at_once)
+    gpus = [Device("cuda", "NVIDIA H200", uuid) for uuid in "abc"]
+    assert "".join(gpu.uuid for gpu in in_turn(gpus, round_)) == order
 
 
 def test_the_lock_is_free_again_after_an_error():

@@ -73,6 +73,31 @@ def test_verdicts(record, word, note):
     assert note in found[1]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "neighbours", "cores", "word"),
+    [
+        ("reference", [], 0.0, "quiet"),
+        ("reference", ["GPU-2"], 0.0, "shared"),
+        ("graph", ["GPU-2"], 0.0, "quiet"),
+        ("graph", ["GPU-2"], 2.5, "quiet"),  # of 16, one of them the neighbour's
+        ("graph", ["GPU-2"], 2.7, "shared"),
+        ("graph", [], 2.5, "shared"),
+    ],
+)
+def test_a_neighbour_matters_to_strategies_that_it_slows_down(strategy, neighbours, cores, word):
+    state = {
+        "host": QUIET["host"],
+        "probe": {"before": {}, "after": {}},
+        "readings": [QUIET["readings"][0] | {"other_cores": cores}],
+        "neighbours": neighbours,
+    }
+    runs = [{"seconds": 1.0}, {"seconds": 1.0}]
+    cell = {"strategy": {"name": strategy}}
+    found, note = verdict([{"round": 1, "machine": state, "runs": runs, "cell": cell}], THRESHOLDS)
+    assert found == word
+    assert ("other cells ran on GPU-2" in note) == (strategy == "reference" and bool(neighbours))
+
+
 def state_of(number=1, readings=(), seconds=(1.0, 1.0), probe=None, **host):
     probe = probe or {"before": {}, "after": {}}
     machine = {"host": {"cpus": 10, **host}, "probe": probe, "readings": list(readings)}

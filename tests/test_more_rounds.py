@@ -16,7 +16,7 @@ from snn.analysis.intervals import Ratio, ratio, speedup_verdict
 from snn.analysis.power import MOST, for_difference, for_width, is_wide, rounds_needed
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
-from snn.grid import more_rounds, naming, sweeps
+from snn.grid import more_rounds, naming, plans, sweeps
 from snn.hardware.devices import Device
 from snn.measurement.student_t import student_quantile
 from snn.records import store
@@ -98,7 +98,7 @@ def test_a_ratio_is_wide_beyond_the_threshold_and_told_apart_by_its_own():
 def planned(tmp_path, monkeypatch):
     """A folder of results where ``combined`` is as noisy as it may be, and what the command says of it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(command.devices, "find", lambda wanted: GPU)
+    monkeypatch.setattr(plans, "find", lambda wanted: GPU)
     (tmp_path / "grid.yaml").write_text(
         "sweeps: {mine: {strategy: [reference, combined, pinned], protocol: glance}}\n"
     )
@@ -146,7 +146,7 @@ def test_the_number_may_be_given_and_no_cell_loses_a_round(planned, capsys):
         (["mine", "rounds=0"], "rounds is '0': it must be a number from 1 to 1000"),
         (["mine", "rounds=²"], "rounds is '²'"),
         (["mine", f"rounds={'9' * 5000}"], "rounds is '999"),
-        (["mine", "cores=2"], "there is no key cores: rounds, grid, device"),
+        (["mine", "cores=2"], "there is no key cores: rounds, grid, device, devices"),
         (["mine", "speedup"], "2 tables are named"),
         (["yours"], "there is no table 'yours' to plan rounds for: one of recommendation, overview, mine"),
         (["gpu"], "there is no table 'gpu'"),

@@ -132,7 +132,8 @@ def test_ranges_are_pushed_only_if_they_are_asked_for_and_can_be_seen(monkeypatc
 
 def test_a_record_is_the_same_with_ranges(monkeypatch):
     recorded = Recorded()
-    monkeypatch.setattr(cell, "_ranges", lambda *arguments: (recorded.push, recorded.pop))
+    monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
+    monkeypatch.setattr(cell, "_ranges", lambda: (recorded.push, recorded.pop))
     plain = cell.run(compose.composed(SETTINGS))
     annotated = cell.run(compose.composed([*SETTINGS, "profile=nvtx"]))
     assert recorded.names
@@ -145,7 +146,8 @@ def test_memory_that_runs_out_for_ranges_does_not_cost_what_was_measured(monkeyp
     def full(*arguments):
         raise OutOfMemory("planted")
 
-    monkeypatch.setattr(cell, "_ranges", lambda *arguments: (full, full))
+    monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
+    monkeypatch.setattr(cell, "_ranges", lambda: (full, full))
     monkeypatch.setattr(nvtx, "annotate", full)
     assert cell.run(compose.composed(SETTINGS))["status"] == "ok"
     assert "there are no NVTX ranges: planted" in capsys.readouterr().err

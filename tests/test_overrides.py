@@ -1,21 +1,11 @@
 """What a grid file says of itself, and what of a cell the command line must."""
 
-import pytest
 import yaml
 
 from snn.config import groups
 from snn.grid import sweeps
 from snn.grid.catalogue import TABLES
 from snn.hardware.devices import Device
-
-
-@pytest.mark.parametrize(
-    ("grid", "device"), [({"device": "cuda"}, "cuda"), ({"device": "cpu"}, "cpu"), ({}, "auto")]
-)
-def test_the_device_of_a_grid(tmp_path, grid, device):
-    path = tmp_path / "grid.yaml"
-    path.write_text(yaml.safe_dump(grid | {"sweeps": {"x": {}}}))
-    assert sweeps.device_of(path) == device
 
 
 def test_overrides_are_the_choices_and_what_differs_from_their_files(tmp_path):

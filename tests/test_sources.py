@@ -123,6 +123,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/grid/naming.py": "names the cell",
     "snn/hardware/memory.py": "checks the cell",
     "snn/hardware/locks.py": "waits for the device",
+    "snn/hardware/neighbours.py": "tells the record which GPUs were busy meanwhile",
     "snn/measurement/cell.py": "joins the parts below to a record",
     "snn/measurement/progress.py": "prints between runs",
     "snn/measurement/provenance.py": "describes the machine",

@@ -98,13 +98,6 @@ def test_a_grid_has_at_most_so_many_cells(read, monkeypatch):
     assert "the grid has 6 cells" in refused(read, sweeps={"x": {"union": [{"network.seed": [1, 2, 3]}] * 2}})
 
 
-def test_the_device_of_a_grid_is_auto_unless_it_says_so(tmp_path):
-    path = tmp_path / "grid.yaml"
-    for given, device in (("", "auto"), ("device: cpu\n", "cpu")):
-        path.write_text(f"{given}sweeps: {{x: {{}}}}\n")
-        assert sweeps.device_of(path) == device
-
-
 def test_two_cells_of_one_name_are_refused(read, monkeypatch):
     monkeypatch.setattr(naming, "digest", lambda values: "0")
     said = refused(read, sweeps={"x": {"network.seed": [1, 2]}})
@@ -284,7 +277,7 @@ def test_keys_that_no_workflow_reads():
     sweeps.check_keys({"grid": 1, "device": 2})
     assert (
         refused(sweeps.check_keys, {"grid": 1, "b": 2, "a": 3})
-        == "--config b: there is no such key: grid, device"
+        == "--config b: there is no such key: grid, device, devices"
     )
 
 

@@ -386,6 +386,47 @@ def test_a_gpu_that_is_not_there_is_an_error_that_says_why(project):
     assert "Traceback" not in done.stderr
 
 
+def test_devices_that_are_not_here_are_planned_by_name_and_refused_by_the_job(project):
+    names = ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]
+    project.write_grid(
+        TINY | {"device": "auto", "sweeps": {"mine": {"strategy": ["graph", "blas"], "devices": names}}}
+    )
+    listed = project.snakemake("--dry-run", cores=1)
+    for folder in ("nvidia-h100-80gb-hbm3", "nvidia-h200"):
+        rounds = set(
+            re.findall(rf"results/cells/({folder}/small/256/graph-naive-\w+-round[12]\.json)", listed)
+        )
+        assert len(rounds) == ROUNDS
+        assert f"results/tables/{folder}/mine.csv" in listed and f"results/limits/{folder}.json" in listed
+    assert "blas" not in listed  # its host is not known
+    before = set(project.records())
+    (target,) = (f"results/cells/{one}" for one in rounds if one.endswith("round1.json"))
+    said = project.snakemake("--retries", "1", target, cores=1, fails=True)
+    refused = re.findall(
+        r"snn: device\.name is 'NVIDIA H200', but this machine has '.+': run this job on", said
+    )
+    assert len(refused) == 2  # once more, as on a cluster, where the second try may be on another node
+    assert set(project.records()) == before
+
+
+def test_a_device_that_is_planned_by_name_has_tables_of_its_own_from_the_same_records(project):
+    before = project.records()
+    jobs = project.jobs("--config", "devices=cpu", cores=2)
+    assert "train" not in jobs and "prepare_dataset" not in jobs
+    assert project.records() == before
+    tables = project.folder / "results/tables"
+    (folder,) = [path for path in tables.iterdir() if path.is_dir()]
+    names = {path.name for path in tables.glob("*.csv")}
+    assert {path.name for path in folder.glob("*.csv")} == names
+    of_records = names - {"configuration.csv", "gpu.csv", "datasets.csv"}
+    assert {
+        name for name in of_records if (folder / name).read_bytes() != (tables / name).read_bytes()
+    } == set()
+    assert project.jobs("--dry-run", "--config", "devices=cpu") == {}
+    project.snakemake("--report", "report.html", "--config", "devices=cpu", cores=1)
+    assert 'class=\\"answer\\"' in (project.folder / "report.html").read_text()
+
+
 def test_results_are_published_compactly(project):
     publish = [sys.executable, "scripts/publish"]
     subprocess.run(publish, cwd=project.folder, check=True)

@@ -34,18 +34,20 @@ def read(path: Path, source_hash: str | None = None) -> dict[str, Any]:
 def with_floors(frame: pd.DataFrame, record: Mapping[str, Any]) -> pd.DataFrame:
     """The rows of ``snn.analysis.frame`` with the floor of each, from a record of limits.
 
-    There is no floor for what ran on a GPU's host, for a network that is not an MLP, for a data set whose
-    size the cell does not state, and where limits are missing. Raises RecordError where the limits are of
-    another device than the rows.
+    There is no floor for what ran on a GPU's host or on several GPUs, for a network that is not an MLP, for a
+    data set whose size the cell does not state, and where limits are missing. Raises RecordError where the
+    limits are of another device than the rows.
     """
     measured, provenance = Measured.of(record), record["provenance"]
     rows = frame[(frame["backend"] == provenance["backend"]) & frame["mean_s"].notna()]
     for _, row in rows.iterrows():
-        if (row["device"], row["device_uuid"]) != (provenance["device"], provenance["device_uuid"]):
+        uuids = (row["device_uuid"] or "").split(", ")
+        if row["device"] != provenance["device"] or (provenance["device_uuid"] or "") not in uuids:
             raise RecordError(
                 f"the limits are of {provenance['device']} {provenance['device_uuid']}, times of "
                 f"{row['device']} {row['device_uuid']}: measure the limits there, or the cells here, again"
             )
+    rows = rows[[", " not in (uuid or "") for uuid in rows["device_uuid"]]]
     floors = {i: _floor(row, measured) for i, row in rows.iterrows()}
     return frame.assign(**{FLOOR: pd.Series(floors, dtype=float).reindex(frame.index)})
 

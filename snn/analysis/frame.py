@@ -96,12 +96,21 @@ def _check(path: str, record: Record, wanted: str) -> None:
 
 
 def _check_one_device(records: Mapping[str, Record]) -> None:
-    """Raise RecordError unless all records are of one device, or of one device and the host that it is in."""
+    """Raise RecordError unless all records are of one device, or of one device and the host that it is in.
+
+    Of several equal GPUs of one host, each may have rounds of its own, which have no other's: times are
+    divided round by round.
+    """
     first: dict[bool, tuple[str, Mapping[str, Any]]] = {}
+    in_round: dict[tuple[bool, int], tuple[str, Mapping[str, Any]]] = {}
     for path, record in records.items():
-        provenance = record["provenance"]
-        other, known = first.setdefault(of_record(record)["on_host"], (path, provenance))
+        provenance, on_its_host = record["provenance"], of_record(record)["on_host"]
+        other, known = in_round.setdefault((on_its_host, record["round"]), (path, provenance))
         if _device(provenance) != _device(known):
+            raise _two_devices(path, _device(provenance), other, _device(known))
+        other, known = first.setdefault(on_its_host, (path, provenance))
+        alike = provenance["device"] == known["device"] and _host(provenance) == _host(known)
+        if _device(provenance) != _device(known) and not alike:
             raise _two_devices(path, _device(provenance), other, _device(known))
     if len(first) == 2:
         (path, provenance), (other, known) = first.values()
@@ -186,7 +195,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "machine_note": machine_note,
         "device": provenance["device"],
         "backend": provenance["backend"],
-        "device_uuid": provenance["device_uuid"],
+        "device_uuid": _joined(record["provenance"]["device_uuid"] for record in records) or None,
         "driver": _joined(record["provenance"]["driver"] for record in records),
         "blas_threads": provenance.get("blas_threads"),
         "commit": provenance["git"]["commit"],

@@ -5,6 +5,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from snn.analysis.verdicts import DRIFTED, NOISY, QUIET, SHARED, THROTTLED, UNKNOWN
+from snn.grid.neighbours import touches
 from snn.profiling.memory import size
 
 Thresholds = Mapping[str, float]
@@ -23,9 +24,9 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
     if not all(record.get("machine") for record in records):
         return UNKNOWN, "the record holds no readings"
     notes = {
-        SHARED: _by_round(records, lambda machine: _shared(machine, thresholds)),
-        THROTTLED: _by_round(records, _throttled),
-        DRIFTED: _by_round(records, lambda machine: _drifted(machine["probe"], thresholds)),
+        SHARED: _by_round(records, lambda record: _shared(record, thresholds)),
+        THROTTLED: _by_round(records, lambda record: _throttled(record["machine"])),
+        DRIFTED: _by_round(records, lambda record: _drifted(record["machine"]["probe"], thresholds)),
         NOISY: _noisy(records, thresholds["noisy"]),
     }
     notes = {word: note for word, note in notes.items() if note}
@@ -34,19 +35,26 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
 
 def _by_round(records: Sequence[Mapping[str, Any]], find: Callable[[Mapping[str, Any]], str]) -> str:
     """The note on each round's machine; where there are several rounds, each with its number."""
-    notes = [(record["round"], find(record["machine"])) for record in records]
+    notes = [(record["round"], find(record)) for record in records]
     if len(records) == 1:
         return notes[0][1]
     return "; ".join(f"round {number}: {note}" for number, note in notes if note)
 
 
-def _shared(machine: Mapping[str, Any], thresholds: Thresholds) -> str:
+def _shared(record: Mapping[str, Any], thresholds: Thresholds) -> str:
+    machine = record["machine"]
     readings = machine["readings"]
     cpus = machine["host"]["cpus"] or 1
     notes = []
-    for key, what in (("other_cores", "other processes used"), ("stolen_cores", "the hypervisor took")):
+    beside = machine.get("neighbours", [])
+    if beside and touches(record["cell"]["strategy"]):
+        notes.append(f"other cells ran on {', '.join(beside)}, which changes the times of this strategy")
+    for key, what, known in (
+        ("other_cores", "other processes used", len(beside)),  # a cell on another GPU keeps one CPU busy
+        ("stolen_cores", "the hypervisor took", 0),
+    ):
         cores = max((reading[key] for reading in readings if reading[key] is not None), default=0.0)
-        if cores / cpus > thresholds[key]:
+        if (cores - known) / cpus > thresholds[key]:
             notes.append(f"{what} {cores:.2f} of {cpus} CPUs")
     processes = max((reading.get("other_processes") or 0 for reading in readings), default=0)
     if processes:

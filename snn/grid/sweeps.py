@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from snn.strategies.common.traits import on_host
 _NAMED = ("dataset", "strategy", "kernel", "precision")
 """Sections that know the name of the file they come from."""
 
-_ASKED = ("grid", "device")
+_ASKED = ("grid", "device", "devices")
 """The keys of a workflow's command line."""
 
 MOST_CELLS = 100_000
@@ -51,32 +51,47 @@ def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sw
     whatever the device. Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the
     choices or the engine's own checks refuse; DataError where a data set's file cannot be read.
     """
-    grid = _validated(path)
-    on_cpu = device.backend == "cpu"
-    common = _settled({**grid.get("defaults", {}), "on_cpu": grid.get("on_cpu", {})}, on_cpu)
-    devices = (device, host or (device if on_cpu else find("cpu")))
-    sweeps, known, count = {}, _Known(), 0
-    for name, given in grid["sweeps"].items():
-        try:
-            options = _options({**common, **_settled(given, on_cpu)})
-            count += sum(math.prod(map(len, one.values())) for one in options)
-            if count > MOST_CELLS:
-                raise ConfigError(
-                    f"with this sweep the grid has {count} cells: it may have {MOST_CELLS}, "
-                    "for each is a job of the workflow, planned before anything runs"
-                )
-            sweeps[name] = _expand(name, options, devices, known)
-        except SnnError as error:
-            raise type(error)(f"{path}: sweeps.{name}: {error}") from error
-    return sweeps
+    grid = validated(path)
+    return Reader(path, grid).sweeps(grid["sweeps"], device, host or host_of(device))
 
 
-def device_of(path: Path) -> str:
-    """The device that a grid file asks for: auto, cuda or cpu. Raises ConfigError as ``read`` does."""
-    return _validated(path).get("device", "auto")
+def host_of(device: Device) -> Device:
+    """This machine's CPU, in the role of the host of a device."""
+    return device if device.backend == "cpu" else find("cpu")
 
 
-def _validated(path: Path) -> dict[str, Any]:
+class Reader:
+    """Resolves the sweeps of a grid file's content for one device after another."""
+
+    def __init__(self, path: Path, grid: Mapping[str, Any]) -> None:
+        self._path, self._grid = path, grid
+        self._known, self._count = _Known(), 0
+
+    def sweeps(self, names: Iterable[str], device: Device, host: Device | None) -> dict[str, Sweep]:
+        """The sweeps of these names, their cells resolved for a device; raises as ``read`` does.
+
+        Without a ``host``, strategies that run there have no cell.
+        """
+        on_cpu = device.backend == "cpu"
+        common = {**self._grid.get("defaults", {}), "on_cpu": self._grid.get("on_cpu", {})}
+        common = _settled(common, on_cpu)
+        found = {}
+        for name in names:
+            try:
+                options = _options({**common, **_settled(self._grid["sweeps"][name], on_cpu)})
+                self._count += sum(math.prod(map(len, one.values())) for one in options)
+                if self._count > MOST_CELLS:
+                    raise ConfigError(
+                        f"with this sweep the grid has {self._count} cells: it may have {MOST_CELLS}, "
+                        "for each is a job of the workflow, planned before anything runs"
+                    )
+                found[name] = _expand(name, options, (device, host), self._known)
+            except SnnError as error:
+                raise type(error)(f"{self._path}: sweeps.{name}: {error}") from error
+        return found
+
+
+def validated(path: Path) -> dict[str, Any]:
     """The content of a grid file that its schema and the names of its sweeps agree with."""
     if path == Path():
         raise ConfigError("grid is empty: it must be the path of a grid file, as grid=config/grid.yaml")
@@ -131,7 +146,8 @@ def _with_keys(group: str, values: Mapping[str, Any]) -> str:
 def _settled(settings: Mapping[str, Any], on_cpu: bool) -> dict[str, Any]:
     """Settings for one device: on the CPU those of ``on_cpu`` replace what they stand beside."""
     here = {**settings, **(settings.get("on_cpu", {}) if on_cpu else {})}
-    here.pop("on_cpu", None)
+    for key in ("on_cpu", "devices"):
+        here.pop(key, None)
     if "union" in here:
         here["union"] = [_settled(product, on_cpu) for product in here["union"]]
     return here
@@ -152,7 +168,10 @@ def _options(settings: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
 
 
 def _expand(
-    name: str, options: Sequence[Mapping[str, list[Any]]], devices: tuple[Device, Device], known: "_Known"
+    name: str,
+    options: Sequence[Mapping[str, list[Any]]],
+    devices: tuple[Device, Device | None],
+    known: "_Known",
 ) -> Sweep:
     """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
     keys = dict.fromkeys(key for one in options for key in one)
@@ -161,7 +180,13 @@ def _expand(
     points = (
         dict(zip(one, point, strict=True)) for one in options for point in itertools.product(*one.values())
     )
-    unique = dict(known.named(_resolve(point, devices)) for point in points)
+    cells = (_resolve(point, devices) for point in points)
+    unique = dict(known.named(cell) for cell in cells if cell is not None)
+    if not unique:
+        raise ConfigError(
+            f"strategy: all of this sweep run on a GPU's host, so it has no cell on {devices[0].name}: "
+            "name cpu under devices, beside it or in its place"
+        )
     check_sweep(name, list(unique.values()))
     return Sweep(name, axes, unique)
 
@@ -199,15 +224,17 @@ def _axis(key: str, value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device]) -> Cell:
+def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) -> Cell | None:
     """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand.
 
-    ``devices`` are the grid's, and the host's for strategies that run there.
+    ``devices`` are the grid's, and the host's for strategies that run there: without it they have no cell.
     """
     chosen = groups.default_choices() | {k: v for k, v in point.items() if k in groups.GROUPS}
     cell: Cell = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
     cell["training"] = groups.default_training()
     device = devices[on_host(cell["strategy"])]
+    if device is None:
+        return None
     cell["device"] = {"backend": device.backend, "name": device.name}
     for key, value in point.items():
         section, _, leaf = key.partition(".")

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pynvml
 
 from snn.errors import DeviceError
 
 BACKENDS = ("auto", "cuda", "cpu")
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""The variable of the environment that says which GPUs a process may see, by number or UUID."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +41,52 @@ def find(backend: str = "auto") -> Device:
     Raises DeviceError if ``cuda`` is requested but cannot be used: no driver, a driver that is too
     old, no GPU, or no CuPy.
     """
+    return choices(backend)[0]
+
+
+def choices(backend: str, name: str | None = None) -> list[Device]:
+    """The devices of this machine that ``auto``, ``cuda`` or ``cpu`` may mean, all of one name.
+
+    Of the GPUs that this process may see, they are those with the name of the first, or with the name that is
+    given, in the order of CUDA. Raises DeviceError as ``find`` does, and, with both names, where no device
+    has the name.
+    """
     if backend not in BACKENDS:
         raise DeviceError(f"device is {backend!r}: it must be one of {', '.join(BACKENDS)}")
-    if backend == "cpu":
-        return Device("cpu", _cpu_name())
+    found = [Device("cpu", _cpu_name())]
+    if backend != "cpu":
+        try:
+            found = _visible_gpus()
+        except DeviceError as error:
+            if backend == "cuda" and name:
+                raise DeviceError(f"{_other(name, found)} ({error})") from error
+            if backend == "cuda":
+                raise
+    named = [device for device in found if device.name == (name or found[0].name)]
+    if not named:
+        raise DeviceError(_other(str(name), found))
+    return named
+
+
+def _other(planned: str, found: list[Device]) -> str:
+    """What is wrong where a job was planned for another device than those that there are."""
+    here = " and ".join(dict.fromkeys(repr(device.name) for device in found))
+    return (
+        f"device.name is {planned!r}, but this machine has {here}: run this job on a machine that has the "
+        "planned one, or the workflow again, so that it is planned for this one"
+    )
+
+
+def gpus_here() -> list[Device]:
+    """The GPUs of this machine that this process may see; empty where none can be used."""
     try:
-        return _first_gpu()
+        return _visible_gpus()
     except DeviceError:
-        if backend == "cuda":
-            raise
-        return Device("cpu", _cpu_name())
+        return []
 
 
-def _first_gpu() -> Device:
+def _visible_gpus() -> list[Device]:
+    """The GPUs that this process may see, in the order of CUDA: at least one."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -57,32 +94,49 @@ def _first_gpu() -> Device:
             f"device=cuda, but no NVIDIA driver was found ({error}): install one, or use device=cpu"
         ) from error
     try:
-        handle = _first_visible()
+        handles = _visible()
         supported = pynvml.nvmlSystemGetCudaDriverVersion() // 1000
         driver = pynvml.nvmlSystemGetDriverVersion()
         _check_cupy(supported, driver)
-        return Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), driver)
+        return [
+            Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), driver)
+            for handle in handles
+        ]
     except pynvml.NVMLError as error:
         raise DeviceError(f"device=cuda, but the GPU does not respond ({error}): use device=cpu") from error
     finally:
         pynvml.nvmlShutdown()
 
 
-def _first_visible():
-    """The NVML handle of the GPU that CUDA will number 0, in PCI bus order."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    first = "0" if visible is None else visible.split(",")[0].strip()
+def _visible() -> list[Any]:
+    """The NVML handles of the GPUs that CUDA will number from 0, in PCI bus order.
+
+    As CUDA does, it ignores what follows an entry of CUDA_VISIBLE_DEVICES that is no GPU.
+    """
     count = pynvml.nvmlDeviceGetCount()
     if count == 0:
         raise DeviceError("device=cuda, but the driver finds no GPU: use device=cpu")
-    if first.startswith(("GPU-", "MIG-")):
-        return pynvml.nvmlDeviceGetHandleByUUID(first)
-    if not first.isdigit() or int(first) >= count:
+    visible = os.environ.get(VISIBLE)
+    entries = map(str, range(count)) if visible is None else map(str.strip, visible.split(","))
+    handles: list[Any] = []
+    for entry in entries:
+        try:
+            if entry.startswith(("GPU-", "MIG-")):
+                handles.append(pynvml.nvmlDeviceGetHandleByUUID(entry))
+            elif entry.isdigit() and int(entry) < count:
+                handles.append(pynvml.nvmlDeviceGetHandleByIndex(int(entry)))
+            else:
+                break
+        except pynvml.NVMLError:
+            if not handles:
+                raise
+            break
+    if not handles:
         raise DeviceError(
             f"device=cuda, but CUDA_VISIBLE_DEVICES={visible!r} selects none of the {count} GPUs: "
             "unset it, or use device=cpu"
         )
-    return pynvml.nvmlDeviceGetHandleByIndex(int(first))
+    return handles
 
 
 def _check_cupy(supported: int, driver: str) -> None:

@@ -9,49 +9,117 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from snn.errors import SnnError
-from snn.hardware.devices import Device
+from snn.hardware.devices import VISIBLE, Device
 
 END_WITH_PARENT = "SNN_END_WITH_PARENT"
+GPUS_AT_ONCE = "SNN_GPUS_AT_ONCE"
+"""The variable of the environment with the number of GPUs that a workflow's cells may use at once."""
+
 _PR_SET_PDEATHSIG = 1
 _FOLDER_LOCK = "snn.lock"
+_MOMENT = 0.05
 
 
 class LockedError(SnnError):
     """Another workflow is running in the same folder, or a lock cannot be opened."""
 
 
-@contextmanager
-def device_lock(device: Device) -> Iterator[None]:
-    """Hold a device exclusively, after other measurements on it; released by the system if the process dies.
+def in_turn(devices: Sequence[Device], number: int) -> list[Device]:
+    """Of several GPUs those that a workflow may use, first the one whose turn it is in the round of a number.
 
+    So every round of all cells is measured on one GPU, and times of two cells are divided round by round.
+    """
+    several = list(devices[: int(os.environ.get(GPUS_AT_ONCE, "1"))])
+    first = (number - 1) % len(several)
+    return several[first:] + several[:first]
+
+
+@contextmanager
+def device_lock(*devices: Device) -> Iterator[Device]:
+    """Hold the first of these devices that is free, after other measurements if none is.
+
+    CUDA, if it is loaded meanwhile, sees no other. The system releases a device if the process dies.
     Measurements on different GPUs may share the host's CPUs; a measurement on the CPU has the host to itself.
-    Raises LockedError if the lock's file cannot be opened or is not a regular file.
+    Raises LockedError if a lock's file cannot be opened or is not a regular file.
     """
     with ExitStack() as held:
-        held.enter_context(_lock("cpu", fcntl.LOCK_SH if device.uuid else fcntl.LOCK_EX))
-        if device.uuid:
-            held.enter_context(_lock(device.uuid, fcntl.LOCK_EX))
-        yield
+        held.enter_context(_lock(["cpu"], fcntl.LOCK_SH if devices[0].uuid else fcntl.LOCK_EX))
+        uuids = [device.uuid for device in devices if device.uuid]
+        if not uuids:
+            yield devices[0]
+            return
+        uuid = held.enter_context(_lock(uuids, fcntl.LOCK_EX))
+        held.enter_context(_visible(uuid))
+        yield next(device for device in devices if device.uuid == uuid)
 
 
 @contextmanager
-def _lock(name: str, kind: int) -> Iterator[None]:
-    # Open for reading: another user's file can be locked, but not written.
-    descriptor = _open(Path(tempfile.gettempdir()) / f"snn-{name}.lock", os.O_RDONLY)
+def _visible(uuid: str) -> Iterator[None]:
+    """Let CUDA, if it is loaded meanwhile, see one GPU only."""
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = uuid
     try:
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("waiting for another measurement on this machine to finish", file=sys.stderr, flush=True)
-            fcntl.flock(descriptor, kind)
         yield
     finally:
-        os.close(descriptor)
+        if before is None:
+            del os.environ[VISIBLE]
+        else:
+            os.environ[VISIBLE] = before
+
+
+def lock_file(name: str) -> Path:
+    """The file that is locked while a device, by its UUID, or the CPU is measured on."""
+    return Path(tempfile.gettempdir()) / f"snn-{name}.lock"
+
+
+@contextmanager
+def _lock(names: Sequence[str], kind: int) -> Iterator[str]:
+    """Hold the first of these locks that is free; its file has the time when it was locked last."""
+    # Open for reading: another user's file can be locked, but not written.
+    descriptors = {name: _open(lock_file(name), os.O_RDONLY) for name in names}
+    try:
+        name = _first_free(descriptors, kind)
+        for other in set(descriptors) - {name}:
+            os.close(descriptors.pop(other))
+        with suppress(PermissionError):  # another user's
+            os.utime(descriptors[name])
+        yield name
+    finally:
+        for descriptor in descriptors.values():
+            os.close(descriptor)
+
+
+def _first_free(descriptors: dict[str, int], kind: int) -> str:
+    """Lock one of these files and return its name: the first that is free, or becomes so."""
+    names = list(descriptors)
+    if _try(descriptors[names[0]], kind):
+        return names[0]
+    time.sleep(_MOMENT)  # it may only have been looked at: snn/hardware/neighbours.py
+    for name in names:
+        if _try(descriptors[name], kind):
+            return name
+    print("waiting for another measurement on this machine to finish", file=sys.stderr, flush=True)
+    if len(names) == 1:
+        fcntl.flock(descriptors[names[0]], kind)
+        return names[0]
+    while True:
+        for name in names:
+            if _try(descriptors[name], kind):
+                return name
+        time.sleep(_MOMENT)
+
+
+def _try(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _open(path: Path, mode: int) -> int:
@@ -68,6 +136,7 @@ def _open(path: Path, mode: int) -> int:
             descriptor = os.open(path, flags | os.O_CREAT, 0o644)
             if os.fstat(descriptor).st_uid == os.geteuid():
                 os.fchmod(descriptor, 0o644)
+                os.utime(descriptor, (0, 0))  # not locked yet
     except OSError as error:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise LockedError(f"{path}: the lock cannot be opened: {why}; remove it, or let its owner") from error

@@ -11,11 +11,12 @@ from snn import backends, datasets
 from snn.backends.base import Backend
 from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
-from snn.errors import ConfigError, DeviceError, OutOfMemory, Unsupported
+from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
-from snn.hardware.devices import Device, find
-from snn.hardware.locks import device_lock
+from snn.hardware.devices import choices
+from snn.hardware.locks import device_lock, in_turn
 from snn.hardware.monitor import state_before
+from snn.hardware.neighbours import Neighbours
 from snn.measurement import provenance
 from snn.measurement.passes import job_of, measured
 from snn.measurement.progress import Printer
@@ -33,10 +34,11 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises DataError, DeviceError or ConfigError before any training.
     """
-    device = _device(config["device"])
+    devices = choices(**config["device"])
+    device = devices[0]
     cell = {**config, "device": {"backend": device.backend, "name": device.name}}
     data, output, number, instrument = (cell.pop(key) for key in ("data", "output", "round", "profile"))
-    ranges = _ranges(cell, instrument)
+    _check_ranges(cell, instrument)
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
@@ -45,7 +47,8 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     of_data = datasets.described(table, cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
-    with device_lock(device):
+    with device_lock(*in_turn(devices, number)) as device:
+        neighbours = Neighbours(device)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock = time.perf_counter()
         host = state_before(device)
@@ -60,17 +63,18 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         else:
             measurement, profile_of_run, machine = measured(job, rules, backend, device, progress, number)
         elapsed = time.perf_counter() - clock
-        if ranges is not None and measurement.status in ("ok", "diverged"):
-            _annotate(job, backend, *ranges)
+        beside = neighbours.uuids()
+        if instrument != "none" and measurement.status in ("ok", "diverged"):
+            _annotate(job, backend, *_ranges())
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
-    machine["host"] = host
+    machine |= {"host": host, "neighbours": beside}
     return build(cell, number, measurement, profile_of_run, machine, described, source_hash, of_data)
 
 
-def _ranges(cell: Mapping[str, Any], instrument: str) -> tuple[Callable[..., Any], Callable[[], Any]] | None:
-    """What pushes and pops an NVTX range, if ranges are wanted. Raises ConfigError if there would be none."""
+def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:
+    """Raise ConfigError if NVTX ranges are wanted, and there would be none."""
     if instrument == "none":
-        return None
+        return
     if cell["device"]["backend"] == "cpu":
         raise ConfigError(
             "profile=nvtx is for Nsight Systems, which shows CUDA devices: device=cpu has no ranges"
@@ -79,6 +83,10 @@ def _ranges(cell: Mapping[str, Any], instrument: str) -> tuple[Callable[..., Any
         raise ConfigError(
             f"profile=nvtx sees no call of {cell['strategy']['name']}, which has its own runtime"
         )
+
+
+def _ranges() -> tuple[Callable[..., Any], Callable[[], Any]]:
+    """What pushes and pops an NVTX range."""
     from cupy.cuda import nvtx as cupy_nvtx
 
     return cupy_nvtx.RangePush, cupy_nvtx.RangePop
@@ -90,13 +98,3 @@ def _annotate(job: Job, backend: Backend, push: Callable[..., Any], pop: Callabl
         nvtx.annotate(job, backend, push, pop)
     except OutOfMemory as error:
         print(f"snn: there are no NVTX ranges: {error}", file=sys.stderr)
-
-
-def _device(wanted: Mapping[str, Any]) -> Device:
-    device = find(wanted["backend"])
-    if wanted["name"] not in (None, device.name):
-        raise DeviceError(
-            f"device.name is {wanted['name']!r}, but this machine's {device.backend} device is "
-            f"{device.name!r}: run the workflow again, so that it is planned for this device"
-        )
-    return device

@@ -13,11 +13,24 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(workflow.basedir))
 
 from snn import datasets
-from snn.grid import catalogue, fingerprint, more_rounds, naming, neighbours, sweeps
-from snn.hardware import devices
+from snn.grid import (
+    catalogue,
+    fingerprint,
+    more_rounds,
+    naming,
+    neighbours,
+    plans,
+    sweeps,
+)
 from snn.config.groups import read_yaml
 from snn.errors import SnnError
-from snn.hardware.locks import END_WITH_PARENT, LockedError, folder_lock, generation
+from snn.hardware.locks import (
+    END_WITH_PARENT,
+    GPUS_AT_ONCE,
+    LockedError,
+    folder_lock,
+    generation,
+)
 from snn.files import sealed
 from snn.records import store
 from snn.workflow import leftovers
@@ -36,16 +49,16 @@ try:
     PLANNED_AFTER = generation(Path(".snakemake"))
     sweeps.check_keys(config)
     GRID_FILE = Path(str(config.get("grid", "config/grid.yaml") or ""))
-    DEVICE = devices.find(config.get("device") or sweeps.device_of(GRID_FILE))
-    SWEEPS = sweeps.read(GRID_FILE, DEVICE)
-    sweeps.check_sizes(GRID_FILE, SWEEPS)
+    PLANS = {plan.folder: plan for plan in plans.read(GRID_FILE, config)}
+    if "" in PLANS:  # on other machines, the job itself checks
+        sweeps.check_sizes(GRID_FILE, PLANS[""].sweeps)
     MORE_ROUNDS = more_rounds.read()
 except SnnError as error:
     raise WorkflowError(str(error)) from None
 
 # By a cell's name in paths: the cell, the paths of its records and of its data set, and the hash of the files that
 # decide what it measures. By the path of a prepared data set: a cell that uses it.
-CELLS = sweeps.all_cells(SWEEPS)
+CELLS = {name: cell for plan in PLANS.values() for name, cell in plan.cells.items()}
 RECORDS_OF = {
     name: naming.record_paths(cell, name, MORE_ROUNDS.get(name, 0))
     for name, cell in CELLS.items()
@@ -55,40 +68,55 @@ SOURCE_HASHES = {
 }
 DATASET_OF = {name: naming.dataset_path(cell) for name, cell in CELLS.items()}
 DATASETS = {DATASET_OF[name]: cell for name, cell in CELLS.items()}
-RECORDS = [path for paths in RECORDS_OF.values() for path in paths]
 ROUNDS = range(1, 1 + max(map(len, RECORDS_OF.values())))
 
-# The record of what the device can do at best, and the hash of what it is measured with.
-LIMITS = f"results/limits/{DEVICE.slug}.json"
-LIMITS_HASH = fingerprint.digest(fingerprint.of_limits(DEVICE.backend))
+# By the name in paths of a device: the device, whose limits are measured.
+DEVICES = {plan.device.slug: plan.device for plan in reversed(PLANS.values())}
 
+
+# The wildcard `of` is the folder of a device's tables and figures: empty if the device was not planned by name.
+wildcard_constraints:
+    of=f"(?:{'|'.join(PLANS)})",
+
+
+TABLES_OF = {
+    folder: [*catalogue.PAGES, *own_tables, *catalogue.sweep_tables(plan.sweeps)]
+    for folder, plan in PLANS.items()
+    for own_tables in [catalogue.own_tables(plan.sweeps)]
+}
+FIGURES_OF = {
+    folder: [
+        *catalogue.own_figures(plan.sweeps),
+        *catalogue.sweep_tables(plan.sweeps),
+    ]
+    for folder, plan in PLANS.items()
+}
+SWEEPS = {name for plan in PLANS.values() for name in plan.sweeps}
 OWN_TABLES = catalogue.own_tables(SWEEPS)
 OWN_FIGURES = catalogue.own_figures(SWEEPS)
 SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
-TABLES = [*catalogue.PAGES, *OWN_TABLES, *SWEEP_TABLES]
-FIGURES = [*OWN_FIGURES, *SWEEP_TABLES]
-TRACES = ["results/traces/timeline.json"] if "timeline" in TABLES else []
 
 # Files that contain digests of themselves and of the files written with them -> one of these.
-PAGES = {
-    "results/tables/opening.html": "results/tables/overview.csv",
-    **{f"results/tables/{name}.html": f"results/tables/{name}.csv" for name in TABLES},
-    **{
-        f"results/figures/{name}.svg": f"results/figures/{name}.png" for name in FIGURES
-    },
-}
+PAGES = {}
+for FOLDER in PLANS:
+    AT = f"results/tables/{FOLDER}"
+    PAGES[f"{AT}opening.html"] = f"{AT}overview.csv"
+    PAGES |= {f"{AT}{name}.html": f"{AT}{name}.csv" for name in TABLES_OF[FOLDER]}
+    AT = f"results/figures/{FOLDER}"
+    PAGES |= {f"{AT}{name}.svg": f"{AT}{name}.png" for name in FIGURES_OF[FOLDER]}
 
-# How many GPUs of this machine cells may use at once: --resources gpu=2.
-GPUS = (
-    max(1, workflow.global_resources["gpu"].value)
-    if "gpu" in workflow.global_resources
-    else 1
-)
+# How many GPUs of this machine cells may use at once: --resources gpu=2. Each is a resource of its own as well.
+GPUS = 1
+if "gpu" in workflow.global_resources:
+    GPUS = max(1, workflow.global_resources["gpu"].value)
+for NUMBER in range(GPUS):
+    workflow.register_resource(f"gpu_{NUMBER}", 1)
 
 PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
 # What a cell's process needs to know about this one. It sets its number of threads itself.
 os.environ[END_WITH_PARENT] = str(os.getpid())
+os.environ[GPUS_AT_ONCE] = str(GPUS)
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(workflow.basedir), os.environ.get("PYTHONPATH")))
 )
@@ -104,27 +132,61 @@ def quick(function):
     return function
 
 
-def records_of(table):
-    """The records that a table is made from, in the order of the grid."""
-    return [
-        path for name in sweeps.cells_of(table, SWEEPS) for path in RECORDS_OF[name]
-    ]
+def cells_of(table, folder):
+    """The cells that a table of a device is made from, in the order of the grid, by name."""
+    return sweeps.cells_of(table, PLANS[folder].sweeps)
+
+
+def records_of(table, folder):
+    """The records of these cells."""
+    return [path for name in cells_of(table, folder) for path in RECORDS_OF[name]]
+
+
+def limits_of(folder):
+    """The record of what a device can do at best."""
+    return f"results/limits/{PLANS[folder].device.slug}.json"
+
+
+def limits_hash(device):
+    """The hash of what the limits of a device are measured with."""
+    return fingerprint.digest(fingerprint.of_limits(device.backend))
+
+
+@cache
+def all_of(folder):
+    """The records of all cells of a device."""
+    return [path for name in PLANS[folder].cells for path in RECORDS_OF[name]]
 
 
 def all_records(wildcards):
-    """The records of all cells, as a function: Snakemake handles a list of thousands twice."""
-    return RECORDS
+    """The same as a function: Snakemake handles a list of thousands twice."""
+    return all_of(wildcards.of)
 
 
 def deleted_records(wildcards):
-    """The missing records, if there is a table of all records.
+    """The missing records, where there is a table of all records of their device.
 
     Snakemake does not look for the inputs of a current table. Asking for every record would add an edge to the DAG
     for each of them.
     """
-    if not Path("results/tables/overview.csv").exists():
-        return []
-    return [path for path in RECORDS if not Path(path).exists()]
+    return [
+        path
+        for folder in PLANS
+        if Path(f"results/tables/{folder}overview.csv").exists()
+        for path in all_of(folder)
+        if not Path(path).exists()
+    ]
+
+
+def everything(wildcards):
+    """Every table and figure of every device, and the traces."""
+    for folder in PLANS:
+        yield from (f"results/tables/{folder}{name}.csv" for name in TABLES_OF[folder])
+        yield from (
+            f"results/figures/{folder}{name}.svg" for name in FIGURES_OF[folder]
+        )
+        if "timeline" in TABLES_OF[folder]:
+            yield f"results/traces/{folder}timeline.json"
 
 
 def source_hashes(names):
@@ -139,20 +201,27 @@ def code_of(script, *modules):
     )
 
 
-def axes_of(name):
+def axes_of(name, folder):
     """The axes of a sweep that has a tidy table, else None."""
-    return list(SWEEPS[name].axes) if name in SWEEP_TABLES else None
+    if name not in SWEEP_TABLES:
+        return None
+    return list(PLANS[folder].sweeps[name].axes)
 
 
-def images_of(table):
+def images_of(table, folder):
     """What a table's cells are trained on, where it is images, for its caption: 256 images of patterns."""
-    chosen = [cell["dataset"] for cell in sweeps.cells_of(table, SWEEPS).values()]
+    chosen = [cell["dataset"] for cell in cells_of(table, folder).values()]
     named = [
         f"{dataset['rows']} images of {dataset['name']}"
         for dataset in chosen
         if "shape" in dataset
     ]
     return " and ".join(dict.fromkeys(named))
+
+
+def device_of(wildcards):
+    """The device of a folder, for the parameters of a job."""
+    return vars(PLANS[wildcards.of].device)
 
 
 def one_of(names):
@@ -163,6 +232,11 @@ def one_of(names):
 def shown(path, entry, caption):
     """An output in the report, listed as its entry says, with its own caption or a general one."""
     form = "figure" if path.endswith(".svg") else "table"
+
+    def labels(wildcards):
+        of = {"device": PLANS[wildcards.of].device.name} if len(PLANS) > 1 else {}
+        return entry.labels(form) | of
+
     if not Path(f"workflow/report/{caption}.rst").exists():
         caption = f"any_{form}"
     return report(
@@ -170,13 +244,15 @@ def shown(path, entry, caption):
         # Categories are sorted by name.
         category=f"{1 + list(catalogue.CATEGORIES).index(entry.category)} {entry.category}",
         caption=f"../report/{caption}.rst",
-        labels=entry.labels(form),
+        labels=labels,
     )
 
 
 def page(name, caption=None):
     """The page of a table that does not belong to one sweep."""
-    return shown(f"results/tables/{name}.html", catalogue.PAGES[name], caption or name)
+    return shown(
+        f"results/tables/{{of}}{name}.html", catalogue.PAGES[name], caption or name
+    )
 
 
 def as_text(values):
@@ -220,12 +296,13 @@ def correct_notes():
 
 
 def check_targets():
-    """Refuse a record that is not one of this grid on this device before Snakemake looks for it."""
+    """Refuse a record that is not one of this grid on its devices before Snakemake looks for it."""
     for target in sys.argv[1:]:  # Snakemake's own settings do not have them yet
         if target.startswith("results/cells/") and target not in SOURCE_HASH_AT:
+            names = " and ".join(plan.device.name for plan in PLANS.values())
             raise WorkflowError(
-                f"{target}: not a record of {GRID_FILE} on {DEVICE.name}: "
-                "give the same --config grid=... device=... as when it was measured"
+                f"{target}: not a record of {GRID_FILE} on {names}: give the same "
+                "--config grid=... and device=... or devices=... as when it was measured"
             )
 
 

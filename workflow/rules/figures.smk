@@ -1,6 +1,13 @@
 # One rule per figure with a line in snn/grid/catalogue.py, and one for those of all other sweeps. Colours and fonts are
 # those of snn/figures/style.py.
 
+
+def images_in_figure(wildcards):
+    """What the cells of a figure's table are trained on, where it is images."""
+    entry = catalogue.FIGURES.get(wildcards.figure, catalogue.TIDY_FIGURE)
+    return images_of(entry.table, wildcards.of)
+
+
 for FIGURE in (*OWN_FIGURES, catalogue.TIDY):
     ENTRY = catalogue.FIGURES.get(FIGURE, catalogue.TIDY_FIGURE)
     FORM = ENTRY.form or FIGURE
@@ -9,19 +16,19 @@ for FIGURE in (*OWN_FIGURES, catalogue.TIDY):
         name:
             f"plot_{FIGURE}"
         input:
-            table=f"results/tables/{ENTRY.table}.csv",
+            table=f"results/tables/{{of}}{ENTRY.table}.csv",
         output:
-            svg=shown("results/figures/{figure}.svg", ENTRY, caption=FIGURE),
-            png="results/figures/{figure}.png",
+            svg=shown("results/figures/{of}{figure}.svg", ENTRY, caption=FIGURE),
+            png="results/figures/{of}{figure}.png",
         wildcard_constraints:
             figure=FIGURE if FIGURE in OWN_FIGURES else one_of(SWEEP_TABLES),
         params:
             form=FORM,
-            axes=lambda wildcards: axes_of(wildcards.figure),
-            images=images_of(ENTRY.table),
+            axes=lambda wildcards: axes_of(wildcards.figure, wildcards.of),
+            images=images_in_figure,
             paper_device=PAPER_DEVICE,
             code=code_of("plot_figure", f"snn.figures.{FORM}"),
         message:
-            "plot figure {wildcards.figure}"
+            "plot figure {wildcards.of}{wildcards.figure}"
         script:
             "../scripts/plot_figure.py"

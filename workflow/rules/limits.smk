@@ -1,33 +1,36 @@
-# What the device can do at best, measured once, and the table of it. Like a training, it has the device to itself.
+# What a device can do at best, measured once, and the table of it. Like a training, it has the device to itself.
 
 
 rule measure_limits:
     output:
-        limits=LIMITS,
+        limits="results/limits/{device}.json",
+    wildcard_constraints:
+        device=one_of(DEVICES),
     # Before any training, so that no table has to wait for the limits at the end.
     priority: 60
     threads: workflow.cores
     resources:
-        gpu=int(DEVICE.backend == "cuda"),
+        gpu=lambda wildcards: int(DEVICES[wildcards.device].backend == "cuda"),
     params:
-        device=vars(DEVICE),
-        source_hash=LIMITS_HASH,
+        device=lambda wildcards: vars(DEVICES[wildcards.device]),
+        source_hash=lambda wildcards: limits_hash(DEVICES[wildcards.device]),
     message:
         "measure limits of {params.device[name]}"
     shell:
-        "exec {PYTHON} -m snn.measure_limits {DEVICE.backend} {output.limits:q}"
+        "exec {PYTHON} -m snn.measure_limits {params.device[backend]} {output.limits:q} "
+        "{params.device[name]:q}"
 
 
 rule build_device_limits:
     input:
-        limits=LIMITS,
+        limits=lambda wildcards: limits_of(wildcards.of),
     output:
-        csv="results/tables/device_limits.csv",
+        csv="results/tables/{of}device_limits.csv",
         page=page("device_limits"),
     params:
-        limits_hash=LIMITS_HASH,
+        limits_hash=lambda wildcards: limits_hash(PLANS[wildcards.of].device),
         code=code_of("build_device_limits"),
     message:
-        "build table device_limits"
+        "build table {wildcards.of}device_limits"
     script:
         "../scripts/build_device_limits.py"

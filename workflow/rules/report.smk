@@ -6,20 +6,21 @@ rule build_overview:
     input:
         records=all_records,
         verdicts="config/verdicts.yaml",
+        neighbours="config/neighbours.yaml",
     output:
-        recommended="results/tables/recommendation.csv",
+        recommended="results/tables/{of}recommendation.csv",
         why=page("recommendation"),
-        csv="results/tables/overview.csv",
+        csv="results/tables/{of}overview.csv",
         page=page("overview", caption="overview_table"),
-        origins="results/tables/provenance.csv",
+        origins="results/tables/{of}provenance.csv",
         origins_page=page("provenance"),
         # workflow/report/overview.rst shows it.
-        opening="results/tables/opening.html",
+        opening="results/tables/{of}opening.html",
     params:
-        records=lambda wildcards: source_hashes(CELLS),
+        records=lambda wildcards: source_hashes(PLANS[wildcards.of].cells),
         code=code_of("build_overview"),
     message:
-        "build tables recommendation, overview and provenance"
+        "build tables {wildcards.of}recommendation, overview and provenance"
     script:
         "../scripts/build_overview.py"
 
@@ -28,30 +29,40 @@ rule build_gpu:
     input:
         paper="config/paper/gpu.yaml",
     output:
-        csv="results/tables/gpu.csv",
+        csv="results/tables/{of}gpu.csv",
         page=page("gpu"),
+    # A device that was planned by name is looked at where it is.
+    resources:
+        gpu=lambda wildcards: int(
+            bool(wildcards.of) and PLANS[wildcards.of].device.backend == "cuda"
+        ),
     params:
-        device=vars(DEVICE),
+        device=device_of,
         code=code_of("build_gpu"),
     message:
-        "build table gpu"
+        "build table {wildcards.of}gpu"
     script:
         "../scripts/build_gpu.py"
 
 
+def datasets_of(folder):
+    """By the path of each data set of a device's cells: one of them."""
+    return {DATASET_OF[name]: cell for name, cell in PLANS[folder].cells.items()}
+
+
 rule build_datasets:
     input:
-        tables=list(DATASETS),
+        tables=lambda wildcards: list(datasets_of(wildcards.of)),
         paper="config/paper/datasets.yaml",
     output:
-        csv="results/tables/datasets.csv",
+        csv="results/tables/{of}datasets.csv",
         page=page("datasets"),
     params:
-        cells=as_text(list(DATASETS.values())),
-        device=vars(DEVICE),
+        cells=lambda wildcards: as_text(list(datasets_of(wildcards.of).values())),
+        device=device_of,
         code=code_of("build_datasets"),
     message:
-        "build table datasets"
+        "build table {wildcards.of}datasets"
     script:
         "../scripts/build_datasets.py"
 
@@ -60,18 +71,18 @@ rule build_configuration:
     input:
         verdicts="config/verdicts.yaml",
     output:
-        csv="results/tables/configuration.csv",
+        csv="results/tables/{of}configuration.csv",
         page=page("configuration"),
     params:
-        sweeps=as_text(
+        sweeps=lambda wildcards: as_text(
             [
                 {"name": sweep.name, "axes": sweep.axes, "cells": sweep.cells}
-                for sweep in SWEEPS.values()
+                for sweep in PLANS[wildcards.of].sweeps.values()
             ]
         ),
-        device=vars(DEVICE),
+        device=device_of,
         code=code_of("build_configuration"),
     message:
-        "build table configuration"
+        "build table {wildcards.of}configuration"
     script:
         "../scripts/build_configuration.py"

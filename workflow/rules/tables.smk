@@ -2,6 +2,17 @@
 # records of its own sweep and no others. Its parameters contain the hash of the sources that each record must have, and
 # of the code that makes the table: an edit of the code rebuilds it, touching a file does not.
 
+
+def limits_input(wildcards):
+    """The record of the limits of a table's device."""
+    return [limits_of(wildcards.of)]
+
+
+def limits_hash_of(wildcards):
+    """The hash of what they are measured with."""
+    return limits_hash(PLANS[wildcards.of].device)
+
+
 for TABLE in (*OWN_TABLES, catalogue.TIDY):
     ENTRY = catalogue.TABLES.get(TABLE, catalogue.TIDY_TABLE)
     FORM = ENTRY.form or TABLE
@@ -10,26 +21,27 @@ for TABLE in (*OWN_TABLES, catalogue.TIDY):
         name:
             f"build_{TABLE}"
         input:
-            lambda wildcards: records_of(wildcards.table),
+            lambda wildcards: records_of(wildcards.table, wildcards.of),
             paper=[ENTRY.published] if ENTRY.published else [],
-            limits=[LIMITS] if ENTRY.with_limits else [],
+            limits=limits_input if ENTRY.with_limits else [],
             verdicts="config/verdicts.yaml",
+            neighbours="config/neighbours.yaml",
         output:
-            csv="results/tables/{table}.csv",
-            page=shown("results/tables/{table}.html", ENTRY, caption=TABLE),
+            csv="results/tables/{of}{table}.csv",
+            page=shown("results/tables/{of}{table}.html", ENTRY, caption=TABLE),
         wildcard_constraints:
             table=TABLE if TABLE in OWN_TABLES else one_of(SWEEP_TABLES),
         params:
             form=FORM,
-            axes=lambda wildcards: axes_of(wildcards.table),
+            axes=lambda wildcards: axes_of(wildcards.table, wildcards.of),
             records=lambda wildcards: source_hashes(
-                sweeps.cells_of(wildcards.table, SWEEPS)
+                cells_of(wildcards.table, wildcards.of)
             ),
-            images=lambda wildcards: images_of(wildcards.table),
-            limits_hash=LIMITS_HASH if ENTRY.with_limits else None,
+            images=lambda wildcards: images_of(wildcards.table, wildcards.of),
+            limits_hash=limits_hash_of if ENTRY.with_limits else None,
             code=code_of("build_table", f"snn.tables.{FORM}"),
         message:
-            "build table {wildcards.table}"
+            "build table {wildcards.of}{wildcards.table}"
         script:
             "../scripts/build_table.py"
 
@@ -37,13 +49,15 @@ for TABLE in (*OWN_TABLES, catalogue.TIDY):
 rule export_trace:
     input:
         # One trace per cell is enough: all rounds make the same calls.
-        records=[RECORDS_OF[name][0] for name in sweeps.cells_of("timeline", SWEEPS)],
+        records=lambda wildcards: [
+            RECORDS_OF[name][0] for name in cells_of("timeline", wildcards.of)
+        ],
     output:
-        trace="results/traces/timeline.json",
+        trace="results/traces/{of}timeline.json",
     params:
-        records=lambda wildcards: source_hashes(sweeps.cells_of("timeline", SWEEPS)),
+        records=lambda wildcards: source_hashes(cells_of("timeline", wildcards.of)),
         code=fingerprint.digest(sorted(fingerprint.closure(["snn.perfetto"]))),
     message:
-        "export trace timeline"
+        "export trace {wildcards.of}timeline"
     shell:
         "exec {PYTHON} -m snn.perfetto {input.records:q} {output.trace:q}"

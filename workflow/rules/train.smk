@@ -46,11 +46,15 @@ def gpus_of(wildcards):
     return int(CELLS[wildcards.cell]["device"]["backend"] == "cuda")
 
 
+def its_gpu(wildcards):
+    """Of the GPU whose turn it is in a round (snn.hardware.locks.in_turn), unless a cluster chooses."""
+    return gpus_of(wildcards) if workflow.local_exec else 0
+
+
 def threads_of(wildcards):
     """All cores, or of several GPUs each its share, where a busy neighbour does not change a cell's times."""
-    alone = not gpus_of(wildcards) or neighbours.touches(
-        CELLS[wildcards.cell]["strategy"]
-    )
+    strategy = CELLS[wildcards.cell]["strategy"]
+    alone = not gpus_of(wildcards) or neighbours.touches(strategy)
     return workflow.cores if alone else max(1, workflow.cores // GPUS)
 
 
@@ -68,6 +72,7 @@ for ROUND in ROUNDS:
         priority: 50 - ROUND
         threads: threads_of
         resources:
+            **({f"gpu_{(ROUND - 1) % GPUS}": its_gpu} if GPUS > 1 else {}),
             gpu=gpus_of,
         params:
             cell=training_of,

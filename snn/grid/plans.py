@@ -1,0 +1,121 @@
+"""The devices of a workflow: those that the grid or the command line names, or the one of this machine."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from snn.errors import ConfigError, shown
+from snn.grid import sweeps
+from snn.grid.naming import Cell
+from snn.grid.sweeps import Sweep
+from snn.hardware.devices import BACKENDS, Device, find, gpus_here
+
+_FAMILIES = ("NVIDIA", "Tesla", "Quadro", "GeForce", "GRID", "TITAN")
+"""What the driver's name of a GPU begins with."""
+
+_NAME = re.compile(r"[!-~]+( [!-~]+)*")
+_MOST_NAME = 100
+_RIGHT = "cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` prints it, as NVIDIA H200"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured on one device, and the folder of its tables and figures, as ``nvidia-h200/``.
+
+    Only a device of this machine has an empty folder; of one that was planned by name, the UUID is
+    unknown.
+    """
+
+    device: Device
+    folder: str
+    sweeps: Mapping[str, Sweep]
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        """Every cell once, by name."""
+        return sweeps.all_cells(self.sweeps)
+
+
+def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
+    """The plans of a grid file; ``asked`` are the keys of the command line, which come first.
+
+    Sweeps without ``devices`` of their own are planned for those of the grid. Where there are none either,
+    they are planned for ``device``, and their tables have no folder. Raises as ``snn.grid.sweeps.read`` does,
+    and DeviceError where there is no such device.
+    """
+    grid = sweeps.validated(path)
+    for place, keys in (("--config", asked), (f"{path}:", grid)):
+        if "device" in keys and "devices" in keys:
+            raise ConfigError(
+                f"{place} devices is {shown(keys['devices'])}, beside device, {shown(keys['device'])}: "
+                "name one of the two"
+            )
+    here: list[str] = []
+    planned: dict[str, tuple[Device, list[str]]] = {}
+    for name in grid["sweeps"]:
+        devices = _devices_of(name, path, grid, asked)
+        for device in devices:
+            planned.setdefault(device.slug, (device, []))[1].append(name)
+        if not devices:
+            here.append(name)
+    reader, plans = sweeps.Reader(path, grid), []
+    if here:
+        device = find(asked.get("device") or grid.get("device", "auto"))
+        plans.append(Plan(device, "", reader.sweeps(here, device, sweeps.host_of(device))))
+    for slug, (device, names) in planned.items():
+        host = device if device.backend == "cpu" else None
+        plans.append(Plan(device, f"{slug}/", reader.sweeps(names, device, host)))
+    return plans
+
+
+def _devices_of(
+    sweep: str, path: Path, grid: Mapping[str, Any], asked: Mapping[str, Any]
+) -> tuple[Device, ...]:
+    """The devices that are named for a sweep; empty where none are."""
+    if "devices" in asked:
+        return named(asked["devices"], "--config devices")
+    if asked.get("device"):
+        return ()
+    if "devices" in grid["sweeps"][sweep]:
+        return named(grid["sweeps"][sweep]["devices"], f"{path}: sweeps.{sweep}.devices")
+    return named(grid["devices"], f"{path}: devices") if "devices" in grid else ()
+
+
+def named(value: object, place: str) -> tuple[Device, ...]:
+    """The devices that a key names: one, or a list of them.
+
+    ``cpu`` is the CPU of this machine, and ``cpu NAME`` that of another. Raises ConfigError, naming the place
+    and the value, for what is no name, and where a device is named twice.
+    """
+    names = value if isinstance(value, list) else [value]
+    if not names:
+        raise ConfigError(f"{place} is []: it must be one or more of {_RIGHT}")
+    devices: dict[str, Device] = {}
+    for name in names:
+        device = _device(name, place)
+        if device.slug in devices:
+            raise ConfigError(
+                f"{place}: {shown(name)} is named twice, as {shown(devices[device.slug].name)}: name it once"
+            )
+        devices[device.slug] = device
+    return tuple(devices.values())
+
+
+def _device(name: object, place: str) -> Device:
+    if not isinstance(name, str) or len(name) > _MOST_NAME or not _NAME.fullmatch(name):
+        raise ConfigError(f"{place}: {shown(name)} is not the name of a device: it must be {_RIGHT}")
+    if name == "cpu":
+        return find("cpu")
+    family, _, rest = name.partition(" ")
+    if family == "cpu":
+        return Device("cpu", rest)
+    if family not in _FAMILIES or not rest:
+        hint = f" ({name} is a value of the key device)" if name in BACKENDS else ""
+        raise ConfigError(f"{place}: {shown(name)} is not the name of a device{hint}: it must be {_RIGHT}")
+    device = Device("cuda", name)
+    for gpu in gpus_here():
+        if gpu.slug == device.slug and gpu.name != name:
+            raise ConfigError(f"{place}: {shown(name)} is not the name of a device: here it is {gpu.name!r}")
+    return device
