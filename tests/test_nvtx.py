@@ -149,7 +149,7 @@ def test_memory_that_runs_out_for_ranges_does_not_cost_what_was_measured(monkeyp
     monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
     monkeypatch.setattr(cell, "_ranges", lambda: (full, full))
     monkeypatch.setattr(nvtx, "annotate", full)
-    assert cell.run(compose.composed(SETTINGS))["status"] == "ok"
+    assert cell.run(compose.composed([*SETTINGS, "profile=nvtx"]))["status"] == "ok"
     assert "there are no NVTX ranges: planted" in capsys.readouterr().err
 
 
