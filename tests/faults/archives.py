@@ -21,6 +21,7 @@ from snn.records.digest import sealed
 
 _RETABULATE = (f"{HERE}/a", f"{HERE}/out")
 _COMPARE = (f"{HERE}/a", f"{HERE}/a", f"{HERE}/out")
+_MERGE = (f"{HERE}/a", f"output={HERE}/out")
 
 
 @cache
@@ -102,11 +103,14 @@ def _archive(
     is_wrong: bool = True,
     names: str = "a/records.jsonl.gz",
 ) -> Input:
-    """An archive of which this is not as it was; with its sweeps and limits only retabulate reads it."""
+    """An archive of which this is not as it was; with its sweeps and limits only retabulate reads it, and
+    what is there twice counts once where folders are merged."""
     given = {"records.jsonl.gz": records, "sweeps.json": sweeps, "limits.json": limits}
     files = archive(**{name: content for name, content in given.items() if content is not None})
-    if records is not None and len(what) % 2:
+    if records is not None and len(what) % 3 == 1:
         return Input(what, "snn.compare", _COMPARE, files, names, is_wrong)
+    if records is not None and len(what) % 3 == 2 and "twice" not in what:
+        return Input(what, "snn.merge", _MERGE, files, names, is_wrong)
     return Input(what, "snn.retabulate", _RETABULATE, files, names, is_wrong)
 
 

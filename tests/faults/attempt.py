@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 from snn import __main__ as train
-from snn import compare, measure_limits, more_rounds, perfetto, prepare, retabulate
+from snn import compare, measure_limits, merge, more_rounds, perfetto, prepare, retabulate
 from snn.datasets import quadratic
 from snn.datasets.common import published
 from snn.errors import SnnError
@@ -214,6 +214,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "snn.prepare": prepare.main,
     "snn.perfetto": perfetto.main,
     "snn.compare": compare.main,
+    "snn.merge": merge.main,
     "snn.retabulate": retabulate.main,
     "snn.more_rounds": more_rounds.main,
     "snn.measure_limits": measure_limits.main,
