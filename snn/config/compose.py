@@ -80,12 +80,12 @@ class Config:
     profile: str = "none"
 
 
-def composed(overrides: Sequence[str]) -> dict[str, Any]:
+def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, Any]:
     """The configuration of ``config/config.yaml`` with Hydra overrides applied, as plain values.
 
     Raises ConfigError for an unknown key, group or choice, for a value of the wrong type or out of range, and
-    for a cell that does not fit into this machine's memory; DataError for a data set's file of which the
-    header is wrong.
+    for a cell that does not fit into this machine's memory, unless that is not checked; DataError for a data
+    set's file of which the header is wrong.
     """
     check(overrides)
     ConfigStore.instance().store(name="schema", node=Config)
@@ -98,7 +98,8 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
     complete(plain)
     check_round(plain["round"])
     check_profile(plain["profile"])
-    check_memory(plain)
+    if checks_memory:
+        check_memory(plain)
     return plain
 
 

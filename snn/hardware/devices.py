@@ -108,6 +108,15 @@ def _visible_gpus() -> list[Device]:
         pynvml.nvmlShutdown()
 
 
+def free_bytes(device: Device) -> int:
+    """The bytes of a GPU's memory that no process holds."""
+    pynvml.nvmlInit()
+    try:
+        return pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(device.uuid)).free
+    finally:
+        pynvml.nvmlShutdown()
+
+
 def _visible() -> list[Any]:
     """The NVML handles of the GPUs that CUDA will number from 0, in PCI bus order.
 

@@ -1,0 +1,177 @@
+"""``python -m snn.plan [KEY=VALUE ...] [--device NAME] [--free SIZE] [--fraction F] [--json FILE]``
+
+Does it fit? Predicts the device memory of a cell by kind, the largest batch that fits, and what would help.
+The settings are those of ``python -m snn``. With sweep=NAME (and grid=FILE) in their place it says of every
+cell of a sweep whether it fits.
+
+Nothing is trained and no GPU is needed: --device names one of config/gpus.yaml, --free says how much memory
+there is, as 11GiB. Without either it is what is free on this machine's GPU. The budget is the share
+--fraction of it, 0.9 unless given. Exit status: 0, also where a cell does not fit; 2 on a user's error.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from snn import command
+from snn.config import compose
+from snn.config.groups import CONFIG
+from snn.errors import ConfigError, DeviceError, SnnError, Unsupported
+from snn.files import outputs
+from snn.grid import sweeps
+from snn.hardware import devices
+from snn.hardware.devices import Device
+from snn.planning import gpus
+from snn.planning.plan import plan, predicted
+from snn.profiling.memory import size
+
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_SHOWN = 6  # remedies that are printed
+_SWEEP, _THIS = "sweep", ""
+
+
+def main(arguments: list[str]) -> int:
+    """Print the plan of a cell, or of each cell of a sweep; 0, or 2 on a user's error."""
+    try:
+        given = _parser().parse_args(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    try:
+        gpu = _gpu(given.device, given.free)
+        budget = int(_fraction(given.fraction) * gpu.nbytes)
+        cells = _cells(given.settings, gpu)
+        target = None if given.json is None else outputs.checked(given.json, (), "--json")
+        plans = (
+            {"": plan(cells[_THIS], gpu, budget).plain()}
+            if _THIS in cells
+            else {name: _whether(cell, gpu, budget) for name, cell in cells.items()}
+        )
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+    print(_head(gpu, budget))
+    for name, found in plans.items():
+        print(_said(found) if name == _THIS else _line(name, found))
+    if target is not None:
+        text = json.dumps(plans.get(_THIS, plans), indent=1)
+        with outputs.replaced(target) as file:
+            file.write(f"{text}\n".encode())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m snn.plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("--device", metavar="NAME")
+    parser.add_argument("--free", metavar="SIZE")
+    parser.add_argument("--fraction", default="0.9", metavar="F")
+    parser.add_argument("--json", metavar="FILE")
+    return parser
+
+
+def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
+    """The GPU to plan for, with the memory that there is on it."""
+    if device is not None:
+        gpu = gpus.named(device)
+        return gpu if free is None else gpus.of_memory(device, _size(free))
+    try:
+        found = devices.find("cuda")
+    except DeviceError as error:
+        if free is None:
+            raise ConfigError(
+                "there is no GPU here to plan for: name one of config/gpus.yaml with --device, or say with "
+                "--free how much memory there is"
+            ) from error
+        return gpus.of_memory("a GPU that is not named", _size(free))
+    return gpus.of_memory(found.name, devices.free_bytes(found) if free is None else _size(free))
+
+
+def _size(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    if not found or found[2] not in _UNITS or not float(found[1]):
+        raise ConfigError(
+            f"--free is {text!r}: it must be a size, as 11GiB, 500MiB or 8e9 bytes as 8000000000"
+        )
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def _fraction(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ConfigError(f"--fraction is {text!r}: it must be a number above 0, and at most 1")
+    return value
+
+
+def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> dict[str, Mapping[str, Any]]:
+    """The cell of these settings, or those of a sweep by their names."""
+    chosen = dict(one.partition("=")[::2] for one in settings if one.startswith((f"{_SWEEP}=", "grid=")))
+    if _SWEEP not in chosen:
+        return {_THIS: compose.composed(settings, checks_memory=False)}
+    if len(chosen) < len(settings):
+        raise ConfigError(
+            f"beside {_SWEEP}=NAME there can be grid=FILE and options, but no settings of a cell"
+        )
+    file = Path(chosen.get("grid", CONFIG / "grid.yaml"))
+    found = sweeps.read(file, Device("cuda", gpu.name))
+    if chosen[_SWEEP] not in found:
+        raise ConfigError(f"{file} has no sweep {chosen[_SWEEP]!r}: it has {', '.join(found)}")
+    return dict(zip(found[chosen[_SWEEP]].named, found[chosen[_SWEEP]].cells, strict=True))
+
+
+def _whether(cell: Mapping[str, Any], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:
+    """Whether a sweep's cell fits; of one whose memory cannot be predicted, the reason."""
+    try:
+        needed = predicted(cell, gpu)
+    except (ConfigError, Unsupported) as error:
+        return {"reason": str(error)}
+    peak = sum(needed.values())
+    return {"bytes": needed, "peak_bytes": peak, "budget_bytes": budget, "fits": peak <= budget}
+
+
+def _head(gpu: gpus.Gpu, budget: int) -> str:
+    said = f"budget: {size(budget)} of {size(gpu.nbytes)} on {gpu.name}"
+    if gpu.runtime_of != gpu.name:
+        said += f"; what the CUDA runtime takes is not known there, and taken as on an {gpu.runtime_of}"
+    return said
+
+
+def _said(found: Mapping[str, Any]) -> str:
+    """A plan in lines."""
+    lines = [f"{size(nbytes):>12}  {kind}" for kind, nbytes in found["bytes"].items() if nbytes]
+    lines.append(f"{size(found['peak_bytes']):>12}  in all: {'fits' if found['fits'] else 'does not fit'}")
+    lines.append(
+        "not even one row a batch fits"
+        if found["largest_batch"] is None
+        else f"largest training.batch_size that fits: {found['largest_batch']}"
+    )
+    remedies = found["remedies"]
+    if remedies:
+        lines.append("what would take less:")
+    for remedy in remedies[:_SHOWN]:
+        fits = ", which fits" if remedy["fits"] and not found["fits"] else ""
+        lines.append(
+            f"{size(remedy['saves_bytes']):>12}  less with {remedy['setting']}{fits}: {remedy['cost']}"
+        )
+    if len(remedies) > _SHOWN:
+        lines.append(f"              and {len(remedies) - _SHOWN} more, in --json")
+    return "\n".join(lines)
+
+
+def _line(name: str, found: Mapping[str, Any]) -> str:
+    """Whether a cell of a sweep fits, in a line."""
+    if "reason" in found:
+        return f"{'unknown':>12}                {name}: {found['reason']}"
+    return f"{size(found['peak_bytes']):>12}  {'fits' if found['fits'] else 'does not fit':<12}  {name}"
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))

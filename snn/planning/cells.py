@@ -1,0 +1,73 @@
+"""What a cell trains, without its data and without its device: enough to rehearse it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from snn import datasets
+from snn.backends import kernel_source
+from snn.backends.cpu.backend import CpuBackend
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
+from snn.config.groups import ROOT
+from snn.errors import Unsupported
+from snn.measurement.passes import job_of
+from snn.strategies.common.job import Job
+
+
+class PlannedGpu(CpuBackend):
+    """Takes the decisions of the CUDA backend with a kernel of ``config/kernel``, and does nothing on a GPU.
+
+    ``capability`` is the GPU's, None where it is not known: no training in one launch is planned then.
+    """
+
+    def __init__(
+        self, kernel: Mapping[str, Any], precision: str, capability: DeviceCapability | None
+    ) -> None:
+        convolves = kernel_source.convolution(kernel["source"], ROOT) is not None
+        super().__init__(kernel["fused"], kernel["pretransposed"], convolves)
+        self.precision, self._capability = precision, capability
+
+    def training_plan(self, shape: Shape) -> str:
+        if self._capability is None:
+            raise Unsupported("of this GPU the number of SMs and their shared memory are not known")
+        plans = list(launch_plans(shape, self._capability))
+        found = next((plan for plan in plans if isinstance(plan, LaunchPlan)), None)
+        if found is None:
+            raise Unsupported("; ".join(map(str, plans)))
+        return found.words
+
+
+class Planned(NamedTuple):
+    """A job of few rows whose values do not matter, and how many rows the cell has."""
+
+    job: Job
+    rows: int
+
+
+def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
+    """What a cell trains, with the rows of a few batches in place of its own. ``batches``: at most so many.
+
+    Raises DataError where its data set's size cannot be found, ConfigError where it does not fit the network.
+    """
+    table_rows, columns = _table_shape(cell["dataset"])
+    test_rows = cell["dataset"].get("test_rows") or 0
+    rows, batch = table_rows - test_rows, cell["training"]["batch_size"]
+    if cell["training"]["drop_last"]:
+        rows = rows // batch * batch
+    few = min(rows, batches * batch + rows % batch)
+    dataset = {key: value for key, value in cell["dataset"].items() if key not in ("rows", "test_rows")}
+    job = job_of({**cell, "dataset": dataset}, np.zeros((few, columns), dtype=np.float32))
+    return Planned(replace(job, test=None), rows)
+
+
+def _table_shape(choice: Mapping[str, Any]) -> tuple[int, int]:
+    """Rows and columns of a data set's table, without making it where its choice says them."""
+    known = datasets.completed(choice)
+    shape = known.get("shape") or ([known["features"]] if known.get("features") else None)
+    if known.get("rows") is None or shape is None:
+        rows, columns = datasets.make(choice).shape
+        return rows, columns
+    return known["rows"] + (known.get("test_rows") or 0), prod(shape) + 1

@@ -1,0 +1,184 @@
+"""Does a cell fit into a device's memory, which batch is the largest that does, and what would help."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from snn.config import groups
+from snn.errors import ConfigError, Unsupported
+from snn.planning.cells import PlannedGpu, planned
+from snn.planning.gpus import Gpu
+from snn.planning.rehearsal import Needs, extrapolated, rehearse
+from snn.profiling.memory import size
+from snn.strategies.common import traits
+
+_LARGE = 128  # rows: larger batches are extrapolated
+_COSTS = {
+    "h2d_bytes": "more copied in",
+    "d2h_bytes": "more copied out",
+    "launches": "more launches",
+    "mallocs": "more allocations",
+}
+
+Cell = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change of a cell's settings: the bytes at the peak with it, and what it costs, in words."""
+
+    setting: str
+    peak_bytes: int
+    saves_bytes: int
+    fits: bool
+    cost: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a cell needs, by kind, and its budget, in bytes.
+
+    ``largest_batch`` is None where no batch fits; ``remedies`` save memory, those that save most first.
+    """
+
+    bytes: dict[str, int]
+    budget_bytes: int
+    largest_batch: int | None
+    remedies: tuple[Remedy, ...]
+
+    @property
+    def peak_bytes(self) -> int:
+        return sum(self.bytes.values())
+
+    @property
+    def fits(self) -> bool:
+        return self.peak_bytes <= self.budget_bytes
+
+    def plain(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return {
+            "bytes": self.bytes,
+            "peak_bytes": self.peak_bytes,
+            "budget_bytes": self.budget_bytes,
+            "fits": self.fits,
+            "largest_batch": self.largest_batch,
+            "remedies": [vars(remedy) for remedy in self.remedies],
+        }
+
+
+def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
+    """What a cell needs on a GPU, and what would help it into the budget.
+
+    Raises ConfigError for a strategy whose memory cannot be known, Unsupported where it cannot train.
+    """
+    needs = _needs(cell, gpu)
+    needed = _by_kind(cell, gpu, needs)
+    rehearsed = cache(lambda batch: _rehearsed(_batch(cell, batch), gpu))
+
+    def total(batch: int) -> int:
+        return sum(_by_kind(cell, gpu, _of_batch(rehearsed, batch)).values())
+
+    largest = largest_batch(total, budget_bytes, planned(_batch(cell, 1)).rows)
+    return Plan(needed, budget_bytes, largest, tuple(_remedies(cell, gpu, budget_bytes, needs, largest)))
+
+
+def predicted(cell: Cell, gpu: Gpu) -> dict[str, int]:
+    """The bytes of device memory at the peak of a cell's training, by kind.
+
+    The kinds are the purposes of ``snn.profiling.memory``; ``rounding``, what the driver maps beyond what is
+    asked for; and ``runtime``, what the CUDA runtime takes for itself. Raises as ``plan`` does.
+    """
+    return _by_kind(cell, gpu, _needs(cell, gpu))
+
+
+def largest_batch(needed: Callable[[int], int], budget: int, rows: int) -> int | None:
+    """The largest batch, of at most all rows, that needs no more than the budget; None where not even 1 does.
+
+    A larger batch never needs less: found by bisection, to half a percent.
+    """
+    if needed(1) > budget:
+        return None
+    if needed(rows) <= budget:
+        return rows
+    fits, too_many = 1, rows
+    while too_many - fits > max(1, fits // 200):
+        middle = (fits + too_many) // 2
+        if needed(middle) <= budget:
+            fits = middle
+        else:
+            too_many = middle
+    return fits
+
+
+def _needs(cell: Cell, gpu: Gpu) -> Needs:
+    strategy = cell["strategy"]
+    package = traits.own_runtime(strategy)
+    if package:
+        raise ConfigError(f"strategy={strategy['name']}: {package} allocates by itself: nothing is predicted")
+    if traits.on_host(strategy):
+        raise ConfigError(f"strategy={strategy['name']} trains on the CPU and uses no device memory")
+    return _of_batch(lambda batch: _rehearsed(_batch(cell, batch), gpu), cell["training"]["batch_size"])
+
+
+def _of_batch(rehearsed: Callable[[int], Needs], batch: int) -> Needs:
+    """The needs at a batch size; of one that would take long to rehearse, by their growth up to it."""
+    if batch <= _LARGE:
+        return rehearsed(batch)
+    half = _LARGE // 2
+    return extrapolated(rehearsed(half), rehearsed(_LARGE), (batch - half) / half)
+
+
+def _rehearsed(cell: Cell, gpu: Gpu) -> Needs:
+    job, rows = planned(cell)
+    return rehearse(job, rows, PlannedGpu(cell["kernel"], cell["precision"]["name"], gpu.capability))
+
+
+def _by_kind(cell: Cell, gpu: Gpu, needs: Needs) -> dict[str, int]:
+    return needs.by_kind(gpu.pool_step) | {"runtime": gpu.runtime_bytes(cell["kernel"]["name"], needs)}
+
+
+def _total(cell: Cell, gpu: Gpu) -> int:
+    return sum(predicted(cell, gpu).values())
+
+
+def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | None) -> list[Remedy]:
+    """What saves memory, the most first."""
+    peak, batch = sum(_by_kind(cell, gpu, needs).values()), cell["training"]["batch_size"]
+    found = []
+    if peak > budget and largest is not None and largest < batch:
+        smaller = _batch(cell, largest)
+        cost = f"{batch / largest:.3g} times as many steps an epoch, and other weights"
+        found.append(_remedy(f"training.batch_size={largest}", _total(smaller, gpu), peak, budget, cost))
+    for name in groups.names("strategy"):
+        choice = groups.load("strategy", name)
+        if name == cell["strategy"]["name"] or traits.own_runtime(choice) or traits.on_host(choice):
+            continue
+        changed = {**cell, "strategy": choice}
+        try:
+            others = _needs(changed, gpu)
+        except (Unsupported, ConfigError):
+            continue
+        nbytes = sum(_by_kind(changed, gpu, others).values())
+        found.append(
+            _remedy(f"strategy={name}", nbytes, peak, budget, _cost(needs.per_step, others.per_step))
+        )
+    return sorted((one for one in found if one.saves_bytes > 0), key=lambda one: -one.saves_bytes)
+
+
+def _remedy(setting: str, nbytes: int, peak: int, budget: int, cost: str) -> Remedy:
+    return Remedy(setting, nbytes, peak - nbytes, nbytes <= budget, cost)
+
+
+def _cost(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """What a step does more often than before, in words."""
+    said = []
+    for key, words in _COSTS.items():
+        more = after.get(key, 0) - before.get(key, 0)
+        if more > 0:
+            said.append(f"{size(more) if key.endswith('bytes') else more} {words}")
+    return f"per step {', '.join(said)}" if said else "nothing more per step"
+
+
+def _batch(cell: Cell, batch: int) -> Cell:
+    return {**cell, "training": {**cell["training"], "batch_size": batch}}

@@ -1,0 +1,167 @@
+"""The device memory that a strategy asks for, by kind, found without a device and without its data."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.errors import Unsupported
+from snn.profiling.batch_fit import NullBackend
+from snn.profiling.calls import DEVICE_MEMORY, Call, Observer, Resource
+from snn.profiling.ledger import Ledger
+from snn.profiling.live import Live
+from snn.profiling.memory import CHUNK, PURPOSES
+from snn.profiling.observed import ObservedBackend
+from snn.strategies.common.job import Job, start
+
+_BATCHES = (2, 3)
+"""Whole batches of the two rehearsals between which the bytes that grow with the data are a straight line."""
+
+COUNTED = ("h2d_bytes", "d2h_bytes", "launches", "mallocs")
+
+_UNIT = 512  # bytes: what an allocation is rounded up to
+
+
+class Peak(Observer):
+    """An observer of device memory: the blocks alive at the fullest moment since ``reset``."""
+
+    def __init__(self) -> None:
+        self._alive: dict[int, Resource] = {}
+        self._bytes = 0
+        self.has_managed = self.has_driver_pool = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget every moment before this one."""
+        self._most, self._fullest = self._bytes, list(self._alive.values())
+
+    def after(self, call: Call, live: Live, started: float, ended: float) -> None:
+        self.has_managed |= call.name == "managed_alloc"
+        self.has_driver_pool |= call.name == "pool_create" and call.arguments[0] is not None
+        if call.ends in self._alive:
+            self._bytes -= self._alive.pop(call.ends).nbytes
+        elif call.name in DEVICE_MEMORY and call.makes is not None:
+            block = self._alive[call.makes] = live.resources[call.makes]
+            self._bytes += block.nbytes
+            if self._bytes > self._most:
+                self.reset()
+
+    def needs(self) -> "Needs":
+        """The blocks of the fullest moment, in the order in which they were allocated."""
+        blocks = (Block(block.purpose or "workspace", block.nbytes) for block in self._fullest)
+        return Needs(tuple(blocks), self.has_managed, self.has_driver_pool)
+
+
+class Block(NamedTuple):
+    """A block of device memory: what it is for, and its bytes."""
+
+    kind: str
+    nbytes: int
+
+
+def mapped(sizes: Iterable[int]) -> int:
+    """Bytes that a driver maps for blocks of these sizes, in their order.
+
+    It maps 2 MiB at a time. A block of more has such pages of its own; smaller ones share pages, each in the
+    first that has room. (``reserved_bytes`` of the published records of an NVIDIA H200 are by this rule.)
+    """
+    own, rooms = 0, list[int]()
+    for size in sizes:
+        needed = -(-size // _UNIT) * _UNIT
+        if needed > CHUNK:
+            own += -(-needed // CHUNK) * CHUNK
+            continue
+        page = next((i for i, room in enumerate(rooms) if room >= needed), len(rooms))
+        rooms[page:] = rooms[page:] or [CHUNK]
+        rooms[page] -= needed
+    return own + len(rooms) * CHUNK
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The blocks of device memory at the fullest moment.
+
+    ``has_managed`` and ``has_driver_pool``: whether managed memory and the driver's pool are used;
+    ``per_step``: what a step adds to the fields ``COUNTED`` of a ledger.
+    """
+
+    blocks: tuple[Block, ...]
+    has_managed: bool
+    has_driver_pool: bool
+    per_step: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all blocks, as a strategy asks for them."""
+        return sum(block.nbytes for block in self.blocks)
+
+    def by_kind(self, pool_step: int) -> dict[str, int]:
+        """The bytes by kind, and under ``rounding`` what the driver maps beyond them.
+
+        The driver's pool takes ``pool_step`` bytes from the system at a time.
+        """
+        kinds = dict.fromkeys(PURPOSES, 0)
+        for block in self.blocks:
+            kinds[block.kind] += block.nbytes
+        if self.has_driver_pool:
+            taken = -(-self.nbytes // pool_step) * pool_step
+        else:
+            taken = mapped(block.nbytes for block in self.blocks)
+        return kinds | {"rounding": taken - self.nbytes}
+
+
+def rehearse(job: Job, rows: int, backend: Backend) -> Needs:
+    """What the strategy of a job holds at most with so many rows: set up, or in a step.
+
+    ``job`` needs at least three batches and the rest of them that ``rows`` leave; what they hold does not
+    matter. Two trainings of so few are rehearsed, and what grows with the data is extrapolated. ``backend``
+    takes the decisions of the real one. Raises Unsupported where the strategy cannot train the network.
+    """
+    rest = rows % job.batch_size
+    counts = [n * job.batch_size + rest for n in _BATCHES]
+    if rows <= counts[-1]:
+        return max(_phases(job, rows, backend)[0], key=lambda needs: needs.nbytes)
+    (few, counted), (more, counted_more) = (_phases(job, count, backend) for count in counts)
+    times = (rows - counts[0]) // job.batch_size
+    grown = [extrapolated(a, b, times) for a, b in zip(few, more, strict=True)]
+    per_step = {key: counted_more[key] - counted[key] for key in COUNTED}
+    return replace(max(grown, key=lambda needs: needs.nbytes), per_step=per_step)
+
+
+def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs], dict[str, int]]:
+    """What is held at most until the strategy is set up, and from then on; and the counts of an epoch."""
+    peak, ledger = Peak(), Ledger()
+    observed = ObservedBackend(NullBackend(backend), peak, ledger)
+    strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows], test=None), observed)
+    try:
+        set_up = peak.needs()
+        peak.reset()
+        strategy.load([np.zeros(shape, dtype=np.float32) for shape in job.network.shapes])
+        before = ledger.totals()
+        with np.errstate(all="ignore"):  # what is computed does not matter
+            if strategy.at_once:
+                strategy.train(1)
+            else:
+                strategy.epoch()
+        after = ledger.totals()
+        return (set_up, peak.needs()), {key: after[key] - before[key] for key in COUNTED}
+    finally:
+        strategy.close()
+
+
+def extrapolated(few: Needs, more: Needs, times: float) -> Needs:
+    """The needs ``times`` the step from ``few`` to ``more`` beyond ``few``: all on straight lines."""
+    if len(few.blocks) != len(more.blocks):
+        raise Unsupported(
+            "its number of blocks depends on the number of rows, so they cannot be extrapolated"
+        )
+    blocks = [
+        Block(b.kind, round(a.nbytes + times * (b.nbytes - a.nbytes)))
+        for a, b in zip(few.blocks, more.blocks, strict=True)
+    ]
+    per_step = {
+        key: round(few.per_step[key] + times * (n - few.per_step[key])) for key, n in more.per_step.items()
+    }
+    return replace(more, blocks=tuple(blocks), per_step=per_step)

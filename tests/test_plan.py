@@ -1,0 +1,185 @@
+"""``python -m snn.plan``: what is predicted is what was measured, and what the memory map of a pass holds."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import ROOT, STRATEGIES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snn import plan as command
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
+from snn.measurement import runs
+from snn.models.network import mlp
+from snn.planning import gpus
+from snn.planning.cells import PlannedGpu, planned
+from snn.planning.plan import largest_batch, predicted
+from snn.planning.rehearsal import mapped, rehearse
+from snn.profiling.memory import CHUNK
+from snn.records.archive import read_all
+from snn.strategies.common import factory
+from snn.strategies.common.job import Job
+from snn.strategies.common.traits import on_host, own_runtime
+
+H200 = gpus.named("NVIDIA H200")
+PUBLISHED = ROOT / "results/published"
+DRIVEN = [name for name in STRATEGIES if not factory.class_of(groups.load("strategy", name)).on_host]
+
+
+def measured(folder):
+    """A record of each published cell whose memory was measured on the GPU."""
+    for record in read_all(PUBLISHED / folder).values():
+        choice = record["cell"]["strategy"]
+        if record["round"] == 1 and record["memory"] and not on_host(choice) and not own_runtime(choice):
+            yield record
+
+
+def test_the_prediction_is_what_was_measured_to_the_byte():
+    """Of the convolutional network on an H200: what strategies asked for, and the pages that it took."""
+    found = list(measured("nvidia-h200-cnn"))
+    assert len(found) > 20
+    for record in found:
+        cell = record["cell"]
+        job, rows = planned(cell)
+        needs = rehearse(job, rows, PlannedGpu(cell["kernel"], cell["precision"]["name"], H200.capability))
+        device = record["memory"]["device"]
+        kinds = needs.by_kind(H200.pool_step)
+        assert (needs.nbytes, sum(kinds.values())) == (device["peak_bytes"], device["reserved_bytes"])
+        asked = {kind: nbytes for kind, nbytes in kinds.items() if nbytes and kind != "rounding"}
+        assert asked == device["peak_by_kind"]
+
+
+@pytest.mark.parametrize("folder", ["nvidia-h200-cnn", "nvidia-h200-strategies"])
+def test_with_the_runtime_it_is_within_five_percent_of_what_the_driver_saw(folder):
+    strategies = set()
+    for record in measured(folder):
+        memory = record["memory"]
+        seen = memory["total_bytes"] - memory["least_free_bytes"]
+        assert sum(predicted(record["cell"], H200).values()) == pytest.approx(seen, rel=0.05)
+        strategies.add(record["cell"]["strategy"]["name"])
+    assert len(strategies) >= 3
+    if folder == "nvidia-h200-strategies":
+        assert {"managed", "async_pool", "pool", "persistent", "combined"} <= strategies
+
+
+@settings(max_examples=6)
+@given(
+    widths=st.lists(st.integers(1, 70), min_size=2, max_size=4),
+    batch=st.integers(1, 40),
+    batches=st.integers(1, 9),
+    rest=st.integers(0, 39),
+)
+@pytest.mark.parametrize("name", DRIVEN)
+def test_the_prediction_is_the_memory_map_of_all_rows(name, widths, batch, batches, rest):
+    rows = batch * batches + rest % batch
+    X, Y = (np.zeros((rows, width), dtype=np.float32) for width in (widths[0], 1))
+    job = Job(groups.load("strategy", name), mlp((*widths, 1)), X, Y, 1, 4, batch, 0.01)
+    _, memory = runs.count(job, CpuBackend())
+    assert rehearse(job, rows, CpuBackend()).nbytes == memory["device"]["peak_bytes"]
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**7), st.integers(1, 10**5), st.integers(1, 10**11))
+def test_the_largest_batch_fits_and_one_tenth_more_does_not(rows, fixed, each, budget):
+    def needed(batch):
+        return fixed + each * batch
+
+    found = largest_batch(needed, budget, rows)
+    if found is None:
+        assert needed(1) > budget
+    else:
+        assert 1 <= found <= rows and needed(found) <= budget
+        assert found == rows or needed(found + max(1, found // 10)) > budget
+
+
+def test_small_blocks_share_pages_and_large_ones_have_their_own():
+    assert mapped([]) == 0
+    assert mapped([1]) == mapped([CHUNK]) == CHUNK
+    assert mapped([CHUNK // 2] * 4) == mapped([CHUNK, 1]) == 2 * CHUNK
+    assert mapped([CHUNK + 1]) == 2 * CHUNK
+    assert mapped([CHUNK + 1, 1, CHUNK - 512]) == 3 * CHUNK
+
+
+def run(capsys, *arguments):
+    status = command.main(list(arguments))
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+MLP = ("dataset=large", "dataset.rows=600000", "strategy=graph", "kernel=tiled_fused")
+
+
+def test_a_plan_of_a_named_gpu_is_said_and_written(capsys, tmp_path):
+    file = tmp_path / "plan.json"
+    status, said, _ = run(capsys, *MLP, "--device", "Tesla T4", "--fraction", "0.5", "--json", str(file))
+    assert status == 0
+    found = json.loads(file.read_text())
+    assert found["budget_bytes"] == int(0.5 * gpus.named("Tesla T4").nbytes)
+    assert found["peak_bytes"] == sum(found["bytes"].values()) and found["fits"]
+    assert found["bytes"]["data"] >= 600000 * 33 * 4
+    assert found["largest_batch"] == 600000
+    assert "on Tesla T4; what the CUDA runtime takes is not known there" in said
+    best = found["remedies"][0]
+    assert best["saves_bytes"] == found["peak_bytes"] - best["peak_bytes"] > 75e6
+    assert "copied in" in best["cost"]
+    assert f"less with {best['setting']}" in said
+
+
+def test_what_does_not_fit_has_a_batch_that_does(capsys, tmp_path):
+    file = tmp_path / "plan.json"
+    big = [*MLP, "network.hidden=[1024]", "training.batch_size=100000"]
+    status, said, _ = run(capsys, *big, "--free", "1GiB", "--json", str(file))
+    found = json.loads(file.read_text())
+    assert status == 0 and not found["fits"] and "does not fit" in said
+    smaller = next(one for one in found["remedies"] if one["setting"].startswith("training.batch_size="))
+    assert smaller["setting"] == f"training.batch_size={found['largest_batch']}"
+    assert smaller["fits"] and smaller["peak_bytes"] <= found["budget_bytes"]
+
+
+def test_every_cell_of_a_sweep_is_said_to_fit_or_not(capsys, tmp_path):
+    grid, file = tmp_path / "grid.yaml", tmp_path / "plan.json"
+    grid.write_text(
+        "sweeps:\n  mine:\n    dataset: small\n    strategy: [resident, sequential]\n"
+        "    network.hidden: [[16], [4000, 4000]]\n"
+    )
+    status, said, _ = run(capsys, "sweep=mine", f"grid={grid}", "--free", "700MiB", "--json", str(file))
+    found = json.loads(file.read_text())
+    assert status == 0 and len(found) == 4
+    assert sorted(str(one.get("fits")) for one in found.values()) == ["False", "None", "None", "True"]
+    assert said.count("trains on the CPU") == 2 and said.count("does not fit  ") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--free", "11X"], "--free is '11X': it must be a size, as 11GiB"),
+        (["--free", "0GiB"], "--free is '0GiB'"),
+        (
+            ["--free", "1GiB", "--fraction", "2"],
+            "--fraction is '2': it must be a number above 0",
+        ),
+        (["--device", "Tesla"], "config/gpus.yaml does not have: add it, or name NVIDIA H200, "),
+        (["strateg=x", "--free", "1GiB"], "strateg: there is no such key"),
+        (["sweep=none", "--free", "1GiB"], "has no sweep 'none': it has dataset_size"),
+        (["sweep=cpu", "strategy=graph", "--free", "1GiB"], "beside sweep=NAME there can be grid=FILE"),
+        (["strategy=torch_eager", "--free", "1GiB"], "torch allocates by itself: nothing is predicted"),
+        (["strategy=threads", "--free", "1GiB"], "trains on the CPU and uses no device memory"),
+        (["--json", "/", "--free", "1GiB"], "--json is '/'"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message, capsys):
+    status, said, error = run(capsys, *arguments)
+    assert (status, said) == (2, "")
+    assert message in error and error.count("\n") == 1
+
+
+def test_without_a_gpu_one_must_be_named(capsys, monkeypatch):
+    from snn.errors import DeviceError
+
+    def find(backend):
+        raise DeviceError("no driver")
+
+    monkeypatch.setattr(command.devices, "find", find)
+    status, _, error = run(capsys)
+    assert status == 2 and "name one of config/gpus.yaml with --device" in error
