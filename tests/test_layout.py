@@ -19,6 +19,7 @@ LAYERS = (
     "profiling",
     "grid",
     "measurement",
+    "planning",
     "workflow",
     "analysis",
     "tables",
