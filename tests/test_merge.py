@@ -9,6 +9,7 @@ from snn import merge
 from snn.analysis import published
 from snn.config.groups import read_yaml
 from snn.errors import OutputError
+from snn.figures import devices as figure
 from snn.files.outputs import replaced_folder
 from snn.grid import sweeps
 from snn.hardware.devices import Device
@@ -114,6 +115,26 @@ def test_published_values_stand_beside_without_an_interval(tmp_path, three):
     assert not [name for name in table if "ci_" in name and "Tesla T4" in name]
     page = (tmp_path / "out/devices.html").read_text()
     assert f"speedup 95% CI low {H200}" in page and '<span class="word bad">slower</span>' in page
+
+
+def test_the_figure_has_each_devices_interval_and_the_published_values(tmp_path, three):
+    table, _ = merged(tmp_path, *three)
+    (axes,) = figure.draw(table.reset_index()).axes
+    rows = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert rows == [
+        "large, 256, streams",
+        "large, 256, pinned",
+        "large, 256, combined",
+        "large, 256, preallocated",
+    ]
+    measured = {container.get_label(): container for container in axes.containers}
+    assert list(measured) == [H200, T4, CPU]
+    for name, container in measured.items():
+        expected = table[f"speedup {name}"].drop("reference")
+        assert container.lines[0].get_xdata() == pytest.approx(expected.to_numpy(), nan_ok=True)
+    paper = next(line for line in axes.lines if line.get_label() == "Tesla T4 as published")
+    assert list(paper.get_xdata())[:3] == [0.99, 1.04, 1.65]
+    assert axes.get_xlabel() == "speedup over the device's own reference (above 1: faster)"
 
 
 def test_noise_is_not_significant_anywhere(tmp_path):

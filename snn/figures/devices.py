@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from snn.analysis.grouping import is_empty
 from snn.figures.style import PAPER_COLOUR, nothing, texts
@@ -65,9 +65,9 @@ def _axis(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.axvline(1, color="#6b7280", linewidth=1)
     axes.set_xscale("log")
-    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("{x:g}" if high < 10 * low else NullFormatter())
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(axis="x")
     axes.grid(visible=False, axis="y")
     baseline = rows["baseline"].iloc[0] if rows["baseline"].nunique() == 1 else "baseline"
