@@ -24,7 +24,7 @@ import pandas as pd
 from snn import command
 from snn.analysis import frame
 from snn.analysis.baseline import baselines
-from snn.analysis.comparability import reason
+from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import Ratio, ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import LEAST, MOST, rounds_needed
@@ -77,7 +77,7 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
     lines: list[str] = []
     planned: dict[str, int] = {}
     for pair in _pairs(table, where, thresholds):
-        found = ratio(pair.baseline["rounds"], pair.other["rounds"])
+        found = ratio(*common_rounds(*pair))
         needed = rounds_needed(found, thresholds)
         if not found.rounds or needed <= found.rounds or not _comparable(pair, thresholds):
             continue

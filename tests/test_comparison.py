@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT
-from records_of import QUIET, halves, record
+from records_of import PROVENANCE, QUIET, halves, record
 
 from snn import compare
 from snn.analysis import comparability
@@ -178,7 +178,9 @@ def test_refuses(tmp_path, capsys, make, said):
 
 def _mixed(folder):
     first = archive(folder / "x", cells=CELLS[1:])
-    second = archive(folder / "y", cells=CELLS[:1], device_uuid="GPU-2")
+    second = archive(
+        folder / "y", cells=CELLS[:1], device_uuid="GPU-2", host=PROVENANCE["host"] | {"cpu": "another"}
+    )
     write([*read_all(first).values(), *read_all(second).values()], first)
     return first
 

@@ -1,5 +1,6 @@
 """Rows of records, their baselines and speedups: each column from values that are known."""
 
+import math
 from statistics import fmean, stdev
 
 import numpy as np
@@ -14,6 +15,7 @@ from snn.analysis.comparability import reason
 from snn.analysis.intervals import Ratio, ratio
 from snn.analysis.speedups import joint, over_baselines, over_reference, speedup, warning
 from snn.analysis.status import outcome
+from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import read_yaml
 from snn.errors import RecordError
 from snn.grid import naming, sweeps
@@ -247,22 +249,27 @@ def test_times_of_two_devices_do_not_go_into_one_table(provenance, device):
     )
 
 
-def test_equal_gpus_of_one_host_may_have_a_round_each_but_not_share_one():
+def test_equal_gpus_stand_together_and_times_are_divided_within_each():
     other = changed(CELL, ("network/seed", 99))
-    on = [{"device_uuid": "GPU-1"}, {"device_uuid": "GPU-2"}]
-    records = {
-        f"{name}{number}": record(cell, [float(number)], number=number, **on[number - 1])
-        for name, cell in (("a", CELL), ("b", other))
-        for number in (1, 2)
-    }
-    rows = frame.tabulate(records, THRESHOLDS)
-    assert rows["device_uuid"].tolist() == ["GPU-1, GPU-2"] * 2
-    assert not reason(*rows.to_dict("records"), THRESHOLDS)
-    records["b2"] = record(other, [2.0], number=2, device_uuid="GPU-1")
-    with pytest.raises(
-        RecordError, match=r"^b2 was measured on NVIDIA H200 GPU-1, but a2 on NVIDIA H200 GPU-2"
-    ):
-        frame.tabulate(records, THRESHOLDS)
+    gpus = {"a": ["GPU-1", "GPU-2", "GPU-1"], "b": ["GPU-1", "GPU-1", "GPU-1"]}
+    seconds = {"a": [1.0, 9.0, 1.0], "b": [2.0, 1.0, 2.0]}
+
+    def rows():
+        records = {
+            f"{name}{number}": record(cell, [seconds[name][number - 1]] * 2, number=number, device_uuid=gpu)
+            for name, cell in (("a", CELL), ("b", other))
+            for number, gpu in enumerate(gpus[name], 1)
+        }
+        return frame.tabulate(records, THRESHOLDS)
+
+    assert rows()["device_uuid"].tolist() == ["GPU-1, GPU-2", "GPU-1"]
+    assert not reason(*rows().to_dict("records"), THRESHOLDS)
+    (found,) = speedup(rows()[:1], rows()[1:], THRESHOLDS).to_dict("records")
+    assert found["speedup"] == pytest.approx(0.5)  # without the second round
+    gpus["a"] = ["GPU-2"] * 3
+    (found,) = speedup(rows()[:1], rows()[1:], THRESHOLDS).to_dict("records")
+    assert (found["verdict"], found["note"]) == (NOT_COMPARABLE, "different devices: GPU-2 and GPU-1")
+    assert math.isnan(found["speedup"])
 
 
 @pytest.mark.parametrize("key", ["system", "cpu", "cpus"])

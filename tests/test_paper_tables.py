@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import QUIET, record, write_all
+from records_of import PROVENANCE, QUIET, record, write_all
 
 from snn.analysis import frame
 from snn.analysis.machine_state import drift
@@ -176,7 +176,9 @@ def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
 def test_refuses_two_devices_and_names_both(tmp_path):
     cells = SWEEPS["neurons"].cells
     expected = write_all(tmp_path, cells[:3], [[1.0]] * 3)
-    expected |= write_all(tmp_path, cells[3:], [[1.0]] * 3, device_uuid="GPU-2")
+    expected |= write_all(
+        tmp_path, cells[3:], [[1.0]] * 3, device_uuid="GPU-2", host=PROVENANCE["host"] | {"cpu": "another"}
+    )
     with pytest.raises(RecordError, match=r"NVIDIA H200 GPU-2.*NVIDIA H200 GPU-1"):
         frame.load(expected, THRESHOLDS)
 

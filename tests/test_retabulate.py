@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from conftest import ROOT
-from records_of import limits_of, record
+from records_of import PROVENANCE, limits_of, record
 
 from snn import retabulate
 from snn.grid import catalogue, naming, sweeps
@@ -131,7 +131,9 @@ def test_what_is_no_archive_is_refused(tmp_path, capsys, text, said):
 
 def test_two_devices_in_one_archive_are_refused(tmp_path, capsys):
     folder = Path(archived(tmp_path / "a", CELLS[:8]))
-    other = Path(archived(tmp_path / "b", CELLS[8:], device_uuid="GPU-2"))
+    other = Path(
+        archived(tmp_path / "b", CELLS[8:], device_uuid="GPU-2", host=PROVENANCE["host"] | {"cpu": "another"})
+    )
     archive.write([*archive.read_all(folder).values(), *archive.read_all(other).values()], folder)
     assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
     assert "GPU-2" in capsys.readouterr().err

@@ -98,19 +98,14 @@ def _check(path: str, record: Record, wanted: str) -> None:
 def _check_one_device(records: Mapping[str, Record]) -> None:
     """Raise RecordError unless all records are of one device, or of one device and the host that it is in.
 
-    Of several equal GPUs of one host, each may have rounds of its own, which have no other's: times are
-    divided round by round.
+    Equal GPUs of equal hosts may stand together, because times of two of them are not divided
+    (``snn.analysis.comparability``).
     """
     first: dict[bool, tuple[str, Mapping[str, Any]]] = {}
-    in_round: dict[tuple[bool, int], tuple[str, Mapping[str, Any]]] = {}
     for path, record in records.items():
-        provenance, on_its_host = record["provenance"], of_record(record)["on_host"]
-        other, known = in_round.setdefault((on_its_host, record["round"]), (path, provenance))
-        if _device(provenance) != _device(known):
-            raise _two_devices(path, _device(provenance), other, _device(known))
-        other, known = first.setdefault(on_its_host, (path, provenance))
-        alike = provenance["device"] == known["device"] and _host(provenance) == _host(known)
-        if _device(provenance) != _device(known) and not alike:
+        provenance = record["provenance"]
+        other, known = first.setdefault(of_record(record)["on_host"], (path, provenance))
+        if _device(provenance) != _device(known) and not _equal_gpus(provenance, known):
             raise _two_devices(path, _device(provenance), other, _device(known))
     if len(first) == 2:
         (path, provenance), (other, known) = first.values()
@@ -142,6 +137,11 @@ def _two_devices(path: str, device: str, other: str, others: str) -> RecordError
 
 def _device(provenance: Mapping[str, Any]) -> str:
     return " ".join(str(provenance[key]) for key in ("device", "device_uuid") if provenance[key])
+
+
+def _equal_gpus(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    of_gpus = one["device_uuid"] and other["device_uuid"]
+    return bool(of_gpus) and one["device"] == other["device"] and _host(one) == _host(other)
 
 
 def _host(provenance: Mapping[str, Any]) -> list[Any]:
@@ -185,6 +185,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "launch_s": members * fmean(times) if times else None,
         "member_losses": _member_losses(first.get("members", []), records),
         "rounds": seconds,
+        "gpus": [record["provenance"]["device_uuid"] for record in records],
         "stopped_by": _joined(record["stopped"] for record in records),
         "final_loss": fmean(losses) if losses and None not in losses else None,
         **classification.columns(records),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.comparability import reason
+from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import Ratio, ratio, speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import is_wide
@@ -38,7 +38,7 @@ def _compared(
     note = reason(baseline, other, thresholds)
     if note:
         return dict.fromkeys(SPEEDUP, np.nan) | {"verdict": NOT_COMPARABLE, "note": note}
-    found = ratio(baseline["rounds"], other["rounds"])
+    found = ratio(*common_rounds(baseline, other))
     return {
         **dict(zip(SPEEDUP, found[:3], strict=True)),
         "verdict": speedup_verdict(found.low, found.high, thresholds["same"]),

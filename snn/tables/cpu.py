@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from snn.analysis.classification import beside_times
+from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import Ratio, ratio
 from snn.analysis.machine_state import Thresholds
@@ -96,4 +97,4 @@ def _ratio(baselines: pd.DataFrame, i: Any, point: pd.DataFrame) -> Ratio | None
         return None
     if baselines.index[0] == i:
         return _ITSELF
-    return ratio(baselines.iloc[0]["rounds"], point.loc[i, "rounds"])
+    return ratio(*common_rounds(baselines.iloc[0], point.loc[i]))

@@ -55,6 +55,7 @@ def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
         "seeds": len(rows),
         "losses": dict(zip(rows[_SEED], losses, strict=True)),
         "rounds": rounds,
+        "gpus": [uuid for of_cell in rows["gpus"] for uuid in of_cell],
         "runs": len(times),
         "mean_s": fmean(times) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,
