@@ -53,7 +53,7 @@ publish: env ## copy this device's results to results/published/
 	$(BIN)/python scripts/publish
 
 pins: dev ## recompile envs/*.txt from envs/*.in
-	cd envs && for part in "" -cuda12 -cuda13 -nvrtc -dev -peers; do \
+	cd envs && for part in "" -cuda12 -cuda13 -nvrtc -dev -peers -slurm; do \
 	    ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-emit-index-url \
 	        --no-emit-trusted-host --no-emit-find-links --annotation-style=line \
 	        -o requirements$$part.txt requirements$$part.in || exit; \

@@ -63,8 +63,11 @@ def test_a_record_of_other_sources_is_made_again_where_snakemake_does_not_know_i
     if known:
         (notes._metadata / "x").parent.mkdir(parents=True)
         FilePersistence(nolock=True, path=".snakemake")._io_write(notes._metadata, {}, str(record))
-    mark_stale(notes, {str(record): "b", str(tmp_path / "missing.json"): "b"})
+    wanted = {str(record): "b", str(tmp_path / "missing.json"): "b"}
+    mark_stale(notes, wanted)
     assert notes.marked() == [str(record)] * again
+    mark_stale(notes, wanted, all_of_them=True)
+    assert notes.marked() == [str(record)] * (source_hash_of(record) not in (None, "b"))
 
 
 def test_a_record_without_a_hash_has_none(tmp_path):

@@ -1,5 +1,7 @@
 """What is left, from what was measured."""
 
+import os
+
 import pytest
 from conftest import ROOT
 
@@ -74,3 +76,16 @@ def test_a_plan_of_very_many_cells_is_small(tmp_path, monkeypatch):
     seeds = (CELL | {"network": CELL["network"] | {"seed": seed}} for seed in range(5000))
     progress.write_plan((cell, 1) for cell in seeds)
     assert progress.PLAN.stat().st_size < 2000
+
+
+def test_a_record_of_this_workflow_is_not_older_than_its_plan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record = tmp_path / "record.json"
+    record.touch()
+    assert not progress.made_since_start(record)  # of no workflow
+    progress.write_plan([(CELL, 2)])
+    os.utime(record, ns=(0, progress.PLAN.stat().st_mtime_ns - 1))
+    assert not progress.made_since_start(record)
+    os.utime(record, ns=(0, progress.PLAN.stat().st_mtime_ns))
+    assert progress.made_since_start(record)
+    assert not progress.made_since_start(tmp_path / "missing.json")

@@ -93,6 +93,14 @@ def _plan_of(output: str | None) -> dict[str, dict[str, Any]]:
         return {}
 
 
+def made_since_start(path: Path) -> bool:
+    """Whether a file was written since the current workflow began, and wrote its plan."""
+    try:
+        return path.stat().st_mtime_ns >= PLAN.stat().st_mtime_ns
+    except OSError:
+        return False
+
+
 class Printer:
     """Prints a line to standard error, at most every two seconds, and one at the end of the job."""
 

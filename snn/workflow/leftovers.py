@@ -51,14 +51,15 @@ def keep_whole(notes: Notes, is_whole: Callable[[str], bool]) -> None:
             notes.unmark(path)
 
 
-def mark_stale(notes: Notes, wanted: Mapping[str, str]) -> None:
+def mark_stale(notes: Notes, wanted: Mapping[str, str], all_of_them: bool = False) -> None:
     """Mark the records that were measured with other sources; ``wanted`` has the hash that each must contain.
 
     Where Snakemake remembers the parameters of the job, it notices this by itself, so only other files are
-    read.
+    read, unless ``all_of_them`` are.
     """
     for path, source_hash in wanted.items():
-        if not notes.knows(path) and source_hash_of(Path(path)) not in (None, source_hash):
+        unsure = all_of_them or not notes.knows(path)
+        if unsure and source_hash_of(Path(path)) not in (None, source_hash):
             notes.mark(path)
 
 

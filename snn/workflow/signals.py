@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 import psutil
@@ -12,8 +14,10 @@ import psutil
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 
 
-def end_at_once() -> None:
+def end_at_once(elsewhere: Callable[[], None] | None = None) -> None:
     """Let SIGTERM, SIGINT and SIGHUP kill the jobs and end this process, with status 128 + signal number.
+
+    ``elsewhere`` ends the jobs that are not on this machine; if it fails, its error is printed.
 
     Snakemake's own handler waits for a lock that the interrupted thread may hold, and then for the running
     job. No cleanup is needed: results are written to a temporary name and renamed, the operating system
@@ -24,10 +28,10 @@ def end_at_once() -> None:
         return
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _end)
+            signal.signal(number, partial(_end, elsewhere))
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _end(elsewhere: Callable[[], None] | None, number: int, frame: FrameType | None) -> None:
     name = signal.Signals(number).name
     os.write(2, f"ended by {name}: the same command continues where this one stopped\n".encode())
     jobs = [child.pid for child in psutil.Process().children(recursive=True)]
@@ -35,4 +39,9 @@ def _end(number: int, frame: FrameType | None) -> None:
     for pid in jobs:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    if elsewhere is not None:
+        try:
+            elsewhere()
+        except Exception as error:  # the end is the end
+            os.write(2, f"{error}\n".encode())
     os._exit(128 + number)

@@ -27,13 +27,12 @@ from snn.errors import SnnError
 from snn.hardware.locks import (
     END_WITH_PARENT,
     GPUS_AT_ONCE,
-    LockedError,
     folder_lock,
     generation,
 )
 from snn.files import sealed
 from snn.records import store
-from snn.workflow import leftovers
+from snn.workflow import leftovers, slurm
 from snn.workflow.signals import end_at_once
 
 if Path.cwd().resolve() != Path(workflow.basedir).resolve():
@@ -46,7 +45,7 @@ end_at_once()
 
 try:
     # Read before anything else: what is planned while another workflow is at work must not run.
-    PLANNED_AFTER = generation(Path(".snakemake"))
+    PLANNED_AFTER = generation(Path(".snakemake")) if workflow.is_main_process else None
     sweeps.check_keys(config)
     GRID_FILE = Path(str(config.get("grid", "config/grid.yaml") or ""))
     PLANS = {plan.folder: plan for plan in plans.read(GRID_FILE, config)}
@@ -276,6 +275,25 @@ def is_whole(path):
         return False
 
 
+def end_if_made(record):
+    """End the process of a job on a cluster if an earlier try of the job has left its record.
+
+    That try was ended after it had written the record, and before Snakemake heard of it.
+    """
+    if not workflow.remote_exec or workflow.attempt == 1:
+        return
+    from snn.measurement import progress
+
+    path = Path(record)
+    if (
+        progress.made_since_start(path)
+        and leftovers.source_hash_of(path) == SOURCE_HASH_AT[record]
+        and is_whole(record)
+    ):
+        print(f"{record}: an earlier try has made it", file=sys.stderr, flush=True)
+        os._exit(0)
+
+
 def data_to_train_on():
     """The data sets of the cells whose records are not all there."""
     return {
@@ -289,7 +307,8 @@ def correct_notes():
     """Correct Snakemake's marks of incomplete files before it plans."""
     notes = leftovers.Notes()
     leftovers.keep_whole(notes, is_whole)
-    leftovers.mark_stale(notes, SOURCE_HASH_AT)
+    # Of a job that failed in the queue, Snakemake notes the parameters, but an older record is still there.
+    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.LOGS.is_dir())
     leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
     leftovers.mark_damaged(notes, PAGES, is_whole)
     leftovers.mark_incomplete(notes, PAGES)
@@ -306,13 +325,28 @@ def check_targets():
             )
 
 
+def jobs_left():
+    """Whether Slurm still has jobs of an earlier workflow in this folder, or does not say."""
+    try:
+        return bool(slurm.jobs_of(Path.cwd()))
+    except SnnError:
+        return True
+
+
 def hold_workflow_lock():
-    """Refuse to run beside another snakemake in this folder; the system releases the lock when this one ends."""
+    """Refuse to run beside another snakemake in this folder; the system releases the lock when this one ends.
+
+    What was planned while jobs of an ended one were at work is planned again when they have ended.
+    """
     global WORKFLOW_LOCK
-    end_at_once()  # again, since Snakemake has set its own handler meanwhile
+    # Again, since Snakemake has set its own handler meanwhile.
+    end_at_once(lambda: slurm.cancel_all(Path.cwd()))
     try:
         WORKFLOW_LOCK = folder_lock(Path(".snakemake"), PLANNED_AFTER)
-    except LockedError as error:
+        if JOBS_LEFT:
+            slurm.await_end(Path.cwd())
+            os.execv(sys.executable, sys.orig_argv)
+    except SnnError as error:
         raise WorkflowError(str(error)) from None
 
 
@@ -321,6 +355,7 @@ SOURCE_HASH_AT = source_hashes(CELLS)
 
 if workflow.is_main_process:
     check_targets()
+    JOBS_LEFT = jobs_left()
     if PLANNED_AFTER is not None:
         correct_notes()
 

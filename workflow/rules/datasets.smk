@@ -19,6 +19,7 @@ rule prepare_dataset:
         table="results/datasets/{table}.npy",
     # Before any training, so that a fault in a user's file is found first.
     priority: 100
+    localrule: True
     params:
         dataset=preparation_of,
     message:

@@ -22,6 +22,7 @@ for FIGURE in (*OWN_FIGURES, catalogue.TIDY):
             png="results/figures/{of}{figure}.png",
         wildcard_constraints:
             figure=FIGURE if FIGURE in OWN_FIGURES else one_of(SWEEP_TABLES),
+        localrule: True
         params:
             form=FORM,
             axes=lambda wildcards: axes_of(wildcards.figure, wildcards.of),

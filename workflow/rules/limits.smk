@@ -27,6 +27,7 @@ rule build_device_limits:
     output:
         csv="results/tables/{of}device_limits.csv",
         page=page("device_limits"),
+    localrule: True
     params:
         limits_hash=lambda wildcards: limits_hash(PLANS[wildcards.of].device),
         code=code_of("build_device_limits"),

@@ -16,6 +16,7 @@ rule build_overview:
         origins_page=page("provenance"),
         # workflow/report/overview.rst shows it.
         opening="results/tables/{of}opening.html",
+    localrule: True
     params:
         records=lambda wildcards: source_hashes(PLANS[wildcards.of].cells),
         code=code_of("build_overview"),
@@ -57,6 +58,7 @@ rule build_datasets:
     output:
         csv="results/tables/{of}datasets.csv",
         page=page("datasets"),
+    localrule: True
     params:
         cells=lambda wildcards: as_text(list(datasets_of(wildcards.of).values())),
         device=device_of,
@@ -73,6 +75,7 @@ rule build_configuration:
     output:
         csv="results/tables/{of}configuration.csv",
         page=page("configuration"),
+    localrule: True
     params:
         sweeps=lambda wildcards: as_text(
             [

@@ -31,6 +31,7 @@ for TABLE in (*OWN_TABLES, catalogue.TIDY):
             page=shown("results/tables/{of}{table}.html", ENTRY, caption=TABLE),
         wildcard_constraints:
             table=TABLE if TABLE in OWN_TABLES else one_of(SWEEP_TABLES),
+        localrule: True
         params:
             form=FORM,
             axes=lambda wildcards: axes_of(wildcards.table, wildcards.of),
@@ -54,6 +55,7 @@ rule export_trace:
         ],
     output:
         trace="results/traces/{of}timeline.json",
+    localrule: True
     params:
         records=lambda wildcards: source_hashes(cells_of("timeline", wildcards.of)),
         code=fingerprint.digest(sorted(fingerprint.closure(["snn.perfetto"]))),

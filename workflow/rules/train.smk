@@ -27,6 +27,7 @@ def training_of(wildcards):
 
     The path of its record identifies the cell, so nothing else decides whether it is measured again.
     """
+    end_if_made(naming.record_path(wildcards.cell, wildcards.round))
     return start_of(wildcards.cell)
 
 

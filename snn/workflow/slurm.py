@@ -1,0 +1,94 @@
+"""Slurm jobs that an ended workflow left in a folder: waited for or cancelled, so that none runs twice.
+
+Slurm's jobs do not end with the Snakemake that submitted them, if that was killed. They have the folder as
+their working directory and a run ID as their name (snakemake-executor-plugin-slurm).
+"""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from snn.errors import SnnError
+
+LOGS = Path(".snakemake/slurm_logs")
+"""Made with a folder's first job, and removed by Snakemake when all of its jobs have succeeded."""
+
+_RUN_ID = re.compile(r"([\w-]+_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ENDED = re.compile(
+    "BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|REVOKED|TIMEOUT"
+)
+_ANSWER_SECONDS = 60
+_POLL_SECONDS = 2.0
+
+
+class SlurmError(SnnError):
+    """Slurm does not say which jobs of a folder are at work."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that has not ended, by Slurm's number of it."""
+
+    number: str
+    waits: bool
+
+
+def jobs_of(folder: Path) -> list[Job]:
+    """The unfinished jobs of workflows in a folder, without asking Slurm if there never were any.
+
+    Raises SlurmError if Slurm cannot be asked.
+    """
+    if not (folder / LOGS).is_dir():
+        return []
+    asked = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%j|%Z")
+    try:
+        answer = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=_ANSWER_SECONDS)
+    except (OSError, subprocess.SubprocessError) as error:
+        why = (getattr(error, "stderr", None) or str(error)).strip()
+        raise SlurmError(
+            f"Slurm jobs of an earlier workflow may still be at work in {folder}, but squeue fails: {why}. "
+            f"Start again where it works, or, if none can be at work, remove {LOGS}"
+        ) from error
+    rows = (line.split("|", 3) for line in answer.stdout.splitlines())
+    return [
+        Job(number, waits=state == "PENDING")
+        for number, state, name, where in rows
+        if not _ENDED.fullmatch(state)
+        and _RUN_ID.fullmatch(name)
+        and Path(where).resolve() == folder.resolve()
+    ]
+
+
+def cancel_all(folder: Path) -> None:
+    """Cancel the folder's jobs. Raises SlurmError if Slurm cannot be asked."""
+    _cancel(job.number for job in jobs_of(folder))
+
+
+def await_end(folder: Path) -> None:
+    """Wait until no job of the folder is at work; those that wait in the queue are cancelled.
+
+    Raises SlurmError if Slurm cannot be asked.
+    """
+    announced: list[str] = []
+    while jobs := jobs_of(folder):
+        _cancel((job.number for job in jobs if job.waits), "--state=PENDING")  # one may have begun meanwhile
+        running = [job.number for job in jobs if not job.waits]
+        if running and running != announced:
+            print(
+                "waiting for Slurm jobs of an earlier workflow in this folder; "
+                f"to give them up: scancel {' '.join(running)}",
+                file=sys.stderr,
+                flush=True,
+            )
+            announced = running
+        time.sleep(_POLL_SECONDS)
+
+
+def _cancel(numbers: Iterable[str], *which: str) -> None:
+    """A job that has ended meanwhile is no error."""
+    if chosen := list(numbers):
+        subprocess.run(["scancel", *which, *chosen], capture_output=True, timeout=_ANSWER_SECONDS)

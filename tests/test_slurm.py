@@ -1,0 +1,92 @@
+"""What a workflow does about Slurm's jobs in its folder. scripts/slurm_check shows it on a real cluster."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from snn.workflow import slurm
+
+RUN_ID = "7f0c2f5e-4d1a-4c8e-9b6f-0123456789ab"
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A folder with jobs, and commands that answer from a file and write down what they are asked."""
+    (tmp_path / "folder" / slurm.LOGS).mkdir(parents=True)
+    programs = {
+        "squeue": f"""echo asked >> {tmp_path}/asked; cat {tmp_path}/queue || exit 1
+                      [ ! -e {tmp_path}/next ] || mv {tmp_path}/next {tmp_path}/queue""",
+        "scancel": f'echo "$@" >> {tmp_path}/cancelled',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, does in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setattr(slurm, "_POLL_SECONDS", 0.01)
+    return tmp_path
+
+
+def job(number, state, name=RUN_ID, folder="folder", root=None):
+    return f"{number}|{state}|{name}|{root}/{folder}\n"
+
+
+def test_the_jobs_of_a_folder_are_those_of_workflows_that_have_not_ended(cluster):
+    (cluster / "queue").write_text(
+        job(1, "RUNNING", root=cluster)
+        + job(2, "PENDING", f"mine_{RUN_ID}", root=cluster)
+        + job(3, "COMPLETED", root=cluster)
+        + job(4, "CANCELLED", root=cluster)
+        + job(5, "RUNNING", "my own|shell", root=cluster)
+        + job(6, "RUNNING", folder="elsewhere", root=cluster)
+        + job(7, "COMPLETING", root=cluster)
+    )
+    found = slurm.jobs_of(cluster / "folder")
+    assert found == [slurm.Job("1", False), slurm.Job("2", True), slurm.Job("7", False)]
+
+
+def test_slurm_is_not_asked_about_a_folder_that_never_had_jobs(cluster):
+    (cluster / "queue").write_text(job(1, "RUNNING", root=cluster))
+    (cluster / "folder" / slurm.LOGS).rmdir()
+    assert slurm.jobs_of(cluster / "folder") == []
+    assert not (cluster / "asked").exists()
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_it_is_said_where_slurm_does_not_answer(cluster, monkeypatch, installed):
+    if not installed:
+        monkeypatch.setenv("PATH", str(cluster / "empty"))
+    with pytest.raises(
+        slurm.SlurmError, match=r"may still be at work in .*folder, but squeue fails: .*queue"
+    ):
+        slurm.await_end(cluster / "folder")
+
+
+def test_waiting_jobs_are_cancelled_and_running_ones_awaited(cluster, capsys):
+    (cluster / "queue").write_text(job(1, "RUNNING", root=cluster) + job(2, "PENDING", root=cluster))
+    (cluster / "next").write_text(job(1, "COMPLETED", root=cluster) + job(2, "CANCELLED", root=cluster))
+    slurm.await_end(cluster / "folder")
+    assert (cluster / "cancelled").read_text() == "--state=PENDING 2\n"
+    assert "to give them up: scancel 1" in capsys.readouterr().err
+
+
+def test_all_jobs_are_cancelled_with_the_workflow(cluster):
+    (cluster / "queue").write_text(job(1, "RUNNING", root=cluster) + job(2, "PENDING", root=cluster))
+    slurm.cancel_all(cluster / "folder")
+    assert (cluster / "cancelled").read_text() == "1 2\n"
+
+
+@pytest.mark.parametrize(("does", "printed"), [("print('cancelled')", "cancelled"), ("1 / 0", "division by")])
+def test_a_signal_ends_what_is_elsewhere_too(does, printed):
+    program = (
+        "import os, signal; from snn.workflow.signals import end_at_once;"
+        f"end_at_once(lambda: {does.replace(')', ', flush=True)')}); os.kill(os.getpid(), signal.SIGTERM)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert printed in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
