@@ -1,6 +1,11 @@
 """Which strategies a busy GPU beside their own slows down, and what that decides."""
 
+import itertools
+import shutil
+
 import pytest
+from conftest import ROOT
+from project import IGNORED, Project
 
 from snn.config import groups
 from snn.errors import ConfigError
@@ -42,3 +47,40 @@ def test_a_file_may_name_none(tmp_path):
     path = tmp_path / "neighbours.yaml"
     path.write_text("untouched: []")
     assert neighbours.untouched(path) == frozenset()
+
+
+STUB = """
+import os, sys, time
+given = dict(argument.split("=", 1) for argument in sys.argv[1:])
+started = time.time()
+time.sleep(0.5)
+with open("runs.log", "a") as log:
+    print(given["strategy"], given["round"], started, time.time(), os.environ["SNN_GPUS_AT_ONCE"], file=log)
+with open(given["output"], "w") as output:
+    output.write("{}")
+"""
+"""In place of a cell on a GPU: it takes half a second, and says when."""
+
+
+def test_cells_of_two_gpus_run_side_by_side_where_a_neighbour_does_not_matter(tmp_path):
+    project = Project(tmp_path / "project")
+    shutil.copytree(ROOT, project.folder, ignore=IGNORED)
+    (project.folder / "snn/__main__.py").write_text(STUB)
+    defaults = {"dataset": "small", "protocol.runs": 2, "protocol.rounds": 2}
+    sweeps = {"mine": {"strategy": ["reference", "graph", "persistent"], "devices": ["NVIDIA H200"]}}
+    project.write_grid({"defaults": defaults, "sweeps": sweeps})
+    listed = project.snakemake("--dry-run", cores=1)
+    cells = {word.strip(",;") for word in listed.split() if word.startswith("results/cells/")}
+    assert len(cells) == 6
+    project.snakemake(*sorted(cells), "--resources", "gpu=2", cores=4)
+    runs = [line.split() for line in (project.folder / "runs.log").read_text().splitlines()]
+    assert len(runs) == 6 and {run[4] for run in runs} == {"2"}
+    pairs = [
+        (a, b)
+        for a, b in itertools.combinations(runs, 2)
+        if float(a[2]) < float(b[3]) and float(b[2]) < float(a[3])
+    ]
+    assert pairs
+    for a, b in pairs:
+        assert "reference" not in (a[0], b[0])
+        assert a[1] != b[1]  # each round has a GPU of its own
