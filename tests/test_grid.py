@@ -263,7 +263,7 @@ def test_record_paths_can_be_read(tmp_path):
         (
             {"union": [{"on_cpu": {"on_cpu": {}}}]},
             "sweeps.x.union.0.on_cpu: 'on_cpu' is not right: it must be a setting, as training.epochs: "
-            "on_cpu stands in a sweep, or beside defaults",
+            "on_cpu and devices stand in a sweep, or beside defaults",
         ),
         ({"on_cpu": {"training.epochs": 0}}, "sweeps.x.on_cpu.training.epochs: 0 is not right"),
         ({"training.gradient": "published"}, "'published' is not a choice: one of exact, published_naive"),
@@ -340,7 +340,7 @@ def test_refuses_a_grid(tmp_path, change, said):
     [
         ("sweeps:\n  a: {}\n  a: {}\n", "line 3: sweeps: the key 'a' appears twice"),
         ("sweeps: [\n", "line 2"),
-        ("", "None is not right: it must be the keys device, defaults"),
+        ("", "None is not right: it must be the keys device or devices, defaults"),
     ],
 )
 def test_refuses_bad_yaml(tmp_path, text, said):
