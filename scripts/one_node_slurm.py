@@ -129,8 +129,9 @@ class Cluster:
     def start_slurmd(self) -> None:
         """Start slurmd and wait until its node can be used. Raises ClusterError."""
         self._start("slurmd", "-D", "-N", NODE)
-        usable = ("idle", "mixed", "allocated")
-        self._await("slurmd", lambda: self.ask("sinfo", "-h", "-o", "%T").strip() in usable)
+        usable = ("idle", "mixed", "allocated", "completing", "planned")
+        # A minus says that a waiting job is planned for the node, an asterisk that the node does not answer.
+        self._await("slurmd", lambda: self.ask("sinfo", "-h", "-o", "%T").strip().rstrip("-") in usable)
 
     def kill_slurmd(self) -> None:
         """kill -9: jobs go on, but nobody hears of them."""
@@ -217,7 +218,12 @@ class Cluster:
         while not ready():
             if time.monotonic() > end or not self._is_up(name):
                 log = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()
-                raise ClusterError("\n".join([f"{name} does not start; its log ends with", *log[-15:]]))
+                nodes = (
+                    self.ask("sinfo", "-h", "-o", "%n %T %E").strip() if self._is_up("slurmctld") else "none"
+                )
+                raise ClusterError(
+                    "\n".join([f"{name} does not start; nodes: {nodes}; its log ends with", *log[-15:]])
+                )
             time.sleep(0.1)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 import psutil
 import yaml
-from one_node_slurm import GPUS, Cluster
+from one_node_slurm import GPUS, Cluster, ClusterError
 
 from snn.records import store
 
@@ -328,7 +328,7 @@ def check(cluster: Cluster, folder: Path) -> list[str]:
         for fault in FAULTS:
             fault(one)
         verify(one)
-    except (WaitedInVainError, subprocess.TimeoutExpired) as error:
+    except (ClusterError, WaitedInVainError, subprocess.TimeoutExpired) as error:
         one.wrong.append(f"{one.table()}\n{error}; the workflow's log ends with\n{one.log()[-3000:]}")
     finally:
         if one.workflow.poll() is None:
