@@ -173,12 +173,14 @@ class Cluster:
 
     def processes(self) -> list[psutil.Process]:
         """Everything that was started in this cluster, daemons included."""
-        found = []
-        for process in psutil.process_iter():
-            with suppress(psutil.Error, OSError):
-                if process.environ().get(_MARK) == str(self.folder):
-                    found.append(process)
-        return found
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        with suppress(psutil.Error, OSError):
+            # slurmstepd writes its title over its environment, but works where slurmd does.
+            stepd = process.name() == "slurmstepd" and Path(process.cwd()) == self.folder
+            return stepd or process.environ().get(_MARK) == str(self.folder)
+        return False
 
     def stop(self) -> None:
         """Cancel what runs and end every process, those that have lost their parent as well."""
