@@ -52,7 +52,7 @@ SchedulerType=sched/backfill
 SchedulerParameters=sched_min_interval=0,bf_interval=1
 MinJobAge=300
 KillWait=5
-ReturnToService=2
+ReturnToService=1
 GresTypes=gpu
 NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=64000 Gres=gpu:{gpus} State=UNKNOWN
 PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
