@@ -58,7 +58,7 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xscale("log")
     axes.margins(x=0.12)
     axes.set_xlabel("speedup over one core (sequential)")
-    options = rows["options"].fillna("")
+    options = rows["options"].astype(object).fillna("")
     names = [
         f"{name} ({option})" if option else name
         for name, option in zip(rows["strategy"], options, strict=True)

@@ -24,7 +24,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """
     if not table["step_us"].notna().any():
         return nothing("peers: no cell has a time per step")
-    table = table.assign(peer=table["runtime"].fillna("") != "")
+    table = table.assign(peer=table["runtime"].astype(object).fillna("") != "")
     points = texts(table, ["dataset", "network", *(["precision"] if "precision" in table else [])])
     panels = [table[points == point] for point in dict.fromkeys(points)]
     size = (1.5 + 3.2 * len(panels), 1.8 + 0.34 * max(map(len, panels)))
@@ -88,7 +88,7 @@ def _text(row: pd.Series) -> str:
 def _names(rows: pd.DataFrame) -> list[str]:
     """The strategies' names; of one that occurs twice, with its kernel and its options."""
     twice = rows["strategy"].duplicated(keep=False)
-    beside = [rows[key].fillna("").astype(str) for key in ("kernel", "options") if key in rows]
+    beside = [rows[key].astype(object).fillna("").astype(str) for key in ("kernel", "options") if key in rows]
     return [
         ", ".join([name, *(text for text in texts if both and text)])
         for name, both, *texts in zip(rows["strategy"], twice, *beside, strict=True)
