@@ -19,10 +19,11 @@ from snn.errors import LeakError, OutOfMemory, Unsupported, out_of_memory
 from snn.measurement import cell, runs
 from snn.models.network import mlp
 from snn.profiling import memory
-from snn.profiling.batch_fit import advice, peak
+from snn.profiling.batch_fit import advice
 from snn.profiling.calls import Call, Ref, Resource
 from snn.profiling.memory import CHUNK, MemoryMap, layout
 from snn.profiling.observed import ObservedBackend
+from snn.profiling.rehearsal import rehearse
 from snn.strategies.common import factory
 from snn.strategies.common.host_driven import HostDriven
 from snn.strategies.reference import Reference
@@ -176,6 +177,10 @@ def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():
     # Half the batch: two rows of X, W1, two rows of H.
     assert advice(job, 1300, backend) == "training.batch_size=2 would fit: 1.203 KiB of 1.27 KiB free"
     assert advice(job, 900, backend).startswith("no batch size would fit: one row a batch needs ")
+
+
+def peak(job, batch, backend):
+    return rehearse(replace(job, batch_size=batch), len(job.X), backend).nbytes
 
 
 class Captures(EverySource):

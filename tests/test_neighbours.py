@@ -13,10 +13,10 @@ from snn.grid import neighbours
 from snn.strategies.common.traits import on_host
 
 
-def test_host_driven_strategies_are_touched_and_single_launches_are_not():
+def test_host_driven_strategies_are_touched_and_those_seen_beside_a_neighbour_are_not():
     touched = {name for name in groups.names("strategy") if neighbours.touches(groups.load("strategy", name))}
     assert {"reference", "combined", "preallocated", "pipelined", "torch_loader"} <= touched
-    assert not {"graph", "persistent", "ensemble"} & touched
+    assert not {"graph", "persistent"} & touched
     assert {name for name in groups.names("strategy") if on_host(groups.load("strategy", name))} <= touched
 
 

@@ -16,8 +16,8 @@ from snn.models.network import mlp
 from snn.planning import gpus
 from snn.planning.cells import PlannedGpu, planned
 from snn.planning.plan import largest_batch, predicted
-from snn.planning.rehearsal import mapped, rehearse
 from snn.profiling.memory import CHUNK
+from snn.profiling.rehearsal import mapped, rehearse
 from snn.records.archive import read_all
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
@@ -125,6 +125,22 @@ def test_a_plan_of_a_named_gpu_is_said_and_written(capsys, tmp_path):
     assert best["saves_bytes"] == found["peak_bytes"] - best["peak_bytes"] > 75e6
     assert "copied in" in best["cost"]
     assert f"less with {best['setting']}" in said
+
+
+def test_what_a_remedy_costs_is_said_of_a_single_batch_too(capsys, tmp_path):
+    file = tmp_path / "plan.json"
+    status, *_ = run(
+        capsys,
+        "dataset=small",
+        "strategy=resident",
+        "network.hidden=[4096]",
+        "--free",
+        "1GiB",
+        "--json",
+        str(file),
+    )
+    remedies = {one["setting"]: one["cost"] for one in json.loads(file.read_text())["remedies"]}
+    assert status == 0 and "copied in" in remedies["strategy=reference"]
 
 
 def test_what_does_not_fit_has_a_batch_that_does(capsys, tmp_path):

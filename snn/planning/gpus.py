@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from snn.backends.persistent_plans import DeviceCapability
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import ConfigError
-from snn.planning.rehearsal import Needs
+from snn.profiling.rehearsal import Needs
 
 MIB = 1 << 20
 FILE = CONFIG / "gpus.yaml"

@@ -9,8 +9,8 @@ from snn.config import groups
 from snn.errors import ConfigError, Unsupported
 from snn.planning.cells import PlannedGpu, planned
 from snn.planning.gpus import Gpu
-from snn.planning.rehearsal import Needs, extrapolated, rehearse
 from snn.profiling.memory import size
+from snn.profiling.rehearsal import Needs, extrapolated, rehearse
 from snn.strategies.common import traits
 
 _LARGE = 128  # rows: larger batches are extrapolated

@@ -1,126 +1,11 @@
-"""The batch size that would fit: peak device memory at smaller batches, found without allocating any."""
+"""The batch size that would fit: what smaller batches hold of the device's memory."""
 
 from dataclasses import replace
 
-import numpy as np
-
 from snn.backends.base import Backend
-from snn.backends.cpu.backend import CpuBackend, HostBuffer
-from snn.backends.persistent_plans import Shape
-from snn.profiling.ledger import Ledger
 from snn.profiling.memory import size
-from snn.profiling.observed import ObservedBackend
-from snn.strategies.common.job import Job, start
-
-
-class NullBackend(CpuBackend):
-    """Device memory of no bytes: copies and products do nothing, host matrices are zero.
-
-    Strategies take the decisions that they take on the ``real`` backend.
-    """
-
-    def __init__(self, real: Backend) -> None:
-        super().__init__(real.fused, real.pretransposed, real.convolves)
-        self.precision, self._real = real.precision, real
-
-    def training_plan(self, shape: Shape) -> str:
-        return self._real.training_plan(shape)
-
-    def malloc(self, nbytes: int, purpose: str | None = None) -> HostBuffer:
-        return HostBuffer(np.empty(0, dtype=np.float32))
-
-    def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
-        return HostBuffer(buffer.words)
-
-    def host_alloc(
-        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
-    ) -> np.ndarray:
-        return np.zeros(shape, dtype=np.float32)
-
-    def pool_create(self, stream: int | None = None) -> object:
-        return object()
-
-    def pool_destroy(self, pool: object) -> None:
-        """Nothing is kept."""
-
-    def pool_malloc(self, pool: object, nbytes: int, purpose: str | None = None) -> HostBuffer:
-        return self.malloc(nbytes, purpose)
-
-    def pool_free(self, pool: object, buffer: HostBuffer) -> None:
-        """Nothing is held, so nothing is freed."""
-
-    def pool_host_alloc(self, pool: object, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
-        return self.host_alloc(shape, purpose)
-
-    def pool_host_free(self, pool: object, array: np.ndarray) -> None:
-        """NumPy frees an array with its last reference."""
-
-    def pool_bytes(self, pool: object) -> int:
-        return 0
-
-    def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
-        return self.host_alloc(shape, purpose)
-
-    def managed_free(self, array: np.ndarray) -> None:
-        """NumPy frees an array with its last reference."""
-
-    def managed_buffer(self, array: np.ndarray) -> HostBuffer:
-        return HostBuffer(array)
-
-    def advise(self, array: np.ndarray, advice: str) -> None:
-        """Nothing is held, so nothing is advised."""
-
-    def prefetch_in(self, array: np.ndarray) -> None:
-        """Nothing is held, so nothing is moved."""
-
-    def prefetch_out(self, array: np.ndarray) -> None:
-        """Nothing is held, so nothing is moved."""
-
-    def copy_in(self, buffer: HostBuffer, array: np.ndarray, stream: int | None = None) -> None:
-        """Nothing is held, so nothing is copied."""
-
-    def copy_out(self, array: np.ndarray, buffer: HostBuffer, stream: int | None = None) -> None:
-        """Nothing is held, so nothing is copied."""
-
-    def launch(
-        self,
-        op: str,
-        buffers: tuple[HostBuffer, ...],
-        numbers: tuple[float, ...],
-        stream: int | None = None,
-    ) -> None:
-        """Nothing is held, so nothing is computed."""
-
-    def graph_begin(self, stream: int) -> None:
-        """Nothing is computed, so nothing is captured."""
-
-    def graph_end(self, stream: int) -> object:
-        return object()
-
-    def graph_launch(self, graph: object, stream: int) -> None:
-        """Nothing is captured, so nothing is computed."""
-
-    def graph_destroy(self, graph: object) -> None:
-        """Nothing is kept."""
-
-
-def peak(job: Job, batch_size: int, backend: Backend) -> int:
-    """Bytes of device memory that the strategy holds at most at this batch size: set up, or in one step."""
-    smaller = replace(job, batch_size=batch_size)
-    whole = ObservedBackend(NullBackend(backend))
-    strategy = start(smaller, whole)
-    held = whole.live.device_bytes  # some hold all data from here on
-    strategy.close()
-    ledger = Ledger()
-    one_batch = ObservedBackend(NullBackend(backend), ledger)
-    strategy = start(replace(smaller, X=job.X[:batch_size], Y=job.Y[:batch_size]), one_batch)
-    try:
-        held_of_one_batch = one_batch.live.device_bytes
-        strategy.load(next(strategy.starts(job.network, job.seed)))
-        strategy.epoch()
-        return held + ledger.peak_device_bytes - held_of_one_batch
-    finally:
-        strategy.close()
+from snn.profiling.rehearsal import rehearse
+from snn.strategies.common.job import Job
 
 
 def advice(job: Job, free: int, backend: Backend) -> str:
@@ -128,8 +13,12 @@ def advice(job: Job, free: int, backend: Backend) -> str:
     batch_size, needed = job.batch_size, 0
     while batch_size > 1:
         batch_size //= 2
-        needed = peak(job, batch_size, backend)
+        needed = _needed(job, batch_size, backend)
         if needed <= free:
             return f"training.batch_size={batch_size} would fit: {size(needed)} of {size(free)} free"
-    needed = needed or peak(job, 1, backend)
+    needed = needed or _needed(job, 1, backend)
     return f"no batch size would fit: one row a batch needs {size(needed)}, {size(free)} are free"
+
+
+def _needed(job: Job, batch_size: int, backend: Backend) -> int:
+    return rehearse(replace(job, batch_size=batch_size), len(job.X), backend).nbytes

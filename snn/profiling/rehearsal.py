@@ -8,11 +8,11 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
-from snn.profiling.batch_fit import NullBackend
 from snn.profiling.calls import DEVICE_MEMORY, Call, Observer, Resource
 from snn.profiling.ledger import Ledger
 from snn.profiling.live import Live
 from snn.profiling.memory import CHUNK, PURPOSES
+from snn.profiling.null_backend import NullBackend
 from snn.profiling.observed import ObservedBackend
 from snn.strategies.common.job import Job, start
 
@@ -65,7 +65,8 @@ def mapped(sizes: Iterable[int]) -> int:
     """Bytes that a driver maps for blocks of these sizes, in their order.
 
     It maps 2 MiB at a time. A block of more has such pages of its own; smaller ones share pages, each in the
-    first that has room. (``reserved_bytes`` of the published records of an NVIDIA H200 are by this rule.)
+    first that has room. ``reserved_bytes`` of nvidia-h200-cnn are by this rule; those of the strategies
+    with tiles in other published sets may be one page more.
     """
     own, rooms = 0, list[int]()
     for size in sizes:
@@ -122,7 +123,10 @@ def rehearse(job: Job, rows: int, backend: Backend) -> Needs:
     rest = rows % job.batch_size
     counts = [n * job.batch_size + rest for n in _BATCHES]
     if rows <= counts[-1]:
-        return max(_phases(job, rows, backend)[0], key=lambda needs: needs.nbytes)
+        phases, counted = _phases(job, rows, backend)
+        steps = -(-rows // job.batch_size)
+        per_step = {key: n // steps for key, n in counted.items()}
+        return replace(max(phases, key=lambda needs: needs.nbytes), per_step=per_step)
     (few, counted), (more, counted_more) = (_phases(job, count, backend) for count in counts)
     times = (rows - counts[0]) // job.batch_size
     grown = [extrapolated(a, b, times) for a, b in zip(few, more, strict=True)]
