@@ -6,7 +6,7 @@ FOLDER, results/published/nvidia-h200-cnn unless given. What has no table there 
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from snn.analysis.verdicts import NOT_SIGNIFICANT  # noqa: E402
+import markdown_cells as cells  # noqa: E402
+
 from snn.config.groups import read_yaml  # noqa: E402
 from snn.errors import ConfigError  # noqa: E402
 from snn.models.gradients import PublishedNaive  # noqa: E402
@@ -66,7 +67,7 @@ def published_programs(_: None) -> str:
             ratios = [values[data]["naive"]["seconds"][gpu] / s for gpu, s in own["seconds"].items()]
             ratio = f"{min(ratios):.1f} to {max(ratios):.1f}" if program != "naive" else ""
             rows.append([name, program, *times, ratio, f"{100 * own['accuracy']:.2f}%"])
-    return _table(["data", "program", *GPUS.values(), "naive / optimised", "accuracy"], rows)
+    return cells.table(["data", "program", *GPUS.values(), "naive / optimised", "accuracy"], rows)
 
 
 def published_loader(_: None) -> str:
@@ -80,7 +81,9 @@ def published_loader(_: None) -> str:
             cpu, pinned, other = (times[key] for key in (("cpu", None), ("cuda", True), ("cuda", False)))
             gpu = [f"{seconds:.2f} s ({1e6 * seconds / steps:,.0f} µs)" for seconds in (pinned, other)]
             rows.append([name, str(workers), f"{cpu:.2f} s", *gpu, f"{cpu / pinned:.1f}"])
-    return _table(["data", "workers", "CPU", "GPU, `--pin True`", "GPU, `--pin False`", "CPU / GPU"], rows)
+    return cells.table(
+        ["data", "workers", "CPU", "GPU, `--pin True`", "GPU, `--pin False`", "CPU / GPU"], rows
+    )
 
 
 def logit_gradients(_: None) -> str:
@@ -102,7 +105,7 @@ def logit_gradients(_: None) -> str:
             ]
         )
     head = ["threads", "logit gradients of 640", "samples used of 64", "step on a mean loss"]
-    return _table([*head, "published time", "published loss, epoch 5"], rows)
+    return cells.table([*head, "published time", "published loss, epoch 5"], rows)
 
 
 # ---- measured values
@@ -113,37 +116,37 @@ def programs(rows: pd.DataFrame) -> str:
     lines = []
     for row in rows.to_dict("records"):
         published = ""
-        if _known(row["published_accuracy"]):
+        if cells.known(row["published_accuracy"]):
             published = f"{100 * row['published_accuracy']:.2f}%: {row['agreement']}, {_apart(row)}"
-        speedup = "" if row["verdict"] == "baseline" else _ratio(row, "speedup")
+        speedup = "" if row["verdict"] == "baseline" else cells.ratio(row, "speedup")
         lines.append(
             [
                 DATA.get(row["dataset"], row["dataset"]),
                 row["program"],
                 _trained(row),
-                _or_status(row, "step_us", f"{row['step_us']:,.0f}"),
+                cells.or_status(row, "step_us", f"{row['step_us']:,.0f}"),
                 speedup,
-                _number(row["loss"], "{:.4f}"),
-                _percent(row["accuracy"]),
+                cells.number(row["loss"], "{:.4f}"),
+                cells.percent(row["accuracy"]),
                 published,
-                _number(row["test_s"], "{:.3f} s"),
+                cells.number(row["test_s"], "{:.3f} s"),
             ]
         )
     head = ["data", "program", "gradient", "µs per step", "speedup over naive (95% CI)"]
-    return _table([*head, "loss, epoch 5", "accuracy", "published accuracy", "test"], lines)
+    return cells.table([*head, "loss, epoch 5", "accuracy", "published accuracy", "test"], lines)
 
 
 def speedups(rows: pd.DataFrame) -> str:
     """How many times as fast as the naive program the optimised one is, trained in each way."""
     said = []
     for row in rows[rows["program"] == "optimised"].to_dict("records"):
-        if not _known(row["speedup"]):
+        if not cells.known(row["speedup"]):
             continue
         text = (
             f"- {DATA.get(row['dataset'], row['dataset'])}, {_trained(row)}: the optimised program is "
-            f"{_ratio(row, 'speedup')} times as fast as the naive one"
+            f"{cells.ratio(row, 'speedup')} times as fast as the naive one"
         )
-        if _known(row["published_speedup_min"]):
+        if cells.known(row["published_speedup_min"]):
             text += f" (published: {row['published_speedup_min']:.1f} to {row['published_speedup_max']:.1f})"
         said.append(f"{text}.")
     return "\n".join(said)
@@ -155,18 +158,18 @@ def block_size(rows: pd.DataFrame) -> str:
         [
             f"{row['threads']:.0f}",
             _trained(row),
-            _or_status(row, "mean_s", _time(row)),
-            _number(row["step_us"], "{:,.0f}"),
-            "" if row["verdict"] == "baseline" else _ratio(row, "speedup"),
-            _number(row["loss"], "{:.4f}"),
-            _number(row["published_loss"], "{:g}"),
-            _percent(row["accuracy"]),
-            _percent(row["mean_accuracy"]),
+            cells.or_status(row, "mean_s", cells.seconds(row)),
+            cells.number(row["step_us"], "{:,.0f}"),
+            "" if row["verdict"] == "baseline" else cells.ratio(row, "speedup"),
+            cells.number(row["loss"], "{:.4f}"),
+            cells.number(row["published_loss"], "{:g}"),
+            cells.percent(row["accuracy"]),
+            cells.percent(row["mean_accuracy"]),
         ]
         for row in rows.to_dict("records")
     ]
     head = ["threads", "gradient", "time", "µs per step", "speedup over 256 threads (95% CI)"]
-    return _table([*head, "loss, epoch 5", "published", "accuracy", "mean accuracy of all runs"], lines)
+    return cells.table([*head, "loss, epoch 5", "published", "accuracy", "mean accuracy of all runs"], lines)
 
 
 def loader(rows: pd.DataFrame) -> str:
@@ -177,15 +180,15 @@ def loader(rows: pd.DataFrame) -> str:
             row["ran_on"],
             f"{row['workers']:.0f}",
             "yes" if str(row["pin_memory"]) == "True" else "no",
-            _or_status(row, "mean_s", _time(row)),
-            _number(row["step_us"], "{:,.0f}"),
-            "" if row["verdict"] == "baseline" else _ratio(row, "speedup"),
-            _percent(row["accuracy"]),
+            cells.or_status(row, "mean_s", cells.seconds(row)),
+            cells.number(row["step_us"], "{:,.0f}"),
+            "" if row["verdict"] == "baseline" else cells.ratio(row, "speedup"),
+            cells.percent(row["accuracy"]),
         ]
         for row in rows[rows["device"].notna()].to_dict("records")
     ]
     head = ["data", "on the", "workers", "pinned", "time", "µs per step"]
-    return _table([*head, "speedup over 2 workers, not pinned (95% CI)", "accuracy"], lines)
+    return cells.table([*head, "speedup over 2 workers, not pinned (95% CI)", "accuracy"], lines)
 
 
 def cpu(rows: pd.DataFrame) -> str:
@@ -193,18 +196,18 @@ def cpu(rows: pd.DataFrame) -> str:
     timed = rows[rows["mean_s"].notna()].sort_values("mean_s", kind="stable")
     lines = [
         [
-            f"{row['strategy']}{_in_brackets(row.get('options'))}",
+            f"{row['strategy']}{cells.in_brackets(row.get('options'))}",
             *(str(row[key]) for key in ("kernel", "precision") if key in timed),
             {"host": "CPU", "device": "GPU"}[row["ran_on"]],
             f"{row['step_us']:,.0f}",
-            _ratio(row, "speedup_over_sequential"),
-            _ratio(row, "speedup_over_fastest_cpu"),
+            cells.ratio(row, "speedup_over_sequential"),
+            cells.ratio(row, "speedup_over_fastest_cpu"),
         ]
         for row in timed.to_dict("records")
     ]
     chosen = [key for key in ("kernel", "precision") if key in timed]
     head = ["strategy", *chosen, "ran on", "µs per step", "speedup over one core (95% CI)"]
-    return _table([*head, "speedup over the fastest CPU baseline (95% CI)"], lines)
+    return cells.table([*head, "speedup over the fastest CPU baseline (95% CI)"], lines)
 
 
 def peers(rows: pd.DataFrame) -> str:
@@ -212,15 +215,15 @@ def peers(rows: pd.DataFrame) -> str:
     by = [name for name in ("precision", "step_us") if name in rows]
     lines = [
         [
-            f"{row['strategy']}{_in_brackets(row.get('options'))}",
-            row["kernel"] if _known(row["kernel"]) else "",
+            f"{row['strategy']}{cells.in_brackets(row.get('options'))}",
+            row["kernel"] if cells.known(row["kernel"]) else "",
             row.get("precision", "fp32"),
-            _interval(row, "step_us", "step_ci_low_us", "step_ci_high_us", "{:,.0f}"),
-            _ratio(row, "speedup_over_best_peer"),
+            cells.interval(row, "step_us", "step_ci_low_us", "step_ci_high_us", "{:,.0f}"),
+            cells.ratio(row, "speedup_over_best_peer"),
         ]
         for row in rows[rows["step_us"].notna()].sort_values(by, kind="stable").to_dict("records")
     ]
-    return _table(
+    return cells.table(
         ["strategy", "kernel", "precision", "µs per step (95% CI)", "speedup over the best peer (95% CI)"],
         lines,
     )
@@ -244,12 +247,6 @@ def _published(name: str) -> Mapping[str, Any]:
     return read_yaml(ROOT / f"config/cnn_report/{name}.yaml")
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [list(head)]
-    lines += [["---"] * len(lines[0]), *map(list, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def _where(rows: pd.DataFrame) -> str:
     """The devices of the rows, and how many runs they are the mean of."""
     runs = rows["runs"].dropna()
@@ -264,56 +261,8 @@ def _trained(row: Mapping[str, Any]) -> str:
     return f"exact, {row['reduction']}, rate {row['learning_rate']:g}"
 
 
-def _ratio(row: Mapping[str, Any], name: str) -> str:
-    """A ratio with its interval, and the word where it is not significant."""
-    value, low, high = (row[key] for key in (name, f"{name}_ci_low", f"{name}_ci_high"))
-    if not _known(value):
-        return ""
-    if not _known(low) or low == high:
-        return _digits(value)
-    verdict = row.get("verdict") or (NOT_SIGNIFICANT if low <= 1 <= high else "")
-    word = f"{NOT_SIGNIFICANT}, " if verdict == NOT_SIGNIFICANT else ""
-    return f"{_digits(value)} ({word}{_digits(low)} to {_digits(high)})"
-
-
-def _interval(row: Mapping[str, Any], name: str, low: str, high: str, form: str) -> str:
-    if not _known(row[low]):
-        return form.format(row[name])
-    return f"{form.format(row[name])} ({form.format(row[low])} to {form.format(row[high])})"
-
-
-def _digits(value: float) -> str:
-    """Three significant digits, and all before the point."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
-
-
-def _time(row: Mapping[str, Any]) -> str:
-    spread = f" ± {row['std_s']:.2g}" if _known(row["std_s"]) else ""
-    return f"{row['mean_s']:.3g}{spread} s"
-
-
 def _apart(row: Mapping[str, Any]) -> str:
     return f"{row['images_apart']:+.0f} images" if row["images_apart"] else "no image apart"
-
-
-def _or_status(row: Mapping[str, Any], key: str, text: str) -> str:
-    return text if _known(row[key]) else str(row["status"])
-
-
-def _number(value: Any, form: str) -> str:
-    return form.format(value) if _known(value) else ""
-
-
-def _percent(value: Any) -> str:
-    return f"{100 * value:.2f}%" if _known(value) else ""
-
-
-def _in_brackets(text: Any) -> str:
-    return f" ({text})" if isinstance(text, str) and text else ""
-
-
-def _known(value: Any) -> bool:
-    return bool(pd.notna(value)) and value != ""
 
 
 def main(arguments: list[str]) -> int:
