@@ -21,11 +21,13 @@ def test_defaults_are_the_papers():
         "init": "uniform01",
         "update_order": "sequential",
         "clip_norm": None,
+        "recompute": [],
         "seed": 1,
     }
     assert cell["training"] == {
         "epochs": 100,
         "batch_size": 256,
+        "accumulate": 1,
         "learning_rate": 0.002,
         "reduction": "mean",
         "gradient": "exact",

@@ -184,13 +184,16 @@ def test_earlier_names_are_lifted(threads, number):
 
 
 def test_a_cell_from_before_there_was_a_choice_trained_by_the_mean_exactly_on_all_rows():
-    chosen = {"reduction": "mean", "gradient": "exact", "drop_last": False}
+    chosen = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
     old = {"cell": {"training": {"epochs": 3}}}
     assert store.lift(old) == {"cell": {"training": {"epochs": 3} | chosen}}
     for key, other in (("reduction", "sum"), ("gradient", "published_naive"), ("drop_last", True)):
         found = store.lift({"cell": {"training": {key: other}}})
         assert found == {"cell": {"training": chosen | {key: other}}}
     assert old == {"cell": {"training": {"epochs": 3}}}
+    assert store.lift({"cell": {"network": {"seed": 1}}})["cell"]["network"] == {"seed": 1, "recompute": []}
+    kept = {"cell": {"network": {"seed": 1, "recompute": [2]}}}
+    assert store.lift(kept) == kept
 
 
 @pytest.mark.parametrize("folder", ["results/cells", "results/limits"])

@@ -27,6 +27,7 @@ class TrainingConfig:
     reduction: str = MISSING
     gradient: str = MISSING
     drop_last: Any = MISSING  # not bool, which OmegaConf makes of any number
+    accumulate: int = MISSING
 
 
 @dataclass

@@ -66,6 +66,7 @@ RANGES = {
     "network.seed": Range(1, 2**31 - 1, "the C library's rand() has no others"),
     "training.epochs": Range(1, 10**6, "a run of more would take days"),
     "training.batch_size": Range(1, 2**24, _IN_32_BITS),
+    "training.accumulate": Range(1, 2**24, _IN_32_BITS),
     "training.learning_rate": Range(*_FLOAT32, _IN_FLOAT32, real=True),
     "protocol.runs": Range(1, 10**5, "more runs would make a record too large to read"),
     "protocol.min_runs": Range(1, 10**5, "more runs would make a record too large to read"),

@@ -11,7 +11,9 @@ from snn.config.ranges import MOST_MEMBERS, RANGES, error, of
 from snn.datasets.csv_table import is_delimiter, is_target
 from snn.errors import ConfigError
 from snn.hardware.devices import BACKENDS
+from snn.models import remedies
 from snn.models.gradients import GRADIENTS
+from snn.models.gradients import of as gradient_of
 from snn.models.layers import parse
 from snn.models.losses import LOSSES
 from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
@@ -99,10 +101,24 @@ def check_cell(cell: Mapping[str, Any]) -> None:
         right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"
         raise error("training.batch_size", training["batch_size"], right)
     _one_of("device.backend", cell["device"]["backend"], BACKENDS)
-    block = cell["kernel"]["block"]
+    _check_block(cell["kernel"])
+    _check_remedies(cell)
+
+
+def _check_block(kernel: Mapping[str, Any]) -> None:
+    """Check the block size, and the elements per thread."""
+    block = kernel["block"]
     if not _is_pair("kernel.block", block) or math.prod(block) > 1024:
         raise error("kernel.block", block, "the block size [x, y], at most 1024 threads in all, as [16, 16]")
-    _check_work(cell["kernel"])
+    _check_work(kernel)
+
+
+def _check_remedies(cell: Mapping[str, Any]) -> None:
+    """That a batch can be divided, and the network be trained in micro-batches or with outputs computed again."""
+    training, network = cell["training"], cell["network"]
+    remedies.check_divides(training["accumulate"], training["batch_size"])
+    gradient = gradient_of(training["gradient"], cell["kernel"]["block"])
+    remedies.check(training["accumulate"], remedies.layers(network), network["update_order"], gradient)
 
 
 def check_text(key: str, value: object, most: int = MOST_TEXT) -> None:

@@ -101,7 +101,7 @@ class PublishedOptimised(Gradient):
 
     def update(self, layer: Layer, step: Step, i: int, x: Tensor, dy: str) -> None:
         parameters = layer.parameters(i, x.shape)
-        gradients = [step.gradient(parameter.name) for parameter in parameters]
+        gradients = [step.parameter_gradient(parameter.name) for parameter in parameters]
         if isinstance(layer, Conv2d):
             sizes = (step.rows, *x.shape, layer.kernel, layer.padding, layer.filters)
             step.launch("published_wgrad", (x.name, dy, *gradients), sizes)

@@ -86,19 +86,17 @@ class Linear(Layer):
 
     def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
         W = (x.size, self.width)
-        if self.bias and step.updates_at_once:
-            weights = [f"W{i}"]
-            if step.keeps_transposed(i):
-                weights.append(step.buffer(transposed(f"W{i}"), "weights"))
-            op = "matmul_tn_update_both_bias" if len(weights) > 1 else "matmul_tn_update_bias"
-            sizes = x.size, step.rows, self.width
-            step.launch(op, (x.name, dy, *weights, f"b{i}"), (*sizes, step.rate))
+        kept = step.keeps_transposed(i)
+        if self.bias and (at_once := step.updated_at_once(f"W{i}", f"b{i}", kept)):
+            updated, rate = at_once
+            op = "matmul_tn_update_both_bias" if len(updated) > 2 else "matmul_tn_update_bias"
+            step.launch(op, (x.name, dy, *updated), (x.size, step.rows, self.width, rate))
             return
-        dW = step.gradient(f"W{i}")
+        dW = step.parameter_gradient(f"W{i}")
         step.launch("matmul_tn", (x.name, dy, dW), (x.size, step.rows, self.width))
-        step.descend(f"W{i}", dW, W, step.keeps_transposed(i))
+        step.descend(f"W{i}", dW, W, kept)
         if self.bias:
-            db = step.gradient(f"b{i}")
+            db = step.parameter_gradient(f"b{i}")
             step.launch("sum_rows", (dy, db), (step.rows, self.width))
             step.descend(f"b{i}", db, (self.width,))
 
@@ -174,7 +172,7 @@ class Conv2d(Layer):
 
     def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
         W, outputs = (self.filters, self._patch(x.shape)), step.rows * prod(self.output(x.shape)[1:])
-        dW, db = step.gradient(f"W{i}"), step.gradient(f"b{i}")
+        dW, db = step.parameter_gradient(f"W{i}"), step.parameter_gradient(f"b{i}")
         if self._is_direct(step) and step.fused:
             self._update_by_parts(step, i, x, dy)
             return
@@ -201,10 +199,11 @@ class Conv2d(Layer):
         else:
             count = min(WEIGHT_GRADIENT_PARTS, step.rows * high)
             step.launch("conv2d_wgrad_parts", (dy, x.name, parts), (*shape, count))
-        if step.updates_at_once:
-            step.launch("update_parts", (parts, f"W{i}", f"b{i}"), (count, *sizes, step.rate))
+        if at_once := step.updated_at_once(f"W{i}", f"b{i}"):
+            updated, rate = at_once
+            step.launch("update_parts", (parts, *updated), (count, *sizes, rate))
             return
-        dW, db = step.gradient(f"W{i}"), step.gradient(f"b{i}")
+        dW, db = step.parameter_gradient(f"W{i}"), step.parameter_gradient(f"b{i}")
         step.launch("sum_parts", (parts, dW, db), (count, *sizes))
         step.descend(f"W{i}", dW, (sizes[0],))
         step.descend(f"b{i}", db, (sizes[1],))

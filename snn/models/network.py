@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import gradients
+from snn.models import gradients, remedies
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
@@ -30,8 +30,10 @@ class Network:
     ``update_order`` says whether the error is propagated through the updated weights (``sequential``, as in
     the paper's programs) or through the old ones (``simultaneous``, the textbook). ``clip_norm`` bounds the
     L2 norm of each parameter's gradient. ``reduction`` says whether the gradient is that of the mean of a
-    batch's losses or of their sum; a loss that is reported is always the mean. Raises ConfigError where a
-    layer does not fit the one before it.
+    batch's losses or of their sum; a loss that is reported is always the mean. A batch is computed as
+    ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
+    in the backward pass (``snn.models.remedies``). Raises ConfigError where a layer does not fit the one
+    before it, or a remedy the network.
     """
 
     inputs: Shape
@@ -42,12 +44,15 @@ class Network:
     clip_norm: float | None = None
     reduction: str = "mean"
     gradient: Gradient = EXACT
+    accumulate: int = 1
+    recompute: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ConfigError("network.layers has no layer with weights: add one, as linear 1")
         if isinstance(self.layers[0], ReLU):
             raise ConfigError("network.layers begins with relu, which would overwrite the data: leave it out")
+        remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
 
     @cached_property
     def layer_shapes(self) -> tuple[Shape, ...]:
@@ -99,9 +104,10 @@ def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Networ
     """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
 
     ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``. ``training``: the
-    fields ``reduction`` and ``gradient``, as ``trained`` makes them.
+    fields ``reduction``, ``gradient`` and ``accumulate``, as ``trained`` makes them.
     """
     rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
+    rest["recompute"] = remedies.layers(settings)
     if "hidden" in settings:
         return mlp((prod(inputs), *settings["hidden"], 1), **rest)
     return Network(inputs, tuple(map(parse, settings["layers"])), LOSSES[settings["loss"]], **rest)
@@ -111,7 +117,8 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     """The network of a cell as its section ``training`` has it trained. Raises ConfigError."""
     training = cell["training"]
     gradient = gradients.of(training["gradient"], cell["kernel"]["block"])
-    return build(cell["network"], inputs, reduction=training["reduction"], gradient=gradient)
+    rest = {key: training[key] for key in ("reduction", "accumulate")}
+    return build(cell["network"], inputs, gradient=gradient, **rest)
 
 
 def _perceptron(widths: Sequence[int]) -> tuple[Layer, ...]:

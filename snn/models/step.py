@@ -63,13 +63,21 @@ FUSED = {
 LARGEST_FUSED_WINDOW = 4
 """Of a pooling in a convolution's kernel: a block must hold whole windows."""
 
+WHOLE, FIRST, LATER = "whole", "first", "later"
+"""What a step computes: a whole batch; the first micro-batch of one, which writes the gradients of the
+parameters; or a later one, which adds its own to them."""
+
+ADDING = -1.0
+"""The rate at which an update is a sum: dW -= -1 G. A product with -1 is exact."""
+
 
 @dataclass
 class Step:
     """The launches of one step on ``rows`` samples, and what each buffer is for.
 
     ``rate`` is the learning rate; ``clip_norm`` bounds the L2 norm of each parameter's gradient;
-    ``label`` names the layer that launches now.
+    ``label`` names the layer that launches now. ``part``: ``WHOLE``, or which micro-batch it computes; the
+    parameters in ``due``, their shapes and whether W^T is kept, are updated behind the last one.
     ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: W^T is kept beside
     the W of each linear layer but the first, so that a gradient is propagated by a plain product.
     ``rounds_once``: an update is one fused multiply-add, where nothing else is done with it.
@@ -77,6 +85,9 @@ class Step:
     ``convolves``: the kernel has direct convolutions.
     ``windows``: of activations that were pooled in the kernel that computed them, and so never written, the
     buffer that tells the largest of each window, and the side of a window.
+    ``layers``: of each layer the number of launches in front of it, and its output's buffer; ``forward``: how
+    many launches there are before the loss. ``transient``: buffers that hold nothing from the forward part to
+    the backward part (``snn.models.recompute``).
     """
 
     rows: int
@@ -87,6 +98,11 @@ class Step:
     rounds_once: bool = False
     keeps_unpooled: bool = False
     convolves: bool = False
+    part: str = WHOLE
+    due: dict[str, tuple[Shape, bool, str]] = field(default_factory=dict)
+    layers: list[tuple[int, str]] = field(default_factory=list)
+    forward: int = 0
+    transient: set[str] = field(default_factory=set)
     launches: list[Launch] = field(default_factory=list)
     purposes: dict[str, str] = field(default_factory=dict)
     activations: dict[int, Tensor] = field(default_factory=dict)
@@ -104,24 +120,48 @@ class Step:
         return self.activations[i]
 
     def gradient(self, name: str) -> str:
-        """The gradient of an activation or of a parameter."""
+        """The gradient of an activation, or of a parameter for the whole batch."""
         return self.buffer(f"d{name}", "gradients")
+
+    def parameter_gradient(self, name: str) -> str:
+        """The gradient of a parameter, ``W0`` or ``b0``, for what this step computes.
+
+        Of a later micro-batch it is added to that of the batch right away: layers share its buffer.
+        """
+        return self.buffer(f"G{name[0]}", "gradients") if self.part == LATER else self.gradient(name)
 
     def keeps_transposed(self, i: int) -> bool:
         """Whether W^T of layer i is kept; the first one's would never be read."""
         return self.pretransposed and i > 0
 
-    @property
-    def updates_at_once(self) -> bool:
-        """Whether a layer's gradients are summed and descended along in one launch: of all its parameters."""
-        return self.fused and self.clip_norm is None and not self.rounds_once
+    def updated_at_once(
+        self, W: str, b: str, with_transposed: bool = False
+    ) -> tuple[list[str], float] | None:
+        """What a launch writes that sums the gradients of W and b and updates with them, and its rate.
+
+        W^T follows W where it is kept. None where the gradients are written before they are used.
+        """
+        if self.fused and self.part == LATER:
+            return [self.gradient(W), self.gradient(b)], ADDING
+        if not self.fused or self.part == FIRST or self.clip_norm is not None or self.rounds_once:
+            return None
+        kept = [self.buffer(transposed(W), "weights")] if with_transposed else []
+        return [W, *kept, b], self.rate
 
     def mask(self, dx: str, x: Tensor) -> None:
         """dx is zero where x, which was rectified, is."""
         self.launch("mask", (dx, x.name), (self.rows * x.size,))
 
     def descend(self, W: str, dW: str, shape: Shape, with_transposed: bool = False) -> None:
-        """W -= rate dW, clipped where the network says so; W^T is written, too, where it is kept."""
+        """W -= rate dW, clipped where the network says so; W^T is written, too, where it is kept.
+
+        Of a micro-batch, dW becomes a part of the batch's gradient, and W is updated later.
+        """
+        if self.part != WHOLE:
+            self.due[W] = shape, with_transposed, self.label
+            if self.part == LATER:
+                self.launch("update", (self.gradient(W), dW), (prod(shape), ADDING))
+            return
         limit = self.clip_norm
         both, weights, sizes = "", [W], [prod(shape)]
         if with_transposed:

@@ -7,7 +7,8 @@ and does the rest on the host.
 import numpy as np
 
 from snn.models.network import Network
-from snn.models.step import Step, Tensor
+from snn.models.recompute import compute_again
+from snn.models.step import FIRST, LATER, WHOLE, Step, Tensor
 
 
 def training_step(
@@ -19,16 +20,53 @@ def training_step(
     convolves: bool = False,
 ) -> Step:
     """Forward, loss and backward, each layer updated before or after its gradient passes through it."""
-    rate = float(np.float32(rate))
-    step = Step(rows, rate, network.clip_norm, fused, pretransposed, convolves=convolves)
-    step.rounds_once = network.gradient.rounds_once
-    step.keeps_unpooled = network.gradient.reads_unpooled
+    return batch_steps(network, rows, rows, rate, fused, pretransposed, convolves)[0]
+
+
+def micro_batch(network: Network, batch_size: int) -> int:
+    """The rows of a micro-batch."""
+    return -(-batch_size // network.accumulate)
+
+
+def batch_steps(
+    network: Network,
+    rows: int,
+    micro: int,
+    rate: float,
+    fused: bool = False,
+    pretransposed: bool = False,
+    convolves: bool = False,
+) -> list[Step]:
+    """The steps of a batch of so many rows in micro-batches of ``micro``, of which the last may be smaller.
+
+    Their gradients are added up, and the last step ends with the update of all parameters.
+    """
+
+    def empty(rows: int, part: str = WHOLE) -> Step:
+        step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed, part=part)
+        step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
+        step.keeps_unpooled = network.gradient.reads_unpooled
+        return step
+
+    sizes = [min(micro, rows - start) for start in range(0, rows, micro)]
+    parts = [WHOLE] if len(sizes) == 1 else [FIRST, *[LATER] * (len(sizes) - 1)]
+    steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, strict=True)]
+    last, update = steps[-1], empty(rows)
+    for name, (shape, with_transposed, label) in steps[0].due.items():
+        update.label = label.replace("backward", "update")
+        update.descend(name, update.gradient(name), shape, with_transposed)
+    last.launches, last.purposes = last.launches + update.launches, last.purposes | update.purposes
+    return steps
+
+
+def _filled(step: Step, network: Network, batch_rows: int) -> Step:
+    """The step with the launches of a network; its rows are some of a batch of ``batch_rows``."""
     inputs, x = _forward(step, network)
     outputs = [*inputs[1:], x]
     step.label = "loss"
-    of_each = rows if network.reduction == "mean" else 1
+    of_each = batch_rows if network.reduction == "mean" else 1
     dy, scale = step.gradient(x.name), float(np.float32(network.loss.factor / of_each))
-    errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(rows, x.size)
+    errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(step.rows, x.size)
     step.launch(network.gradient.loss_op(network.loss.op), (x.name, "Y", errors, dy), (*sizes, scale))
     network.gradient.of_outputs(step, dy, x.size)
     if x.rectified:
@@ -46,6 +84,7 @@ def training_step(
         if network.update_order != "sequential":
             network.gradient.update(layer, step, i, x, dy)
         dy = dx
+    compute_again(step, {step.activations[i].name for i in network.recompute})
     return step
 
 
@@ -62,8 +101,10 @@ def _forward(step: Step, network: Network) -> tuple[list[Tensor], Tensor]:
     x, inputs = Tensor("X", network.inputs), []
     for i, layer in enumerate(network.layers):
         inputs.append(x)
-        step.label = _label(network, i, "forward")
+        step.label, before = _label(network, i, "forward"), len(step.launches)
         x = layer.forward(step, i, x)
+        step.layers.append((before, x.name))
+    step.forward = len(step.launches)
     return inputs, x
 
 

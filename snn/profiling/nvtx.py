@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.models.training_step import training_step
+from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.calls import Call, Observer
 from snn.profiling.live import Live
 from snn.profiling.observed import ObservedBackend
@@ -55,13 +55,17 @@ class Ranges(Observer):
 
 def annotate(job: Job, backend: Backend, push: Callable[[str], object], pop: Callable[[], object]) -> None:
     """Train a few steps with a range around every call; as many before them load what is loaded late."""
-    rows, is_host_driven = _STEPS * job.batch_size, issubclass(factory.class_of(job.strategy), HostDriven)
+    is_host_driven = issubclass(factory.class_of(job.strategy), HostDriven)
     kernel = (False, False, False)
     if not is_host_driven:
         kernel = backend.fused, backend.pretransposed, backend.convolves
-    labels = [launch.label for launch in training_step(job.network, job.batch_size, 0.0, *kernel).launches]
+    rows = job.batch_size
+    steps = batch_steps(job.network, rows, micro_batch(job.network, rows), 0.0, *kernel)
+    labels = [launch.label for step in steps for launch in step.launches]
     ranges = Ranges(push, pop, labels, by_call=not is_host_driven)
-    strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows]), ObservedBackend(backend, ranges))
+    strategy = start(
+        replace(job, X=job.X[: _STEPS * rows], Y=job.Y[: _STEPS * rows]), ObservedBackend(backend, ranges)
+    )
     try:
         with np.errstate(all="ignore"):
             strategy.load(next(strategy.starts(job.network, job.seed)))

@@ -16,7 +16,8 @@ from snn.records.untrusted import read_json
 SCHEMA_VERSION = 5
 _READ = (2, 3, 4, SCHEMA_VERSION)
 _SEALED = (4, SCHEMA_VERSION)
-_BEFORE_CNN = {"reduction": "mean", "gradient": "exact", "drop_last": False}
+_TRAINED = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
+_NETWORK = {"recompute": []}
 """How every cell trained before there was a choice."""
 
 
@@ -95,7 +96,10 @@ def lift(record: dict[str, Any]) -> dict[str, Any]:
         record = {**record, "provenance": provenance}
     if "training" in cell:
         cell = record["cell"]
-        record = {**record, "cell": {**cell, "training": {**_BEFORE_CNN, **cell["training"]}}}
+        record = {**record, "cell": {**cell, "training": {**_TRAINED, **cell["training"]}}}
+    if isinstance(cell.get("network"), dict):
+        cell = record["cell"]
+        record = {**record, "cell": {**cell, "network": {**_NETWORK, **cell["network"]}}}
     if record.get("schema_version") == 2:  # every loss was the mean squared error
         runs = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
         summary = {**record["summary"], "mean_final_loss": record["summary"]["mean_final_mse"]}

@@ -6,17 +6,23 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common.device_driven import DeviceDriven
+from snn.strategies.common.device_driven import Batch, DeviceDriven
 
 
 class _Slot:
     """A pinned batch and its device buffers, with events of its last copy and of its last use."""
 
     def __init__(
-        self, X: np.ndarray, Y: np.ndarray, on_device: tuple[Any, Any], copied: Any, used: Any
+        self,
+        X: np.ndarray,
+        Y: np.ndarray,
+        on_device: tuple[Any, Any],
+        batch: Batch,
+        copied: Any,
+        used: Any,
     ) -> None:
         self.X, self.Y = X, Y
-        self.on_device = on_device
+        self.on_device, self.batch = on_device, batch
         self.copied, self.used = copied, used
 
 
@@ -49,7 +55,8 @@ class Pipelined(DeviceDriven):
         for _ in range(self._slot_count):
             x, y = (self.host((batch, matrix.shape[1]), "data") for matrix in (X, Y))
             on_device = (self.malloc(x.size, "data"), self.malloc(y.size, "data"))
-            self._slots.append(_Slot(x, y, on_device, self._event(), self._event()))
+            whole = self.batch(*on_device, batch)
+            self._slots.append(_Slot(x, y, on_device, whole, self._event(), self._event()))
 
     def epoch(self) -> None:
         backend = self.backend
@@ -63,7 +70,7 @@ class Pipelined(DeviceDriven):
             backend.copy_in(slot.on_device[1], slot.Y[:rows], self._copy_stream)
             backend.event_record(slot.copied, self._copy_stream)
             backend.event_wait(slot.copied, self._stream)
-            self.step((*slot.on_device, rows))
+            self.step(slot.batch._replace(rows=rows))
             backend.event_record(slot.used, self._stream)
 
     def close(self) -> None:

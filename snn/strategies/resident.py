@@ -31,7 +31,7 @@ class Resident(DeviceDriven):
                 self._rows_of(buffer, matrix, start, rows)
                 for buffer, matrix in zip(uploaded, (X, Y), strict=True)
             )
-            self._batches.append((x, y, rows))
+            self._batches.append(self.batch(x, y, rows))
 
     def epoch(self) -> None:
         for batch in self._batches:

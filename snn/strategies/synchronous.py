@@ -6,7 +6,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common.device_driven import DeviceDriven
+from snn.strategies.common.device_driven import Batch, DeviceDriven
 
 
 class Synchronous(DeviceDriven):
@@ -22,6 +22,7 @@ class Synchronous(DeviceDriven):
         super().__init__(backend)
         self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray, Any]] = []
         self._on_device: tuple[Any, Any]
+        self._whole: Batch
 
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
@@ -32,9 +33,10 @@ class Synchronous(DeviceDriven):
             held[...] = matrix
         batch = min(batch_size, len(X))
         self._on_device = self.malloc(batch * X.shape[1], "data"), self.malloc(batch * Y.shape[1], "data")
+        self._whole = self.batch(*self._on_device, batch)
         errors = self._pageable((len(X), network.loss.errors(network.outputs)), "gradients")
         for number, start in enumerate(range(0, len(X), batch_size)):
-            E = self._errors[number] if self.keeps_losses else self._named["E"]
+            E = self._errors[number if self.keeps_losses else 0].whole
             some = slice(start, start + batch_size)
             self._batches.append((data[0][some], data[1][some], errors[some], E))
 
@@ -43,7 +45,7 @@ class Synchronous(DeviceDriven):
         for X, Y, errors, E in self._batches:
             backend.copy_in(x, X)
             backend.copy_in(y, Y)
-            self.step((x, y, len(X)))
+            self.step(self._whole._replace(rows=len(X)))
             backend.copy_out(errors, E)
 
     def loss(self) -> float:

@@ -1,5 +1,6 @@
 """The training step of the device-driven strategies: launches on buffers that ``setup`` has allocated."""
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -8,15 +9,31 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.models.network import Network
+from snn.models.recompute import sharing
 from snn.models.step import Launch, Step, transposed
-from snn.models.training_step import prediction_step, training_step
+from snn.models.training_step import batch_steps, micro_batch, prediction_step
 from snn.strategies.common.on_device import OnDevice
 
 KERNELS = ("kernels/elementwise.cu",)
 """What is launched beside the products: a cell of a strategy that imports this module depends on it."""
 
-Batch = tuple[Any, Any, int]
-"""X and Y of a batch on the device, and its rows."""
+
+_OWN = ("X", "Y", "E")
+"""Operands of which every micro-batch has its own part."""
+
+
+class Batch(NamedTuple):
+    """A batch on the device: X and Y of each of its micro-batches, and its rows."""
+
+    parts: tuple[tuple[Any, Any], ...]
+    rows: int
+
+
+class _Errors(NamedTuple):
+    """The errors E of a batch, and the part of each of its micro-batches."""
+
+    whole: Any
+    parts: tuple[Any, ...]
 
 
 class _Bound(NamedTuple):
@@ -35,9 +52,12 @@ class DeviceDriven(OnDevice):
     where batches come from, in ``epoch``, and calls ``step`` for each. The backend's kernel decides on the
     list: whether it is fused, and whether W^T is kept beside W (``pretransposed``). With ``keeps_losses``
     every batch of an epoch has its own part of the errors E.
+
+    Of a network that is trained in micro-batches, buffers hold one of them, but for the data, E and the
+    gradients of the parameters. The buffers of layers that are computed again share memory.
     """
 
-    any_network = True
+    any_network = remedies = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -50,14 +70,19 @@ class DeviceDriven(OnDevice):
         self.network = network
         self._stream = self.backend.stream_create()
         batch = self._batch = min(batch_size, len(X))
-        steps = {rows: self._plan(network, rows, learning_rate) for rows in {batch, len(X) % batch or batch}}
+        self._micro = min(batch, micro_batch(network, batch_size))
+        self._row_bytes = 4 * X.shape[1], 4 * Y.shape[1]
+        steps = {rows: self._plan(network, rows, learning_rate) for rows in (batch, len(X) % batch or batch)}
         of_row = network.loss.errors(network.outputs)
-        self._own = "XYE" if self.keeps_losses else "XY"
-        self._allocate(steps[batch], len(X) * of_row if self.keeps_losses else 0)
-        self._errors = self._parts_of_errors(len(X), 4 * of_row) if self.keeps_losses else []
-        self._steps = {rows: [self._bind(launch) for launch in step.launches] for rows, step in steps.items()}
+        rows_of_errors = len(X) if self.keeps_losses else batch
+        self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)
+        self._errors = self._parts_of_errors(rows_of_errors, 4 * of_row)
+        self._steps = {
+            rows: [[self._bind(launch) for launch in step.launches] for step in of_batch]
+            for rows, of_batch in steps.items()
+        }
         self._host_parameters = [self.host(shape, "weights") for shape in network.shapes]
-        self._host_errors = self.host((len(X) if self.keeps_losses else batch, of_row), "gradients")
+        self._host_errors = self.host((rows_of_errors, of_row), "gradients")
 
     def malloc(self, elements: int, purpose: str) -> Any:
         """Device memory for this many float32, until ``close``."""
@@ -98,8 +123,7 @@ class DeviceDriven(OnDevice):
         if not self._rows:
             return float("nan")
         errors = self._host_errors[: self._rows]
-        last = self._errors[-1] if self.keeps_losses else self._named["E"]
-        self.backend.copy_out(errors, last, self._stream)
+        self.backend.copy_out(errors, self._errors[-1].whole, self._stream)
         self.backend.stream_synchronize(self._stream)
         return self.network.loss.value(errors)
 
@@ -111,8 +135,8 @@ class DeviceDriven(OnDevice):
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         outputs = np.empty((len(X), self.network.outputs), np.float32)
-        for start in range(0, len(X), self._batch):
-            some = X[start : start + self._batch]
+        for start in range(0, len(X), self._micro):
+            some = X[start : start + self._micro]
             launches, result = self._prediction(len(some))
             self.backend.copy_in(self._named["predicted X"], some, self._stream)
             for op, buffers, numbers, _ in launches:
@@ -127,25 +151,40 @@ class DeviceDriven(OnDevice):
         self.backend.stream_synchronize(self._stream)
         return [host.copy() for host in self._host_parameters]
 
+    def batch(self, X: Any, Y: Any, rows: int) -> Batch:
+        """The batch in these buffers, of so many rows or, in the end of an epoch, fewer."""
+        starts, part = range(0, rows, self._micro), self.backend.part
+        if len(starts) == 1:
+            return Batch(((X, Y),), rows)
+        parts = (
+            tuple(
+                part(buffer, start * row_bytes, min(self._micro, rows - start) * row_bytes)
+                for buffer, row_bytes in zip((X, Y), self._row_bytes, strict=True)
+            )
+            for start in starts
+        )
+        return Batch(tuple((x, y) for x, y in parts), rows)
+
     def step(self, batch: Batch) -> None:
         """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""
-        *own, rows = batch
-        if self.keeps_losses:
-            own.append(self._errors[self._trained])
-            self._trained = (self._trained + 1) % len(self._errors)
+        parts, rows = batch
+        errors = self._errors[self._trained].parts
+        self._trained = (self._trained + 1) % len(self._errors)
         launch, stream = self.backend.launch, self._stream
-        for op, buffers, numbers, places in self._steps[rows]:
-            if places:
-                filled = list(buffers)
-                for place, which in places:
-                    filled[place] = own[which]
-                buffers = tuple(filled)
-            launch(op, buffers, numbers, stream)
+        for launches, (X, Y), E in zip(self._steps[rows], parts, errors, strict=False):
+            own = X, Y, E
+            for op, buffers, numbers, places in launches:
+                if places:
+                    filled = list(buffers)
+                    for place, which in places:
+                        filled[place] = own[which]
+                    buffers = tuple(filled)
+                launch(op, buffers, numbers, stream)
         self._rows = rows
 
-    def _plan(self, network: Network, rows: int, rate: float) -> Step:
-        backend = self.backend
-        return training_step(network, rows, rate, backend.fused, backend.pretransposed, backend.convolves)
+    def _plan(self, network: Network, rows: int, rate: float) -> list[Step]:
+        kernel = self.backend.fused, self.backend.pretransposed, self.backend.convolves
+        return batch_steps(network, rows, self._micro, rate, *kernel)
 
     def _prediction(self, rows: int) -> tuple[list[_Bound], Any]:
         """The launches of a forward pass, and the buffer of its outputs; allocated at the first use."""
@@ -158,45 +197,58 @@ class DeviceDriven(OnDevice):
                 for launch in step.launches
             ]
             step.launches, step.purposes["predicted X"] = renamed, "data"
-            for name, elements in self._sizes(step).items():
+            for name, elements in self._sizes([step]).items():
                 if name not in self._named:
-                    self._named[name] = self.malloc(elements // rows * self._batch, step.purposes[name])
+                    self._named[name] = self.malloc(elements // rows * self._micro, step.purposes[name])
             self._predictions[rows] = [self._bind(launch) for launch in step.launches], self._named[result]
         return self._predictions[rows]
 
-    def _parts_of_errors(self, rows: int, row_bytes: int) -> list[Any]:
+    def _parts_of_errors(self, rows: int, row_bytes: int) -> list[_Errors]:
         """The part of E of each batch."""
-        starts = range(0, rows, self._batch)
-        part, E = self.backend.part, self._named["E"]
-        return [part(E, i * row_bytes, min(self._batch, rows - i) * row_bytes) for i in starts]
 
-    def _allocate(self, step: Step, errors: int) -> None:
-        """The network's parameters and every buffer that the launches of a full batch name.
+        def part(start: int, count: int) -> Any:
+            return self.backend.part(self._named["E"], start * row_bytes, count * row_bytes)
 
-        ``errors``: the least elements of E.
+        found = []
+        for start in range(0, rows, self._batch):
+            count = min(self._batch, rows - start)
+            micro = range(0, count, self._micro)
+            whole = part(start, count)
+            parts = (
+                [part(start + i, min(self._micro, count - i)) for i in micro] if len(micro) > 1 else [whole]
+            )
+            found.append(_Errors(whole, tuple(parts)))
+        return found
+
+    def _allocate(self, steps: Sequence[Step], errors: int) -> None:
+        """The network's parameters and every buffer that the launches of these steps name.
+
+        ``errors``: the elements of E.
         """
         sizes = {parameter.name: prod(parameter.shape) for parameter in self.network.parameters}
-        purposes = dict.fromkeys(sizes, "weights") | step.purposes
-        for name, elements in self._sizes(step).items():
+        purposes = dict.fromkeys(sizes, "weights")
+        for step in steps:
+            purposes |= step.purposes
+        for name, elements in self._sizes(steps).items():
             sizes[name] = max(sizes.get(name, 0), elements, errors if name == "E" else 0)
-        self._named = {
-            name: self.malloc(elements, purposes[name])
-            for name, elements in sizes.items()
-            if name not in ("X", "Y")
-        }
+        together = {group[0]: group for group in sharing(steps, sizes)}
+        shared = {name for group in together.values() for name in group[1:]}
+        self._named = {}
+        for name, elements in sizes.items():
+            if name not in ("X", "Y") and name not in shared:
+                buffer = self.malloc(elements, purposes[name])
+                self._named |= dict.fromkeys(together.get(name, [name]), buffer)
 
     @staticmethod
-    def _sizes(step: Step) -> dict[str, int]:
-        """The most elements that a launch of a step has in each buffer."""
+    def _sizes(steps: Sequence[Step]) -> dict[str, int]:
+        """The most elements that a launch of these steps has in each buffer."""
         sizes: dict[str, int] = {}
-        for op, operands, numbers, _ in step.launches:
+        for op, operands, numbers, _ in (launch for step in steps for launch in step.launches):
             for name, elements in zip(operands, OPS[op].elements(*numbers), strict=True):
                 sizes[name] = max(sizes.get(name, 0), elements)
         return sizes
 
     def _bind(self, launch: Launch) -> _Bound:
         buffers = tuple(self._named.get(name) for name in launch.operands)
-        batch = (
-            (i, self._own.index(name)) for i, name in enumerate(launch.operands) if name in tuple(self._own)
-        )
+        batch = ((i, _OWN.index(name)) for i, name in enumerate(launch.operands) if name in _OWN)
         return _Bound(launch.op, buffers, launch.numbers, tuple(batch))

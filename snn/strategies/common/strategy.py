@@ -39,6 +39,9 @@ class Strategy(ABC):
     any_network: bool = False
     """Whether it trains every network of layers; else only multilayer perceptrons made by ``mlp``."""
 
+    remedies: bool = False
+    """Whether it trains in micro-batches, and computes outputs again: its step is launches on its buffers."""
+
     plan: str | None = None
     """How it trains, in words, where that is chosen in ``setup``, and why."""
 
@@ -60,6 +63,12 @@ class Strategy(ABC):
             raise Unsupported(
                 "this strategy trains multilayer perceptrons only (network.hidden): linear layers without "
                 "biases, ReLU between them, the mean squared error, trained by its gradient"
+            )
+        if not self.remedies and (network.accumulate > 1 or network.recompute):
+            key = "training.accumulate" if network.accumulate > 1 else "network.recompute"
+            raise Unsupported(
+                f"{key} changes the launches and buffers of a device-driven step, and this strategy has none "
+                "of its own: choose resident, graph, pipelined or synchronous"
             )
 
     def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do

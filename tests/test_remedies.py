@@ -1,0 +1,303 @@
+"""Micro-batches and outputs that are computed again: the same numbers, in no more memory."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import ROOT, STRATEGIES
+from deferred import DeferredBackend
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from test_layers import compare, networks
+from test_training import trained
+
+from snn import backends
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import compose, groups
+from snn.errors import ConfigError, Unsupported
+from snn.models.glibc_random import GlibcRandom
+from snn.models.gradients import EXACT
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network, build, draw_weights, mlp
+from snn.models.recompute import AGAIN, sharing
+from snn.models.training_step import batch_steps, training_step
+from snn.profiling.memory import MemoryMap
+from snn.profiling.observed import ObservedBackend
+from snn.strategies.common import factory
+
+TRAINERS = [n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).remedies]
+OTHERS = [n for n in groups.names("strategy") if n not in TRAINERS]
+KERNELS = [(False, False, False), (True, False, False), (False, True, False), (True, True, True)]
+DEEP_MLP = mlp((12, 96, 80, 96, 80, 96, 1), init="he_uniform", update_order="simultaneous")
+_CONV = (Conv2d(4, 3, 1), ReLU())
+DEEP_CNN = Network(
+    (1, 12, 12),
+    (*_CONV, *_CONV, *_CONV, *_CONV, MaxPool2d(2), Linear(3)),
+    CROSS_ENTROPY,
+    init="kaiming_uniform",
+    update_order="simultaneous",
+)
+
+
+@st.composite
+def recomputed(draw, network):
+    """The network, with some of its layers computed again."""
+    made = [i for i, layer in enumerate(network.layers) if layer != ReLU()][:-1]
+    chosen = draw(st.lists(st.sampled_from(made), unique=True)) if made else []
+    return replace(network, gradient=EXACT, recompute=tuple(chosen))
+
+
+def data_of(network, rows, seed):
+    random = np.random.default_rng(seed)
+    X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
+    labels = random.integers(0, 3, rows) if network.outputs == 3 else random.normal(size=rows)
+    Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
+    return X, Y, draw_weights(network, GlibcRandom(seed % 1000 + 1))
+
+
+def run(name, backend, network, rows, batch, seed=3, epochs=2, rate=0.01):
+    """Weights and loss after some epochs, and the memory map of the device."""
+    X, Y, weights = data_of(network, rows, seed)
+    memory = MemoryMap()
+    observed = ObservedBackend(backend, memory)
+    result = trained(name, observed, network, X, Y, epochs, batch, rate, weights)
+    observed.live.check_nothing_held()
+    return *result, memory.device.describe()
+
+
+def same_bits(some, others):
+    return all(np.array_equal(a, b) for a, b in zip(some, others, strict=True))
+
+
+def far(some, others):
+    return max(np.abs(a - b).max() for a, b in zip(some, others, strict=True))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", TRAINERS)
+@settings(max_examples=12, deadline=None)
+@given(
+    network=networks(),
+    rows=st.integers(1, 9),
+    micro=st.integers(1, 3),
+    times=st.integers(2, 4),
+    seed=st.integers(0, 2**31),
+)
+def test_any_network_in_micro_batches_agrees_with_the_oracle(name, kernel, network, rows, micro, times, seed):
+    """Batches of several sizes: the last one is short, and so may its last micro-batch be."""
+    network = replace(network, update_order="simultaneous", gradient=EXACT, accumulate=times)
+    compare(name, DeferredBackend(*kernel), network, rows, micro * times, seed)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", TRAINERS)
+@settings(max_examples=12, deadline=None)
+@given(data=st.data(), network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4))
+def test_any_network_computed_again_has_the_same_bits_in_no_more_memory(
+    name, kernel, data, network, rows, batch
+):
+    kept = replace(network, gradient=EXACT)
+    dropped = data.draw(recomputed(kept))
+    seed = data.draw(st.integers(0, 2**31))
+    weights, loss, memory = run(name, DeferredBackend(*kernel), kept, rows, batch, seed)
+    found, again, less = run(name, DeferredBackend(*kernel), dropped, rows, batch, seed)
+    assert same_bits(weights, found) and (loss == again or loss != loss)
+    assert less["peak_bytes"] <= memory["peak_bytes"]
+    for kind, nbytes in less["peak_by_kind"].items():
+        assert nbytes <= memory["peak_by_kind"][kind]
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+@settings(max_examples=10, deadline=None)
+@given(data=st.data(), network=networks(), rows=st.integers(1, 7), seed=st.integers(0, 2**31))
+def test_both_together_agree_with_the_oracle(name, data, network, rows, seed):
+    network = replace(data.draw(recomputed(network)), update_order="simultaneous", accumulate=2)
+    kernel = data.draw(st.sampled_from(KERNELS))
+    compare(name, DeferredBackend(*kernel), network, rows, 4, seed)
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+@settings(max_examples=20, deadline=None)
+@given(network=networks(), batch=st.integers(2, 12), rows=st.integers(12, 30), seed=st.integers(0, 2**31))
+def test_micro_batches_hold_no_more_than_a_batch_and_what_they_add(name, network, batch, rows, seed):
+    """Beside the gradients that are added up, there is those of a micro-batch: of one layer at a time."""
+    network = replace(network, update_order="simultaneous", gradient=EXACT)
+    divisor = next(n for n in range(2, batch + 1) if batch % n == 0)
+    _, _, whole = run(name, DeferredBackend(), network, rows, batch, seed)
+    _, _, parts = run(name, DeferredBackend(), replace(network, accumulate=divisor), rows, batch, seed)
+    by_kind, of_whole = parts["peak_by_kind"], whole["peak_by_kind"]
+    for kind in ("activations", "workspace"):
+        assert by_kind.get(kind, 0) <= of_whole.get(kind, 0)
+    largest = {
+        kind: max((np.prod(p.shape) for p in network.parameters if p.name[0] == kind), default=0)
+        for kind in "Wb"
+    }
+    assert parts["peak_bytes"] <= whole["peak_bytes"] + 4 * sum(largest.values())
+
+
+CASES = [(DEEP_MLP, 1000, 256, (0, 4, 8)), (DEEP_CNN, 40, 16, (0, 4))]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("network", "rows", "batch", "layers"), CASES, ids=["mlp", "cnn"])
+def test_fifty_steps_of_four_micro_batches_are_those_of_one_batch(kernel, network, rows, batch, layers):
+    epochs = -(-50 // -(-rows // batch))
+    one, loss, whole = run("resident", CpuBackend(*kernel), network, rows, batch, epochs=epochs)
+    four, close, parts = run(
+        "resident", CpuBackend(*kernel), replace(network, accumulate=4), rows, batch, epochs=epochs
+    )
+    assert far(one, four) <= 1e-5 and close == pytest.approx(loss, rel=1e-5)
+    assert parts["peak_by_kind"]["activations"] <= whole["peak_by_kind"]["activations"] / 3.9
+
+
+@pytest.mark.parametrize(("network", "rows", "batch", "layers"), CASES, ids=["mlp", "cnn"])
+def test_the_layers_that_are_computed_again_share_one_output(network, rows, batch, layers):
+    kept, _, memory = run("resident", CpuBackend(), network, rows, batch)
+    found, _, less = run("resident", CpuBackend(), replace(network, recompute=layers), rows, batch)
+    assert same_bits(kept, found)
+    saved = {
+        kind: memory["peak_by_kind"][kind] - less["peak_by_kind"][kind] for kind in memory["peak_by_kind"]
+    }
+    of_each = 4 * batch * int(np.prod(network.layer_shapes[1]))
+    assert saved["activations"] == saved["gradients"] == (len(layers) - 1) * of_each
+    assert saved["weights"] == saved["data"] == 0
+
+
+def test_what_is_computed_again_is_in_the_step_right_before_it_is_read():
+    step = training_step(replace(DEEP_MLP, recompute=(0, 2)), 8, 0.1)
+    again = [(n, launch) for n, launch in enumerate(step.launches) if launch.label.endswith(AGAIN)]
+    assert [launch.op for _, launch in again] == ["matmul", "relu"] * 2
+    assert [n for n, _ in again] == list(range(again[0][0], again[0][0] + 4))
+    first, after = again[0][0], again[-1][0] + 1
+    assert all("H2" not in launch.operands for launch in step.launches[step.forward : first])
+    assert "H2" in step.launches[after].operands
+    assert not any(launch.label.endswith(AGAIN) for launch in training_step(DEEP_MLP, 8, 0.1).launches)
+
+
+def test_buffers_in_use_together_share_nothing():
+    """Of what the launches name between a buffer's first and last use, nothing lies where it lies."""
+    for network, layers in ((DEEP_MLP, (0, 2, 6)), (DEEP_CNN, (0, 2, 6)), (DEEP_CNN, (0, 4, 8))):
+        for kernel in KERNELS:
+            dropped = replace(network, recompute=layers)
+            steps = batch_steps(dropped, 8, 4, 0.1, *kernel)
+            sizes = dict.fromkeys(itertools.chain(*(step.transient for step in steps)), 1)
+            for group in sharing(steps, sizes):
+                for step, (a, b) in itertools.product(steps, itertools.combinations(group, 2)):
+                    for start, end in ((0, step.forward), (step.forward, len(step.launches))):
+                        named = [(a in one.operands, b in one.operands) for one in step.launches[start:end]]
+                        of_a, of_b = ([n for n, both in enumerate(named) if both[i]] for i in (0, 1))
+                        assert not of_a or not of_b or of_a[-1] < of_b[0] or of_b[-1] < of_a[0], (a, b)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("remedy", [{"accumulate": 2}, {"recompute": (0,)}])
+def test_a_strategy_without_launches_of_its_own_says_so(name, remedy):
+    strategy = factory.make(groups.load("strategy", name), CpuBackend())
+    network = mlp((4, 3, 1), update_order="simultaneous")
+    key = "training.accumulate" if "accumulate" in remedy else "network.recompute"
+    with pytest.raises(Unsupported, match=f"{key} changes the launches.*choose resident, graph, pipelined"):
+        strategy.check_network(replace(network, **remedy))
+
+
+LAYERS = ["network=layers", "network.layers=[linear 8, relu, linear 4, linear 1, relu]"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            ["training.accumulate=3"],
+            "accumulate is 3: it must divide training.batch_size=256, the rows of one",
+        ),
+        (["training.accumulate=3"], "as 2 or 4 does"),
+        (["training.accumulate=512"], "it must divide training.batch_size=256"),
+        (["training.accumulate=0"], "training.accumulate is 0: it must be a whole number, at least 1"),
+        (["training.accumulate=4"], "network.update_order=sequential .* choose network.update_order=simul"),
+        (
+            [
+                "training.accumulate=4",
+                "network.update_order=simultaneous",
+                "training.gradient=published_naive",
+            ],
+            "accumulate is set: training.gradient=published_naive is what .* choose training.gradient=exact",
+        ),
+        (
+            ["network.recompute=[1]", "training.gradient=published_optimised"],
+            "network.recompute is set: train",
+        ),
+        (
+            ["network.recompute=[2]"],
+            "network.recompute names 2: it must be the number of a hidden layer, one",
+        ),
+        (
+            ["network.recompute=[1,1]"],
+            r"network.recompute is \[1, 1\]: it must be a list of layers, each once",
+        ),
+        (["network.recompute=1"], "network.recompute"),
+        (["network.recompute=[true]"], "network.recompute names True: it must be the number of a hidden"),
+        (
+            [*LAYERS, "network.recompute=[0]"],
+            "names 0: it must be the number of a layer in network.layers, from",
+        ),
+        ([*LAYERS, "network.recompute=[2]"], "layer 2, relu, works in place .*: it must be one of 1, 3"),
+        ([*LAYERS, "network.recompute=[4]"], "layer 4, linear 1, has the network's outputs, .* one of 1, 3"),
+        ([*LAYERS, "network.recompute=[x]"], "network.recompute names 'x': it must be the number of a layer"),
+        (
+            ["network=layers", "network.layers=[linear 1]", "network.recompute=[1]"],
+            "it must be none, since there is no other layer",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name_before_any_work(overrides, said):
+    with pytest.raises(ConfigError, match=said):
+        compose.composed(overrides)
+
+
+def test_layers_are_named_as_the_network_names_them():
+    rest = {"init": "uniform01", "update_order": "simultaneous", "clip_norm": None, "seed": 1}
+    of_mlp = build({"hidden": [8, 7, 6], "recompute": [1, 3], **rest}, (4,))
+    assert of_mlp.recompute == (0, 4)
+    texts = ["conv2d 2 3", "relu", "maxpool2d 2", "linear 1"]
+    of_layers = build({"layers": texts, "loss": "mean_squared_error", "recompute": [3, 1], **rest}, (1, 6, 6))
+    assert of_layers.recompute == (2, 0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", [name for name in groups.names("kernel") if name != "tensor_core"])
+@pytest.mark.parametrize(("network", "rows", "batch", "layers"), CASES, ids=["mlp", "cnn"])
+def test_on_a_gpu_fifty_steps_are_close_and_the_same_bits(kernel, network, rows, batch, layers):
+    def on(backend, name, **changed):
+        epochs = -(-50 // -(-rows // batch))
+        return run(name, backend, replace(network, **changed), rows, batch, epochs=epochs)
+
+    backend = backends.make("cuda", groups.load("kernel", kernel), ROOT)
+    for name in TRAINERS if kernel == "tiled_fused" else ["resident"]:
+        one, loss, whole = on(backend, name)
+        four, close, parts = on(backend, name, accumulate=4)
+        assert far(one, four) <= 1e-5 and close == pytest.approx(loss, rel=1e-4)
+        assert parts["peak_by_kind"]["activations"] <= whole["peak_by_kind"]["activations"] / 3.9
+        again, same, less = on(backend, name, recompute=layers)
+        assert same_bits(one, again) and same == loss and less["peak_bytes"] < whole["peak_bytes"]
+        both, _, least = on(backend, name, recompute=layers, accumulate=4)
+        assert same_bits(four, both) and least["peak_bytes"] < parts["peak_bytes"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_on_a_gpu_reduced_precision_computes_the_same_bits_again(precision):
+    backend = backends.make("cuda", groups.load("kernel", "tensor_core"), ROOT, precision)
+    for network, rows, batch, layers in CASES:
+        kept, _, memory = run("graph", backend, network, rows, batch)
+        found, _, less = run("graph", backend, replace(network, recompute=layers), rows, batch)
+        assert same_bits(kept, found) and less["peak_bytes"] < memory["peak_bytes"]
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(network=networks(), rows=st.integers(2, 9), seed=st.integers(0, 2**31), data=st.data())
+@pytest.mark.parametrize("name", TRAINERS)
+def test_both_on_every_backend(name, backend, network, rows, seed, data):
+    network = replace(data.draw(recomputed(network)), update_order="simultaneous", accumulate=2)
+    assume(rows > 1)
+    compare(name, backend, network, rows, 4, seed)
