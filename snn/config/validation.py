@@ -114,7 +114,7 @@ def _check_block(kernel: Mapping[str, Any]) -> None:
 
 
 def _check_remedies(cell: Mapping[str, Any]) -> None:
-    """That a batch can be divided, and the network be trained in micro-batches or with outputs computed again."""
+    """That a batch can be divided, and the network be trained in micro-batches, or outputs computed again."""
     training, network = cell["training"], cell["network"]
     remedies.check_divides(training["accumulate"], training["batch_size"])
     gradient = gradient_of(training["gradient"], cell["kernel"]["block"])

@@ -1,7 +1,7 @@
 """Two ways to train in less device memory: micro-batches, and outputs that are computed again.
 
-``training.accumulate``: the gradients of n micro-batches are added up before one update, which is that of the
-whole batch, to rounding. ``network.recompute``: the outputs of these layers are not kept for the backward pass.
+``training.accumulate``: the gradients of n micro-batches are added up before one update, that of the whole
+batch, to rounding. ``network.recompute``: the outputs of these layers are not kept for the backward pass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,15 @@ def check(accumulate: int, recompute: Sequence[int], update_order: str, gradient
     """Raise ConfigError where a network cannot be trained in this way."""
     if accumulate > 1 and update_order == "sequential":
         raise ConfigError(
-            f"training.accumulate is {accumulate}: with network.update_order=sequential an error passes through "
-            "weights that the whole batch has updated, which no micro-batch has seen: choose "
-            "network.update_order=simultaneous"
+            f"training.accumulate is {accumulate}: with network.update_order=sequential an error passes "
+            "through weights that the whole batch has updated, of which a micro-batch knows only a part: "
+            "choose network.update_order=simultaneous"
         )
     key = "training.accumulate" if accumulate > 1 else "network.recompute" if recompute else ""
     if key and gradient != EXACT:
         raise ConfigError(
-            f"{key} is set: training.gradient={gradient.name} is what a program computes of a whole batch whose "
-            "outputs it keeps: choose training.gradient=exact"
+            f"{key} is set: training.gradient={gradient.name} is what a program computes of a whole batch "
+            "whose outputs it keeps: choose training.gradient=exact"
         )
 
 
@@ -34,8 +34,8 @@ def check_divides(accumulate: int, batch_size: int) -> None:
         divisors = [n for n in range(1, min(batch_size, 4096) + 1) if batch_size % n == 0]
         near = sorted(sorted(divisors, key=lambda n: abs(n - accumulate))[:2])
         raise ConfigError(
-            f"training.accumulate is {accumulate}: it must divide training.batch_size={batch_size}, the rows of "
-            f"one update, as {' or '.join(map(str, near))} does"
+            f"training.accumulate is {accumulate}: it must divide training.batch_size={batch_size}, the rows "
+            f"of one update, as {' or '.join(map(str, near))} does"
         )
 
 
@@ -51,7 +51,7 @@ def choices(network: Mapping[str, Any]) -> list[int]:
 
 
 def layers(network: Mapping[str, Any]) -> tuple[int, ...]:
-    """The layers in ``recompute`` as a ``Network`` counts them. Raises ConfigError for one that is no choice."""
+    """The layers in ``recompute`` as a ``Network`` counts them. Raises ConfigError for any other."""
     given = network.get("recompute", [])
     known = choices(network)
     if not isinstance(given, list) or len({*map(str, given)}) < len(given):
@@ -71,6 +71,6 @@ def _right(network: Mapping[str, Any], number: object, known: Sequence[int]) -> 
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(texts):
         text = texts[number - 1]
         if parse(text) == ReLU():
-            return f"layer {number}, {text}, works in place on the output of the layer before: it must be {among}"
+            return f"layer {number}, {text}, works in place on the output of another: it must be {among}"
         return f"layer {number}, {text}, has the network's outputs, which the loss reads: it must be {among}"
     return f"it must be the number of a layer in network.layers, from 1: {among}"

@@ -17,7 +17,7 @@ SCHEMA_VERSION = 5
 _READ = (2, 3, 4, SCHEMA_VERSION)
 _SEALED = (4, SCHEMA_VERSION)
 _TRAINED = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
-_NETWORK = {"recompute": []}
+_NETWORK: dict[str, Any] = {"recompute": []}
 """How every cell trained before there was a choice."""
 
 

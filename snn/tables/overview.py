@@ -38,14 +38,17 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     The cells of a point differ in strategy and kernel. What was measured with several protocols or seeds is
     there once, with the most runs: neither changes how long the same work takes. Launches that train several
     networks are left out, since a share of one is not the time of one network's training; the table
-    ``learning_rates`` shows them. So are trainings along another gradient than the exact one, which are not
-    the same work, and peers where there is another strategy; the table ``peers`` shows them. Raises
-    RecordError as ``frame.tabulate`` does; only the cells of one point must be of one device.
+    ``learning_rates`` shows them. So are trainings along another gradient than the exact one, and those in
+    micro-batches or with outputs that are computed again, which are not the same work, and peers where there
+    is another strategy; the table ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only
+    the cells of one point must be of one device.
     """
     points: dict[str, dict[str, dict[str, dict[str, frame.Record]]]] = {}
     for path, record in records.items():
         cell = record["cell"]
-        of_another = cell["training"]["gradient"] != EXACT.name or side_by_side(cell["strategy"])
+        training = cell["training"]
+        of_another = training["gradient"] != EXACT.name or side_by_side(cell["strategy"])
+        of_another |= training["accumulate"] > 1 or bool(cell["network"]["recompute"])
         if of_another or cell.get("precision", {}).get("name", "fp32") != "fp32":
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}

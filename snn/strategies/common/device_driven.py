@@ -233,7 +233,7 @@ class DeviceDriven(OnDevice):
             sizes[name] = max(sizes.get(name, 0), elements, errors if name == "E" else 0)
         together = {group[0]: group for group in sharing(steps, sizes)}
         shared = {name for group in together.values() for name in group[1:]}
-        self._named = {}
+        self._named: dict[str, Any] = {}
         for name, elements in sizes.items():
             if name not in ("X", "Y") and name not in shared:
                 buffer = self.malloc(elements, purposes[name])
