@@ -31,7 +31,9 @@ def main(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     from snn import datasets
+    from snn.analysis.machine_state import watched
     from snn.config import compose
+    from snn.config.groups import CONFIG, read_yaml
     from snn.files import outputs
     from snn.grid import naming
     from snn.measurement import cell, progress
@@ -55,6 +57,8 @@ def _run(arguments: list[str]) -> int:
         with outputs.reported(output):
             store.write(output, record)
         progress.note_done(record["cell"], record["round"], output)
+    for warning in watched(record, read_yaml(CONFIG / "verdicts.yaml")).values():
+        print(f"snn: warning: {warning}", file=sys.stderr)
     if record["status"] != "ok":
         print(f"snn: {record['status']}: {record['reason']}", file=sys.stderr)
     return 0

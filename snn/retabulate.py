@@ -26,7 +26,7 @@ from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.records.archive import SWEEPS, Entry, entries, read_sweeps
 from snn.report.write import write, writing
-from snn.tables import device_limits, overview, overview_text, recommendation, sweep
+from snn.tables import device_limits, overview, overview_text, recommendation, sweep, warnings
 
 
 def main(arguments: list[str]) -> int:
@@ -120,6 +120,8 @@ def _write_overview(records: Mapping[str, frame.Record], output: Path, threshold
     table = overview.build(points, thresholds)
     _write(recommendation.build(points, table), output, "recommendation", recommendation.TITLE)
     _write(overview_text.with_sentences(table), output, "overview", overview.TITLE)
+    if any("samples" in record["machine"] for record in records.values()):
+        _write(warnings.build(records, thresholds), output, "warnings", warnings.TITLE)
 
 
 def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[str, grid.Sweep]:

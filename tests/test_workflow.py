@@ -28,6 +28,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "overview",
         "configuration",
         "provenance",
+        "warnings",
         "gpu",
         "device_limits",
         "datasets",

@@ -1,9 +1,10 @@
-"""The machine's state while a cell was measured: quiet, noisy, throttled, shared or drifted."""
+"""The machine's state while a cell was measured: quiet, noisy, throttled, shared, drifted, and warnings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from snn.analysis import watching
 from snn.analysis.verdicts import DRIFTED, NOISY, QUIET, SHARED, THROTTLED, UNKNOWN
 from snn.grid.neighbours import touches
 from snn.profiling.memory import size
@@ -14,6 +15,8 @@ Thresholds = Mapping[str, float]
 
 def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tuple[str, str]:
     """The words that apply to the rounds of a cell, gravest first, and the figures behind them.
+
+    Warnings from samples (``snn.analysis.watching``) follow them.
 
     ``quiet`` where none applies, ``unknown`` where a record holds no readings, and no word where nothing was
     measured because the cell is unsupported. Shares of CPUs are averages over the run that exceeds the
@@ -28,6 +31,7 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
         THROTTLED: _by_round(records, lambda record: _throttled(record["machine"])),
         DRIFTED: _by_round(records, lambda record: _drifted(record["machine"]["probe"], thresholds)),
         NOISY: _noisy(records, thresholds["noisy"]),
+        **_watched(records, thresholds),
     }
     notes = {word: note for word, note in notes.items() if note}
     return ", ".join(notes) or QUIET, "; ".join(notes.values())
@@ -92,6 +96,22 @@ def drift(before: Mapping[str, float], after: Mapping[str, float], thresholds: T
         for key, change in changes.items()
         if abs(change) > max(thresholds["drifted"] * before[key], thresholds["drifted_least_us"])
     )
+
+
+def _watched(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> dict[str, str]:
+    """What the samples of the rounds warn of, with the times at which it happened."""
+    words = dict.fromkeys(word for record in records for word in watched(record, thresholds))
+
+    def of_round(word: str) -> Callable[[Mapping[str, Any]], str]:
+        return lambda record: watched(record, thresholds).get(word, "")
+
+    return {word: _by_round(records, of_round(word)) for word in words}
+
+
+def watched(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, str]:
+    """By word, what a round's samples warn of; nothing of a record from before there were samples."""
+    samples = record["machine"].get("samples")
+    return watching.note(watching.warnings(samples, thresholds)) if samples else {}
 
 
 def _noisy(records: Sequence[Mapping[str, Any]], threshold: float) -> str:

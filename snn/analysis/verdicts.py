@@ -18,3 +18,6 @@ AGREES, CONVERGES, DIFFERS, INCONCLUSIVE = "agrees", "converges", "differs", "in
 QUIET, NOISY, SHARED = "quiet", "noisy", "shared"
 THROTTLED, DRIFTED, UNKNOWN = "throttled", "drifted", "unknown"
 """Of the machine while a cell was measured."""
+
+MEMORY_FULL, HOT, IDLE_DROPS, IRREGULAR_POWER = "memory full", "hot", "idle drops", "irregular power"
+"""Also of the machine, from samples that were taken meanwhile (``snn.analysis.watching``)."""

@@ -186,6 +186,7 @@ PAGES = {
     "overview": Entry(OVERVIEW, "2 which strategy is fastest"),
     "gpu": Entry(PAPER_TABLES, "I the device"),
     "datasets": Entry(PAPER_TABLES, "II data sets"),
+    "warnings": Entry(WHY, "the machine meanwhile"),
     "device_limits": Entry(WHY, "what the device can do"),
     "configuration": Entry(ORIGIN, "1 configuration"),
     "provenance": Entry(ORIGIN, "2 provenance"),

@@ -1,6 +1,7 @@
 """The state of the machine around each run: other load, clocks, and reasons for throttling.
 
 Everything is read between runs, from counters that the system keeps anyway: timed regions are not affected.
+``snn.hardware.samples`` has what is sampled during runs.
 """
 
 import os
@@ -105,23 +106,23 @@ def gpu_state(device: Device) -> dict[str, Any]:
     try:
         handle = pynvml.nvmlDeviceGetHandleByUUID(device.uuid)
         return {
-            "sm_mhz": _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
-            "memory_mhz": _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
-            "temperature_c": _ask(
+            "sm_mhz": ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+            "memory_mhz": ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
+            "temperature_c": ask(
                 lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)
             ),
-            "power_w": _ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-            "memory_used_bytes": _ask(lambda: _memory_used(handle)),
-            "other_processes": _ask(lambda: _other_processes(handle)),
-            "throttled": _ask(lambda: _throttled(handle)),
+            "power_w": ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+            "memory_used_bytes": ask(lambda: memory_info(handle).used),
+            "other_processes": ask(lambda: _other_processes(handle)),
+            "throttled": ask(lambda: throttled(handle)),
         }
     finally:
         pynvml.nvmlShutdown()
 
 
-def _memory_used(handle: Any) -> int:
-    """Bytes that processes hold, without those reserved by the driver."""
-    return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).used
+def memory_info(handle: Any) -> Any:
+    """Bytes of a GPU's memory: ``total``, ``used`` by processes, ``reserved`` by the driver, ``free``."""
+    return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
 
 
 def _other_processes(handle: Any) -> int:
@@ -130,12 +131,14 @@ def _other_processes(handle: Any) -> int:
     return len(processes - {os.getpid()}) if os.getpid() in processes else max(len(processes) - 1, 0)
 
 
-def _throttled(handle: Any) -> list[str]:
+def throttled(handle: Any) -> list[str]:
+    """The current reasons for a clock below its maximum that slow down a measurement."""
     mask = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
     return [name for name, bit in _THROTTLE_REASONS.items() if mask & bit]
 
 
-def _ask(question: Callable[[], Any]) -> Any:
+def ask(question: Callable[[], Any]) -> Any:
+    """The answer of NVML, or None where the device has none."""
     try:
         return question()
     except pynvml.NVMLError:  # not every device supports every query

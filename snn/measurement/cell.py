@@ -61,7 +61,9 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
         else:
-            measurement, profile_of_run, machine = measured(job, rules, backend, device, progress, number)
+            measurement, profile_of_run, machine = measured(
+                job, rules, backend, device, progress, progress.live, number
+            )
         elapsed = time.perf_counter() - clock
         beside = neighbours.uuids()
         if instrument != "none" and measurement.status in ("ok", "diverged"):

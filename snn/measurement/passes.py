@@ -10,6 +10,7 @@ from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.hardware.devices import Device
 from snn.hardware.monitor import Watch
+from snn.hardware.samples import Live, Sampler
 from snn.measurement.probe import probe
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Progress, Run, measure
@@ -57,9 +58,21 @@ def _whole(rows: int, batch_size: int) -> int:
 
 
 def measured(
+    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, live: Live, number: int
+) -> tuple[Measurement, Profile | None, dict[str, Any]]:
+    """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
+
+    ``live`` sees the samples of the machine as they are taken.
+    """
+    with Sampler(device, live) as sampler:
+        measurement, profile_of_run, machine = _passes(job, rules, backend, device, progress, number)
+    windows = [(run.began, run.began + run.seconds) for run in measurement.runs]
+    return measurement, profile_of_run, machine | {"samples": sampler.described(windows)}
+
+
+def _passes(
     job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
 ) -> tuple[Measurement, Profile | None, dict[str, Any]]:
-    """The measurement of a job in the round of this number, its profile, the machine's state meanwhile."""
     before, watch = _costs(backend), Watch(device)
 
     def after_run(runs: list[Run]) -> None:

@@ -6,22 +6,25 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from snn.backends.ops import OPS
+from snn.hardware.samples import Sample
 from snn.measurement.protocol import Round, of_round
 from snn.measurement.runs import Run
 from snn.models.network import build
 from snn.models.training_step import training_step
+from snn.profiling.memory import size
 
 PLAN = Path(".snakemake/snn-plan.json")
 DONE = Path(".snakemake/snn-done.txt")
 _FIXED_WORK = 5e6  # multiply-adds that take about as long as a product's fixed cost
 _QUIET_SECONDS = 2.0
+_LIVE_SECONDS = 10.0
 
 
 def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
@@ -102,7 +105,10 @@ def made_since_start(path: Path) -> bool:
 
 
 class Printer:
-    """Prints a line to standard error, at most every two seconds, and one at the end of the job."""
+    """Prints a line to standard error, at most every two seconds, and one at the end of the job.
+
+    During a long run, the state of the machine, ten seconds after the last line.
+    """
 
     def __init__(
         self, cell: Mapping[str, Any], number: int, rows: int, features: int, output: str | None
@@ -111,6 +117,7 @@ class Printer:
         self._number, self._rules = number, of_round(cell["protocol"], number)
         self._rows, self._features = rows, features
         self._last = time.monotonic()
+        self._name = f"{cell['dataset']['name']} {cell['strategy']['name']}, round {number}"
         self._own = _name(_kind(cell, number))
         plan = _plan_of(output)
         self._plan = plan if self._own in plan else {}
@@ -121,8 +128,7 @@ class Printer:
         if left > 0 and time.monotonic() - self._last < _QUIET_SECONDS:
             return
         self._last = time.monotonic()
-        name = f"{self._cell['dataset']['name']} {self._cell['strategy']['name']}, round {self._number}"
-        parts = [f"{name}: run {len(runs)} of {self._rules.runs}", f"{mean:.3g} s per run"]
+        parts = [f"{self._name}: run {len(runs)} of {self._rules.runs}", f"{mean:.3g} s per run"]
         if self._plan:
             others = self._unfinished_others()
             total = sum(kind["jobs"] for kind in self._plan.values())
@@ -133,6 +139,13 @@ class Printer:
             )
         parts.append(f"about {_duration(left)} left")
         print(", ".join(parts), file=sys.stderr, flush=True)
+
+    def live(self, sample: Sample, limits: Mapping[str, Any]) -> None:
+        """Print a sample of the machine, unless a line was printed within the last ten seconds."""
+        if time.monotonic() - self._last >= _LIVE_SECONDS:
+            self._last = time.monotonic()
+            parts = [f"{self._name}: {sample['t_s']:.0f} s", *_shown(sample, limits)]
+            print(", ".join(parts), file=sys.stderr, flush=True)
 
     def _guess(self, other: Mapping[str, Any], number: int, run_seconds: float) -> float:
         """Estimated seconds of another job, in proportion to its work; a CSV file counts as large as ours."""
@@ -154,3 +167,20 @@ def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(seconds, 0):.0f} s"
     return f"{seconds / 60:.0f} min"
+
+
+def _shown(sample: Sample, limits: Mapping[str, Any]) -> Iterator[str]:
+    """What a sample says of the machine, in words; nothing of a sensor that did not answer."""
+    used, of = sample.get("memory_used_bytes"), limits.get("memory_bytes")
+    if used is not None:
+        yield f"{size(used)} of memory used" + (f" ({used / of:.0%})" if of else "")
+    for key, form in (
+        ("utilisation", "{:.0f}% busy"),
+        ("temperature_c", "{:.0f} C"),
+        ("power_w", "{:.0f} W"),
+        ("sm_mhz", "{:.0f} MHz"),
+        ("load", "load {:.1f}"),
+        ("throttled", "{}"),
+    ):
+        if sample.get(key) not in (None, ""):
+            yield form.format(sample[key])

@@ -40,6 +40,7 @@ class Epoch(NamedTuple):
 class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
+    ``began`` is its start by ``time.perf_counter``, which no record has.
     With several networks per launch, the seconds are those of the launch, ``losses`` has one loss per
     network, and ``final_loss`` is their mean. Of a classification, ``epochs`` has every epoch, whose seconds
     add up to the run's; with test rows there are the accuracy on them and the seconds of predicting them.
@@ -51,6 +52,7 @@ class Run:
     epochs: tuple[Epoch, ...] = ()
     test_accuracy: float | None = None
     test_seconds: float | None = None
+    began: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarra
     strategy.load(weights)
     backend.synchronize()
     epochs: list[Epoch] = []
+    began = time.perf_counter()
     if job.is_classification:
         for _ in range(job.epochs):
             seconds = _timed(backend, strategy.epoch)
@@ -211,7 +214,8 @@ def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarra
     else:
         seconds = _timed(backend, lambda: strategy.train(job.epochs))
     losses = strategy.losses()
-    return Run(seconds, fmean(losses), tuple(losses), tuple(epochs), *_tested(job, strategy, backend))
+    correct, tested = _tested(job, strategy, backend)
+    return Run(seconds, fmean(losses), tuple(losses), tuple(epochs), correct, tested, began)
 
 
 def _tested(job: Job, strategy: Strategy, backend: Backend) -> tuple[float, float] | tuple[None, None]:

@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 from snn.errors import RecordError
@@ -30,6 +30,7 @@ def check(record: Record, place: str) -> None:
         _seconds,
         _passes,
         _trace,
+        _samples,
     ):
         said = rule(record)
         if said:
@@ -231,6 +232,22 @@ def _trace(record: Record) -> str:
         return "explanation.trace.events: a site is not one of explanation.trace.sites"
     if any((a is None) != (b is None) for a, b in _device_times(values)):
         return "explanation.trace.events: the device's work has only one of its two times"
+    return ""
+
+
+def _samples(record: Record) -> str:
+    samples = record.get("machine", {}).get("samples")
+    if samples is None:
+        return ""
+    columns = samples["columns"]
+    times = columns["t_s"]
+    for name, values in columns.items():
+        if len(values) != len(times):
+            return f"machine.samples.columns.{name} has {len(values)} values, and t_s has {len(times)}"
+    if any(later < earlier for earlier, later in pairwise(times)):
+        return "machine.samples.columns.t_s: a time is before the one that precedes it"
+    if not len(times) <= samples["taken"] <= len(times) * samples["samples_per_row"]:
+        return f"machine.samples.taken is {samples['taken']}, but there are {len(times)} rows"
     return ""
 
 

@@ -35,6 +35,13 @@ WORDS = {
         "warn",
         "the cost of an allocation, copy, launch or product changed between start and end",
     ),
+    verdicts.MEMORY_FULL: ("warn", "more of the device's memory was in use than the threshold allows"),
+    verdicts.HOT: ("warn", "the device came near the temperature at which it slows down"),
+    verdicts.IDLE_DROPS: (
+        "warn",
+        "during timed runs the device was for some seconds much less busy than usual",
+    ),
+    verdicts.IRREGULAR_POWER: ("warn", "during timed runs its power was for some seconds far from the usual"),
     verdicts.UNKNOWN: ("plain", "the record holds no readings of the machine"),
     "diverged": ("bad", "the loss became infinite or NaN; the time is that of the same work"),
     "unsupported": ("plain", "not available with this device, backend or kernel; the reason says why"),

@@ -14,6 +14,8 @@ rule build_overview:
         page=page("overview", caption="overview_table"),
         origins="results/tables/{of}provenance.csv",
         origins_page=page("provenance"),
+        warnings="results/tables/{of}warnings.csv",
+        warnings_page=page("warnings"),
         # workflow/report/overview.rst shows it.
         opening="results/tables/{of}opening.html",
     localrule: True
@@ -21,7 +23,7 @@ rule build_overview:
         records=lambda wildcards: source_hashes(PLANS[wildcards.of].cells),
         code=code_of("build_overview"),
     message:
-        "build tables {wildcards.of}recommendation, overview and provenance"
+        "build tables {wildcards.of}recommendation, overview, warnings and provenance"
     script:
         "../scripts/build_overview.py"
 

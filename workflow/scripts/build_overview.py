@@ -1,4 +1,4 @@
-"""Write recommendation, overview and provenance, their pages, and the answer that opens the report.
+"""Write recommendation, overview, warnings and provenance, their pages, and the answer that opens the report.
 
 They are the tables that are made from all records.
 """
@@ -11,7 +11,7 @@ from snn.config.groups import read_yaml
 from snn.files import sealed
 from snn.report import summary as opening
 from snn.report.write import to_html, write, write_page
-from snn.tables import overview, overview_text, provenance, recommendation
+from snn.tables import overview, overview_text, provenance, recommendation, warnings
 
 refuse_plainly()
 
@@ -20,6 +20,8 @@ records = frame.checked(snakemake.params.records)
 points = overview.points_of(records, verdicts)
 origins = provenance.build(records)
 write(origins, snakemake.output.origins, snakemake.output.origins_page, provenance.TITLE)
+watched = warnings.build(records, verdicts)
+write(watched, snakemake.output.warnings, snakemake.output.warnings_page, warnings.TITLE)
 table = overview.build(points, verdicts)
 recommended = recommendation.build(points, table)
 write(recommended, snakemake.output.recommended, snakemake.output.why, recommendation.TITLE)

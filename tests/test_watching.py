@@ -1,0 +1,351 @@
+"""Samples of the machine, and what they warn of."""
+
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from real_records import measured, reference
+from records_of import QUIET
+
+from snn.analysis import watching
+from snn.analysis.machine_state import verdict
+from snn.config.groups import read_yaml
+from snn.errors import RecordError
+from snn.hardware import memory, sensors
+from snn.hardware.devices import Device
+from snn.hardware.samples import Sampler, Series
+from snn.measurement import progress
+from snn.records import store
+from snn.records.digest import sealed
+from snn.tables import warnings as table
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+CPU = Device("cpu", "Abacus")
+GIB = 1 << 30
+
+
+def samples(limits=None, timed=None, **columns):
+    """Samples of one second each; in timed runs unless ``timed`` says otherwise."""
+    length = len(next(iter(columns.values())))
+    times = {"t_s": list(range(length)), "timed": timed or [1] * length}
+    known = {"memory_bytes": 100 * GIB, "temperature_c": 90, "power_w": 700} | (limits or {})
+    return {
+        "taken": length,
+        "samples_per_row": 1,
+        "cpu_seconds": 0.0,
+        "limits": known,
+        "columns": times | columns,
+    }
+
+
+def noted(**given):
+    return watching.note(watching.warnings(samples(**given), THRESHOLDS))
+
+
+STEADY = [90] * 20
+
+
+def with_drop(at, values, usual=90, length=20):
+    return [*[usual] * at, *values, *[usual] * (length - at - len(values))]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"memory_used_bytes": [90 * GIB] * 3}, {}),
+        (
+            {"memory_used_bytes": [80 * GIB, 92 * GIB, 95 * GIB, 80 * GIB]},
+            {"memory full": "95% of the memory in use from 1 to 3 s"},
+        ),
+        ({"memory_used_bytes": [99 * GIB], "limits": {"memory_bytes": None}}, {}),
+        ({"memory_used_bytes": [None, 91 * GIB]}, {"memory full": "91% of the memory in use at 1 s"}),
+        ({"temperature_c": [60, 87, 60]}, {}),
+        ({"temperature_c": [60, 88, 60]}, {"hot": "88 C, it slows down at 90 C, from 1 to 2 s"}),
+        ({"temperature_c": [60, 88, 60], "limits": {"temperature_c": None}}, {"hot": "88 C, from 1 to 2 s"}),
+        ({"utilisation": STEADY}, {}),
+        ({"utilisation": with_drop(5, [40])}, {}),  # of one second
+        (
+            {"utilisation": with_drop(5, [40, 10, 40])},
+            {"idle drops": "10% busy, usually 90% from 5 to 8 s"},
+        ),
+        ({"utilisation": with_drop(5, [45, 45, 45])}, {}),  # half as busy as usual, not less
+        ({"utilisation": with_drop(5, [1, 1, 1], usual=9)}, {}),  # hardly used at any time
+        ({"utilisation": with_drop(5, [5] * 3), "timed": with_drop(5, [0] * 3, usual=1)}, {}),
+        ({"utilisation": [90, 90, 0, 0], "timed": [1] * 4}, {}),  # too few to say what is usual
+        ({"power_w": with_drop(3, [480, 480, 480], usual=400)}, {}),
+        (
+            {"power_w": with_drop(3, [600, 650, 600], usual=400)},
+            {"irregular power": "650 W, usually 400 W from 3 to 6 s"},
+        ),
+        (
+            {"power_w": with_drop(3, [100, 100], usual=400)},
+            {"irregular power": "100 W, usually 400 W from 3 to 5 s"},
+        ),
+        (
+            {"utilisation": [90, 90, 90, 0, 0] * 8},
+            {
+                "idle drops": ", ".join(
+                    f"0% busy, usually 90% from {start} to {start + 2} s" for start in (3, 8, 13)
+                )
+                + ", and 4 more times"  # the last one has no end
+            },
+        ),
+    ],
+)
+def test_warnings_name_what_and_when(given, expected):
+    assert noted(**given) == expected
+
+
+def test_a_machines_state_has_the_warnings_beside_its_words():
+    hot = QUIET | {"samples": samples(temperature_c=[60, 91])}
+    records = [
+        {"round": number, "machine": machine, "runs": [{"seconds": 1.0}] * 2}
+        for number, machine in ((1, QUIET), (2, hot))
+    ]
+    assert verdict(records, THRESHOLDS) == ("hot", "round 2: 91 C, it slows down at 90 C, at 1 s")
+    assert verdict(records[:1], THRESHOLDS) == ("quiet", "")
+
+
+# ---- sampling
+
+
+def test_a_thread_samples_until_the_end_and_costs_little():
+    seen = []
+    with Sampler(CPU, lambda sample, limits: seen.append((sample, limits)), every=0.05) as sampler:
+        start = time.perf_counter()
+        while time.perf_counter() - start < 1.5:
+            np.ones((64, 64)) @ np.ones((64, 64))
+        end = time.perf_counter()
+    found = sampler.described([(start, end)])
+    taken = found["taken"]
+    assert 5 <= taken <= 31 and taken == len(seen) == len(found["columns"]["t_s"])
+    assert found["cpu_seconds"] < 0.005 * 1.5
+    assert found["columns"]["t_s"] == sorted(found["columns"]["t_s"])
+    assert found["limits"]["memory_bytes"] == memory.usable_bytes() == seen[0][1]["memory_bytes"]
+    assert 0 < max(found["columns"]["memory_used_bytes"]) <= memory.usable_bytes()
+    assert "power_w" not in found["columns"] and "sm_mhz" not in found["columns"]
+    time.sleep(0.1)
+    assert len(seen) == taken  # nothing is sampled afterwards
+
+
+def test_timed_rows_lie_within_runs_that_follow_each_other():
+    with Sampler(CPU, lambda *_: None) as sampler:
+        pass
+    for second in range(10):
+        sampler._series.add({"t_s": float(second), "utilisation": 50.0})
+    begun = sampler._start
+    runs = [(begun + 1.5, begun + 4.0), (begun + 4.3, begun + 6.2), (begun + 7.8, begun + 9.9)]
+    timed = sampler.described(runs)["columns"]["timed"]
+    # The second before a sample counts as well; a gap of 0.3 s does not interrupt, one of 1.6 s does.
+    assert timed[1:] == [0, 0, 0, 1, 1, 1, 1, 0, 0, 1][: len(timed) - 1]
+
+
+def test_a_long_series_stays_short_and_keeps_what_is_extreme():
+    series = Series()
+    for second in range(10_000):
+        series.add(
+            {
+                "t_s": second,
+                "memory_used_bytes": 5 if second != 7777 else 9,
+                "temperature_c": second % 50,
+                "power_w": 300.0,
+                "throttled": "power brake" if second == 1234 else "",
+                "utilisation": None,
+            }
+        )
+    rows = series.rows()
+    assert 120 <= len(rows) <= 240 and series.samples_per_row == 64
+    assert [row["t_s"] for row in rows] == [64 * i for i in range(len(rows))]
+    assert rows[-1]["last_s"] == 9_999
+    assert [row["t_s"] for row in rows if row["memory_used_bytes"] == 9] == [7777 // 64 * 64]
+    assert [row["t_s"] for row in rows if row["throttled"]] == [1234 // 64 * 64]
+    assert {row["power_w"] for row in rows} == {300.0} and rows[0]["utilisation"] is None
+    assert all(row["temperature_c"] == 49 for row in rows[:-1])
+
+
+class Broken:
+    def __init__(self, *_):
+        raise AssertionError("the CPU was asked")
+
+
+def test_a_gpu_that_does_not_answer_has_no_samples(monkeypatch):
+    def lost():
+        raise sensors.pynvml.NVMLError(15)
+
+    monkeypatch.setattr(sensors.pynvml, "nvmlInit", lost)
+    monkeypatch.setattr(sensors, "HostSensors", Broken)
+    with Sampler(Device("cuda", "H200", "GPU-1"), lambda *_: None) as sampler:
+        time.sleep(0.01)
+    assert sampler.described([]) == {
+        "taken": 0,
+        "samples_per_row": 1,
+        "cpu_seconds": 0.0,
+        "limits": {},
+        "columns": {"t_s": [], "timed": []},
+    }
+
+
+def test_gpu_sensors_say_none_where_nvml_has_nothing(monkeypatch):
+    def not_supported(*_, **__):
+        raise sensors.pynvml.NVMLError(3)
+
+    for name in (
+        "nvmlDeviceGetMemoryInfo",
+        "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetPowerUsage",
+        "nvmlDeviceGetClockInfo",
+        "nvmlDeviceGetCurrentClocksThrottleReasons",
+        "nvmlDeviceGetEnforcedPowerLimit",
+    ):
+        monkeypatch.setattr(sensors.pynvml, name, not_supported)
+    monkeypatch.setattr(sensors.pynvml, "nvmlDeviceGetTemperature", lambda *_: 50)
+    monkeypatch.setattr(
+        sensors.pynvml, "nvmlDeviceGetTemperatureThreshold", lambda _, which: {1: 92, 3: 87}[which]
+    )
+    gpu = sensors.GpuSensors(None)
+    assert {key for key, value in gpu.read().items() if value is not None} == {"temperature_c"}
+    assert gpu.limits() == {"memory_bytes": None, "temperature_c": 87, "power_w": None}
+
+
+def test_the_thermometer_of_a_cpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(sensors, "_HWMON", tmp_path)
+    assert sensors.HostSensors().read()["temperature_c"] is None
+    for name, number in (("nvme", 0), ("coretemp", 1)):
+        folder = tmp_path / f"hwmon{number}"
+        folder.mkdir()
+        (folder / "name").write_text(f"{name}\n")
+        (folder / "temp1_input").write_text(f"{50 + number}500\n")
+    found = sensors.HostSensors()
+    assert found.read()["temperature_c"] == 51.5
+    assert found.limits()["temperature_c"] is None
+    (tmp_path / "hwmon1/temp1_crit").write_text("100000\n")
+    assert found.limits()["temperature_c"] == 100
+
+
+def test_memory_in_use_is_the_containers_or_the_machines(tmp_path, monkeypatch):
+    use, missing = tmp_path / "memory.current", str(tmp_path / "missing")
+    use.write_text("5000\n")
+    monkeypatch.setattr(memory, "_USE", (missing, str(use)))
+    monkeypatch.setattr(memory, "usable_bytes", memory._machine_bytes)
+    assert 1 << 24 < in_use() < memory._machine_bytes()
+    monkeypatch.setattr(memory, "usable_bytes", lambda: 1 << 20)
+    assert in_use() == 5000
+    use.write_text("unknown\n")
+    assert in_use() is None
+    use.unlink()
+    assert 1 << 24 < in_use() < memory._machine_bytes()
+    monkeypatch.setattr(memory, "_MEMINFO", missing)
+    assert in_use() is None
+
+
+def in_use():
+    of_process = memory.InUse()
+    try:
+        return of_process.nbytes()
+    finally:
+        of_process.close()
+
+
+# ---- records, tables and lines
+
+
+def test_a_record_keeps_its_samples_and_an_old_one_has_none():
+    record = reference()
+    found = record["machine"]["samples"]
+    assert found["taken"] >= 1 and found["columns"]["t_s"][0] < 0.1
+    old = json.loads(json.dumps(record))
+    del old["machine"]["samples"], old["digest"]
+    assert "samples" not in store.checked(sealed(old), "old")["machine"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"timed": []}, "machine.samples.columns.timed has 0 values, and t_s has 1"),
+        ({"t_s": [3.0, 2.0], "timed": [0, 0]}, "a time is before the one that precedes it"),
+        ({"t_s": [0.0] * 9, "timed": [0] * 9}, "machine.samples.taken is 1, but there are 9 rows"),
+    ],
+)
+def test_samples_that_disagree_are_refused(change, said):
+    record = json.loads(json.dumps(reference()))
+    record["machine"]["samples"] |= {"taken": 1, "columns": {"t_s": [0.0], "timed": [0]} | change}
+    del record["digest"]
+    with pytest.raises(RecordError, match=said):
+        store.checked(sealed(record), "it")
+
+
+def test_the_table_has_a_row_per_record_with_or_without_samples():
+    new, old = reference(), json.loads(json.dumps(reference()))
+    del old["machine"]["samples"]
+    hot = json.loads(json.dumps(reference()))
+    hot["machine"]["samples"] = samples(
+        temperature_c=[60, 91, 60], utilisation=[0, 80, 90], timed=[0, 1, 1], memory_used_bytes=[GIB] * 3
+    )
+    rows = table.build({"new": new, "old": old, "hot": hot}, THRESHOLDS).set_index("record")
+    assert list(rows["warnings"]) == ["", "", "hot"]
+    assert rows.loc["hot", "note"] == "91 C, it slows down at 90 C, from 1 to 2 s"
+    assert rows.loc["hot", "max_temperature_c"] == 91
+    assert rows.loc["hot", "median_utilisation"] == 85  # in timed runs
+    assert rows.loc["hot", "max_memory_fraction"] == 0.01
+    assert rows.loc["old", ["samples", "sampling"]].isna().all()
+    assert rows.loc["new", "samples"] >= 1 and 0 < rows.loc["new", "sampling"] < 1
+
+
+def test_the_live_line_comes_where_no_other_came(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    printer = progress.Printer(reference()["cell"], 1, 256, 32, None)
+    sample = {
+        "t_s": 34.2,
+        "memory_used_bytes": 13 * GIB,
+        "utilisation": 62,
+        "temperature_c": 71,
+        "power_w": 320.4,
+        "sm_mhz": None,
+        "throttled": "",
+    }
+    printer.live(sample, {"memory_bytes": 130 * GIB})
+    assert capsys.readouterr().err == ""
+    printer._last -= 10
+    printer.live(sample, {"memory_bytes": 130 * GIB})
+    assert capsys.readouterr().err == (
+        "small reference, round 1: 34 s, 13 GiB of memory used (10%), 62% busy, 71 C, 320 W\n"
+    )
+    printer.live(sample, {"memory_bytes": 130 * GIB})
+    assert capsys.readouterr().err == ""
+
+
+def test_the_end_of_a_cell_prints_its_warnings(tmp_path, monkeypatch, capsys):
+    from snn import __main__
+
+    monkeypatch.setattr(memory.InUse, "nbytes", lambda _: int(0.95 * memory.usable_bytes()))
+    quick = ["device=cpu", "training.epochs=1", "protocol.runs=1", "protocol.warmup_seconds=0"]
+    assert __main__.main([*quick, f"output={tmp_path / 'cell.json'}"]) == 0
+    assert "snn: warning: 95% of the memory in use" in capsys.readouterr().err
+
+
+def test_short_cells_have_no_false_alarms():
+    for strategy in ("reference", "combined"):
+        record = measured(f"strategy={strategy}", "network.hidden=[8]", "training.epochs=30")
+        found = watching.warnings(record["machine"]["samples"], THRESHOLDS)
+        assert {warning.word for warning in found} <= {"memory full", "hot"}, sys.platform
+
+
+@pytest.mark.gpu
+def test_a_gpu_has_every_column():
+    (device,) = sensors_of_this_machine()
+    with Sampler(device, lambda *_: None, every=0.1) as sampler:
+        time.sleep(0.5)
+    found = sampler.described([])
+    assert {"memory_used_bytes", "utilisation", "temperature_c", "power_w", "sm_mhz", "throttled"} <= set(
+        found["columns"]
+    )
+    assert found["limits"]["memory_bytes"] > GIB and found["limits"]["power_w"] > 0
+
+
+def sensors_of_this_machine():
+    from snn.hardware.devices import gpus_here
+
+    return gpus_here()[:1]
