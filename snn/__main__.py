@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     from snn import datasets
-    from snn.analysis.machine_state import watched
+    from snn.analysis.watching import watched
     from snn.config import compose
     from snn.config.groups import CONFIG, read_yaml
     from snn.files import outputs

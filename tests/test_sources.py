@@ -110,7 +110,6 @@ def test_every_kernel_is_a_source_of_some_cell_or_of_the_limits():
 SAYS_WHAT_WAS_MEASURED = {
     "snn/command.py": "ends the command line",
     "snn/__main__.py": "reads the command line, writes the record",
-    "snn/analysis/machine_state.py": "warns of what the record holds",
     "snn/analysis/verdicts.py": "words",
     "snn/analysis/watching.py": "warns of what the record holds",
     "snn/backends/kernel_source.py": "finds the files of a kernel for the digest; on a GPU it is a source",

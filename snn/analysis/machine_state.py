@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from snn.analysis import watching
 from snn.analysis.verdicts import DRIFTED, NOISY, QUIET, SHARED, THROTTLED, UNKNOWN
+from snn.analysis.watching import watched
 from snn.grid.neighbours import touches
 from snn.profiling.memory import size
 
@@ -106,12 +106,6 @@ def _watched(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> di
         return lambda record: watched(record, thresholds).get(word, "")
 
     return {word: _by_round(records, of_round(word)) for word in words}
-
-
-def watched(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, str]:
-    """By word, what a round's samples warn of; nothing of a record from before there were samples."""
-    samples = record["machine"].get("samples")
-    return watching.note(watching.warnings(samples, thresholds)) if samples else {}
 
 
 def _noisy(records: Sequence[Mapping[str, Any]], threshold: float) -> str:

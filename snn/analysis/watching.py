@@ -79,6 +79,12 @@ def warnings(samples: Mapping[str, Any], thresholds: Thresholds) -> list[Warning
     return found
 
 
+def watched(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, str]:
+    """By word, what the samples of a record warn of; nothing of one from before there were samples."""
+    samples = record["machine"].get("samples")
+    return note(warnings(samples, thresholds)) if samples else {}
+
+
 def note(found: Sequence[Warning]) -> dict[str, str]:
     """By word, the warnings of it with their times: ``93% of the memory in use at 12 s``."""
     notes = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.machine_state import Thresholds, watched
+from snn.analysis.watching import Thresholds, watched
 from snn.models.network import network_label
 
 TITLE = "Memory, heat, utilisation and power over time, with warnings"
