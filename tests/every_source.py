@@ -3,6 +3,7 @@
 import numpy as np
 
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
+from snn.errors import Unsupported
 
 
 class Pool:
@@ -66,3 +67,24 @@ class EverySource(CpuBackend):
 
     def prefetch_out(self, array):
         """It is there already."""
+
+
+class Captures(EverySource):
+    """Has graphs as well, which do nothing, so that each strategy asks for all that it asks of a GPU.
+
+    ``plan``: whether a whole training in one launch can be planned.
+    """
+
+    graph_begin = graph_launch = graph_destroy = lambda self, *arguments: None
+
+    def graph_end(self, stream):
+        return object()
+
+    def __init__(self, plan=True, **kernel):
+        super().__init__(**kernel)
+        self._plan = plan
+
+    def training_plan(self, shape):
+        if not self._plan:
+            raise Unsupported("no cluster")
+        return super().training_plan(shape)

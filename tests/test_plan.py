@@ -1,15 +1,17 @@
-"""``python -m snn.plan``: what is predicted is what was measured, and what the memory map of a pass holds."""
+"""``python -m snn.plan``: what is predicted is what was measured, and what a training asks for."""
 
 import json
+from math import prod
 
 import numpy as np
 import pytest
 from conftest import ROOT, STRATEGIES
+from every_source import Captures
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from test_layers import networks
 
 from snn import plan as command
-from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.measurement import runs
 from snn.models.network import mlp
@@ -64,21 +66,38 @@ def test_with_the_runtime_it_is_within_five_percent_of_what_the_driver_saw(folde
         assert {"managed", "async_pool", "pool", "persistent", "combined"} <= strategies
 
 
-@settings(max_examples=6)
-@example(widths=[3, 16], batch=1, batches=1, rest=0)  # buffers that grow until the end of the first epoch
+PERCEPTRONS = st.lists(st.integers(1, 70), min_size=2, max_size=4).map(lambda widths: mlp((*widths, 1)))
+
+
+@settings(max_examples=12)
+@example(
+    network=mlp((3, 16, 1)), batch=1, batches=1, rest=0, kernel={}, plan=True
+)  # grows in the first epoch
 @given(
-    widths=st.lists(st.integers(1, 70), min_size=2, max_size=4),
+    network=st.one_of(PERCEPTRONS, networks()),
     batch=st.integers(1, 40),
     batches=st.integers(1, 9),
     rest=st.integers(0, 39),
+    kernel=st.fixed_dictionaries({key: st.booleans() for key in ("fused", "pretransposed", "convolves")}),
+    plan=st.booleans(),
 )
 @pytest.mark.parametrize("name", DRIVEN)
-def test_the_prediction_is_the_memory_map_of_all_rows(name, widths, batch, batches, rest):
-    rows = batch * batches + rest % batch
-    X, Y = (np.zeros((rows, width), dtype=np.float32) for width in (widths[0], 1))
-    job = Job(groups.load("strategy", name), mlp((*widths, 1)), X, Y, 1, 4, batch, 0.01)
-    _, memory = runs.count(job, CpuBackend())
-    assert rehearse(job, rows, CpuBackend()).nbytes == memory["device"]["peak_bytes"]
+def test_the_prediction_is_what_a_training_on_all_rows_asks_for(
+    name, network, batch, batches, rest, kernel, plan
+):
+    """By kind and to the byte, for every strategy with all that it may ask of a GPU."""
+    choice, rows = groups.load("strategy", name), batch * batches + rest % batch
+    if not factory.class_of(choice).any_network:
+        network, plan = mlp((prod(network.inputs), 16, 1)), True  # no graph replaces the ensemble's launch
+    X, Y = (np.zeros((rows, width), dtype=np.float32) for width in (prod(network.inputs), network.outputs))
+    backend = Captures(plan, **kernel)
+    job = Job(choice, network, X, Y, 1, 4, batch, 0.01)
+    with np.errstate(all="ignore"):
+        ledger, memory = runs.count(job, backend)
+    needs = rehearse(job, rows, backend)
+    kinds = {kind: n for kind, n in needs.by_kind(H200.pool_step).items() if n and kind != "rounding"}
+    assert kinds == memory["device"]["peak_by_kind"]
+    assert needs.nbytes == memory["device"]["peak_bytes"] == ledger["peak_device_bytes"]
 
 
 @given(st.integers(1, 10**6), st.integers(0, 10**7), st.integers(1, 10**5), st.integers(1, 10**11))

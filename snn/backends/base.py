@@ -37,6 +37,9 @@ class Backend(ABC):
     fused = False
     """Whether ReLU, error, mask and update run inside the preceding product's kernel."""
 
+    computes = True
+    """Whether anything is computed. Where it is not, the host's share of a step is not computed either."""
+
     precision = "fp32"
     """The precision of matrix products: a choice of ``config/precision``."""
 

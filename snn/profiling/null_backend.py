@@ -13,6 +13,8 @@ class NullBackend(CpuBackend):
     Strategies take the decisions that they take on the ``real`` backend.
     """
 
+    computes = False
+
     def __init__(self, real: Backend) -> None:
         super().__init__(real.fused, real.pretransposed, real.convolves)
         self.precision, self._real = real.precision, real

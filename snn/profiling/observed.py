@@ -29,7 +29,7 @@ class ObservedBackend(Backend):
     def __init__(self, inner: Backend, *observers: Observer) -> None:
         self.inner, self.live, self._observers = inner, Live(inner), observers
         self.fused, self.pretransposed, self.precision = inner.fused, inner.pretransposed, inner.precision
-        self.convolves = inner.convolves
+        self.convolves, self.computes = inner.convolves, inner.computes
         self.asynchronous, self.is_processor = inner.asynchronous, inner.is_processor
         self.prefetches_out = inner.prefetches_out
 

@@ -36,6 +36,7 @@ class HostDriven(Strategy):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
+        self.computes = backend.computes
         self._live: dict[int, np.ndarray] = {}
         self._predictions: dict[int, tuple[list[Call], str]] = {}
         self._free: Callable[[np.ndarray], None] = backend.host_free

@@ -25,6 +25,7 @@ class Host(Protocol):
 
     purpose: str
     keeps_matrices: bool
+    computes: bool
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray: ...
 
@@ -55,6 +56,7 @@ class HostStep:
     ) -> None:
         rows = step.rows
         self._host, self._loss = host, network.gradient.loss_op(network.loss.op)
+        self._transpose = self._computed(transpose)
         self.calls: list[Call] = []
         self._shapes: dict[str, Shape] = {parameter.name: parameter.shape for parameter in network.parameters}
         self._shapes |= {"X": (rows, prod(network.inputs)), "Y": (rows, network.outputs)}
@@ -86,19 +88,20 @@ class HostStep:
         b = self._viewed(b, (n, k) if launch.op == "matmul_nt" else (k, n))
         self._shapes[c] = (m, n)
         multiply, scratch, discard = self._host.matmul, self._host.scratch, self._host.discard
+        write_transposed = self._transpose
 
         def plain(arrays: Arrays) -> None:
             arrays[c] = multiply(arrays[a], arrays[b])
 
         def transposed_A(arrays: Arrays) -> None:
             transposed = scratch((m, k))
-            transpose(arrays[a], transposed)
+            write_transposed(arrays[a], transposed)
             arrays[c] = multiply(transposed, arrays[b])
             discard(transposed)
 
         def transposed_B(arrays: Arrays) -> None:
             transposed = scratch((k, n))
-            transpose(arrays[b], transposed)
+            write_transposed(arrays[b], transposed)
             arrays[c] = multiply(arrays[a], transposed)
             discard(transposed)
 
@@ -111,14 +114,15 @@ class HostStep:
         self._shapes[gradient] = self._shapes[outputs]
         if launch.op == "error":
             scale = launch.numbers[-1]
+            of_outputs = host_ops.error if self._host.computes else _no_error
 
             def squared(arrays: Arrays) -> None:
                 arrays[gradient] = P = arrays.pop(outputs)
-                arrays[errors] = host_ops.error(P, arrays[targets], scale)
+                arrays[errors] = of_outputs(P, arrays[targets], scale)
 
             self.calls.append(squared)
             return
-        compute, rows = getattr(ops, launch.op), int(launch.numbers[0])
+        compute, rows = self._computed(getattr(ops, launch.op)), int(launch.numbers[0])
 
         def general(arrays: Arrays) -> None:
             arrays[gradient] = P = arrays.pop(outputs)
@@ -134,7 +138,7 @@ class HostStep:
         if in_place is not None:
             names = [self._viewed(name, self._shapes[operands[0]]) for name in operands]
             reals = tuple(number for number in launch.numbers if isinstance(number, float))
-            self.calls.append(_applied(in_place, names, reals))
+            self.calls.append(_applied(self._computed(in_place), names, reals))
             return
         sizes = dict(zip(launch.operands, OPS[launch.op].elements(*launch.numbers), strict=True))
         for name in made:
@@ -143,7 +147,11 @@ class HostStep:
             self.calls.append(lambda arrays: arrays.update(E=np.empty(sizes["E"], np.float32)))
             self._shapes["E"] = (sizes["E"],)
         names = [self._viewed(name, (prod(self._shapes[name]),)) for name in operands]
-        self.calls.append(_applied(getattr(ops, launch.op), names, launch.numbers))
+        self.calls.append(_applied(self._computed(getattr(ops, launch.op)), names, launch.numbers))
+
+    def _computed(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of matrices, or nothing where the host does not compute."""
+        return function if self._host.computes else _nothing
 
     def _made(self, name: str, elements: int) -> Call:
         self._shapes[name] = (elements,)
@@ -169,6 +177,15 @@ class HostStep:
         view = f"{name} {shape}"
         self.calls.append(lambda arrays: arrays.__setitem__(view, arrays[name].reshape(shape)))
         return view
+
+
+def _nothing(*arguments: Any) -> None:
+    """What a host does that does not compute."""
+
+
+def _no_error(P: np.ndarray, Y: np.ndarray, scale: float) -> np.ndarray:
+    """The errors where nothing is computed."""
+    return np.zeros_like(P)
 
 
 def _told(tell: Callable[[str], Any], label: str, arrays: Arrays) -> None:

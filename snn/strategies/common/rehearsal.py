@@ -19,13 +19,14 @@ class Request(NamedTuple):
 
 
 class Rehearsal(HostDriven):
-    """One step on zeros, without a device and without products: it tells what memory a step asks for.
+    """One step on zeros, without a device and without arithmetic: it tells what memory a step asks for.
 
     ``requests``: its host matrices in turn. ``products``: bytes of A, B and C of each product.
     """
 
     def __init__(self, backend: Backend, network: Network, rows: int) -> None:
         super().__init__(backend)
+        self.computes = False
         self.network, self._rate = network, 0.0
         self.requests: list[Request] = []
         self.products: list[tuple[int, int, int]] = []
