@@ -18,6 +18,7 @@ include: "workflow/rules/datasets.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/limits.smk"
 include: "workflow/rules/tables.smk"
+include: "workflow/rules/microbenchmarks.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 

@@ -18,6 +18,9 @@ CONVOLUTIONS = sorted((SOURCES[0].parent / "convolution").glob("*.cu"))
 LIMITS = sorted((SOURCES[0].parent / "limits").glob("*.cu"))
 """What measures a device: compiled like the others, and no products to run on a CPU."""
 
+ACCESS = sorted((SOURCES[0].parent / "access").glob("*.cu"))
+"""Patterns of memory access, for the microbenchmark memory_access."""
+
 # (block, work) of a kernel that computes one element a thread, and of one that computes several.
 ONE_EACH = [((16, 16), (1, 1)), ((32, 8), (1, 1)), ((1, 1), (1, 1)), ((7, 3), (1, 1))]
 SEVERAL = [((16, 16), work) for work in [(4, 4), (2, 4), (2, 2), (1, 2), (1, 1)]]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kernel_builds import (
+    ACCESS,
     LAYERS,
     LIMITS,
     SOURCES,
@@ -70,7 +71,7 @@ def cases(source: Path) -> list[tuple[Build, str]]:
         *(case for source in SOURCES for case in cases(source)),
         *(
             (Build(source, (1, 1), (1, 1)), architecture)
-            for source in (*LAYERS, *LIMITS)
+            for source in (*LAYERS, *LIMITS, *ACCESS)
             for architecture in ARCHITECTURES
         ),
         *trainings(),

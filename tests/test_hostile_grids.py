@@ -43,7 +43,7 @@ def written(folder, content):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", ": None is not right: it must be the keys device or devices, defaults, on_cpu and sweeps"),
+        ("", ": None is not right: it must be the keys device or devices, defaults, on_cpu, sweeps"),
         ("# nothing\n", ": None is not right"),
         ("a text", "'a text' is not right: it must be the keys"),
         ("[1, 2]", "[1, 2] is not right: it must be the keys"),

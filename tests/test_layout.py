@@ -17,6 +17,7 @@ LAYERS = (
     "backends",
     "strategies",
     "profiling",
+    "microbenchmarks",
     "grid",
     "measurement",
     "planning",

@@ -14,6 +14,7 @@ from conftest import PEERS, ROOT, STRATEGIES
 from snn.config import groups
 from snn.config.compose import composed
 from snn.grid import fingerprint
+from snn.grid.catalogue import MICROBENCHMARKS
 from snn.strategies.common import factory
 
 ALL = [*STRATEGIES, *PEERS]
@@ -96,9 +97,13 @@ def test_sums_are_split_by_fused_kernels():
     assert "kernels/split_k.cu" not in files("resident") | files("reference", kernel="fused")
 
 
-def test_every_kernel_is_a_source_of_some_cell_or_of_the_limits():
-    """Or an edit of it would measure no cell again: each is some choice's, or in the KERNELS of a module."""
+def test_every_kernel_is_a_source_of_what_is_measured():
+    """Or an edit of it would measure nothing again: each is some choice's, or in the KERNELS of a module."""
     found = set(fingerprint.of_limits("cuda")).union(
+        *(
+            fingerprint.of_microbenchmark(name, "cuda", entry.module)
+            for name, entry in MICROBENCHMARKS.items()
+        ),
         *(files(name) for name in STRATEGIES),
         *(files("resident", kernel=kernel) for kernel in groups.names("kernel")),
         *(of_layers("resident", kernel) for kernel in groups.names("kernel")),

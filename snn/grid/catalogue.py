@@ -21,6 +21,7 @@ PAPER_FIGURES = "The paper's figures"
 CNN_REPORT = "The CNN report"
 SWEEPS = "Sweeps"
 WHY = "Why"
+MEMORY = "GPU memory"
 ORIGIN = "Configuration and provenance"
 
 CATEGORIES = {
@@ -30,6 +31,7 @@ CATEGORIES = {
     CNN_REPORT: ("what", "form"),
     SWEEPS: ("sweep", "form"),
     WHY: ("what", "form"),
+    MEMORY: ("what", "form"),
     ORIGIN: ("table",),
 }
 """The categories of the report, in its order, each with the headings of its menu.
@@ -80,6 +82,23 @@ class Figure(Entry):
     table: str
     form: str | None = None
 
+
+@dataclass(frozen=True)
+class Microbenchmark(Entry):
+    """A microbenchmark of ``snn.microbenchmarks``, whose table has its name.
+
+    ``module`` is the one of ``snn.backends.cuda`` and ``snn.backends.cpu`` that it measures with.
+    ``with_limits``: the limits of the device stand in its table.
+    """
+
+    module: str
+    with_limits: bool = False
+
+
+MICROBENCHMARKS = {
+    "memory_access": Microbenchmark(MEMORY, "bandwidth by access pattern", "access", with_limits=True),
+    "memory_calls": Microbenchmark(MEMORY, "time of memory calls", "backend"),
+}
 
 TABLES = {
     "correctness": Table(
@@ -168,6 +187,8 @@ FIGURES = {
     "cnn_ranking": Figure(CNN_REPORT, "strategies ranked", "cnn_strategies", "ranking"),
     "cnn_cpu": Figure(CNN_REPORT, "GPU and CPU", "cnn_cpu", "cpu"),
     "cnn_peers": Figure(CNN_REPORT, "peers", "cnn_peers", "peers"),
+    "memory_access": Figure(MEMORY, "bandwidth by access pattern", "memory_access"),
+    "memory_calls": Figure(MEMORY, "time of memory calls", "memory_calls"),
     "ranking": Figure(OVERVIEW, "3 strategies ranked", "strategies"),
     "precision": Figure(SWEEPS, "precision", "precision"),
     "cpu": Figure(SWEEPS, "cpu", "cpu"),
@@ -193,7 +214,9 @@ PAGES = {
 }
 """Tables that are not of one sweep; each has a rule of its own."""
 
-RESERVED = {*PAGES, *TABLES, *FIGURES, "opening"} - {table.sweep for table in TABLES.values()}
+RESERVED = {*PAGES, *TABLES, *FIGURES, *MICROBENCHMARKS, "opening"} - {
+    table.sweep for table in TABLES.values()
+}
 """Names of files beside those of the sweeps, in the folders of tables and figures: no sweep may take them."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -213,9 +236,9 @@ def sweep_tables(sweeps: Iterable[str]) -> list[str]:
     return [name for name in sweeps if name not in TABLES]
 
 
-def own_figures(sweeps: Iterable[str]) -> list[str]:
-    """The figures with a form of their own that sweeps of these names give."""
-    tables = {*own_tables(sweeps), *sweep_tables(sweeps)}
+def own_figures(sweeps: Iterable[str], microbenchmarks: Iterable[str] = ()) -> list[str]:
+    """The figures with a form of their own that sweeps and microbenchmarks of these names give."""
+    tables = {*own_tables(sweeps), *sweep_tables(sweeps), *microbenchmarks}
     return [name for name, figure in FIGURES.items() if figure.table in tables]
 
 

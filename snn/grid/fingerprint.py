@@ -53,6 +53,15 @@ def of_limits(backend: str) -> list[str]:
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
 
 
+def of_microbenchmark(name: str, backend: str, module: str) -> list[str]:
+    """The source files, relative to the checkout, that decide what a microbenchmark measures.
+
+    ``module`` is the one of the backend that it measures with.
+    """
+    modules = ("snn.hardware.threads", f"snn.microbenchmarks.{name}", f"snn.backends.{backend}.{module}")
+    return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
+
+
 def of_script(script: str, *modules: str) -> list[str]:
     """The files, relative to the checkout, that decide what a script of the workflow writes.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from snn.errors import ConfigError, shown
-from snn.grid import sweeps
+from snn.grid import microbenchmarks, sweeps
 from snn.grid.naming import Cell
 from snn.grid.sweeps import Sweep
 from snn.hardware.devices import BACKENDS, Device, find, gpus_here
@@ -31,6 +31,8 @@ class Plan:
     device: Device
     folder: str
     sweeps: Mapping[str, Sweep]
+    microbenchmarks: Mapping[str, Mapping[str, Any]]
+    """The settings of each, by name."""
 
     @property
     def cells(self) -> dict[str, Cell]:
@@ -61,12 +63,17 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
         if not devices:
             here.append(name)
     reader, plans = sweeps.Reader(path, grid), []
+
+    def plan(device: Device, folder: str, names: list[str], host: Device | None) -> Plan:
+        memory = microbenchmarks.read(path, grid, device)
+        return Plan(device, folder, reader.sweeps(names, device, host), memory)
+
     if here:
         device = find(asked.get("device") or grid.get("device", "auto"))
-        plans.append(Plan(device, "", reader.sweeps(here, device, sweeps.host_of(device))))
+        plans.append(plan(device, "", here, sweeps.host_of(device)))
     for slug, (device, names) in planned.items():
         host = device if device.backend == "cpu" else None
-        plans.append(Plan(device, f"{slug}/", reader.sweeps(names, device, host)))
+        plans.append(plan(device, f"{slug}/", names, host))
     return plans
 
 

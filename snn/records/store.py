@@ -50,7 +50,7 @@ def read_both(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def again(path: Path | str) -> str:
     """How to measure a workflow's record again, for the end of a message; empty of any other file."""
-    of_workflow = ("results/cells/", "results/limits/")
+    of_workflow = ("results/cells/", "results/limits/", "results/microbenchmarks/")
     is_of_workflow = any(folder in Path(path).as_posix() for folder in of_workflow)
     return f": measure it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
 

@@ -16,6 +16,7 @@ from snn import datasets
 from snn.grid import (
     catalogue,
     fingerprint,
+    microbenchmarks,
     more_rounds,
     naming,
     neighbours,
@@ -69,8 +70,9 @@ DATASET_OF = {name: naming.dataset_path(cell) for name, cell in CELLS.items()}
 DATASETS = {DATASET_OF[name]: cell for name, cell in CELLS.items()}
 ROUNDS = range(1, 1 + max(map(len, RECORDS_OF.values())))
 
-# By the name in paths of a device: the device, whose limits are measured.
-DEVICES = {plan.device.slug: plan.device for plan in reversed(PLANS.values())}
+# By the name in paths of a device: the plan for it, and the device, whose limits are measured.
+PLAN_OF = {plan.device.slug: plan for plan in reversed(PLANS.values())}
+DEVICES = {slug: plan.device for slug, plan in PLAN_OF.items()}
 
 
 # The wildcard `of` is the folder of a device's tables and figures: empty if the device was not planned by name.
@@ -79,20 +81,27 @@ wildcard_constraints:
 
 
 TABLES_OF = {
-    folder: [*catalogue.PAGES, *own_tables, *catalogue.sweep_tables(plan.sweeps)]
+    folder: [
+        *catalogue.PAGES,
+        *catalogue.own_tables(plan.sweeps),
+        *catalogue.sweep_tables(plan.sweeps),
+        *plan.microbenchmarks,
+    ]
     for folder, plan in PLANS.items()
-    for own_tables in [catalogue.own_tables(plan.sweeps)]
 }
 FIGURES_OF = {
     folder: [
-        *catalogue.own_figures(plan.sweeps),
+        *catalogue.own_figures(plan.sweeps, plan.microbenchmarks),
         *catalogue.sweep_tables(plan.sweeps),
     ]
     for folder, plan in PLANS.items()
 }
 SWEEPS = {name for plan in PLANS.values() for name in plan.sweeps}
 OWN_TABLES = catalogue.own_tables(SWEEPS)
-OWN_FIGURES = catalogue.own_figures(SWEEPS)
+MICROBENCHMARKS = sorted(
+    {name for plan in PLANS.values() for name in plan.microbenchmarks}
+)
+OWN_FIGURES = catalogue.own_figures(SWEEPS, MICROBENCHMARKS)
 SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
 
 # Files that contain digests of themselves and of the files written with them -> one of these.

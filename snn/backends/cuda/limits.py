@@ -2,8 +2,7 @@
 
 import ctypes
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import cupy
 import numpy as np
 from cupy.cuda import driver, runtime
 
-from snn.backends import kernel_source
 from snn.backends.cuda.cooperative import CooperativeLaunch
+from snn.backends.cuda.timing import Launch, address, load, memory_of, seconds_per_round, warm_up
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
 KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
@@ -30,9 +29,6 @@ _PRODUCTS = (
     ("tf32", "mma_tf32", 2 * 16 * 8 * 8 * _CHAINS // 32, (8, 0)),
     ("bf16", "mma_bf16", 2 * 16 * 8 * 16 * _CHAINS // 32, (8, 0)),
 )
-
-Launch = Callable[[int], None]
-"""Runs a number of rounds in one launch on the default stream."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ def measure(root: Path, effort: Effort = Effort()) -> Measured:
     capability = int(device.compute_capability[:-1]), int(device.compute_capability[-1])
     multiprocessors = device.attributes["MultiProcessorCount"]
     l2_bytes = device.attributes["L2CacheSize"]
-    rates, waits = (_module(root / source) for source in KERNELS)
+    rates, waits = (load(root / source) for source in KERNELS)
     limits = [
         *_products(effort, rates, multiprocessors, capability),
         *_memory(effort, rates, multiprocessors, l2_bytes),
@@ -72,7 +68,7 @@ def _products(
     effort: Effort, module: cupy.RawModule, multiprocessors: int, capability: tuple[int, int]
 ) -> Iterator[Limit]:
     """Operations per second of one SM alone, and of all SMs, whose clocks may be lower."""
-    with _memory_of(4 * _THREADS * multiprocessors) as out:
+    with memory_of(4 * _THREADS * multiprocessors) as out:
         for what, name, operations, needed in _PRODUCTS:
             how = f"{name}, one block of {_THREADS} threads per SM"
             function = module.get_function(name)
@@ -84,9 +80,9 @@ def _products(
                     continue
 
                 def launch(rounds: int, function=function, blocks=blocks, more=more) -> None:
-                    function((blocks,), (_THREADS,), (_pointer(out), np.int32(rounds), *more))
+                    function((blocks,), (_THREADS,), (address(out), np.int32(rounds), *more))
 
-                _warm_up(effort, launch)
+                warm_up(launch, effort.warm_up_seconds)
                 done = operations * _THREADS * blocks
                 yield Limit(
                     what, blocks, FLOPS, how, tuple(done / s for s in _seconds_per_round(effort, launch))
@@ -100,19 +96,19 @@ def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_byt
     reads, copies = (module.get_function(name) for name in ("read_memory", "copy_memory"))
     shape = (multiprocessors,), (_THREADS,)
     with (
-        _memory_of(far) as source,
-        _memory_of(far) as target,
-        _memory_of(4 * _THREADS * multiprocessors) as sums,
+        memory_of(far) as source,
+        memory_of(far) as target,
+        memory_of(4 * _THREADS * multiprocessors) as sums,
     ):
         for level, held in (("dram", far), ("l2", min(far, int(_L2_SHARE * l2_bytes)))):
             quads = {"read": held // 16, "copy": (held if level == "dram" else held // 2) // 16}
 
             def read(rounds: int, count: int = quads["read"]) -> None:
-                arguments = (_pointer(source), _pointer(sums), np.uint32(count), np.int32(rounds))
+                arguments = (address(source), address(sums), np.uint32(count), np.int32(rounds))
                 reads(*shape, arguments)
 
             def copy(rounds: int, count: int = quads["copy"]) -> None:
-                arguments = (_pointer(source), _pointer(target), np.uint32(count), np.int32(rounds))
+                arguments = (address(source), address(target), np.uint32(count), np.int32(rounds))
                 copies(*shape, arguments)
 
             for what, launch, passes in (("read", read, 1), ("copy", copy, 2)):
@@ -162,7 +158,7 @@ def _graph_node(effort: Effort, module: cupy.RawModule) -> Limit:
                 for _ in range(rounds):
                     runtime.graphLaunch(graph, stream)
 
-            samples = tuple(s / effort.launches for s in _seconds_per_round(effort, launch, stream))
+            samples = tuple(s / effort.launches for s in _seconds_per_round(effort, launch, stream=stream))
         finally:
             runtime.graphExecDestroy(graph)
     finally:
@@ -176,7 +172,7 @@ def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int
         "cluster_barrier": "blocks of one warp arrive and wait",
         "cluster_exchange": "one word from each block to the shared memory of every other",
     }
-    with _memory_of(4 * max(_CLUSTERS)) as out:
+    with memory_of(4 * max(_CLUSTERS)) as out:
         for what, how in said.items():
             for blocks in _CLUSTERS:
                 if capability < (9, 0):
@@ -196,7 +192,7 @@ def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int
                 ) -> None:
                     together([*given, ctypes.c_int(rounds)])
 
-                yield Limit(what, blocks, SECONDS, how, tuple(_seconds_per_round(effort, launch)))
+                yield Limit(what, blocks, SECONDS, how, _seconds_per_round(effort, launch))
 
 
 def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
@@ -205,7 +201,7 @@ def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iter
         "grid_barrier": "blocks of one warp increment a counter in global memory and wait",
         "grid_exchange": "one word from each block to every other through global memory",
     }
-    with _memory_of(4 * multiprocessors) as words:
+    with memory_of(4 * multiprocessors) as words:
         for what, how in said.items():
             function = module.get_function(what)
             for blocks in (multiprocessors,) if what == "grid_barrier" else (2, multiprocessors):
@@ -218,63 +214,12 @@ def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iter
                 def clear() -> None:
                     runtime.memset(words, 0, 4 * multiprocessors)
 
-                yield Limit(
-                    what, blocks, SECONDS, how, tuple(_seconds_per_round(effort, launch, before=clear))
-                )
+                yield Limit(what, blocks, SECONDS, how, _seconds_per_round(effort, launch, before=clear))
 
 
 def _too_old(capability: tuple[int, int], needed: tuple[int, int]) -> str:
     return f"compute capability {capability[0]}.{capability[1]}, but {needed[0]}.{needed[1]} is needed"
 
 
-# ---- timing
-
-
-def _seconds_per_round(
-    effort: Effort, launch: Launch, stream: int = 0, before: Callable[[], None] = lambda: None
-) -> list[float]:
-    """Seconds per round, of several launches that are long enough; ``before`` is not timed."""
-    rounds = 16
-    seconds = _seconds(launch, rounds, stream, before)  # the first launch may be slow: not kept
-    while (seconds := _seconds(launch, rounds, stream, before)) < effort.least_seconds:
-        rounds *= min(16, max(2, round(effort.least_seconds / max(seconds, 1e-6))))
-    return [_seconds(launch, rounds, stream, before) / rounds for _ in range(effort.repeats)]
-
-
-def _seconds(launch: Launch, rounds: int, stream: int, before: Callable[[], None]) -> float:
-    before()
-    first, last = cupy.cuda.Event(), cupy.cuda.Event()
-    runtime.eventRecord(first.ptr, stream)
-    launch(rounds)
-    runtime.eventRecord(last.ptr, stream)
-    last.synchronize()
-    return cupy.cuda.get_elapsed_time(first, last) / 1000
-
-
-def _warm_up(effort: Effort, launch: Launch) -> None:
-    until = time.perf_counter() + effort.warm_up_seconds
-    while time.perf_counter() < until:
-        launch(1000)
-        runtime.deviceSynchronize()
-
-
-# ---- CuPy
-
-
-def _module(path: Path) -> cupy.RawModule:
-    return cupy.RawModule(code=kernel_source.text(path), options=("-std=c++17",), backend="nvrtc")
-
-
-def _pointer(address: int) -> np.uint64:
-    return np.uint64(address)
-
-
-@contextmanager
-def _memory_of(nbytes: int) -> Iterator[int]:
-    """Device memory, filled with zeros, for the time of a ``with`` block."""
-    address = runtime.malloc(nbytes)
-    try:
-        runtime.memset(address, 0, nbytes)
-        yield address
-    finally:
-        runtime.free(address)
+def _seconds_per_round(effort: Effort, launch: Launch, **further: Any) -> tuple[float, ...]:
+    return tuple(seconds_per_round(launch, effort.least_seconds, effort.repeats, **further))

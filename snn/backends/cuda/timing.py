@@ -1,0 +1,69 @@
+"""Timing of kernels that repeat their work within a launch, for limits and access patterns."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import cupy
+import numpy as np
+from cupy.cuda import runtime
+
+from snn.backends import kernel_source
+
+Launch = Callable[[int], None]
+"""Runs a number of rounds in one launch on the default stream."""
+
+
+def seconds_per_round(
+    launch: Launch,
+    least_seconds: float,
+    repeats: int,
+    stream: int = 0,
+    before: Callable[[], None] = lambda: None,
+) -> list[float]:
+    """Seconds per round, of several launches of ``least_seconds`` or longer; ``before`` is not timed."""
+    rounds = 16
+    seconds = _seconds(launch, rounds, stream, before)  # the first launch may be slow: not kept
+    while (seconds := _seconds(launch, rounds, stream, before)) < least_seconds:
+        rounds *= min(16, max(2, round(least_seconds / max(seconds, 1e-6))))
+    return [_seconds(launch, rounds, stream, before) / rounds for _ in range(repeats)]
+
+
+def _seconds(launch: Launch, rounds: int, stream: int, before: Callable[[], None]) -> float:
+    before()
+    first, last = cupy.cuda.Event(), cupy.cuda.Event()
+    runtime.eventRecord(first.ptr, stream)
+    launch(rounds)
+    runtime.eventRecord(last.ptr, stream)
+    last.synchronize()
+    return cupy.cuda.get_elapsed_time(first, last) / 1000
+
+
+def warm_up(launch: Launch, seconds: float) -> None:
+    """Launch for so many seconds, until the clocks have risen."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        launch(1000)
+        runtime.deviceSynchronize()
+
+
+def load(path: Path) -> cupy.RawModule:
+    """The kernels of a source file."""
+    return cupy.RawModule(code=kernel_source.text(path), options=("-std=c++17",), backend="nvrtc")
+
+
+def address(value: int) -> np.uint64:
+    """An address as an argument of a kernel."""
+    return np.uint64(value)
+
+
+@contextmanager
+def memory_of(nbytes: int) -> Iterator[int]:
+    """Device memory, filled with zeros, for the time of a ``with`` block."""
+    memory = runtime.malloc(nbytes)
+    try:
+        runtime.memset(memory, 0, nbytes)
+        yield memory
+    finally:
+        runtime.free(memory)

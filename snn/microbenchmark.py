@@ -1,0 +1,95 @@
+"""``python -m snn.microbenchmark NAME SETTINGS cuda|cpu OUTPUT [DEVICE]``: run and record a microbenchmark.
+
+NAME is one of the grid's ``microbenchmarks``, SETTINGS its settings as JSON, as a grid file has them:
+'{"sizes": ["256B", "1MiB"], ...}'. A device with another name than DEVICE is refused.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+from snn.hardware import threads
+
+threads.assign()
+
+from snn import command  # noqa: E402
+from snn.errors import ConfigError, SnnError, shown  # noqa: E402
+from snn.files import outputs  # noqa: E402
+from snn.grid.microbenchmarks import source_hash  # noqa: E402
+from snn.hardware.devices import Device, choices  # noqa: E402
+from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
+from snn.hardware.monitor import gpu_state  # noqa: E402
+from snn.measurement import provenance  # noqa: E402
+from snn.microbenchmarks.settings import SETTINGS, resolved  # noqa: E402
+from snn.records import store  # noqa: E402
+from snn.records.digest import sealed  # noqa: E402
+from snn.records.microbenchmarks import VERSION  # noqa: E402
+
+
+def main(arguments: list[str]) -> int:
+    """Write the record; 0, or 2 on a user's error."""
+    if len(arguments) not in (4, 5):
+        print(__doc__, file=sys.stderr)
+        return 2
+    end_with_parent()
+    name, text, backend, output, *names = arguments
+    try:
+        settings = _settings(name, text)
+        path = outputs.checked(output)
+        measured = record(name, settings, choices(backend, *names)[0])
+        with outputs.reported(path):
+            store.write(path, measured)
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def record(name: str, settings: Mapping[str, Any], device: Device) -> dict[str, Any]:
+    """Run a microbenchmark on a device; a record of it, with the device's state before and after."""
+    wanted = resolved(name, settings)
+    with device_lock(device):
+        started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+        before = gpu_state(device)
+        microbenchmark = import_module(f"snn.microbenchmarks.{name}")
+        readings = [reading.plain() for reading in microbenchmark.measure(device.backend, wanted)]
+        after = gpu_state(device)
+        elapsed = time.perf_counter() - clock
+    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash(name, device)}
+    return sealed(
+        {
+            "microbenchmark_version": VERSION,
+            "name": name,
+            "settings": dict(sorted(settings.items())),
+            "readings": readings,
+            "machine": {"before": before, "after": after},
+            "provenance": provenance.describe(device) | described,
+        }
+    )
+
+
+def _settings(name: str, text: str) -> dict[str, Any]:
+    """The settings of a command line. Raises ConfigError where they are not those of the microbenchmark."""
+    if name not in SETTINGS:
+        raise ConfigError(
+            f"there is no microbenchmark {shown(name)}: it must be one of {', '.join(SETTINGS)}"
+        )
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{name}: the settings are {shown(text)}, which is no JSON: {error}") from error
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{name}: the settings are {shown(settings)}: they must be a JSON object")
+    try:
+        resolved(name, settings)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from error
+    return settings
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))

@@ -1,0 +1,1 @@
+"""What single operations on memory cost, measured without a training: one module per microbenchmark."""

@@ -1,0 +1,114 @@
+"""What a microbenchmark finds at one point: seconds, or the reason why there are none."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from snn.errors import OutOfMemory, Unsupported
+
+Point = dict[str, Any]
+"""What a reading is of: names and numbers, by what they say."""
+
+LEAST_SAMPLES = 6
+"""The fewest samples whose range is a 95% interval of their median."""
+
+_LEAST_SECONDS = 5e-4  # per sample, so that the clock and the last wait do not matter
+
+_Sample = TypeVar("_Sample")
+
+OK, UNSUPPORTED, OUT_OF_MEMORY = "ok", "unsupported", "out_of_memory"
+
+
+def _nothing() -> None:
+    """Nothing to do, or to wait for."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The samples at one ``point``, in seconds; without any there is a ``reason``, and the ``status``."""
+
+    point: Point
+    seconds: tuple[float, ...] = ()
+    status: str = OK
+    reason: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """The reading as JSON values."""
+        return {**vars(self), "seconds": list(self.seconds)}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "Reading":
+        """The reading from the JSON values of ``plain``."""
+        return cls(**{**plain, "seconds": tuple(plain["seconds"])})
+
+
+def reading(point: Point, take: Callable[[], Iterable[float]]) -> Reading:
+    """The reading at a point; what the device does not support or hold is one with that status."""
+    try:
+        return Reading(point, tuple(take()))
+    except Unsupported as error:
+        return Reading(point, status=UNSUPPORTED, reason=str(error))
+    except OutOfMemory as error:
+        return Reading(point, status=OUT_OF_MEMORY, reason=str(error))
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many samples to take, within how many seconds; ``LEAST_SAMPLES`` are taken in any case."""
+
+    samples: int
+    seconds: float
+
+    def repeated(self, call: Callable[[], object], wait: Callable[[], object] = _nothing) -> list[float]:
+        """Seconds per call: each sample is of many consecutive calls, and of one ``wait`` for the last."""
+        call()  # what is loaded or grown at the first call is not timed
+        wait()
+        calls, seconds = 1, _timed(call, wait, 1)
+        while seconds < _LEAST_SECONDS:
+            calls *= min(16, max(2, math.ceil(_LEAST_SECONDS / max(seconds, 1e-9))))
+            seconds = _timed(call, wait, calls)
+        return self._taken(lambda: _timed(call, wait, calls) / calls)
+
+    def prepared(
+        self,
+        call: Callable[[], object],
+        before: Callable[[], object],
+        after: Callable[[], object] = _nothing,
+    ) -> list[float]:
+        """Seconds of one call per sample, each with work before and after it that is not timed."""
+
+        def take() -> float:
+            before()
+            try:
+                return _timed(call, _nothing, 1)
+            finally:
+                after()
+
+        take()
+        return self._taken(take)
+
+    def together(self, calls: Sequence[Callable[[], object]]) -> list[list[float]]:
+        """Seconds of each of several calls, a sample of each in turn; the calls wait for their work."""
+
+        def take() -> list[float]:
+            return [_timed(call, _nothing, 1) for call in calls]
+
+        take()
+        return [list(of_call) for of_call in zip(*self._taken(take), strict=True)]
+
+    def _taken(self, take: Callable[[], _Sample]) -> list[_Sample]:
+        until = time.perf_counter() + self.seconds
+        found: list[_Sample] = []
+        while len(found) < LEAST_SAMPLES or (len(found) < self.samples and time.perf_counter() < until):
+            found.append(take())
+        return found
+
+
+def _timed(call: Callable[[], object], wait: Callable[[], object], calls: int) -> float:
+    started = time.perf_counter()
+    for _ in range(calls):
+        call()
+    wait()
+    return time.perf_counter() - started

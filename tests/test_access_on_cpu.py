@@ -1,0 +1,70 @@
+"""The kernels of kernels/access, run on the CPU by cuda_on_cpu, against NumPy: each element once per pass."""
+
+import cuda_on_cpu
+import numpy as np
+import pytest
+from conftest import ROOT
+from cuda_on_cpu import KernelError
+
+from snn.backends.access import Access, elements
+
+pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+SIZES = (1, 31, 33, 1000, 4099)
+VALUES = {
+    "stride": (1, 2, 3, 8, 32, 33, 1024),
+    "array of structures": (1, 2, 4, 8),
+    "structure of arrays": (1, 2, 4, 8),
+    "offset": (0, 1, 7, 31),
+    "vector": (1, 2, 4),
+}
+GRID, BLOCK, ROUNDS = (3,), (40,), 2
+
+
+def expected(access: Access, n: int) -> np.ndarray:
+    """How often a pass visits each of n floats: 0 or 1."""
+    times = np.zeros(n, dtype=int)
+    if access.pattern == "stride":
+        for start in range(0, access.value, 32):
+            times[start :: access.value] += 1
+    elif access.pattern == "offset":
+        times[access.value :] = 1
+    elif access.pattern == "vector":
+        times[: n // access.value * access.value] = 1
+    elif access.pattern == "array of structures":
+        times[: n // 8 * 8].reshape(-1, 8)[:, : access.value] = 1
+    else:
+        times[: access.value * (n // 8)] = 1
+    return times
+
+
+@pytest.mark.parametrize("copies", [False, True], ids=["read", "copy"])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("pattern", VALUES)
+def test_a_pass_visits_what_its_pattern_says(pattern, n, copies):
+    random = np.random.default_rng(n)
+    source = random.integers(-999, 999, n).astype(np.float32)  # their sums are exact
+    for access in (Access(pattern, value, copies) for value in VALUES[pattern]):
+        if access.pattern == "offset" and access.value > n:
+            continue
+        times = expected(access, n)
+        assert times.max() <= 1
+        assert times.sum() == elements(access, n)
+        kernel = cuda_on_cpu.load(ROOT / access.source)[access.kernel]
+        target = np.full(n if copies else 120, -1, dtype=np.float32)
+        kernel(GRID, BLOCK, (source, target, access.count(n), access.value, ROUNDS))
+        if copies:
+            np.testing.assert_array_equal(target, np.where(times, source, -1))
+        else:
+            assert target.sum(dtype=np.float64) == ROUNDS * source[times == 1].sum(dtype=np.float64)
+            once = source * times
+            if len(np.unique(once)) > 200:  # each thread has its own elements
+                assert np.count_nonzero(target) > 60
+
+
+def test_a_vector_that_is_not_aligned_is_noticed():
+    kernel = cuda_on_cpu.load(ROOT / "kernels/access/vectors.cu")["read_float4"]
+    source, sums = np.ones(64, dtype=np.float32), np.zeros(120, dtype=np.float32)
+    kernel(GRID, BLOCK, (source, sums, 63, 4, 1))
+    with pytest.raises(KernelError):
+        kernel(GRID, BLOCK, (source, sums, 68, 4, 1))

@@ -1,0 +1,294 @@
+"""Microbenchmarks: their settings, their readings on a CPU, and their tables."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from records_of import PROVENANCE, limits_of
+
+from snn import microbenchmark
+from snn.analysis import microbenchmarks as of_tables
+from snn.analysis.medians import median_interval
+from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
+from snn.config.groups import CONFIG, read_yaml
+from snn.errors import ConfigError, OutOfMemory, RecordError, Unsupported
+from snn.grid import microbenchmarks as of_grid
+from snn.hardware import devices
+from snn.hardware.devices import Device
+from snn.hardware.limits import BYTES, Limit
+from snn.microbenchmarks.overlap import BOTH, COPIES, PRODUCTS
+from snn.microbenchmarks.readings import Effort, Reading, reading
+from snn.microbenchmarks.settings import SETTINGS, resolved
+from snn.records import microbenchmarks as records
+from snn.records import store
+from snn.records.digest import sealed
+from snn.tables import memory_access, memory_calls
+
+SMALL = {
+    "memory_access": {
+        "bytes": "1MiB",
+        "strides": [1, 8, 1024],
+        "fields": [1, 8],
+        "offsets": [0, 3],
+        "vectors": [4],
+        "samples": 6,
+    },
+    "memory_calls": {
+        "sizes": ["256B", "1MiB"],
+        "overlapped": "1MiB",
+        "streams": [1, 2],
+        "samples": 6,
+        "seconds": 0,
+    },
+}
+GRID = read_yaml(CONFIG / "grid.yaml")
+H200, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The records of both on this CPU, by name."""
+    folder = tmp_path_factory.mktemp("microbenchmarks")
+    for name, settings in SMALL.items():
+        path = folder / f"{name}.json"
+        assert microbenchmark.main([name, json.dumps(settings), "cpu", str(path)]) == 0
+    return {name: folder / f"{name}.json" for name in SMALL}
+
+
+# ---- settings
+
+
+def test_the_grid_has_every_microbenchmark_with_smaller_settings_on_a_cpu():
+    on_gpu, on_cpu = (of_grid.read(CONFIG / "grid.yaml", GRID, device) for device in (H200, CPU))
+    assert set(on_gpu) == set(on_cpu) == set(SETTINGS)
+    asked = resolved("memory_calls", on_gpu["memory_calls"])
+    assert (asked["sizes"][0], asked["sizes"][-1]) == (256, 1 << 30)
+    assert max(resolved("memory_calls", on_cpu["memory_calls"])["sizes"]) < 1 << 30
+    assert resolved("memory_access", on_gpu["memory_access"])["bytes"] == 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "said"),
+    [
+        ("memory_calls", "sizes", ["256"], "each of its values a size from 4B to 4GiB, as 256B, 64KiB"),
+        ("memory_calls", "sizes", ["8GiB"], "'8GiB' is not"),
+        ("memory_calls", "sizes", [], "a list of one or more"),
+        ("memory_calls", "sizes", ["1KiB", "1024B"], "'1024B' is there twice"),
+        ("memory_calls", "streams", [0], "a whole number from 1 to 32, and 0 is not"),
+        ("memory_calls", "streams", [True], "True is not"),
+        ("memory_calls", "samples", 5, "samples is 5: it must be a whole number from 6 to 1000"),
+        ("memory_calls", "seconds", -1, "seconds is -1: it must be a number of seconds from 0 to 60"),
+        ("memory_calls", "strides", [1], "'strides' is not a key here: one of sizes,"),
+        ("memory_access", "fields", [3], "one of 1, 2, 4, 8, and 3 is not"),
+        ("memory_access", "vectors", [True], "True is not"),
+        ("memory_access", "offsets", [32], "a whole number from 0 to 31, and 32 is not"),
+        ("memory_access", "bytes", 4096, "bytes is 4096: it must be a size from 65536B to 4GiB"),
+    ],
+)
+def test_wrong_settings_are_refused_by_file_key_and_value(tmp_path, capsys, name, key, value, said):
+    with pytest.raises(ConfigError) as error:
+        of_grid.read(CONFIG / "grid.yaml", {"microbenchmarks": {name: {**SMALL[name], key: value}}}, H200)
+    assert f"grid.yaml: microbenchmarks.{name}: " in str(error.value)
+    assert said in str(error.value)
+    output = tmp_path / "x.json"
+    assert microbenchmark.main([name, json.dumps({**SMALL[name], key: value}), "cpu", str(output)]) == 2
+    assert said in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_settings_that_replace_others_on_a_cpu_are_checked_for_a_gpu_as_well():
+    wrong = {"microbenchmarks": {"memory_calls": {**SMALL["memory_calls"], "on_cpu": {"samples": 1}}}}
+    with pytest.raises(ConfigError, match="memory_calls with on_cpu: samples is 1"):
+        of_grid.read(CONFIG / "grid.yaml", wrong, H200)
+    missing = {"memory_calls": {"samples": 6}}
+    with pytest.raises(ConfigError, match="sizes is missing: the keys are sizes, overlapped"):
+        of_grid.read(CONFIG / "grid.yaml", {"microbenchmarks": missing}, H200)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "SETTINGS cuda|cpu OUTPUT"),
+        (["memory_leaks", "{}", "cpu", "x.json"], "no microbenchmark 'memory_leaks'"),
+        (["memory_calls", "{", "cpu", "x.json"], "which is no JSON"),
+        (["memory_calls", "[]", "cpu", "x.json"], "must be a JSON object"),
+        (["memory_calls", json.dumps(SMALL["memory_calls"]), "tpu", "x.json"], "device is 'tpu'"),
+        (["memory_calls", json.dumps(SMALL["memory_calls"]), "cpu", "x.json", "Z80"], "planned is 'Z80'"),
+    ],
+)
+def test_wrong_command_lines_are_refused(arguments, said, capsys):
+    assert microbenchmark.main(arguments) == 2
+    assert said.replace("planned is", "device.name is") in capsys.readouterr().err
+
+
+# ---- readings
+
+
+def test_moved_bytes_are_those_of_the_sectors():
+    n = 1 << 20
+
+    def per_useful(pattern, value, sector=32):
+        access = Access(pattern, value, copies=False)
+        return moved_bytes(access, n, sector) / (4 * elements(access, n))
+
+    assert [per_useful(STRIDE, value) for value in (1, 2, 4, 8, 32, 1024)] == [1, 2, 4, 8, 8, 8]
+    assert [per_useful(AOS, fields) for fields in (1, 2, 4, 8)] == [8, 4, 2, 1]
+    assert [per_useful(SOA, fields) for fields in (1, 2, 4, 8)] == [1, 1, 1, 1]
+    assert [per_useful(VECTOR, width) for width in (1, 2, 4)] == [1, 1, 1]
+    assert per_useful(OFFSET, 8) == 1
+    assert per_useful(OFFSET, 1) == pytest.approx(5 / 4)
+    assert per_useful(STRIDE, 16, sector=64) == 16
+
+
+def test_what_a_device_cannot_do_is_a_reading_with_a_reason():
+    def refuse(error):
+        raise error
+
+    assert reading({}, lambda: refuse(Unsupported("no"))) == Reading({}, (), "unsupported", "no")
+    assert reading({}, lambda: refuse(OutOfMemory("big"))) == Reading({}, (), "out_of_memory", "big")
+    with pytest.raises(ValueError, match="bad"):
+        reading({}, lambda: refuse(ValueError("bad")))
+
+
+def test_samples_end_with_their_number_or_their_seconds():
+    calls = []
+    assert len(Effort(10, 60).prepared(lambda: calls.append("call"), lambda: calls.append("before"))) == 10
+    assert calls == ["before", "call"] * 11  # the first is not timed
+    assert len(Effort(1000, 0).repeated(lambda: None)) == 6
+    together = Effort(7, 60).together([lambda: None, lambda: None])
+    assert [len(each) for each in together] == [7, 7]
+
+
+def test_what_is_prepared_is_put_away_after_a_fault():
+    held = []
+    with pytest.raises(ZeroDivisionError):
+        Effort(6, 1).prepared(lambda: 1 / 0, lambda: held.append(1), held.pop)
+    assert not held
+
+
+def test_the_interval_of_a_median_holds_it_in_95_of_100():
+    """Exactly: P(low <= median <= high) by the binomial distribution, and no narrower pair reaches it."""
+    assert median_interval([3.0, 1.0, 2.0, 4.0, 6.0, 5.0]) == (3.5, 1.0, 6.0)
+    assert all(map(math.isnan, median_interval([1.0, 2.0])[1:]))
+    random = np.random.default_rng(1)
+    for count in (6, 20, 31):
+        draws = np.sort(random.exponential(size=(4000, count)))
+        held = [low <= math.log(2) <= high for _, low, high in map(median_interval, draws.tolist())]
+        assert 0.94 < np.mean(held) < 0.995
+    middle, low, high = median_interval(list(range(31)))
+    assert (middle, low, high) == (15, 9, 21)
+
+
+# ---- records and tables
+
+
+def test_a_cpu_measures_what_has_a_meaning_there_and_gives_a_reason_for_the_rest(measured):
+    calls = memory_calls.build(records.read(measured["memory_calls"]))
+    ok = calls[calls["status"] == "ok"]
+    assert set(zip(ok["kind"], ok["call"], strict=True)) == {("allocation", "malloc"), ("copy", "pageable")}
+    assert (ok["low"] <= ok["median"]).all()
+    assert (ok["median"] <= ok["high"]).all()
+    rest = calls[calls["status"] != "ok"]
+    assert (rest["status"] == "unsupported").all()
+    assert rest["reason"].str.len().gt(10).all()
+    assert rest[["median", "low", "high"]].isna().all(axis=None)
+    copies = ok[ok["kind"] == "copy"].set_index(["direction", "bytes"])["median"]
+    assert copies["to_device", 1 << 20] > copies["to_device", 256]
+
+    access = memory_access.build(records.read(measured["memory_access"]))
+    done = access["status"] == "ok"
+    assert (done == ((access["access"] == "copy") & (access["pattern"] != VECTOR))).all()
+    rows = access[done].set_index(["pattern", "value"])
+    ratio = rows["moved_gb_s"] / rows["median"]
+    assert ratio[STRIDE, 1] == ratio[AOS, 8] == 1
+    assert ratio[STRIDE, 8] == ratio[AOS, 1] == 8
+    assert rows["median"][STRIDE, 1] > rows["median"][STRIDE, 8]
+    assert set(calls["device"]) == set(access["device"]) == {devices.find("cpu").name}
+
+
+def of_gpu(name, readings):
+    """A record of a microbenchmark of a GPU."""
+    provenance = {**PROVENANCE, "source_hash": "0" * 16}
+    return sealed(
+        {
+            "microbenchmark_version": 1,
+            "name": name,
+            "settings": SMALL[name],
+            "readings": [each.plain() for each in readings],
+            "machine": {},
+            "provenance": provenance,
+        }
+    )
+
+
+def test_bandwidths_stand_beside_the_limits_of_their_device():
+    point = {"pattern": STRIDE, "value": 8, "access": "read", "useful_bytes": 1000, "moved_bytes": 8000}
+    record = of_gpu("memory_access", [Reading(point, (1e-9, 2e-9, 4e-9, 2e-9, 2e-9, 1e-9))])
+    rate, limits = 4e12, limits_of()
+    limits["limits"].append({**vars(Limit("dram_read", None, BYTES, "")), "samples": [rate]})
+    row = memory_access.build(record, limits).iloc[0]
+    assert (row["median"], row["low"], row["high"]) == pytest.approx((500, 250, 1000))
+    assert row["moved_gb_s"] == pytest.approx(4000)
+    assert row["limit_gb_s"] == pytest.approx(rate / 1e9)
+    assert row["fraction_of_limit"] == pytest.approx(500e9 / rate)
+    assert np.isnan(memory_access.build(record).iloc[0]["fraction_of_limit"])
+    with pytest.raises(RecordError, match="measure one of them again"):
+        memory_access.build(record, limits_of(device_uuid="GPU-2"))
+
+
+def test_overlap_is_what_streams_hide_of_the_shorter_part():
+    def part(call, *seconds):
+        return Reading({"kind": "overlap", "call": call, "bytes": 64, "streams": 2}, seconds)
+
+    parts = [part(COPIES, *6 * [4.0]), part(PRODUCTS, *6 * [2.0]), part(BOTH, 6, 6, 5, 5, 4, 4)]
+    table = memory_calls.build(of_gpu("memory_calls", parts))
+    row = table[table["call"] == "overlap"].iloc[0]
+    assert (row["unit"], row["median"], row["low"], row["high"]) == ("fraction", 0.5, 0.0, 1.0)
+    assert (row["streams"], row["samples"], row["status"]) == (2, 6, "ok")
+    assert list(table["median"][:3]) == [4e6, 2e6, 5e6]
+
+
+def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path):
+    path = measured["memory_calls"]
+    record = records.read(path)
+    source_hash = of_grid.source_hash("memory_calls", devices.find("cpu"))
+    assert of_tables.read(path, SMALL["memory_calls"], source_hash) == record
+    with pytest.raises(RecordError, match="measured with other settings"):
+        of_tables.read(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
+    with pytest.raises(RecordError, match="measured with other sources"):
+        of_tables.read(path, SMALL["memory_calls"], "0" * 16)
+
+    def changed(**keys):
+        store.write(tmp_path / "changed.json", {**record, **keys})
+        return tmp_path / "changed.json"
+
+    first = record["readings"][0]
+    without_reason = sealed({**record, "readings": [{**first, "seconds": []}]})
+    for keys, said in (
+        ({"name": "memory_access"}, "it was changed after it was written"),
+        ({"microbenchmark_version": 9}, "microbenchmark version 9"),
+        (without_reason, "must have either samples or a reason"),
+        (sealed({**record, "readings": [{**first, "seconds": [-1.0]}]}), r"readings\[0\].seconds\[0\] is -1"),
+    ):
+        with pytest.raises(RecordError, match=said):
+            records.read(changed(**keys))
+
+
+def test_kernels_decide_what_is_measured_on_a_gpu_only():
+    hashes = {of_grid.source_hash(name, device) for name in SETTINGS for device in (H200, CPU)}
+    assert len(hashes) == 2 * len(SETTINGS)
+
+
+def test_tables_have_plain_columns(measured):
+    calls = memory_calls.build(records.read(measured["memory_calls"]))
+    assert list(calls)[:10] == [
+        *("kind", "call", "direction", "bytes", "live", "streams"),
+        *("median", "low", "high", "unit"),
+    ]
+    access = memory_access.build(records.read(measured["memory_access"]))
+    assert list(access)[:8] == [
+        *("pattern", "value", "access", "useful_bytes", "moved_bytes", "median", "low", "high"),
+    ]
+    assert pd.api.types.is_float_dtype(calls["median"])

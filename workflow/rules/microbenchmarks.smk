@@ -1,0 +1,64 @@
+# What memory costs on a device, without a training: a record of each microbenchmark, and its table. Like a training, it
+# has the device to itself. What its record must have been measured with stands in its parameters: settings and sources.
+
+
+def measured_with(name, plan):
+    """The settings and the source hash that the record of a microbenchmark must contain."""
+    return {
+        "settings": plan.microbenchmarks[name],
+        "source_hash": microbenchmarks.source_hash(name, plan.device),
+    }
+
+
+rule measure_microbenchmark:
+    output:
+        record="results/microbenchmarks/{device}/{microbenchmark}.json",
+    wildcard_constraints:
+        device=one_of(DEVICES),
+        microbenchmark=one_of(MICROBENCHMARKS),
+    priority: 55
+    threads: workflow.cores
+    resources:
+        gpu=lambda wildcards: int(DEVICES[wildcards.device].backend == "cuda"),
+    params:
+        device=lambda wildcards: vars(DEVICES[wildcards.device]),
+        wanted=lambda wildcards: measured_with(
+            wildcards.microbenchmark, PLAN_OF[wildcards.device]
+        ),
+        settings=lambda wildcards: json.dumps(
+            PLAN_OF[wildcards.device].microbenchmarks[wildcards.microbenchmark]
+        ),
+    message:
+        "measure {wildcards.microbenchmark} of {params.device[name]}"
+    shell:
+        "exec {PYTHON} -m snn.microbenchmark {wildcards.microbenchmark} {params.settings:q} "
+        "{params.device[backend]} {output.record:q} {params.device[name]:q}"
+
+
+for NAME in MICROBENCHMARKS:
+    ENTRY = catalogue.MICROBENCHMARKS[NAME]
+
+    rule:
+        name:
+            f"build_{NAME}"
+        input:
+            record=lambda wildcards: microbenchmarks.record_path(
+                wildcards.microbenchmark, PLANS[wildcards.of].device
+            ),
+            limits=limits_input if ENTRY.with_limits else [],
+        output:
+            csv="results/tables/{of}{microbenchmark}.csv",
+            page=shown("results/tables/{of}{microbenchmark}.html", ENTRY, caption=NAME),
+        wildcard_constraints:
+            microbenchmark=NAME,
+        localrule: True
+        params:
+            wanted=lambda wildcards: measured_with(
+                wildcards.microbenchmark, PLANS[wildcards.of]
+            ),
+            limits_hash=limits_hash_of if ENTRY.with_limits else None,
+            code=code_of("build_microbenchmark", f"snn.tables.{NAME}"),
+        message:
+            "build table {wildcards.of}{wildcards.microbenchmark}"
+        script:
+            "../scripts/build_microbenchmark.py"
