@@ -1,6 +1,6 @@
-"""Workload for compute-sanitizer: short trainings by every strategy with every kernel, limits, microbenchmarks.
+"""Workload for compute-sanitizer: trainings by every strategy with every kernel, limits, microbenchmarks.
 
-    compute-sanitizer --tool memcheck python scripts/sanitize.py [--without STRATEGY|layers|limits|microbenchmarks ...]
+    compute-sanitizer --tool memcheck python scripts/sanitize.py [--without STRATEGY|layers|limits|... ...]
 
 Sizes are multiples of no tile, and the last batch is smaller than the others.
 """
@@ -109,31 +109,36 @@ def limits() -> None:
         assert limit.reason or all(sample > 0 for sample in limit.samples)
 
 
-def microbenchmarks() -> None:
-    """Run every pattern of access and every memory call, on sizes that are multiples of no tile."""
+def memory_access() -> None:
+    """Every pattern of access on a buffer that is a multiple of no block."""
     from snn.backends.access import accesses
     from snn.backends.cuda import access as access_cuda
-    from snn.microbenchmarks import memory_calls
 
     values = {
-        "strides": (1, 2, 8, 33, 1024),
+        "strides": (1, 2, 33, 1024),
         "fields": (1, 2, 4, 8),
-        "offsets": (0, 3, 31),
+        "offsets": (0, 31),
         "vectors": (1, 2, 4),
     }
     with access_cuda.timed(4 * 100_003, ROOT, least_seconds=0, warm_up_seconds=0) as seconds:
         for access in accesses(values):
-            print("access", access.kernel, access.value, flush=True)
+            print("memory_access", access.kernel, access.value, flush=True)
             assert all(sample > 0 for sample in seconds(access, 1))
+
+
+def memory_calls() -> None:
+    """Every memory call, with few bytes."""
+    from snn.microbenchmarks import memory_calls as calls
+
     settings = {"sizes": [300, 70_001], "overlapped": 100_003, "streams": [1, 3], "samples": 6, "seconds": 0}
-    for reading in memory_calls.measure("cuda", settings):
-        print("memory", *reading.point.values(), reading.reason or "ok", flush=True)
+    for reading in calls.measure("cuda", settings):
+        print("memory_calls", *reading.point.values(), reading.reason or "ok", flush=True)
         assert reading.reason or all(sample > 0 for sample in reading.seconds)
 
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    known = [*groups.names("strategy"), "layers", "limits", "microbenchmarks"]
+    known = [*groups.names("strategy"), "layers", "limits", "memory_access", "memory_calls"]
     options.add_argument("--without", nargs="+", default=[], choices=known, metavar="STRATEGY")
     left_out = options.parse_args().without
     for cell in cells():
@@ -143,5 +148,7 @@ if __name__ == "__main__":
         layers()
     if "limits" not in left_out:
         limits()
-    if "microbenchmarks" not in left_out:
-        microbenchmarks()
+    if "memory_access" not in left_out:
+        memory_access()
+    if "memory_calls" not in left_out:
+        memory_calls()

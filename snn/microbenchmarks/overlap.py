@@ -6,6 +6,8 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.microbenchmarks.allocations import pinned
@@ -65,6 +67,7 @@ class _Work:
             self._memory(4 * floats, stack)
             for floats in (rows * _FEATURES, _FEATURES * _WIDTHS[-1], rows * _WIDTHS[-1])
         )
+        backend.copy_in(self._factor, np.ones((_FEATURES, _WIDTHS[-1]), np.float32))
         self._streams: list[Any] = []
         for _ in range(streams):
             self._streams.append(backend.stream_create())

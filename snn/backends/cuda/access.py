@@ -44,9 +44,11 @@ def timed(
     free, total = runtime.memGetInfo()
     if 2 * nbytes > free:
         raise out_of_memory("cudaMalloc", 2 * nbytes, free, total)
-    multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+    attributes = cupy.cuda.Device().attributes
+    multiprocessors, most = attributes["MultiProcessorCount"], attributes["MaxThreadsPerMultiProcessor"]
+    sums = 4 * multiprocessors * most
     modules = {source: load(root / source) for source in KERNELS}
-    with memory_of(nbytes) as source, memory_of(nbytes) as target:
+    with memory_of(nbytes) as source, memory_of(max(nbytes, sums)) as target:
 
         def seconds(access: Access, samples: int) -> list[float]:
             function = modules[access.source].get_function(access.kernel)
