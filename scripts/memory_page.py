@@ -1,0 +1,130 @@
+"""``python scripts/memory_page.py [PUBLISHED]``: write the tables of docs/gpu_memory.md.
+
+They are made from the claims in config/memory_guides/ and the tables in PUBLISHED, which is results/published
+unless given. A claim whose table is not there is not measured yet.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import markdown_cells as cells  # noqa: E402
+
+from snn.analysis import claims, claims_text  # noqa: E402
+from snn.analysis.claims import Found  # noqa: E402
+from snn.config.groups import read_yaml  # noqa: E402
+from snn.errors import ConfigError  # noqa: E402
+
+PAGE = ROOT / "docs/gpu_memory.md"
+GUIDES = ROOT / "config/memory_guides"
+PUBLISHED = ROOT / "results/published"
+BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+Judged = tuple[str, Mapping[str, Any], list[Found | None], str]
+"""A claim's name, the claim, what its tests found, and the verdict."""
+
+
+def fill(text: str, published: Path) -> str:
+    """The page with its made parts written anew. Raises ConfigError for a part that there is no guide of."""
+    judged = {path.stem: judge(path, published) for path in sorted(GUIDES.glob("*.yaml"))}
+
+    def made(found: re.Match[str]) -> str:
+        name = found[2]
+        if name == "summary":
+            return f"{found[1]}\n{summary(judged)}\n\n{found[3]}"
+        if name not in judged:
+            raise ConfigError(f"{PAGE}: there is no part {name!r}: one of summary, {', '.join(judged)}")
+        return f"{found[1]}\n{guide(judged[name])}\n\n{found[3]}"
+
+    return BLOCK.sub(made, text)
+
+
+def judge(path: Path, published: Path) -> list[Judged]:
+    """The claims of a guide in its order, held against published tables. Raises as ``claims.run`` does."""
+
+    @cache
+    def table(name: str) -> pd.DataFrame | None:
+        folder, _, stem = name.partition("/")
+        file = published / folder / f"tables/{stem}.csv"
+        return pd.read_csv(file) if file.exists() else None
+
+    judged = []
+    for name, claim in read_yaml(path)["claims"].items():
+        found = claims.run(claim, table, f"{path.relative_to(ROOT)}: {name}")
+        judged.append((name, claim, found, claims.verdict(claim, found)))
+    return judged
+
+
+def summary(judged: Mapping[str, list[Judged]]) -> str:
+    """How many claims of each guide have which verdict."""
+    words = (
+        *(claims.CONFIRMED, claims.CONDITIONAL, claims.REFUTED, claims.NOT_SIGNIFICANT),
+        *(claims.NOT_YET, claims.NOT_TESTED),
+    )
+    rows = []
+    for name, of_guide in judged.items():
+        counts = Counter(verdict for *_, verdict in of_guide)
+        title = read_yaml(GUIDES / f"{name}.yaml")["guide"]
+        rows.append([title, str(len(of_guide)), *(str(counts[word]) for word in words)])
+    return cells.table(["guide", "claims", *words], rows)
+
+
+def guide(judged: list[Judged]) -> str:
+    """The claims of a guide by section: those that rows test, and those that none does, with the reason."""
+    parts = []
+    for section, of_section in groupby(judged, key=lambda one: one[1]["section"]):
+        rows = [row(*one) for one in of_section]
+        parts.append(
+            f"**{section}**\n\n"
+            + cells.table(["claim", "verdict", "measured", "when it holds", "from"], rows)
+        )
+    return "\n\n".join(parts)
+
+
+def row(name: str, claim: Mapping[str, Any], found: list[Found | None], verdict: str) -> list[str]:
+    """The cells of a claim."""
+    if verdict == claims.NOT_TESTED:
+        return [claim["says"], verdict, f"*{claim['untested']}*", "", ""]
+    tests = claim["tests"]
+    measured = [
+        f"{test['says']}: {claims_text.figures(of)}" for test, of in zip(tests, found, strict=True) if of
+    ]
+    holds = [claims_text.when(of) for of in found if of]
+    sources = dict.fromkeys(_link(test["table"], of) for test, of in zip(tests, found, strict=True))
+    return [claim["says"], f"**{verdict}**", "<br>".join(measured), _joined(holds), "<br>".join(sources)]
+
+
+def _joined(parts: list[str]) -> str:
+    return "<br>".join(dict.fromkeys(filter(None, parts)))
+
+
+def _link(name: str, found: Found | None) -> str:
+    """The table with its device, as a link where it is published."""
+    folder, _, stem = name.partition("/")
+    if found is None:
+        return f"`{folder}`: {stem}"
+    return f"[{stem}](../results/published/{folder}/tables/{stem}.csv), {found.device}"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page; 2 where more than a folder is given."""
+    if len(arguments) > 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    published = Path(arguments[0]) if arguments else PUBLISHED
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), published), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,213 @@
+"""Claims of the memory guides: which rows test them, how the verdict follows, and docs/gpu_memory.md."""
+
+import re
+import sys
+from itertools import groupby
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+
+from snn.analysis import claims, claims_text
+from snn.config.groups import read_yaml
+from snn.errors import ConfigError
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import memory_page
+
+GUIDES = sorted(memory_page.GUIDES.glob("*.yaml"))
+TEXT = memory_page.PAGE.read_text(encoding="utf-8")
+
+COPIES = pd.DataFrame(
+    [
+        ("pageable", "to_device", 256, 6.0, 5.5, 6.5),
+        ("pageable", "to_device", 4096, 8.0, 7.9, 8.1),
+        ("pageable", "to_device", 65536, 30.0, 29.0, 31.0),
+        ("pageable", "to_host", 256, 3.0, 2.9, 3.1),
+        ("pageable", "to_host", 4096, None, None, None),  # out of memory
+        ("pinned", "to_device", 256, 6.0, 5.9, 6.1),
+        ("pinned", "to_device", 4096, 4.0, 3.9, 4.1),
+        ("pinned", "to_device", 65536, 10.0, 9.9, 10.1),
+        ("pinned", "to_host", 256, 6.0, 5.9, 6.1),
+        ("pinned", "to_host", 4096, 6.0, 5.9, 6.1),
+    ],
+    columns=["call", "direction", "bytes", "median", "low", "high"],
+).assign(device="NVIDIA H200")
+
+FASTER = {
+    "says": "pageable over pinned",
+    "table": "memory/copies",
+    "where": {"call": "pageable"},
+    "over": {"call": "pinned"},
+    "by": ["direction", "bytes"],
+    "column": "median",
+    "unit": "times",
+    "is": {"above": 1},
+}
+
+
+def run(test, table=COPIES):
+    claim = {"says": "x", "section": "y", "tests": [test]}
+    found = claims.run(claim, lambda name: table if name == "memory/copies" else None, "it")
+    return claims.verdict(claim, found), found[0]
+
+
+def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
+    word, found = run(FASTER)
+    assert word == "conditional"
+    assert [case.at for case in found.cases] == [
+        ("to_device", 256),
+        ("to_device", 4096),
+        ("to_device", 65536),
+        ("to_host", 256),
+    ]
+    assert [case.outcome for case in found.cases] == ["open", "holds", "holds", "fails"]
+    assert found.cases[1].value == 2 and found.cases[1].low == 7.9 / 4.1 and found.cases[1].high == 8.1 / 3.9
+    assert claims_text.figures(found) == "0.500 to 3.00 times"
+    assert claims_text.when(found) == (
+        "holds for to device 4 KiB, 64 KiB; fails for to host 256 bytes; "
+        "not significant for to device 256 bytes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"where": {"call": "pageable", "bytes": 65536}}, "confirmed"),
+        ({"where": {"call": "pageable", "direction": "to_device"}}, "conditional"),
+        ({"where": {"call": "pageable", "direction": "to_host"}}, "refuted"),
+        ({"where": {"call": "pageable", "direction": "to_device", "bytes": 256}}, "not significant"),
+        ({"where": {"call": "pageable", "bytes": 256}}, "refuted"),  # fails once, and once it is open
+        ({"best": True}, "confirmed"),
+        ({"is": {"at_least": 0.1, "at_most": 10}}, "confirmed"),
+        ({"is": {"above": 9}}, "refuted"),
+        ({"is": {"below": 1}, "where": {"call": "pageable", "direction": "to_host"}}, "confirmed"),
+        ({"table": "memory/others"}, "not measured yet"),
+    ],
+)
+def test_the_verdict_follows_from_the_cases(changes, word):
+    assert run(FASTER | changes)[0] == word
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome"),
+    [
+        (2.0, 3.0, "holds"),
+        (1.9, 2.5, "open"),
+        (2.5, 3.1, "open"),
+        (1.0, 4.0, "open"),
+        (1.0, 1.9, "fails"),
+        (3.1, 4.0, "fails"),
+    ],
+)
+def test_an_interval_is_within_bounds_beside_them_or_open(low, high, outcome):
+    table = pd.DataFrame([{"median": (low + high) / 2, "low": low, "high": high, "device": "x", "a": 1}])
+    test = {"says": "", "table": "memory/copies", "where": {"a": 1}, "column": "median"}
+    found = run(test | {"is": {"at_least": 2, "at_most": 3}}, table)[1]
+    assert found.cases[0].outcome == outcome
+
+
+def test_a_share_of_another_column_and_a_word():
+    table = pd.DataFrame(
+        [{"a": n, "part_s": n, "mean_s": 4.0, "verdict": "faster", "device": "x"} for n in (1, 3)]
+    )
+    share = {"says": "", "table": "memory/copies", "where": {"a": [1, 3]}, "by": ["a"], "unit": "%"}
+    word, found = run(share | {"column": "part_s", "per": "mean_s", "is": {"at_least": 0.5}}, table)
+    assert word == "conditional" and claims_text.figures(found) == "25% to 75%"
+    assert claims_text.when(found) == "holds for a 3; fails for a 1"
+    word, found = run(share | {"column": "verdict", "is": {"equals": "faster"}}, table)
+    assert word == "confirmed" and claims_text.figures(found) == "faster"
+    assert claims_text.when(found) == "holds in all 2 cases"
+
+
+def test_a_range_of_sizes_is_written_as_one():
+    cases = [claims.Case((4**n,), 1.0, None, None, "fails" if n == 4 else "holds") for n in range(4, 12)]
+    found = claims.Found({"by": ["bytes"]}, tuple(cases), "x")
+    assert claims_text.when(found) == "holds for 1 KiB to 4 MiB; fails for 256 bytes"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"where": {"call": "pinnd"}}, "where: no row has {'call': 'pinnd'}"),
+        ({"where": {"kall": "pinned"}}, "where: the table has no column kall"),
+        ({"column": "mean"}, "memory/copies has no column mean"),
+        ({"over": {"call": "pooled"}}, "over.where: no row has"),
+        ({"by": ["direction"]}, "over: 3 rows have .*: name more in by"),
+        ({"is": {}}, "is: {}: it must be equals, or one or more bounds"),
+        ({"is": {"about": 1}}, "it must be equals, or one or more bounds"),
+        ({"bye": []}, "unknown keys bye"),
+        (
+            {"where": {"call": "pageable", "direction": "to_host", "bytes": 4096}},
+            "no selected row .* a value",
+        ),
+    ],
+)
+def test_what_a_test_gets_wrong_is_named(changes, said):
+    with pytest.raises(ConfigError, match=said):
+        run(FASTER | changes)
+
+
+def test_a_claim_is_of_one_device_and_has_tests_or_a_reason():
+    claim = {"tests": [FASTER, FASTER | {"table": "memory/others"}]}
+    tables = {"memory/copies": COPIES, "memory/others": COPIES.assign(device="NVIDIA H100")}
+    with pytest.raises(ConfigError, match="it: its tests are of NVIDIA H100 and NVIDIA H200"):
+        claims.run(claim, tables.get, "it")
+    for wrong in ({}, claim | {"untested": "why"}):
+        with pytest.raises(ConfigError, match="tests, or untested with the reason"):
+            claims.run(wrong, tables.get, "it")
+
+
+# ---- the guides and the page
+
+
+def test_the_page_is_what_its_sources_make():
+    assert memory_page.fill(TEXT, memory_page.PUBLISHED) == TEXT
+    assert [name for _, name, _ in memory_page.BLOCK.findall(TEXT)] == [
+        "summary",
+        *(path.stem for path in GUIDES),
+    ]
+
+
+def test_every_claim_is_on_the_page_with_a_verdict():
+    words = {"confirmed", "conditional", "refuted", "not significant", "not measured yet", "not tested"}
+    for path in GUIDES:
+        for claim in read_yaml(path)["claims"].values():
+            (line,) = [one for one in TEXT.splitlines() if one.startswith(f"| {claim['says']} |")]
+            verdict = line.split("|")[2].strip().strip("*")
+            assert verdict in words and (verdict == "not tested") == ("untested" in claim)
+
+
+def test_nothing_is_measured_without_published_tables(tmp_path):
+    judged = [one for path in GUIDES for one in memory_page.judge(path, tmp_path)]
+    assert {word for *_, word in judged} == {"not measured yet", "not tested"}
+    with pytest.raises(ConfigError, match="there is no part 'other'"):
+        memory_page.fill("<!-- made: other -->\n<!-- end -->", tmp_path)
+
+
+def test_a_changed_row_changes_the_verdict(tmp_path):
+    """The verdict on streams is that of the published rows, and of no others."""
+    folder = tmp_path / "nvidia-h200-strategies/tables"
+    folder.mkdir(parents=True)
+    rows = pd.read_csv(memory_page.PUBLISHED / "nvidia-h200-strategies/tables/strategies.csv")
+    (guide,) = [path for path in GUIDES if path.stem == "cuda_memory_guide"]
+
+    def word(table):
+        table.to_csv(folder / "strategies.csv", index=False)
+        return {name: word for name, _, _, word in memory_page.judge(guide, tmp_path)}["overlap_strategy"]
+
+    assert word(rows) == "refuted"
+    of_streams = rows["strategy"] == "streams"
+    rows.loc[of_streams, ["speedup", "speedup_ci_low", "speedup_ci_high"]] = (1.5, 1.4, 1.6)
+    assert word(rows) == "confirmed"
+
+
+def test_claims_are_in_our_own_words_and_sections_are_together():
+    for path in GUIDES:
+        guide = read_yaml(path)
+        sections = [section for section, _ in groupby(guide["claims"].values(), lambda one: one["section"])]
+        assert len(set(sections)) == len(sections)
+        for name, claim in guide["claims"].items():
+            assert re.fullmatch(r"[a-z0-9_]+", name) and claim["says"].endswith((".", ")."))
+            assert not any("|" in test["says"] for test in claim.get("tests", ()))
