@@ -1,12 +1,13 @@
-"""``python scripts/cnn_page.py [FOLDER]``: write the tables of docs/cnn_report.md.
+"""``python scripts/cnn_page.py [FOLDER ...]``: write the tables of docs/cnn_report.md.
 
-Those of published values are made from config/cnn_report/, and those of measured ones from the tables in
-FOLDER, results/published/nvidia-h200-cnn unless given. What has no table there is not measured yet.
+Those of published values are made from config/cnn_report/, and those of measured ones from the tables in each
+FOLDER, results/published/nvidia-h200-cnn and nvidia-h200-cnn-strategies beside it unless given. What has no
+table there is not measured yet.
 """
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from snn.errors import ConfigError  # noqa: E402
 from snn.models.gradients import PublishedNaive  # noqa: E402
 
 PAGE = ROOT / "docs/cnn_report.md"
-FOLDER = ROOT / "results/published/nvidia-h200-cnn"
+FOLDERS = [ROOT / f"results/published/nvidia-h200-{name}" for name in ("cnn", "cnn-strategies")]
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_YET = "*Not measured yet.*"
 
@@ -31,24 +32,24 @@ GPUS = {"a40": "A40", "rtx6000": "RTX 6000", "v100": "V100"}
 BATCH, CLASSES = 64, 10
 
 
-def fill(text: str, folder: Path) -> str:
+def fill(text: str, *folders: Path) -> str:
     """The page with its made parts written anew. Raises ConfigError for a part that there is no maker of."""
 
     def made(found: re.Match[str]) -> str:
         name = found[2]
         if name not in MAKERS:
             raise ConfigError(f"{PAGE}: there is no part {name!r}: one of {', '.join(MAKERS)}")
-        return f"{found[1]}\n{_made(name, folder)}\n\n{found[3]}"
+        return f"{found[1]}\n{_made(name, folders)}\n\n{found[3]}"
 
     return BLOCK.sub(made, text)
 
 
-def _made(name: str, folder: Path) -> str:
+def _made(name: str, folders: Iterable[Path]) -> str:
     maker, table = MAKERS[name]
     if table is None:
         return maker(None)
-    path = folder / f"tables/{table}.csv"
-    if not path.exists():
+    path = next(filter(Path.exists, (folder / f"tables/{table}.csv" for folder in folders)), None)
+    if path is None:
         return NOT_YET
     rows = pd.read_csv(path)
     return f"{maker(rows)}\n\nFrom `{table}.csv`, {_where(rows)}."
@@ -266,12 +267,12 @@ def _apart(row: Mapping[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page; 2 where more than a folder is given."""
-    if len(arguments) > 1:
+    """Write the page; 2 where an argument is no folder."""
+    folders = [Path(argument) for argument in arguments] or FOLDERS
+    if not all(map(Path.is_dir, folders)):
         print(__doc__, file=sys.stderr)
         return 2
-    folder = Path(arguments[0]) if arguments else FOLDER
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), folder), encoding="utf-8")
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), *folders), encoding="utf-8")
     return 0
 
 

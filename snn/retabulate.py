@@ -174,7 +174,7 @@ def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, n
     """The cells by their digests, cut to each of these lengths. Raises RecordError where two are the same."""
     cells: dict[str, naming.Cell] = {}
     for entry in found:
-        digest = naming.digest(entry.cell_as_written)
+        digest = naming.digest(entry.written["cell"])
         for short in {digest[:length] for length in lengths}:
             if cells.setdefault(short, entry.record["cell"]) != entry.record["cell"]:
                 raise RecordError(f"{file}: two cells of the archive have names that end in {short}")

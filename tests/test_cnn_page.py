@@ -40,7 +40,7 @@ def lines(text):
 
 
 def test_the_page_is_what_its_sources_make():
-    assert cnn_page.fill(TEXT, cnn_page.FOLDER) == TEXT
+    assert cnn_page.fill(TEXT, *cnn_page.FOLDERS) == TEXT
     parts = [name for _, name, _ in cnn_page.BLOCK.findall(TEXT)]
     assert sorted(parts) == sorted(cnn_page.MAKERS)
 
@@ -137,7 +137,10 @@ def test_the_published_numbers_of_the_text_are_those_of_the_report():
 
 
 def measured(table):
-    return pd.read_csv(cnn_page.FOLDER / f"tables/{table}.csv")
+    (path,) = (
+        path for path in (folder / f"tables/{table}.csv" for folder in cnn_page.FOLDERS) if path.exists()
+    )
+    return pd.read_csv(path)
 
 
 def right_of(rows, program, data, gradient="exact", rate=0.25):
@@ -178,6 +181,51 @@ def test_the_accuracies_are_as_the_text_says():
     reordered = rows[(rows["program"] == "optimised") & (rows["gradient"] == "as published")]
     assert reordered.set_index("dataset")["images_apart"].to_dict() == {"mnist": 0, "fashion": -21}
     assert "no image's count on MNIST and 21 on Fashion-MNIST" in PROSE
+
+
+def ratio(row, name):
+    low, high = row[f"{name}_ci_low"], row[f"{name}_ci_high"]
+    return f"{row[name]:.3g} ({low:.3g} to {high:#.3g})".replace(".)", ")")
+
+
+def test_the_cpu_is_beside_the_gpu_as_the_text_says():
+    rows = measured("cnn_cpu")
+    over = "speedup_over_fastest_cpu"
+    assert set(rows["fastest_cpu"]) == {"threads"} and rows["options"].dropna().eq("threads=8").all()
+    on_gpu = rows[rows["ran_on"] == "device"].sort_values("mean_s").to_dict("records")
+    first, last = on_gpu[0], on_gpu[-1]
+    assert (first["strategy"], first["kernel"], last["strategy"]) == ("graph", "tensor_core", "streams")
+    naive = next(row for row in on_gpu if (row["strategy"], row["kernel"]) == ("synchronous", "naive"))
+    assert f"the same GPU is {ratio(first, over)} times as fast with `graph` on tensor cores" in PROSE
+    assert f"{ratio(last, over)} times as fast with `streams`" in PROSE
+    assert f"gives {ratio(naive, over)}, which happens to be near" in PROSE
+    on_host = {"workspace", "preallocated", "pool", "async_pool", "managed", "managed_prefetch"}
+    on_host |= {"reference", "streams", "pinned", "combined"}
+    for row in on_gpu:
+        if row["strategy"] in on_host:
+            assert row[f"{over}_ci_high"] < 1
+        else:
+            assert row[f"{over}_ci_low"] > 1
+
+
+def test_the_loader_is_as_the_text_says():
+    rows = measured("cnn_loader").dropna(subset="mean_s")
+    pinned = rows[rows["pin_memory"].astype(str) == "True"]
+    other = rows[(rows["pin_memory"].astype(str) == "False") & (rows["workers"] > 2)]
+    assert set(other["verdict"]) == {"not significant", "slower"}
+    (slower,) = other[other["verdict"] == "slower"].to_dict("records")
+    assert f"one is slower, {ratio(slower, 'speedup')}" in PROSE
+    few = pinned[pinned["workers"] <= 4]
+    assert set(few["verdict"]) == {"faster"}
+    assert f"{few['speedup'].min():.3g} to {few['speedup'].max():#.3g} times as fast as two" in PROSE
+    assert set(pinned.loc[pinned["workers"] == 8, "verdict"]) == {"not significant"}
+    assert f"A step of {rows['step_us'].min():,.0f} to {rows['step_us'].max():,.0f} µs" in PROSE
+    beside = measured("cnn_peers")
+    (eager,) = beside[(beside["strategy"] == "torch_eager") & (beside["precision"] == "fp32")].to_dict(
+        "records"
+    )
+    low, high = eager["step_ci_low_us"], eager["step_ci_high_us"]
+    assert f"PyTorch takes {eager['step_us']:.0f} µs ({low:.0f} to {high:,.0f}) per step" in PROSE
 
 
 def test_the_block_sizes_are_as_the_text_says():
@@ -269,6 +317,6 @@ def test_a_measured_part_names_its_table_device_and_runs(cells_of, tmp_path):
     assert cnn_page.fill(filled, tmp_path) == filled
 
 
-def test_usage(monkeypatch, capsys):
-    assert cnn_page.main(["a", "b"]) == 2
+def test_usage(capsys, tmp_path):
+    assert cnn_page.main([str(tmp_path), str(tmp_path / "none")]) == 2
     assert "FOLDER" in capsys.readouterr().err

@@ -428,9 +428,14 @@ def test_a_device_that_is_planned_by_name_has_tables_of_its_own_from_the_same_re
     assert 'class=\\"answer\\"' in (project.folder / "report.html").read_text()
 
 
-def test_results_are_published_compactly(project):
-    publish = [sys.executable, "scripts/publish"]
-    subprocess.run(publish, cwd=project.folder, check=True)
+def test_results_are_published_compactly(project, tmp_path):
+    results = tmp_path / "results"
+    shutil.copytree(project.folder / "results/cells", results / "cells")
+    for path in results.glob("cells/**/*.json"):  # as an earlier version wrote them
+        record = json.loads(path.read_text())
+        del record["cell"]["training"]["accumulate"]
+        path.write_text(json.dumps(sealed(record)))
+    subprocess.run([sys.executable, "scripts/publish", str(results)], cwd=project.folder, check=True)
     (published,) = (project.folder / "results/published").iterdir()
     records = archive.read_all(published).values()
     assert len(records) == ROUNDS * CELLS_OF_TINY

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures.style import colour, nothing, texts, where
+from snn.figures.style import colour, nothing, texts, times, where
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
@@ -53,7 +53,7 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
             ratio, i, xerr=spread, fmt=_MARKERS[row["ran_on"]], markersize=5, capsize=3, color=shade
         )
         axes.annotate(
-            f"{ratio:.3g}×", (ratio, i), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=7
+            times(ratio), (ratio, i), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=7
         )
     axes.set_xscale("log")
     axes.margins(x=0.12)

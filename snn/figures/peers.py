@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures.style import colour, nothing, plain_numbers, texts, where
+from snn.figures.style import colour, nothing, plain_numbers, texts, times, where
 
 _KINDS = {True: ("s", "PyTorch or JAX"), False: ("o", "this project")}
 
@@ -82,7 +82,7 @@ def _text(row: pd.Series) -> str:
     """``11.9 µs, 1.2×``; without the ratio where there is none."""
     time, ratio = row["step_us"], row["speedup_over_best_peer"]
     digits = f"{time:.3g}" if time < _WHOLE_FROM else f"{time:.0f}"
-    return f"{digits} µs" + ("" if pd.isna(ratio) else f", {ratio:.3g}×")
+    return f"{digits} µs" + ("" if pd.isna(ratio) else f", {times(ratio)}")
 
 
 def _names(rows: pd.DataFrame) -> list[str]:

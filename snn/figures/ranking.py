@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.analysis.verdicts import NOT_SIGNIFICANT, REFERENCE
-from snn.figures.style import colour, nothing, texts, where
+from snn.figures.style import colour, nothing, texts, times, where
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
@@ -71,7 +71,7 @@ def _speedup(cell: pd.Series) -> str:
     ratio, baseline = cell.get("speedup", np.nan), str(cell.get("baseline")).split(", ")
     if baseline[0] != "reference" or np.isnan(ratio) or cell["verdict"] == REFERENCE:
         return ""
-    return f"{ratio:.3g}×" + ("?" if cell["verdict"] == NOT_SIGNIFICANT else "")
+    return times(ratio) + ("?" if cell["verdict"] == NOT_SIGNIFICANT else "")
 
 
 def _names(cells: pd.DataFrame) -> list[str]:

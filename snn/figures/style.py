@@ -87,6 +87,11 @@ def plain_numbers(axis: Axis) -> None:
         axis.set_minor_formatter(NullFormatter())
 
 
+def times(ratio: float) -> str:
+    """A ratio in three digits: ``1.45×``, ``1,450×``."""
+    return f"{float(f'{ratio:.3g}'):,.0f}×" if ratio >= 100 else f"{ratio:.3g}×"
+
+
 def where(table: pd.DataFrame) -> str:
     """The devices that a table was measured on, the GPU before its host."""
     devices = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)

@@ -21,10 +21,10 @@ SWEEPS = "sweeps.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """A record in today's form, and its cell under the key names that it was written with."""
+    """A record in today's form, and as it was written, perhaps by an older version of the program."""
 
     record: dict[str, Any]
-    cell_as_written: dict[str, Any]
+    written: dict[str, Any]
 
 
 def write(records: Iterable[Mapping[str, Any]], folder: Path) -> None:
@@ -67,12 +67,12 @@ def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
     if (folder / "cells").is_dir():
         for path in sorted((folder / "cells").rglob("*.json")):
             written, record = read_both(path)
-            yield str(path), Entry(record, written["cell"])
+            yield str(path), Entry(record, written)
         return
     for place, line in lines(folder / RECORDS if folder.is_dir() else folder):
         written = parse(line, place)
         record = checked(written, place)
-        yield place, Entry(record, written["cell"])
+        yield place, Entry(record, written)
 
 
 def read_sweeps(folder: Path) -> dict[str, dict[str, list[str]]] | None:
