@@ -6,6 +6,7 @@ from typing import Any
 
 from snn.analysis.verdicts import DRIFTED, NOISY, QUIET, SHARED, THROTTLED, UNKNOWN
 from snn.analysis.watching import watched
+from snn.config import neighbour
 from snn.grid.neighbours import touches
 from snn.profiling.memory import size
 
@@ -50,11 +51,13 @@ def _shared(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     readings = machine["readings"]
     cpus = machine["host"]["cpus"] or 1
     notes = []
-    beside = machine.get("neighbours", [])
-    if beside and touches(record["cell"]["strategy"]):
-        notes.append(f"other cells ran on {', '.join(beside)}, which changes the times of this strategy")
+    asked = machine.get("neighbour", {})
+    others = [uuid for uuid in machine.get("neighbours", []) if uuid != asked.get("device_uuid")]
+    if others and (neighbour.is_settled(record["cell"]) or touches(record["cell"]["strategy"])):
+        notes.append(f"other cells ran on {', '.join(others)}, which changes the times of this strategy")
     for key, what, known in (
-        ("other_cores", "other processes used", len(beside)),  # a cell on another GPU keeps one CPU busy
+        # A training on another GPU keeps one CPU busy.
+        ("other_cores", "other processes used", len(others) + bool(asked)),
         ("stolen_cores", "the hypervisor took", 0),
     ):
         cores = max((reading[key] for reading in readings if reading[key] is not None), default=0.0)

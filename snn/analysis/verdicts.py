@@ -3,6 +3,9 @@
 FASTER, SLOWER, SAME, NOT_SIGNIFICANT = "faster", "slower", "same", "not significant"
 """Of a speedup, by its 95% interval."""
 
+UNTOUCHED, TOUCHED = "untouched", "touched"
+"""Of a strategy beside a busy neighbour, by the interval of its slow-down; else NOT_SIGNIFICANT."""
+
 NOT_COMPARABLE = "not comparable"
 """Of two times that may not be divided by each other."""
 

@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from snn.config import groups
 from snn.config.completion import complete
+from snn.config.neighbour import ANY
 from snn.config.overrides import check
 from snn.config.sizes import check_memory
 from snn.config.validation import check_profile, check_round
@@ -39,6 +40,7 @@ class ProtocolConfig:
     max_seconds: float | None = MISSING
     warmup_seconds: float = MISSING
     max_warmup_seconds: float = MISSING
+    neighbour: str = ANY
 
 
 @dataclass

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from snn.config import groups
+from snn.config.neighbour import ANY, NONE
 from snn.config.ranges import MOST_MEMBERS, RANGES, error, of
 from snn.datasets.csv_table import is_delimiter, is_target
 from snn.errors import ConfigError
@@ -92,6 +93,8 @@ def check_cell(cell: Mapping[str, Any]) -> None:
         for key, value in cell[section].items():
             if f"{section}.{key}" in RANGES:
                 RANGES[f"{section}.{key}"].check(f"{section}.{key}", value)
+    neighbour = cell["protocol"].get("neighbour", ANY)
+    _one_of("protocol.neighbour", neighbour, (ANY, NONE, *groups.names("strategy")))
     _one_of("training.reduction", training["reduction"], REDUCTIONS)
     _one_of("training.gradient", training["gradient"], GRADIENTS)
     if not isinstance(training["drop_last"], bool):
@@ -196,9 +199,12 @@ def check_profile(profile: object) -> None:
 def settle(cell: Mapping[str, Any]) -> None:
     """Give a checked cell the one form that its values have, however they were written.
 
-    Its rounds are at most its runs, since each round has at least one; what may be 5 or 5.0 is 5.0.
+    Its rounds are at most its runs, since each round has at least one; what may be 5 or 5.0 is 5.0. A
+    neighbour of any kind is not named.
     """
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
+    if cell["protocol"].get("neighbour") == ANY:
+        del cell["protocol"]["neighbour"]
     for section, values in cell.items():
         if not isinstance(values, Mapping):
             continue

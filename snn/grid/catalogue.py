@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from snn.config.neighbour import NONE
 from snn.errors import ConfigError, shown
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import network_label
@@ -172,6 +173,7 @@ TABLES = {
     "cpu": Table(SWEEPS, "cpu", "cpu"),
     "peers": Table(SWEEPS, "peers", "peers", with_limits=True),
     "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates"),
+    "neighbours": Table(SWEEPS, "neighbours", "neighbours"),
 }
 """Tables with a form of their own, and the cells that each is of."""
 
@@ -193,6 +195,7 @@ FIGURES = {
     "precision": Figure(SWEEPS, "precision", "precision"),
     "cpu": Figure(SWEEPS, "cpu", "cpu"),
     "peers": Figure(SWEEPS, "peers", "peers"),
+    "neighbours": Figure(SWEEPS, "neighbours", "neighbours"),
 }
 """Figures with a form of their own, and the table that each is drawn from."""
 
@@ -220,6 +223,9 @@ RESERVED = {*PAGES, *TABLES, *FIGURES, *MICROBENCHMARKS, "opening"} - {
 """Names of files beside those of the sweeps, in the folders of tables and figures: no sweep may take them."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+NEIGHBOURS = "neighbours"
+"""The table of cells beside others of themselves alone."""
 
 _OF_MEMBERS = ("correctness", "learning_rates")
 """Those that tell of each network of a launch; the others' times are of one network alone."""
@@ -269,6 +275,8 @@ def check_sweep(sweep: str, cells: Sequence[Mapping[str, Any]]) -> None:
             _check_one_row(name, table.one_row_per, cells)
         if table.category == CNN_REPORT:
             _check_images(name, cells)
+        if name == NEIGHBOURS:
+            _check_alone(cells)
         if several and name not in _OF_MEMBERS:
             raise ConfigError(
                 f"strategy: a run of {several} trains several networks, and times in {name}.csv are of one: "
@@ -304,6 +312,20 @@ def _check_images(table: str, cells: Sequence[Mapping[str, Any]]) -> None:
                 f"network: {network_label(network)} is not trained with cross_entropy, and {table}.csv shows "
                 "accuracies: give the sweep a name of its own, or choose network: cnn"
             )
+
+
+def _check_alone(cells: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ConfigError unless every cell is there alone, and some of them beside a neighbour."""
+    alone = [_without_neighbour(cell) for cell in cells if cell["protocol"].get("neighbour") == NONE]
+    if len(alone) == len(cells) or not all(_without_neighbour(cell) in alone for cell in cells):
+        raise ConfigError(
+            f"protocol.neighbour must be a list of {NONE} and one or more strategies: {NEIGHBOURS}.csv "
+            "divides the time of each cell beside a neighbour by its time alone"
+        )
+
+
+def _without_neighbour(cell: Mapping[str, Any]) -> dict[str, Any]:
+    return {**cell, "protocol": {**cell["protocol"], "neighbour": NONE}}
 
 
 def _place(cell: Mapping[str, Any], per: str) -> str:

@@ -11,7 +11,11 @@ from typing import Any
 
 from snn.backends import kernel_source
 from snn.backends.ops import OPS
+from snn.config import groups
 from snn.config.groups import ROOT
+from snn.config.neighbour import strategy_beside
+
+_NEIGHBOUR = "snn.measurement.neighbour_process"
 
 
 def of_cell(cell: Mapping[str, Any]) -> list[str]:
@@ -30,6 +34,7 @@ def of_cell(cell: Mapping[str, Any]) -> list[str]:
         "snn.backends",
         f"snn.backends.{backend}.backend",
         _module_of(cell["strategy"]),
+        *_of_neighbour(cell),
         *of_dataset_modules(cell["dataset"]),
     )
     if backend == "cpu":
@@ -104,6 +109,12 @@ def assets(files: Iterable[str]) -> set[str]:
 def digest(files: Iterable[str]) -> str:
     """SHA-256, shortened to 16 digits, of the names and contents of these files."""
     return _digest(tuple(files))
+
+
+def _of_neighbour(cell: Mapping[str, Any]) -> list[str]:
+    """What trains beside a cell that asks for a neighbour."""
+    name = strategy_beside(cell)
+    return [_NEIGHBOUR, _module_of(groups.load("strategy", name))] if name else []
 
 
 def _module_of(choice: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from snn.hardware.locks import device_lock, in_turn
 from snn.hardware.monitor import state_before
 from snn.hardware.neighbours import Neighbours
 from snn.measurement import provenance
+from snn.measurement.busy_neighbour import beside
 from snn.measurement.passes import job_of, measured
 from snn.measurement.progress import Printer
 from snn.measurement.protocol import of_round
@@ -32,7 +34,8 @@ from snn.strategies.common.job import Job
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
     """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record.
 
-    Raises DataError, DeviceError or ConfigError before any training.
+    Raises DataError, DeviceError or ConfigError before any training, and NeighbourError where the neighbour
+    that the cell asks for was not at work all the time.
     """
     devices = choices(**config["device"])
     device = devices[0]
@@ -47,16 +50,19 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     of_data = datasets.described(table, cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
-    with device_lock(*in_turn(devices, number)) as device:
+    with device_lock(*in_turn(devices, number)) as device, ExitStack() as stack:
         neighbours = Neighbours(device)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock = time.perf_counter()
         host = state_before(device)
+        at_work: dict[str, Any] = {}
         try:
+            neighbour = stack.enter_context(beside(cell, device, devices, data))
             published = cell["training"]["gradient"] == PublishedNaive.name
             backend = backends.make(
                 device.backend, cell["kernel"], ROOT, cell["precision"]["name"], published
             )
+            neighbour.await_work()
         except Unsupported as error:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
@@ -64,12 +70,13 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             measurement, profile_of_run, machine = measured(
                 job, rules, backend, device, progress, progress.live, number
             )
+            at_work = neighbour.account()
         elapsed = time.perf_counter() - clock
-        beside = neighbours.uuids()
+        busy = neighbours.uuids()
         if instrument != "none" and measurement.status in ("ok", "diverged"):
             _annotate(job, backend, *_ranges())
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
-    machine |= {"host": host, "neighbours": beside}
+    machine |= {"host": host, "neighbours": busy} | ({"neighbour": at_work} if at_work else {})
     return build(cell, number, measurement, profile_of_run, machine, described, source_hash, of_data)
 
 

@@ -16,6 +16,14 @@ WORDS = {
         "warn",
         "the 95% confidence interval contains 1, or there are too few runs for an interval",
     ),
+    verdicts.UNTOUCHED: (
+        "good",
+        f"the whole 95% confidence interval of the slow-down lies below {_MARGIN}",
+    ),
+    verdicts.TOUCHED: (
+        "bad",
+        f"the whole 95% confidence interval of the slow-down lies above {_MARGIN}",
+    ),
     verdicts.AGREES: ("good", f"the two values are equal within {_MARGIN}"),
     verdicts.CONVERGES: ("good", f"over several seeds the final loss is within {_MARGIN} of fp32's"),
     verdicts.DIFFERS: (

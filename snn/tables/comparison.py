@@ -12,7 +12,9 @@ from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, speedup
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE, NOT_SIGNIFICANT, SAME
+from snn.config.neighbour import NONE
 
+NEIGHBOUR = "protocol.neighbour"
 _ASIDE = ("device", "protocol", "strategy")
 _NAMES = ["dataset", "strategy", "network", "kernel"]
 _SHOWN_BY_NAMES = ("network.hidden", "network.layers", "dataset.name", "strategy.name", "kernel.name")
@@ -24,9 +26,11 @@ def keyed(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of ``snn.analysis.frame`` indexed by what was trained and how: the cell without device and
     protocol.
 
-    Of a cell measured with two protocols the one with more runs is kept. ``point`` is the key without the
-    strategy, by which a row finds its reference.
+    Of a cell measured with two protocols the one with more runs is kept, and none that was measured beside a
+    neighbour. ``point`` is the key without the strategy, by which a row finds its reference.
     """
+    if NEIGHBOUR in frame:
+        frame = frame[frame[NEIGHBOUR].fillna(NONE) == NONE]
     points = [_key(row, _ASIDE) for row in frame.to_dict("records")]
     frame = frame.assign(point=points, key=[_key(row, _ASIDE[:2]) for row in frame.to_dict("records")])
     return frame.sort_values("runs").drop_duplicates("key", keep="last").set_index("key").sort_index()

@@ -23,6 +23,8 @@ from snn.analysis.verdicts import (
     SAME,
     SLOWER,
 )
+from snn.config.neighbour import strategy_beside
+from snn.errors import RecordError
 from snn.tables.sweep import SHOWN_BY_NETWORK
 
 TITLE = "Speedups on several devices"
@@ -61,8 +63,10 @@ def build(
 
     ``on_all`` is the verdict of all devices that have one, the paper's as published among them; ``differs``
     where two of them exclude each other, otherwise ``inconclusive``; empty where there are fewer than two.
-    ``advice`` says it in words. Raises RecordError as ``frame.tabulate`` does.
+    ``advice`` says it in words. Records of cells beside a neighbour are left out. Raises RecordError as
+    ``frame.tabulate`` does, and where none is left.
     """
+    devices = _without_neighbours(devices)
     cells = {name: cell for records in devices.values() for name, cell in _cells(records).items()}
     measured = _measured(devices, cells, thresholds)
     rows: dict[str, Row] = {}
@@ -74,6 +78,19 @@ def build(
         if known is None or _weight(of_device) > _weight(known):
             row["devices"][of_device["measured_on"]] = of_device
     return _table(list(rows.values()), list(devices), paper, paper_device, thresholds)
+
+
+def _without_neighbours(
+    devices: Mapping[str, Mapping[str, frame.Record]],
+) -> dict[str, dict[str, frame.Record]]:
+    kept = {
+        name: {place: one for place, one in records.items() if strategy_beside(one["cell"]) is None}
+        for name, records in devices.items()
+    }
+    kept = {name: records for name, records in kept.items() if records}
+    if not kept:
+        raise RecordError("every record is of a cell beside a neighbour: there is no time of one alone")
+    return kept
 
 
 def _cells(records: Mapping[str, frame.Record]) -> dict[str, Cell]:

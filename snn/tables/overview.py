@@ -11,6 +11,7 @@ from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT
+from snn.config.neighbour import is_settled
 from snn.models.gradients import EXACT
 from snn.strategies.common.traits import own_runtime, side_by_side
 
@@ -39,9 +40,10 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     there once, with the most runs: neither changes how long the same work takes. Launches that train several
     networks are left out, since a share of one is not the time of one network's training; the table
     ``learning_rates`` shows them. So are trainings along another gradient than the exact one, and those in
-    micro-batches or with outputs that are computed again, which are not the same work, and peers where there
-    is another strategy; the table ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only
-    the cells of one point must be of one device.
+    micro-batches or with outputs that are computed again, which are not the same work, cells that say what
+    trains beside them, which the table ``neighbours`` shows, and peers where there is another strategy; the
+    table ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only the cells of one point
+    must be of one device.
     """
     points: dict[str, dict[str, dict[str, dict[str, frame.Record]]]] = {}
     for path, record in records.items():
@@ -49,6 +51,7 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
         training = cell["training"]
         of_another = training["gradient"] != EXACT.name or side_by_side(cell["strategy"])
         of_another |= training["accumulate"] > 1 or bool(cell["network"]["recompute"])
+        of_another |= is_settled(cell)
         if of_another or cell.get("precision", {}).get("name", "fp32") != "fp32":
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}

@@ -23,6 +23,7 @@ from snn.grid import (
     plans,
     sweeps,
 )
+from snn.config import neighbour
 from snn.config.groups import read_yaml
 from snn.errors import SnnError
 from snn.hardware.locks import (

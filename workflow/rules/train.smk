@@ -1,6 +1,7 @@
 # One round of one cell is one job and leaves one record. A cell of a GPU takes one unit of the resource `gpu`, and a lock
 # on the GPU itself. Timed jobs never share a device, nor the cores, because each takes all of Snakemake's; only cells
-# that a busy neighbour does not slow down (config/neighbours.yaml) run side by side on several GPUs.
+# that a busy neighbour does not slow down (config/neighbours.yaml) run side by side on several GPUs, and of these none
+# that says itself what trains beside it (protocol.neighbour).
 #
 # A cell's source files are not inputs: thirty files per job took most of the time of building the DAG. Their hash is
 # a parameter, so that an edit re-runs the cells it concerns and no others.
@@ -43,19 +44,23 @@ def start_of(name):
 
 
 def gpus_of(wildcards):
-    """How many GPUs a cell runs on: one, or none on the CPU."""
-    return int(CELLS[wildcards.cell]["device"]["backend"] == "cuda")
+    """How many GPUs a cell takes: none on the CPU, else one, and one for the neighbour that it asks for."""
+    cell = CELLS[wildcards.cell]
+    if cell["device"]["backend"] == "cpu":
+        return 0
+    return 2 if neighbour.strategy_beside(cell) else 1
 
 
 def its_gpu(wildcards):
     """Of the GPU whose turn it is in a round (snn.hardware.locks.in_turn), unless a cluster chooses."""
-    return gpus_of(wildcards) if workflow.local_exec else 0
+    return min(gpus_of(wildcards), 1) if workflow.local_exec else 0
 
 
 def threads_of(wildcards):
     """All cores, or of several GPUs each its share, where a busy neighbour does not change a cell's times."""
-    strategy = CELLS[wildcards.cell]["strategy"]
-    alone = not gpus_of(wildcards) or neighbours.touches(strategy)
+    cell = CELLS[wildcards.cell]
+    touched = neighbour.is_settled(cell) or neighbours.touches(cell["strategy"])
+    alone = not gpus_of(wildcards) or touched
     return workflow.cores if alone else max(1, workflow.cores // GPUS)
 
 

@@ -1,0 +1,106 @@
+"""What a busy neighbour, a training on another GPU of the host, does to the time of each strategy."""
+
+from collections.abc import Iterable, Mapping
+from math import inf, isnan
+from typing import Any
+
+import pandas as pd
+
+from snn.analysis.grouping import is_empty, settings, texts, varied
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import SPEEDUP, speedup
+from snn.analysis.status import outcome
+from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTOUCHED
+from snn.config.neighbour import NONE
+from snn.grid import neighbours
+
+TITLE = "Times beside a busy neighbour"
+
+NEIGHBOUR = "protocol.neighbour"
+_NAMES = ("strategy", "dataset", "network", "kernel")
+_SECTIONS = ("dataset", "network", "training", "strategy", "kernel", "precision", "protocol")
+_SHOWN_BY_NAMES = ("network.hidden", "network.layers")
+_WORDS = {True: "yes", False: "no"}
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per cell and neighbour: its time alone, beside the neighbour, and ``slowdown``, their ratio.
+
+    ``slowdown`` is beside over alone, with its 95% interval over the rounds that both had on one GPU. The
+    probe's costs are not compared, for the neighbour may change them, too. ``verdict`` is ``untouched`` where
+    the whole interval lies below 1 plus the threshold of that name, ``touched`` where it lies above that,
+    otherwise ``not significant``. ``untouched`` says whether the strategy is that in every row of it, and
+    ``in_file`` whether config/neighbours.yaml says so, which is about GPUs; ``note`` says where they differ.
+    """
+    numbers = pairs(frame)
+    alone = frame.iloc[[a for a, _ in numbers]].reset_index(drop=True)
+    beside = frame.iloc[[b for _, b in numbers]].reset_index(drop=True)
+    ratios = speedup(beside, alone, {**thresholds, "drifted": inf})
+    hidden = (NEIGHBOUR, *_SHOWN_BY_NAMES)
+    more = [key for key in varied(beside, _settings(beside), list(_NAMES)) if key not in hidden]
+    table = beside[[*_NAMES, *more]].assign(neighbour=beside[NEIGHBOUR])
+    for name, rows in (("alone", alone), ("beside", beside)):
+        table[f"{name}_s"], table[f"{name}_std_s"] = rows["mean_s"], rows["std_s"]
+    table["rounds"] = [
+        min(sum(map(bool, one)) for one in both)
+        for both in zip(alone["rounds"], beside["rounds"], strict=True)
+    ]
+    for name in SPEEDUP:
+        table[name.replace("speedup", "slowdown")] = ratios[name]
+    margin = thresholds[UNTOUCHED]
+    table["verdict"] = [_verdict(row, margin) for row in ratios.to_dict("records")]
+    table = table.assign(backend=beside["backend"])
+    measured = measured_untouched([table])
+    file = neighbours.untouched()
+    words = [_words(row, measured, file) for row in table.to_dict("records")]
+    table["untouched"], table["in_file"], differences = ([*column] for column in zip(*words, strict=True))
+    table["note"] = ["; ".join(filter(None, both)) for both in zip(ratios["note"], differences, strict=True)]
+    table = table.join(outcome(beside)).assign(machine=ratios["machine"], device=beside["device"])
+    return table[[*(name for name in table if name != "backend"), "backend"]]
+
+
+def pairs(frame: pd.DataFrame) -> list[tuple[int, int]]:
+    """The numbers of the rows that are compared: a cell alone, and the same beside a neighbour."""
+    points = texts(frame, _settings(frame)).tolist()
+    by = frame[NEIGHBOUR].tolist()
+    alone = {point: i for i, point in enumerate(points) if by[i] == NONE}
+    return [(alone[point], i) for i, point in enumerate(points) if i != alone[point]]
+
+
+def _settings(frame: pd.DataFrame) -> list[str]:
+    """Everything that a cell and the same beside a neighbour have in common."""
+    return [name for name in settings(frame, _SECTIONS) if name != NEIGHBOUR]
+
+
+def measured_untouched(tables: Iterable[pd.DataFrame]) -> dict[str, bool]:
+    """By strategy whether it is untouched in every row of these tables that has a time on a GPU beside a
+    neighbour; strategies without such a row are left out."""
+    found: dict[str, bool] = {}
+    for table in tables:
+        for row in table[table["backend"] == "cuda"].to_dict("records"):
+            if not is_empty(row["slowdown"]):
+                found[row["strategy"]] = found.get(row["strategy"], True) and row["verdict"] == UNTOUCHED
+    return found
+
+
+def _verdict(ratio: Mapping[str, Any], margin: float) -> str:
+    if ratio["verdict"] == NOT_COMPARABLE:
+        return NOT_COMPARABLE
+    low, high = ratio["speedup_ci_low"], ratio["speedup_ci_high"]
+    if isnan(low) or isnan(high):
+        return NOT_SIGNIFICANT
+    if high <= 1 + margin:
+        return UNTOUCHED
+    return TOUCHED if low > 1 + margin else NOT_SIGNIFICANT
+
+
+def _words(row: Mapping[str, Any], measured: Mapping[str, bool], file: Iterable[str]) -> tuple[str, str, str]:
+    """Whether a row's strategy is untouched as measured and in the file, and where the two differ."""
+    name = row["strategy"]
+    if name not in measured:
+        return "", "", ""
+    is_untouched, named = measured[name], name in file
+    if is_untouched == named:
+        return _WORDS[is_untouched], _WORDS[named], ""
+    difference = f"config/neighbours.yaml {'names' if named else 'does not name'} {name} as untouched"
+    return _WORDS[is_untouched], _WORDS[named], difference
