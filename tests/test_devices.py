@@ -1,10 +1,13 @@
 """Which device is found, and why none is: each reason with what to do about it."""
 
+import tempfile
+
 import pynvml
 import pytest
 
 from snn.errors import DeviceError
 from snn.hardware import devices
+from snn.hardware.locks import device_lock
 
 
 class FakeNvml:
@@ -102,6 +105,27 @@ def test_a_planned_gpu_is_looked_for_among_those_that_may_be_seen(monkeypatch):
         with pytest.raises(DeviceError) as caught:
             devices.choices("cuda", planned)
         assert f"device.name is '{planned}', but this machine has {here}" in str(caught.value)
+
+
+def test_gpus_that_are_chosen_by_uuid_are_seen_in_that_order(monkeypatch, tmp_path):
+    def by_uuid(uuid):
+        if uuid not in uuids:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return uuids[uuid]
+
+    uuids = {f"GPU-{number}": number for number in range(3)}
+    FakeNvml(monkeypatch, count=3)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", by_uuid)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA H200")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-2, GPU-0,GPU-9,GPU-1")  # CUDA stops at GPU-9
+    seen = devices.choices("cuda")
+    assert [gpu.uuid for gpu in seen] == ["GPU-2", "GPU-0"]
+    with device_lock(*seen) as first:
+        assert devices.choices("cuda") == [first] == seen[:1]  # as its process sees it
+        with device_lock(*seen) as second:
+            assert devices.choices("cuda") == [second] == seen[1:]
+    assert devices.choices("cuda") == seen
 
 
 def test_a_lost_gpu_hides_those_behind_it_alone(monkeypatch):

@@ -55,7 +55,9 @@ given = dict(argument.split("=", 1) for argument in sys.argv[1:])
 started = time.time()
 time.sleep(0.5)
 with open("runs.log", "a") as log:
-    print(given["strategy"], given["round"], started, time.time(), os.environ["SNN_GPUS_AT_ONCE"], file=log)
+    asked = given.get("protocol.neighbour", "'any'").strip("'")
+    at_once = os.environ["SNN_GPUS_AT_ONCE"]
+    print(given["strategy"], given["round"], started, time.time(), at_once, asked, file=log)
 with open(given["output"], "w") as output:
     output.write("{}")
 """
@@ -67,14 +69,21 @@ def test_cells_of_two_gpus_run_side_by_side_where_a_neighbour_does_not_matter(tm
     shutil.copytree(ROOT, project.folder, ignore=IGNORED)
     (project.folder / "snn/__main__.py").write_text(STUB)
     defaults = {"dataset": "small", "protocol.runs": 2, "protocol.rounds": 2}
-    sweeps = {"mine": {"strategy": ["reference", "graph", "persistent"], "devices": ["NVIDIA H200"]}}
+    sweeps = {
+        "mine": {"strategy": ["reference", "graph", "persistent"], "devices": ["NVIDIA H200"]},
+        "neighbours": {
+            "strategy": "persistent",
+            "protocol.neighbour": ["none", "reference"],
+            "devices": ["NVIDIA H200"],
+        },
+    }
     project.write_grid({"defaults": defaults, "sweeps": sweeps})
     listed = project.snakemake("--dry-run", cores=1)
     cells = {word.strip(",;") for word in listed.split() if word.startswith("results/cells/")}
-    assert len(cells) == 6
+    assert len(cells) == 10
     project.snakemake(*sorted(cells), "--resources", "gpu=2", cores=4)
     runs = [line.split() for line in (project.folder / "runs.log").read_text().splitlines()]
-    assert len(runs) == 6 and {run[4] for run in runs} == {"2"}
+    assert len(runs) == 10 and {run[4] for run in runs} == {"2"}
     pairs = [
         (a, b)
         for a, b in itertools.combinations(runs, 2)
@@ -83,4 +92,5 @@ def test_cells_of_two_gpus_run_side_by_side_where_a_neighbour_does_not_matter(tm
     assert pairs
     for a, b in pairs:
         assert "reference" not in (a[0], b[0])
+        assert a[5] == b[5] == "any"  # a cell that says what trains beside it is alone otherwise
         assert a[1] != b[1]  # each round has a GPU of its own

@@ -35,7 +35,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
         if ((table["verdict"] == UNTOUCHED) == filled)[table["slowdown"].notna()].any()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
-    figure.suptitle(f"Time beside a busy neighbour over time alone: {where(table)}", fontsize=10)
+    figure.suptitle(f"Time beside a busy neighbour over time alone\n{where(table)}", fontsize=10)
     return figure
 
 

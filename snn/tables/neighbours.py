@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.grouping import is_empty, settings, texts, varied
+from snn.analysis.comparability import common_rounds
+from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, speedup
 from snn.analysis.status import outcome
@@ -20,7 +21,7 @@ NEIGHBOUR = "protocol.neighbour"
 _NAMES = ("strategy", "dataset", "network", "kernel")
 _SECTIONS = ("dataset", "network", "training", "strategy", "kernel", "precision", "protocol")
 _SHOWN_BY_NAMES = ("network.hidden", "network.layers")
-_WORDS = {True: "yes", False: "no"}
+_WORDS: dict[bool | None, str] = {True: "yes", False: "no"}
 
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
@@ -41,22 +42,21 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     table = beside[[*_NAMES, *more]].assign(neighbour=beside[NEIGHBOUR])
     for name, rows in (("alone", alone), ("beside", beside)):
         table[f"{name}_s"], table[f"{name}_std_s"] = rows["mean_s"], rows["std_s"]
-    table["rounds"] = [
-        min(sum(map(bool, one)) for one in both)
-        for both in zip(alone["rounds"], beside["rounds"], strict=True)
-    ]
+    rows = zip(alone.to_dict("records"), beside.to_dict("records"), strict=True)
+    table["rounds"] = [sum(map(all, zip(*common_rounds(*both), strict=True))) for both in rows]
     for name in SPEEDUP:
         table[name.replace("speedup", "slowdown")] = ratios[name]
     margin = thresholds[UNTOUCHED]
     table["verdict"] = [_verdict(row, margin) for row in ratios.to_dict("records")]
-    table = table.assign(backend=beside["backend"])
-    measured = measured_untouched([table])
-    file = neighbours.untouched()
-    words = [_words(row, measured, file) for row in table.to_dict("records")]
-    table["untouched"], table["in_file"], differences = ([*column] for column in zip(*words, strict=True))
+    untouched, file = _untouched(table), neighbours.untouched()
+    table["untouched"] = [_WORDS.get(untouched.get(name), "") for name in table["strategy"]]
+    of_gpu = (beside["backend"] == "cuda") & (table["untouched"] != "")
+    table["in_file"] = table["strategy"].isin(file).map(_WORDS).where(of_gpu, "")
+    differs = of_gpu & (table["untouched"] != table["in_file"])
+    differences = table["strategy"].map(lambda name: _difference(name, name in file)).where(differs, "")
     table["note"] = ["; ".join(filter(None, both)) for both in zip(ratios["note"], differences, strict=True)]
     table = table.join(outcome(beside)).assign(machine=ratios["machine"], device=beside["device"])
-    return table[[*(name for name in table if name != "backend"), "backend"]]
+    return table.assign(backend=beside["backend"])
 
 
 def pairs(frame: pd.DataFrame) -> list[tuple[int, int]]:
@@ -75,12 +75,14 @@ def _settings(frame: pd.DataFrame) -> list[str]:
 def measured_untouched(tables: Iterable[pd.DataFrame]) -> dict[str, bool]:
     """By strategy whether it is untouched in every row of these tables that has a time on a GPU beside a
     neighbour; strategies without such a row are left out."""
-    found: dict[str, bool] = {}
-    for table in tables:
-        for row in table[table["backend"] == "cuda"].to_dict("records"):
-            if not is_empty(row["slowdown"]):
-                found[row["strategy"]] = found.get(row["strategy"], True) and row["verdict"] == UNTOUCHED
-    return found
+    of_tables = [_untouched(table[table["backend"] == "cuda"]) for table in tables]
+    names = dict.fromkeys(name for found in of_tables for name in found)
+    return {name: all(found.get(name, True) for found in of_tables) for name in names}
+
+
+def _untouched(table: pd.DataFrame) -> dict[str, bool]:
+    timed = table[table["slowdown"].notna()]
+    return (timed["verdict"] == UNTOUCHED).groupby(timed["strategy"], sort=False).all().to_dict()
 
 
 def _verdict(ratio: Mapping[str, Any], margin: float) -> str:
@@ -94,13 +96,5 @@ def _verdict(ratio: Mapping[str, Any], margin: float) -> str:
     return TOUCHED if low > 1 + margin else NOT_SIGNIFICANT
 
 
-def _words(row: Mapping[str, Any], measured: Mapping[str, bool], file: Iterable[str]) -> tuple[str, str, str]:
-    """Whether a row's strategy is untouched as measured and in the file, and where the two differ."""
-    name = row["strategy"]
-    if name not in measured:
-        return "", "", ""
-    is_untouched, named = measured[name], name in file
-    if is_untouched == named:
-        return _WORDS[is_untouched], _WORDS[named], ""
-    difference = f"config/neighbours.yaml {'names' if named else 'does not name'} {name} as untouched"
-    return _WORDS[is_untouched], _WORDS[named], difference
+def _difference(strategy: str, named: bool) -> str:
+    return f"config/neighbours.yaml {'names' if named else 'does not name'} {strategy} as untouched"

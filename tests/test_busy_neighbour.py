@@ -1,0 +1,267 @@
+"""A cell that asks for a neighbour is measured beside one that trains all the time, or leaves no record."""
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import psutil
+import pytest
+from conftest import ROOT
+
+from snn.config.compose import composed
+from snn.config.neighbour import is_settled, strategy_beside
+from snn.errors import ConfigError, SnnError, Unsupported
+from snn.grid import fingerprint, naming
+from snn.hardware import devices
+from snn.hardware.devices import Device
+from snn.hardware.locks import lock_file
+from snn.hardware.neighbours import Neighbours
+from snn.measurement import beats, busy_neighbour
+from snn.records import store
+
+QUICK = [
+    "device=cpu",
+    "dataset=small",
+    "training.epochs=2",
+    "protocol.rounds=1",
+    "protocol.min_runs=1",
+    "protocol.warmup_seconds=0",
+    "protocol.max_warmup_seconds=0",
+]
+A, B = (Device("cuda", "NVIDIA H200", f"GPU-{name}") for name in "ab")
+
+
+def quick(*overrides):
+    """A quick cell, with these overrides in place of its own."""
+    return [
+        f"{key}={value}" for key, value in dict(one.split("=", 1) for one in (*QUICK, *overrides)).items()
+    ]
+
+
+def command(*overrides):
+    return [sys.executable, "-m", "snn", *quick(*overrides)]
+
+
+def run(*overrides, status=0):
+    done = subprocess.run(command(*overrides), cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    return done.stderr
+
+
+def cell_of(*overrides):
+    cell = composed(quick(*overrides))
+    return {section: cell[section] for section in naming.SECTIONS}
+
+
+def neighbours_of(process):
+    """The processes that train beside a cell's."""
+    return [
+        child
+        for child in process.children(recursive=True)
+        if "neighbour_process" in " ".join(child.cmdline())
+    ]
+
+
+@pytest.fixture
+def long_cell(tmp_path):
+    """A cell that is timed for four seconds: its process, its neighbour's, and its record's place."""
+    output = tmp_path / "cell.json"
+    rules = ["training.epochs=100", "protocol.runs=10000", "protocol.max_seconds=4"]
+    cell = subprocess.Popen(
+        command("protocol.neighbour=reference", *rules, f"output={output}"),
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert " of 10000" in cell.stderr.readline()  # it is being timed
+    (neighbour,) = neighbours_of(psutil.Process(cell.pid))
+    yield cell, neighbour, output
+    cell.kill()
+    cell.wait()
+    cell.stderr.close()
+    psutil.wait_procs([neighbour], timeout=10)
+
+
+def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
+    output = tmp_path / "cell.json"
+    run("protocol.neighbour=combined", "protocol.runs=3", f"output={output}")
+    record = store.read(output)
+    assert record["status"] == "ok" and len(record["runs"]) == 3
+    assert record["cell"]["protocol"]["neighbour"] == "combined"
+    at_work = record["machine"]["neighbour"]
+    assert at_work["strategy"] == "combined" and at_work["device_uuid"] is None
+    assert at_work["epochs"] >= 1 and at_work["seconds"] >= sum(run["seconds"] for run in record["runs"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
+def test_the_neighbour_of_a_killed_cell_dies_with_it(long_cell):
+    cell, neighbour, output = long_cell
+    cell.kill()
+    cell.wait()
+    assert psutil.wait_procs([neighbour], timeout=10)[1] == []
+    assert not output.exists()
+
+
+def test_the_neighbour_of_an_interrupted_cell_ends(long_cell):
+    cell, neighbour, output = long_cell
+    cell.send_signal(signal.SIGINT)
+    cell.communicate()
+    assert cell.returncode == 130
+    assert psutil.wait_procs([neighbour], timeout=10)[1] == []
+    assert not output.exists()
+
+
+def test_a_neighbour_that_dies_makes_no_record(long_cell):
+    cell, neighbour, output = long_cell
+    neighbour.kill()
+    said = cell.communicate()[1]
+    assert cell.returncode == 2 and not output.exists()
+    assert "protocol.neighbour: reference ended with status -9 (it said nothing)" in said
+
+
+def beside(cell, device=None, found=()):
+    return busy_neighbour.beside(cell, device or devices.find("cpu"), found, None)
+
+
+def test_a_neighbour_that_paused_was_not_at_work_all_the_time():
+    with beside(cell_of("protocol.neighbour=reference")) as neighbour:
+        neighbour.await_work()
+        time.sleep(0.3)
+        assert neighbour.account()["epochs"] > 0
+        neighbour.process.send_signal(signal.SIGSTOP)
+        time.sleep(1.3)
+        neighbour.process.send_signal(signal.SIGCONT)
+        with pytest.raises(
+            SnnError, match=r"not at work all the time: one of its epochs took 1\.\d+ s, and "
+        ):
+            neighbour.account()
+        time.sleep(0.1)
+        with pytest.raises(SnnError, match="one of its epochs took 1"):  # also when it is at work again
+            neighbour.account()
+    assert neighbour.process.poll() is not None
+
+
+def test_what_cannot_train_as_a_neighbour_makes_the_cell_unsupported(tmp_path):
+    output = tmp_path / "cell.json"
+    said = run("protocol.neighbour=graph", f"output={output}")
+    record = store.read(output)
+    assert record["status"] == "unsupported" and record["runs"] == []
+    assert record["reason"].startswith("as a neighbour, graph cannot train this: ")
+    assert record["reason"] in said
+
+
+def test_without_a_second_gpu_the_cell_is_unsupported():
+    cell = cell_of("protocol.neighbour=reference")
+    for found in ([A], []):
+        with (
+            pytest.raises(
+                Unsupported, match=r"neighbour=reference needs a second NVIDIA H200 .* take a machine"
+            ),
+            beside(cell, A, found),
+        ):
+            pass
+
+
+def test_the_neighbour_takes_the_gpu_that_is_not_the_cells_and_holds_it(tmp_path, monkeypatch):
+    """It trains on the CPU here; locks and names are those of GPUs."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    meanwhile = Neighbours(A)
+    with beside(cell_of("protocol.neighbour=reference"), A, [A, B]) as neighbour:
+        neighbour.await_work()
+        with lock_file("GPU-b").open() as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(0.2)
+        assert neighbour.account()["device_uuid"] == "GPU-b"
+        assert meanwhile.uuids() == ["GPU-b"]
+    with lock_file("GPU-b").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert not lock_file("GPU-a").exists()
+
+
+def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(busy_neighbour, "_MOST_WAIT", 2.0)
+    with lock_file("GPU-b").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with (
+            beside(cell_of("protocol.neighbour=reference"), A, [A, B]) as neighbour,
+            pytest.raises(SnnError, match="was not at work after 2 s: no other GPU became free"),
+        ):
+            neighbour.await_work()
+
+
+def test_a_cell_that_names_no_neighbour_is_what_it_was():
+    """Its name, and what it is measured again for."""
+    usual, said = cell_of(), cell_of("protocol.neighbour=any")
+    assert usual == said and not is_settled(usual) and strategy_beside(usual) is None
+    alone, busy = cell_of("protocol.neighbour=none"), cell_of("protocol.neighbour=combined")
+    assert is_settled(alone) and strategy_beside(alone) is None
+    assert is_settled(busy) and strategy_beside(busy) == "combined"
+    assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3
+    of_usual, of_alone, of_busy = (set(fingerprint.of_cell(cell)) for cell in (usual, alone, busy))
+    assert of_usual == of_alone < of_busy
+    assert {"snn/measurement/neighbour_process.py", "snn/strategies/combined.py"} <= of_busy - of_usual
+
+
+@pytest.mark.parametrize("neighbour", ["nobody", "null", "[reference]", "1"])
+def test_a_neighbour_is_a_strategy(neighbour):
+    with pytest.raises(ConfigError, match=r"protocol\.neighbour"):
+        composed([*QUICK, f"protocol.neighbour={neighbour}"])
+
+
+def test_epochs_are_counted_across_processes(tmp_path):
+    with (tmp_path / "beats").open("w+b") as file:
+        assert beats.read(file.fileno()) is None
+        writer = beats.Writer(file.fileno(), "GPU-a")
+        assert beats.read(file.fileno()) is None
+        before = time.monotonic()
+        writer.beat()
+        time.sleep(0.05)
+        writer.beat()
+        found = beats.read(file.fileno())
+    assert found.epochs == 2 and found.uuid == "GPU-a"
+    assert found.first <= before <= found.last <= time.monotonic()
+    assert 0.05 <= found.longest <= found.last - found.first
+
+
+@pytest.mark.gpu
+def test_on_two_gpus_the_neighbour_has_the_other_one(tmp_path):
+    found = devices.choices("cuda")
+    if len(found) < 2:
+        pytest.skip(f"there is one {found[0].name}, and a neighbour needs a second")
+    output = tmp_path / "cell.json"
+    run(
+        "device=cuda",
+        "strategy=graph",
+        "protocol.neighbour=reference",
+        "protocol.runs=20",
+        f"output={output}",
+    )
+    record = json.loads(output.read_text())
+    assert record["status"] == "ok"
+    own, others = record["provenance"]["device_uuid"], record["machine"]["neighbours"]
+    assert others == [record["machine"]["neighbour"]["device_uuid"]] and own not in others
+    assert {own, *others} <= {gpu.uuid for gpu in found}
+
+
+@pytest.mark.gpu
+def test_with_one_gpu_the_record_says_what_is_missing(tmp_path):
+    output = tmp_path / "cell.json"
+    first = devices.find("cuda").uuid
+    done = subprocess.run(
+        command("device=cuda", "protocol.neighbour=reference", f"output={output}"),
+        cwd=ROOT,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": first},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    record = json.loads(output.read_text())
+    assert record["status"] == "unsupported" and "needs a second" in record["reason"]

@@ -1,0 +1,298 @@
+"""What a busy neighbour does to each strategy: the table, its figure, and whether the file says the same."""
+
+import numpy as np
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import COSTS, QUIET, record
+
+from snn import neighbours as check
+from snn.analysis import frame
+from snn.config.groups import read_yaml
+from snn.errors import ConfigError, RecordError
+from snn.figures import neighbours as figure
+from snn.grid import neighbours as file
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.tables import comparison, devices, neighbours, overview
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+UNTOUCHED = THRESHOLDS["untouched"]
+ALONE = [[1.0, 1.01], [1.1, 1.11], [0.9, 0.91]]
+"""Rounds that differ by more than what is looked for, as a pair of one round does not."""
+
+GPU, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
+PUBLISHED = sorted((ROOT / "results/published").glob("*/tables/neighbours.csv"))
+
+
+def cells_of(folder, device=GPU, **settings):
+    path = folder / "grid.yaml"
+    path.write_text(yaml.safe_dump({"defaults": {"protocol.rounds": 3}, "sweeps": {"neighbours": settings}}))
+    return sweeps.read(path, device, CPU)["neighbours"].cells
+
+
+def times(factors):
+    """The seconds of three rounds, each round by a factor longer than alone."""
+    return [[factor * one for one in of_round] for factor, of_round in zip(factors, ALONE, strict=True)]
+
+
+def records_of(cells, slower, gpus=("GPU-1",) * 3, **options):
+    """Three rounds of each cell on these GPUs; ``slower`` says by strategy and neighbour how much each is."""
+    found = {}
+    for i, cell in enumerate(cells):
+        by = cell["protocol"]["neighbour"]
+        factors = (1.0,) * 3 if by == "none" else slower[cell["strategy"]["name"], by]
+        for number, seconds in enumerate(times(factors), 1):
+            where = gpus[number - 1] if by == "none" else "GPU-1"
+            found[f"{i}-{number}"] = record(
+                cell, seconds, number=number, device_uuid=where, machine=machine_of(cell), **options
+            )
+    return found
+
+
+def machine_of(cell):
+    """Beside a neighbour allocations cost three times as much, and its GPU and a core are busy."""
+    by = cell["protocol"]["neighbour"]
+    if by == "none":
+        return QUIET
+    costs = {key: 3 * cost for key, cost in COSTS.items()}
+    at_work = {"strategy": by, "device_uuid": "GPU-2", "epochs": 10, "seconds": 3.0}
+    reading = QUIET["readings"][0] | {"other_cores": 1.0}
+    probe = {"before": costs, "after": costs}
+    return QUIET | {"probe": probe, "readings": [reading], "neighbours": ["GPU-2"], "neighbour": at_work}
+
+
+SLOWER = {
+    ("reference", "reference"): (1.30, 1.31, 1.32),
+    ("combined", "reference"): (1.0, 1.04, 1.08),
+    ("graph", "reference"): (1.0, 1.001, 1.002),
+    ("graph", "graph"): (0.99, 1.0, 1.01),
+    ("resident", "reference"): (1.0, 1.001, 1.0),
+    ("persistent", "reference"): (1.05, 1.06, 1.05),
+}
+
+
+@pytest.fixture
+def cells(tmp_path):
+    names = ["reference", "combined", "graph", "resident", "persistent"]
+    beside = {"strategy": names, "protocol.neighbour": ["none", "reference"]}
+    return cells_of(
+        tmp_path,
+        dataset="small",
+        union=[beside, {"strategy": "graph", "protocol.neighbour": "graph"}],
+    )
+
+
+@pytest.fixture
+def table(cells, monkeypatch):
+    monkeypatch.setattr(file, "untouched", lambda: frozenset({"graph", "persistent"}))
+    return build(records_of(cells, SLOWER))
+
+
+def build(records):
+    return neighbours.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+
+
+def test_the_time_beside_a_neighbour_is_divided_by_that_alone_round_by_round(table):
+    rows = table.set_index(["strategy", "neighbour"])
+    assert set(rows.index) == set(SLOWER)
+    assert rows["alone_s"].to_numpy() == pytest.approx(np.mean(ALONE))
+    for key, factors in SLOWER.items():
+        row = rows.loc[key]
+        assert row["beside_s"] == pytest.approx(np.mean(times(factors)))
+        assert row["slowdown"] == pytest.approx(row["beside_s"] / row["alone_s"])
+        logs = np.log(factors)
+        half = 4.302653 * logs.std(ddof=1) / np.sqrt(3)  # Student's t, two degrees of freedom
+        assert row["slowdown_ci_low"] == pytest.approx(row["slowdown"] * np.exp(-half), rel=1e-5)
+        assert row["slowdown_ci_high"] == pytest.approx(row["slowdown"] * np.exp(half), rel=1e-5)
+        assert row["rounds"] == 3
+    assert list(table.columns)[-2:] == ["device", "backend"]
+
+
+def test_a_strategy_is_untouched_if_its_whole_interval_is_below_the_threshold(table):
+    verdicts = table.set_index(["strategy", "neighbour"])["verdict"].to_dict()
+    assert verdicts == {
+        ("reference", "reference"): "touched",
+        ("combined", "reference"): "not significant",
+        ("graph", "reference"): "untouched",
+        ("graph", "graph"): "untouched",
+        ("resident", "reference"): "untouched",
+        ("persistent", "reference"): "touched",
+    }
+    for _, row in table.iterrows():
+        low, high = row["slowdown_ci_low"] - 1, row["slowdown_ci_high"] - 1
+        expected = {"untouched": high <= UNTOUCHED, "touched": low > UNTOUCHED}
+        assert expected.get(row["verdict"], high > UNTOUCHED >= low)
+
+
+def test_one_neighbour_that_slows_it_down_makes_a_strategy_touched(cells):
+    slower = SLOWER | {("graph", "graph"): (1.2, 1.21, 1.2)}
+    rows = build(records_of(cells, slower)).set_index(["strategy", "neighbour"])
+    assert rows.loc[("graph", "reference"), "verdict"] == "untouched"
+    assert set(rows.loc["graph", "untouched"]) == {"no"}
+
+
+def test_the_table_says_where_the_file_differs(table):
+    rows = table.drop_duplicates("strategy").set_index("strategy")
+    assert rows["untouched"].to_dict() == {
+        "reference": "no",
+        "combined": "no",
+        "graph": "yes",
+        "resident": "yes",
+        "persistent": "no",
+    }
+    assert rows["in_file"].to_dict() == rows["untouched"].to_dict() | {"resident": "no", "persistent": "yes"}
+    assert rows.loc["resident", "note"] == "config/neighbours.yaml does not name resident as untouched"
+    assert rows.loc["persistent", "note"] == "config/neighbours.yaml names persistent as untouched"
+    assert set(rows.loc[["reference", "combined", "graph"], "note"]) == {""}
+
+
+def test_the_neighbour_that_was_asked_for_is_no_reason_to_call_the_machine_shared(cells):
+    records = records_of(cells, SLOWER)
+    assert set(build(records)["machine"]) == {"noisy"}  # as these times are
+    for one in records.values():
+        one["machine"] = {**one["machine"], "neighbours": [*one["machine"].get("neighbours", []), "GPU-3"]}
+    found = frame.tabulate(records, THRESHOLDS)
+    assert set(found["machine"]) == {"shared, noisy"}  # of graph, too: it was to be alone
+    assert found["machine_note"].str.contains("other cells ran on GPU-3").all()
+
+
+def test_rounds_on_two_gpus_are_not_divided(cells):
+    rows = build(records_of(cells, SLOWER, ("GPU-1", "GPU-2", "GPU-1"))).set_index(["strategy", "neighbour"])
+    row = rows.loc[("reference", "reference")]
+    kept = [times((1.30, 1.31, 1.32))[i] for i in (0, 2)], [ALONE[i] for i in (0, 2)]
+    assert row["rounds"] == 2 and row["slowdown"] == pytest.approx(np.mean(kept[0]) / np.mean(kept[1]))
+    rows = build(records_of(cells, SLOWER, ("GPU-2",) * 3))
+    assert set(rows["verdict"]) == {"not comparable"} and rows["slowdown"].isna().all()
+    assert set(rows["untouched"]) == {""} and set(rows["rounds"]) == {0}
+
+
+def without_second_gpu(records):
+    ended = ("unsupported", "protocol.neighbour=reference needs a second NVIDIA H200")
+    return {
+        name: one
+        if one["cell"]["protocol"]["neighbour"] == "none"
+        else record(one["cell"], [], ended=ended, number=one["round"], foretold=1.0)
+        for name, one in records.items()
+    }
+
+
+def test_with_one_gpu_the_table_says_what_is_missing(cells):
+    rows = build(without_second_gpu(records_of(cells, SLOWER)))
+    assert set(rows["status"]) == {"unsupported"} and set(rows["untouched"]) == {""}
+    assert set(rows["reason"]) == {"protocol.neighbour=reference needs a second NVIDIA H200"}
+    assert rows["slowdown"].isna().all() and rows["alone_s"].notna().all()
+    assert figure.draw(rows, "T4").axes[0].texts[0].get_text() == (
+        "neighbours: no cell has a time beside a neighbour"
+    )
+
+
+def test_on_a_cpu_nothing_is_said_of_the_file(tmp_path):
+    cells = cells_of(tmp_path, CPU, strategy="reference", **{"protocol.neighbour": ["none", "reference"]})
+    rows = build(records_of(cells, SLOWER, driver=None))
+    assert rows["untouched"].tolist() == ["no"] and rows["in_file"].tolist() == [""]
+    assert neighbours.measured_untouched([rows]) == {}
+
+
+def test_each_setting_is_compared_with_itself_alone(tmp_path):
+    cells = cells_of(
+        tmp_path,
+        **{
+            "strategy": "graph",
+            "training.batch_size": [64, 128],
+            "protocol.neighbour": ["none", "reference"],
+        },
+    )
+    rows = build(records_of(cells, SLOWER))
+    assert rows["training.batch_size"].tolist() == [64, 128]
+    assert set(rows["neighbour"]) == {"reference"}
+
+
+@pytest.mark.parametrize("neighbour", ["none", "reference", ["reference", "graph"], ["any", "reference"]])
+def test_a_sweep_of_neighbours_has_each_cell_alone(tmp_path, neighbour):
+    with pytest.raises(ConfigError, match=r"neighbours: protocol\.neighbour must be a list of none and one"):
+        cells_of(tmp_path, strategy=["reference", "graph"], **{"protocol.neighbour": neighbour})
+
+
+def test_times_beside_a_neighbour_are_in_no_table_of_other_times(cells):
+    """Nor those of cells alone in the overview, which has fewer rounds of them than of others."""
+    records = records_of(cells, SLOWER)
+    assert overview.points_of(records, THRESHOLDS) == []
+    keyed = comparison.keyed(frame.tabulate(records, THRESHOLDS))
+    assert sorted(keyed["strategy"]) == ["combined", "graph", "persistent", "reference", "resident"]
+    assert set(keyed["protocol.neighbour"]) == {"none"}
+    paper = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in ("speedup", "depth", "neurons")}
+    merged = devices.build({"H200": records}, paper, "Tesla T4", THRESHOLDS)
+    assert len(merged) == 5
+    busy = {key: one for key, one in records.items() if one["cell"]["protocol"]["neighbour"] != "none"}
+    with pytest.raises(RecordError, match="every record is of a cell beside a neighbour"):
+        devices.build({"H200": busy}, paper, "Tesla T4", THRESHOLDS)
+
+
+def test_the_figure_has_a_panel_per_neighbour_and_marks_what_is_untouched(table):
+    drawn = figure.draw(table, "T4")
+    assert [axes.get_title() for axes in drawn.axes] == ["beside reference", "beside graph"]
+    ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
+    assert ticks == ["reference", "combined", "graph", "resident", "persistent"]
+    marked = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
+    assert [line.get_fillstyle() for line in marked] == ["none", "none", "full", "full", "none"]
+    low, high = drawn.axes[0].get_xlim()
+    assert low < 1 and high > table["slowdown_ci_high"].max()
+
+
+def test_the_command_tells_whether_the_file_says_what_was_measured(table, tmp_path, capsys):
+    path = tmp_path / "neighbours.csv"
+    table.to_csv(path, index=False)
+    assert check.main([str(path)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "untouched: [graph, resident]"
+    assert [line.partition(": ")[2] for line in said[1:]] == [
+        "persistent is named, and not shown to be untouched",
+        "resident is not named, and untouched",
+    ]
+    only = table[table["strategy"].isin(["reference", "graph"])]
+    only.to_csv(path, index=False)
+    assert check.main([str(path)]) == 1
+    assert "persistent is named, and was not measured" in capsys.readouterr().out
+
+
+def test_the_command_is_content_where_they_agree(table, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "neighbours.csv"
+    table.to_csv(path, index=False)
+    monkeypatch.setattr(file, "untouched", lambda: frozenset({"graph", "resident"}))
+    assert check.main([str(path)]) == 0
+    assert capsys.readouterr().out == "untouched: [graph, resident]\n"
+
+
+def test_two_tables_must_both_show_a_strategy_untouched(table):
+    other = table.assign(verdict=table["verdict"].where(table["strategy"] != "resident", "touched"))
+    found = neighbours.measured_untouched([table, other[other["strategy"] != "graph"]])
+    assert found == {
+        "reference": False,
+        "combined": False,
+        "graph": True,
+        "resident": False,
+        "persistent": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        ("", "not a table"),
+        ("strategy,mean_s\nx,1\n", "it has no column slowdown: it must be a neighbours.csv"),
+        ("strategy,slowdown,verdict,backend\nx,1,touched,cpu\n", "no table has a time on a GPU"),
+    ],
+)
+def test_what_is_no_such_table_is_refused(tmp_path, capsys, content, said):
+    path = tmp_path / "some.csv"
+    if content is not None:
+        path.write_text(content)
+    assert check.main([str(path)]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not PUBLISHED, reason="no published table has times beside a neighbour")
+def test_the_file_says_what_the_published_tables_measured():
+    assert check.main([str(path) for path in PUBLISHED]) == 0
