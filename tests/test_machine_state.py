@@ -92,7 +92,7 @@ def test_a_neighbour_matters_to_strategies_that_it_slows_down(strategy, neighbou
         "neighbours": neighbours,
     }
     runs = [{"seconds": 1.0}, {"seconds": 1.0}]
-    cell = {"strategy": {"name": strategy}}
+    cell = {"strategy": {"name": strategy}, "protocol": {}}
     found, note = verdict([{"round": 1, "machine": state, "runs": runs, "cell": cell}], THRESHOLDS)
     assert found == word
     assert ("other cells ran on GPU-2" in note) == (strategy == "reference" and bool(neighbours))
