@@ -24,7 +24,8 @@ from snn.figures.style import save
 from snn.grid import catalogue, naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.records.archive import SWEEPS, Entry, entries, read_sweeps
+from snn.records import microbenchmarks
+from snn.records.archive import SWEEPS, Entry, entries, has_cells, read_sweeps
 from snn.report.write import write, writing
 from snn.tables import device_limits, overview, overview_text, recommendation, sweep, warnings
 
@@ -54,8 +55,12 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
 
 
 def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
-    found = list(entries(archive).values())
+    measured = microbenchmarks.of_devices(archive)
+    found = [] if measured and not has_cells(archive) else list(entries(archive).values())
     records = [entry.record for entry in found]
+    devices = {record["provenance"]["device"] for record in records}
+    if records:
+        measured = microbenchmarks.of_devices(archive, devices)
     sweeps = _sweeps(archive, found, grid_file)
     known = {
         naming.record_path(naming.name_of(record["cell"]), record["round"]): record for record in records
@@ -64,7 +69,7 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         (output / folder).mkdir(parents=True, exist_ok=True)
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
-    limits = _limits(archive, {record["provenance"]["device"] for record in records})
+    limits = _limits(archive, devices or {record["provenance"]["device"] for record in measured.values()})
     if limits:
         _write(device_limits.build(limits), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
@@ -84,15 +89,29 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         else:
             table, title = sweep.build(rows, sweeps[name].axes, thresholds), sweep.TITLE.format(name)
         _write(table, output, name, title)
-        written = pd.read_csv(output / f"tables/{name}.csv")  # what a workflow draws from
         if name not in catalogue.TABLES:
-            _save(sweep_figure.draw(written, sweeps[name].axes, name), output, name)
-        for figure, of in catalogue.FIGURES.items():
-            if of.table == name:
-                form = import_module(f"snn.figures.{of.form or figure}")
-                _save(form.draw(written, paper_device), output, figure)
+            _save(sweep_figure.draw(_written(output, name), sweeps[name].axes, name), output, name)
+        _draw(output, name, paper_device)
+    for name, record in measured.items():
+        form = import_module(f"snn.tables.{name}")
+        beside = [limits] if limits and catalogue.MICROBENCHMARKS[name].with_limits else []
+        _write(form.build(record, *beside), output, name, form.TITLE)
+        _draw(output, name, paper_device)
     paths = _record_paths(grid.all_cells(sweeps), known)
     _write_overview({path: known[path] for path in paths if path in known}, output, thresholds)
+
+
+def _written(output: Path, name: str) -> pd.DataFrame:
+    """A table as it was written: what a workflow draws from."""
+    return pd.read_csv(output / f"tables/{name}.csv")
+
+
+def _draw(output: Path, table: str, paper_device: str) -> None:
+    """The figures with a form of their own that are drawn from a table."""
+    for figure, of in catalogue.FIGURES.items():
+        if of.table == table:
+            form = import_module(f"snn.figures.{of.form or figure}")
+            _save(form.draw(_written(output, table), paper_device), output, figure)
 
 
 def _record_paths(cells: Mapping[str, naming.Cell], known: Container[str]) -> list[str]:
@@ -132,6 +151,8 @@ def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[s
     published = read_sweeps(archive) if grid_file is None else None
     if published is not None:
         return _published(published, archive / SWEEPS, found)
+    if not found:
+        return {}
     provenances = [entry.record["provenance"] for entry in found]
     where = next((each for each in provenances if each["backend"] == "cuda"), provenances[0])
     host = next((each["device"] for each in provenances if each["backend"] == "cpu"), None)

@@ -9,13 +9,26 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from test_hostile_commands import cells_of, refused
+from test_microbenchmarks import SMALL
 
 from snn import __main__ as snn
-from snn import command, compare, measure_limits, merge, more_rounds, perfetto, prepare, retabulate
+from snn import (
+    command,
+    compare,
+    measure_limits,
+    merge,
+    microbenchmark,
+    more_rounds,
+    perfetto,
+    prepare,
+    retabulate,
+)
 from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.measurement import cell
 from snn.report.write import writing
+
+MEMORY_CALLS = ("memory_calls", json.dumps(SMALL["memory_calls"]))
 
 
 @pytest.fixture
@@ -27,6 +40,7 @@ def never_measured(monkeypatch):
 
     monkeypatch.setattr(cell, "run", fail)
     monkeypatch.setattr(measure_limits, "record", fail)
+    monkeypatch.setattr(microbenchmark, "record", fail)
     monkeypatch.setattr(prepare.datasets, "make", fail)
     monkeypatch.setattr(perfetto, "of_record", fail)
 
@@ -63,6 +77,7 @@ def test_an_output_that_is_no_file_is_refused_before_measuring(capsys, tmp_path,
         assert said in refused(capsys, snn.main, ["device=cpu", f"output='{output}'"]), output
         assert said in refused(capsys, prepare.main, [f"output='{output}'"]), output
         assert said in refused(capsys, measure_limits.main, ["cpu", output]), output
+        assert said in refused(capsys, microbenchmark.main, [*MEMORY_CALLS, "cpu", output]), output
         assert said in refused(capsys, perfetto.main, [str(tmp_path / "file"), output]), output
     assert (tmp_path / "file").read_text() == "kept"
     assert Path("/dev/null").is_char_device()
@@ -95,11 +110,13 @@ def test_a_record_that_cannot_be_written_is_said_to_be_lost(capsys, tmp_path, mo
 
     monkeypatch.setattr(cell, "run", lambda settings: {"status": "ok"})
     monkeypatch.setattr(measure_limits, "record", lambda device: {})
+    monkeypatch.setattr(microbenchmark, "record", lambda *of: {})
     monkeypatch.setattr(Path, "replace", full)
     output = tmp_path / "cell.json"
     for main, arguments in (
         (snn.main, ["device=cpu", f"output={output}"]),
         (measure_limits.main, ["cpu", str(output)]),
+        (microbenchmark.main, [*MEMORY_CALLS, "cpu", str(output)]),
         (prepare.main, [f"output={output}"]),
     ):
         said = refused(capsys, main, arguments)
@@ -208,7 +225,18 @@ def test_a_reader_that_goes_away_while_tables_are_made_is_none_of_their_faults(t
 
 
 def test_every_command_line_ends_alike():
-    for module in (snn, compare, measure_limits, merge, more_rounds, perfetto, prepare, retabulate):
+    modules = (
+        snn,
+        compare,
+        measure_limits,
+        merge,
+        microbenchmark,
+        more_rounds,
+        perfetto,
+        prepare,
+        retabulate,
+    )
+    for module in (*modules, prepare, retabulate):
         source = Path(module.__file__).read_text(encoding="utf-8")
         assert source.endswith('if __name__ == "__main__":\n    sys.exit(command.run(main))\n'), (
             module.__name__

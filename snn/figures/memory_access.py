@@ -16,7 +16,7 @@ from snn.figures.style import nothing, plain_numbers, where
 _COLOURS = {"read": "#2563eb", "copy": "#d97706"}
 _PANELS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "strides": ((STRIDE,), "stride (floats)"),
-    "array of structures, or reverse": ((AOS, SOA), "used fields of 8"),
+    "structures": ((AOS, SOA), "used fields of 8"),
     "alignment": ((OFFSET,), "offset (floats)"),
     "vector loads": ((VECTOR,), "floats per load"),
 }

@@ -88,7 +88,7 @@ def _by_size(axes: Axes, rows: pd.DataFrame) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("bytes")
     axes.set_ylabel("time (µs)")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, handlelength=3)
 
 
 def _by_streams(axes: Axes, rows: pd.DataFrame) -> None:
@@ -98,7 +98,8 @@ def _by_streams(axes: Axes, rows: pd.DataFrame) -> None:
         rows["streams"], rows["median"], yerr=spread, color="#111827", marker="o", markersize=4, capsize=2
     )
     axes.axhline(1.0, color="#9ca3af", linestyle="--", linewidth=1)
-    axes.set_ylim(bottom=min(0.0, float(rows["low"].min())))
+    axes.set_ylim(min(-0.05, rows["median"].min() - 0.1), max(1.1, rows["median"].max() + 0.1))
+    axes.set_xticks(rows["streams"])
     axes.set_xlabel("streams")
     axes.set_ylabel("fraction hidden")
     axes.set_title("overlap of copies and kernels", fontsize=9)

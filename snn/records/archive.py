@@ -63,6 +63,11 @@ def unchecked(folder: Path) -> dict[str, Entry]:
     return found
 
 
+def has_cells(folder: Path) -> bool:
+    """Whether a folder of results, or an archive, has records of cells; it may have microbenchmarks alone."""
+    return (folder / "cells").is_dir() or not folder.is_dir() or (folder / RECORDS).exists()
+
+
 def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
     if (folder / "cells").is_dir():
         for path in sorted((folder / "cells").rglob("*.json")):

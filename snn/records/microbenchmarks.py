@@ -1,5 +1,6 @@
 """A record of a microbenchmark, checked as a cell's record is."""
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,28 @@ def read(path: Path) -> dict[str, Any]:
         return _read(path)
     except RecordError as error:
         raise RecordError(f"{error}{again(path)}") from error
+
+
+FOLDER = "microbenchmarks"
+"""Where they stand in a folder of results, in a folder of each device, and in an archive."""
+
+
+def of_devices(folder: Path, devices: Container[str] | None = None) -> dict[str, dict[str, Any]]:
+    """By name the records of an archive or a folder of results, of GPUs if it has any of them.
+
+    Those of other devices than ``devices`` are left aside, if those are given. Raises RecordError where two
+    are of one microbenchmark, for a table is about one device.
+    """
+    found = [(path, read(path)) for path in sorted((folder / FOLDER).rglob("*.json"))]
+    found = [one for one in found if devices is None or one[1]["provenance"]["device"] in devices]
+    chosen: dict[str, tuple[Path, dict[str, Any]]] = {}
+    for path, record in [one for one in found if one[1]["provenance"]["backend"] == "cuda"] or found:
+        other, _ = chosen.setdefault(record["name"], (path, record))
+        if other != path:
+            raise RecordError(
+                f"{path}: {record['name']} is in {other} as well, but a table is about one device: remove one"
+            )
+    return {name: record for name, (_, record) in chosen.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,0 +1,316 @@
+"""Microbenchmarks in a workflow, in archives, and on a device that has memory from every source."""
+
+import json
+import runpy
+import shutil
+from collections import Counter
+
+import pytest
+from conftest import ROOT
+from every_source import EverySource
+from project import IGNORED, Project
+from test_microbenchmarks import SMALL
+
+from snn import backends, microbenchmark, retabulate
+from snn.backends.access import accesses
+from snn.config import groups
+from snn.errors import RecordError, Unsupported
+from snn.grid.microbenchmarks import record_path
+from snn.hardware import devices
+from snn.microbenchmarks import allocations, copies, memory_calls, overlap
+from snn.microbenchmarks.readings import Effort
+from snn.microbenchmarks.settings import resolved
+from snn.profiling.calls import ENDED_BY
+from snn.records import microbenchmarks as records
+from snn.tables import memory_access
+
+CPU = devices.find("cpu")
+BRIEF = Effort(samples=6, seconds=0)
+
+
+# ---- in a workflow
+
+GRID = {
+    "device": "cpu",
+    "sweeps": {"one": {"strategy": "reference", "dataset": "small"}},
+    "microbenchmarks": SMALL,
+}
+TARGETS = [
+    f"results/{folder}/{name}.{ending}"
+    for name in SMALL
+    for folder, ending in (("tables", "csv"), ("figures", "svg"))
+]
+PARTS = ("build_{}", "plot_{}")
+
+
+def of(name, *more):
+    return {part.format(name): 1 for part in PARTS} | dict.fromkeys(more, 1)
+
+
+def test_a_workflow_measures_each_once_and_again_if_its_settings_change(tmp_path):
+    project = Project(tmp_path / "project")
+    shutil.copytree(ROOT, project.folder, ignore=IGNORED)
+    project.write_grid(GRID)
+    first = project.jobs(*TARGETS, cores=2)
+    assert first == of("memory_access") | of("memory_calls") | {
+        "measure_limits": 1,
+        "measure_microbenchmark": 2,
+    }
+    for target in TARGETS:
+        assert (project.folder / target).stat().st_size > 500
+        if target.endswith(".csv"):
+            assert (project.folder / target).with_suffix(".html").exists()
+    limits = project.table("memory_access").query("access == 'copy' and status == 'ok'")
+    assert limits["fraction_of_limit"].between(1e-4, 1e3).all()
+    assert project.jobs(*TARGETS, cores=2) == {}
+
+    changed = {**SMALL, "memory_calls": {**SMALL["memory_calls"], "sizes": ["1KiB"]}}
+    project.write_grid({**GRID, "microbenchmarks": changed})
+    assert project.jobs(*TARGETS, cores=2) == of("memory_calls", "measure_microbenchmark")
+    assert set(project.table("memory_calls").query("kind == 'copy'")["bytes"]) == {1024}
+
+    shutil.rmtree(project.folder / ".snakemake")  # only time stamps are left to tell
+    (project.folder / "results/tables/memory_calls.csv").unlink()
+    project.write_grid(GRID)
+    printed = project.snakemake(TARGETS[2], cores=2, fails=True)
+    assert "measured with other settings than the grid's" in printed
+    assert f"snakemake --cores 1 --force {record_path('memory_calls', CPU)}" in printed
+
+    wrong = {**SMALL, "memory_access": {**SMALL["memory_access"], "vectors": [8]}}
+    project.write_grid({**GRID, "microbenchmarks": wrong})
+    printed = project.snakemake(TARGETS[2], cores=2, fails=True)
+    assert "config/grid.yaml: microbenchmarks.memory_access: vectors is [8]: it must be" in printed
+
+
+# ---- in archives
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A folder of results that has nothing but microbenchmarks."""
+    folder = tmp_path_factory.mktemp("archive")
+    for name, settings in SMALL.items():
+        path = folder / record_path(name, CPU)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        assert microbenchmark.main([name, json.dumps(settings), "cpu", str(path)]) == 0
+    return folder / "results"
+
+
+def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
+    main = runpy.run_path(str(ROOT / "scripts/publish"))["main"]
+    main.__globals__["ROOT"] = tmp_path
+    main(results, "some", None)
+    assert "2 records" in capsys.readouterr().out
+    published = tmp_path / "results/published/some"
+    made = {path.relative_to(published).as_posix() for path in published.rglob("*") if path.is_file()}
+    figures = {f"figures/{name}.{ending}" for name in SMALL for ending in ("svg", "png")}
+    tables = {f"tables/{name}.csv" for name in SMALL}
+    assert made == tables | figures | {"README.md", *(f"microbenchmarks/{name}.json" for name in SMALL)}
+    assert f"# Results of one {CPU.name}" in (published / "README.md").read_text()
+    assert retabulate.main([str(published), str(tmp_path / "again")]) == 0
+    for table in tables:
+        assert (tmp_path / "again" / table).read_text() == (published / table).read_text()
+
+
+def test_records_of_two_devices_make_no_table(results, tmp_path):
+    of_one = results / "microbenchmarks" / CPU.slug
+    for folder in ("a", "b"):
+        shutil.copytree(of_one, tmp_path / "microbenchmarks" / folder)
+    with pytest.raises(RecordError, match=r"memory_access is in .* as well, but a table is about one device"):
+        records.of_devices(tmp_path)
+    assert records.of_devices(tmp_path, {"another"}) == {}
+
+
+def test_an_edited_record_of_an_archive_is_refused(results, tmp_path, capsys):
+    folder = tmp_path / "edited"
+    shutil.copytree(results, folder)
+    path = folder / "microbenchmarks" / CPU.slug / "memory_calls.json"
+    path.write_text(path.read_text().replace('"seconds": [', '"seconds": [\n1.0,', 1))
+    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert "memory_calls.json: it was changed after it was written" in capsys.readouterr().err
+
+
+# ---- on a device that has everything
+
+
+class Asynchronous(EverySource):
+    asynchronous = True
+    is_processor = False
+
+
+class Counting(Asynchronous):
+    """Counts what is alive, by the call that made it; calls within calls are left out."""
+
+    inside = False
+
+    def __init__(self):
+        super().__init__()
+        self.alive = Counter()
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        begins = {end: begin for begin, end in ENDED_BY.items()}
+        if name not in ENDED_BY and name not in begins:
+            return found
+
+        def counted(*arguments, **options):
+            if self.inside:
+                return found(*arguments, **options)
+            self.inside = True
+            try:
+                made = found(*arguments, **options)
+            finally:
+                self.inside = False
+            self.alive[begins.get(name, name)] += 1 if name in ENDED_BY else -1
+            return made
+
+        return counted
+
+
+def test_every_memory_call_is_measured_and_everything_is_freed():
+    backend = Counting()
+    found = [
+        *allocations.measure(backend, [256, 5000], BRIEF),
+        *copies.measure(backend, [256, 5000], BRIEF),
+        *overlap.measure(backend, 100_000, [1, 3], BRIEF),
+    ]
+    assert all(reading.status == "ok" and len(reading.seconds) == 6 for reading in found)
+    assert backend.alive.keys() >= {"malloc", "host_alloc", "pool_create", "managed_alloc", "stream_create"}
+    assert not any(backend.alive.values()), backend.alive
+    points = [tuple(reading.point.values()) for reading in found]
+    assert len(set(points)) == len(points)
+
+
+def test_a_fault_in_a_copy_frees_what_was_allocated():
+    class Broken(Asynchronous):
+        held = 0
+
+        def malloc(self, nbytes, purpose=None):
+            self.held += 1
+            return super().malloc(nbytes, purpose)
+
+        def free(self, buffer):
+            self.held -= 1
+
+        def launch(self, *arguments, **options):
+            raise ZeroDivisionError
+
+        copy_in = launch
+
+    backend = Broken()
+    for measure, arguments in ((copies.measure, ([256], BRIEF)), (overlap.measure, (100_000, [1], BRIEF))):
+        with pytest.raises(ZeroDivisionError):
+            list(measure(backend, *arguments))
+        assert backend.held == 0
+
+
+def test_more_managed_memory_than_the_budget_is_a_row_with_a_reason():
+    class Full(Asynchronous):
+        def managed_alloc(self, shape, purpose="workspace"):
+            raise Unsupported(f"{4 * shape[0]} bytes were asked for: at most half of what is free")
+
+    found = [*copies.measure(Full(), [1 << 20], BRIEF), *allocations.measure(Full(), [1 << 20], BRIEF)]
+    managed = [one for one in found if one.point["call"].startswith("managed")]
+    assert len(managed) == 7
+    assert all(one.status == "unsupported" and "at most half" in one.reason for one in managed)
+    assert all(one.status == "ok" for one in found if one not in managed)
+
+
+def test_pinned_memory_that_the_system_refuses_is_not_measured_as_pageable():
+    class Refusing(Asynchronous):
+        def host_alloc(self, shape, purpose="workspace", page_locked=True):
+            self.pageable_fallbacks += page_locked
+            return super().host_alloc(shape, purpose, page_locked)
+
+    found = list(copies.measure(Refusing(), [4096], BRIEF))
+    pinned = [one for one in found if one.point["call"] == "pinned"]
+    assert all("refuses to pin 4096 bytes" in one.reason for one in pinned)
+    assert all(one.status == "ok" for one in found if one.point["call"] == "pageable")
+
+
+# ---- on a GPU
+
+
+@pytest.fixture(scope="module")
+def limits_and_access():
+    from snn import measure_limits
+
+    settings = {**SMALL["memory_access"], "bytes": "1GiB", "strides": [1, 8], "offsets": [0, 1]}
+    gpu = devices.find("cuda")
+    return measure_limits.record(gpu), microbenchmark.record("memory_access", settings, gpu)
+
+
+@pytest.mark.gpu
+def test_neighbouring_accesses_reach_the_limit_of_a_gpu_and_strides_waste_it(limits_and_access):
+    limits, record = limits_and_access
+    table = memory_access.build(record, limits).set_index(["pattern", "value", "access"])
+    assert (table["status"] == "ok").all()
+    assert (table["fraction_of_limit"] < 1.1).all()
+    for access in ("read", "copy"):
+        assert table.loc["stride", 1, access]["fraction_of_limit"] >= 0.9
+        assert table.loc["offset", 1, access]["fraction_of_limit"] >= 0.8
+        assert table.loc["vector", 4, access]["fraction_of_limit"] >= 0.9
+        assert table.loc["stride", 8, access]["fraction_of_limit"] < 0.25
+        assert table.loc["array of structures", 1, access]["fraction_of_limit"] < 0.25
+
+
+@pytest.mark.gpu
+def test_memory_calls_of_a_gpu_are_plausible():
+    wanted = resolved(
+        "memory_calls", {**SMALL["memory_calls"], "sizes": ["256KiB", "64MiB"], "overlapped": "64MiB"}
+    )
+    wanted |= {"seconds": 0.1, "samples": 31, "streams": [1, 4]}
+    backend = backends.make("cuda", groups.load("kernel", "naive"))
+    free, _ = backend.memory()
+    found = list(memory_calls.measure("cuda", wanted))
+    assert abs(free - backend.memory()[0]) < 64 << 20
+    assert {one.status for one in found} <= {"ok", "unsupported"}
+    assert {one.point["call"] for one in found if one.status != "ok"} <= {"managed", "managed_prefetch"}
+    us = {
+        tuple(one.point.values()): 1e6 * sorted(one.seconds)[len(one.seconds) // 2]
+        for one in found
+        if one.seconds
+    }
+    small, large = 1 << 18, 1 << 26
+    assert us["allocation", "cupy_pool", small, 0] < us["allocation", "malloc", small, 0]
+    assert us["allocation", "malloc_async", small, 0] < 10
+    for direction in ("to_device", "to_host"):
+        assert us["copy", "pinned", direction, small] < us["copy", "pageable", direction, small]
+        rate = large / us["copy", "pinned", direction, large] / 1e3
+        assert 2 < rate < 1000  # GB/s
+    overlapped = memory_calls_table(found)
+    assert -0.3 < overlapped[1] < 0.3
+    assert 0.3 < overlapped[4] < 1.2
+
+
+def memory_calls_table(found):
+    """The overlap by the number of streams."""
+    from snn.tables import memory_calls as table
+
+    record = {"readings": [one.plain() for one in found], "provenance": {"device": "", "backend": "cuda"}}
+    rows = table.build(record).query("call == 'overlap'")
+    return dict(zip(rows["streams"], rows["median"], strict=True))
+
+
+@pytest.mark.gpu
+def test_kernels_of_a_gpu_visit_what_numpy_visits():
+    """As on the CPU, with the blocks and the compiler of the device."""
+    import cupy
+    import numpy as np
+    from test_access_on_cpu import expected
+
+    from snn.backends.cuda import timing
+
+    n = 100_003
+    values = {"strides": (1, 3, 1024), "fields": (1, 2, 4, 8), "offsets": (0, 31), "vectors": (1, 2, 4)}
+    source = np.random.default_rng(1).integers(-99, 99, n).astype(np.float32)
+    for access in accesses(values):
+        kernel = timing.load(ROOT / access.source).get_function(access.kernel)
+        given, target = cupy.asarray(source), cupy.full(n if access.copies else 7 * 256, -1, np.float32)
+        arguments = (np.uint32(access.count(n)), np.uint32(access.value), np.int32(2))
+        kernel((7,), (256,), (given, target, *arguments))
+        times = expected(access, n)
+        if access.copies:
+            np.testing.assert_array_equal(target.get(), np.where(times, source, -1))
+        else:
+            assert target.get().sum(dtype=np.float64) == 2 * source[times == 1].sum(dtype=np.float64)
