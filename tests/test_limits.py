@@ -1,9 +1,11 @@
 """The limits of a device: measured where there is one, as a record, and as a table."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
+from conftest import ROOT
 
 from snn import measure_limits
 from snn.analysis import floors
@@ -51,7 +53,8 @@ def test_limits_of_other_sources_and_what_are_none_are_refused(of_cpu, tmp_path)
 
 
 def test_kernels_decide_the_limits_of_a_gpu_only():
-    kernels = {"kernels/limits/rates.cu", "kernels/limits/waits.cu", "snn/backends/cuda/limits.py"}
+    kernels = {f"kernels/limits/{name}.cu" for name in ("rates", "waits", "latencies")}
+    kernels |= {f"snn/backends/cuda/{name}.py" for name in ("limits", "latencies")}
     assert kernels <= set(fingerprint.of_limits("cuda"))
     assert not kernels & set(fingerprint.of_limits("cpu"))
     assert "snn/analysis/roofline.py" not in fingerprint.of_limits("cuda")
@@ -62,6 +65,18 @@ def test_usage(capsys, tmp_path):
     assert "cuda|cpu OUTPUT" in capsys.readouterr().err
     assert measure_limits.main(["tpu", str(tmp_path / "x.json")]) == 2
     assert "device is 'tpu'" in capsys.readouterr().err
+
+
+def test_a_chain_visits_every_line_once():
+    """As kernels/limits/latencies.cu goes on from a line, for any number of lines that is a power of two."""
+    text = (ROOT / "kernels/limits/latencies.cu").read_text(encoding="utf-8")
+    factor, term = map(int, re.search(r"line \* (\d+)u \+ (\d+)u\) & \(lines - 1\)", text).groups())
+    for lines in (1, 2, 128, 1 << 16):
+        line, visited = 0, set()
+        for _ in range(lines):
+            visited.add(line)
+            line = (line * factor + term) % (1 << 32) & (lines - 1)
+        assert len(visited) == lines and line == 0
 
 
 @pytest.mark.gpu
@@ -84,6 +99,8 @@ def test_a_gpus_limits_are_plausible(of_gpu):
     assert all(5e-8 < one.value < 50e-6 for one in waits)
     assert found["grid_exchange", 2] <= 1.2 * found["grid_exchange", count]
     assert of_gpu["provenance"]["elapsed_seconds"] < 20
+    cycles = [found[f"{what}_latency", 1] for what in ("shared", "l1", "l2", "dram")]
+    assert 10 < min(cycles) and max(cycles[:2]) < cycles[2] < cycles[3] < 3000
 
 
 @pytest.mark.gpu

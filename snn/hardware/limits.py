@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-FLOPS, BYTES, SECONDS = "FLOP/s", "B/s", "s"
+FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"
 """Units of limits."""
 
 VERSION = 2

@@ -5,11 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from snn.hardware.limits import BYTES, FLOPS, SECONDS, Measured
+from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Measured
 
 TITLE = "Measured limits of the device"
 
-_SHOWN = {FLOPS: ("GFLOP/s", 1e-9), BYTES: ("GB/s", 1e-9), SECONDS: ("us", 1e6)}
+_SHOWN = {FLOPS: ("GFLOP/s", 1e-9), BYTES: ("GB/s", 1e-9), SECONDS: ("us", 1e6), CYCLES: ("cycles", 1.0)}
 
 
 def build(limits: Mapping[str, Any]) -> pd.DataFrame:

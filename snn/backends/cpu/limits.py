@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
+from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Limit, Measured
 
 _SIDE = 512
 _COPIED_BYTES = 1 << 26  # more than the caches of a CPU hold
@@ -18,6 +18,7 @@ _OF_CUDA = {
         *("launch", "graph_node", "cluster_barrier", "cluster_exchange"),
         *("grid_barrier", "grid_exchange"),
     ),
+    CYCLES: ("shared_latency", "l1_latency", "l2_latency", "dram_latency"),
 }
 
 

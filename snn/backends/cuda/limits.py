@@ -11,6 +11,7 @@ import cupy
 import numpy as np
 from cupy.cuda import driver, runtime
 
+from snn.backends.cuda import latencies
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.cuda.timing import Launch, address, load, memory_of, seconds_per_round, warm_up
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
@@ -57,6 +58,7 @@ def measure(root: Path, effort: Effort = Effort()) -> Measured:
         _graph_node(effort, waits),
         *_clusters(effort, waits, capability),
         *_grids(effort, waits, multiprocessors),
+        *latencies.measure(root, l2_bytes),
     ]
     return Measured(tuple(limits), multiprocessors, l2_bytes)
 

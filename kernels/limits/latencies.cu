@@ -1,0 +1,61 @@
+// Latencies of memory, in cycles of the SM's clock: one thread follows a chain of addresses, each of which is what the
+// load before it brought, so that no load begins before the previous one has ended.
+//
+//   fill_chain      writes the chain into a buffer of `lines` lines of 128 bytes, a power of two: line i holds the first
+//                   word of line (i * 1664525 + 1013904223) mod lines, which visits every line once (Hull and Dobell).
+//   chase_shared    `steps` loads from shared memory, over a chain of SHARED words.
+//   chase_l1        the same from a buffer, by loads that L1 may keep.
+//   chase_memory    the same, by loads that bypass L1: from L2 where the buffer fits into it, else from main memory.
+//
+// `warm` loads precede those that are timed: as many as a chain has lines leave it in the cache. A chain continues at the
+// word `*at`, where the launch before it ended, so that without them no launch finds lines of another one in L2.
+//
+// A load's address is computed from what the last one brought, so a step includes that instruction: about five cycles.
+//
+// Launch: fill_chain with any number of blocks; the others with one block of one thread. *cycles is of all `steps`.
+
+constexpr unsigned WORDS = 32;     // per line
+constexpr unsigned SHARED = 1024;  // words of the chain in shared memory
+
+__device__ unsigned after(unsigned line, unsigned lines) { return (line * 1664525u + 1013904223u) & (lines - 1); }
+
+extern "C" __global__ void fill_chain(unsigned* next, unsigned lines)
+{
+    const unsigned stride = gridDim.x * blockDim.x;
+    for (unsigned line = blockIdx.x * blockDim.x + threadIdx.x; line < lines; line += stride)
+        next[line * WORDS] = after(line, lines) * WORDS;
+}
+
+template <class Load>
+__device__ void chase(unsigned* at, long long* cycles, int warm, int steps, Load load)
+{
+    unsigned word = *at;
+    for (int step = 0; step < warm; ++step) word = load(word);
+    asm volatile("" : "+r"(word) :: "memory");  // the loads before and after stay on their side of the clock
+    const long long began = clock64();
+    asm volatile("" : "+r"(word) :: "memory");
+#pragma unroll 8
+    for (int step = 0; step < steps; ++step) word = load(word);
+    asm volatile("" : "+r"(word) :: "memory");
+    *cycles = clock64() - began;
+    *at = word;
+}
+
+extern "C" __global__ void chase_shared(unsigned* at, long long* cycles, int warm, int steps)
+{
+    __shared__ unsigned next[SHARED];
+    for (unsigned i = 0; i < SHARED; ++i) next[i] = after(i, SHARED);
+    __syncthreads();
+    const volatile unsigned* const chain = next;
+    chase(at, cycles, warm, steps, [&](unsigned word) { return chain[word]; });
+}
+
+extern "C" __global__ void chase_l1(const unsigned* next, unsigned* at, long long* cycles, int warm, int steps)
+{
+    chase(at, cycles, warm, steps, [&](unsigned word) { return __ldca(next + word); });
+}
+
+extern "C" __global__ void chase_memory(const unsigned* next, unsigned* at, long long* cycles, int warm, int steps)
+{
+    chase(at, cycles, warm, steps, [&](unsigned word) { return __ldcg(next + word); });
+}
