@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from snn.figures.style import nothing, plain_numbers, where
+from snn.microbenchmarks.overlap import FROM_PAGEABLE, FROM_PINNED
 
 _PANELS = {
     "allocation and free": ("allocation", None),
@@ -29,6 +30,7 @@ _COLOURS = {  # of allocators and of kinds of host memory: those of the strategi
     "by_device": "#d97706",
     "by_host": "#111827",
 }
+_FROM = {FROM_PINNED: "pinned", FROM_PAGEABLE: "pageable"}
 _UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B"))
 
 
@@ -43,7 +45,7 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
         each = rows[(rows["kind"] == kind) & (direction is None or rows["direction"] == direction)]
         if len(each):
             panels[title] = each
-    overlap = rows[rows["call"] == "overlap"]
+    overlap = rows[rows["call"] == "overlap"].replace({"kind": _FROM})
     count = len(panels) + bool(len(overlap))
     if not count:
         return nothing("memory_calls: no call was measured")
@@ -92,11 +94,12 @@ def _by_size(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _by_streams(axes: Axes, rows: pd.DataFrame) -> None:
-    rows = rows.sort_values("streams")
-    spread = [rows["median"] - rows["low"], rows["high"] - rows["median"]]
-    axes.errorbar(
-        rows["streams"], rows["median"], yerr=spread, color="#111827", marker="o", markersize=4, capsize=2
-    )
+    for memory, each in rows.groupby("kind", sort=False):
+        each = each.sort_values("streams")
+        spread = [each["median"] - each["low"], each["high"] - each["median"]]
+        style: dict[str, Any] = {"color": _COLOURS[memory], "marker": "o", "markersize": 4, "capsize": 2}
+        axes.errorbar(each["streams"], each["median"], yerr=spread, label=f"{memory} memory", **style)
+    axes.legend(fontsize=7)
     axes.axhline(1.0, color="#9ca3af", linestyle="--", linewidth=1)
     axes.set_ylim(min(-0.05, rows["median"].min() - 0.1), max(1.1, rows["median"].max() + 0.1))
     axes.set_xticks(rows["streams"])

@@ -1,8 +1,9 @@
-"""Seconds of copies by kind of host memory and direction, and of first touches of managed pages."""
+"""Seconds of copies by kind of host memory and direction, of sparse accesses, and of first touches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ TO_DEVICE, TO_HOST = "to_device", "to_host"
 BY_DEVICE, BY_HOST = "by_device", "by_host"
 
 _PAGE = 1024  # floats of the smallest page that hosts have
+_PLACES = 8  # pages that a sparse access touches
+_LEAST_SPARSE = 1 << 20  # bytes of which so few pages are a small part
 _HOST_SHARE = 4  # of the host's memory that an array may take
 
 
@@ -31,6 +34,12 @@ def measure(backend: Backend, sizes: Sequence[int], effort: Effort) -> Iterator[
                 point: Point = {"kind": "copy", "call": call, "direction": direction, "bytes": nbytes}
                 take = _managed if call in (MANAGED, MANAGED_PREFETCH) else _explicit
                 yield reading(point, partial(take, backend, call, direction, nbytes, effort))
+    for call in (PINNED, MANAGED):
+        for nbytes in sizes:
+            if nbytes >= _LEAST_SPARSE:
+                point = {"kind": "sparse", "call": call, "direction": TO_DEVICE, "bytes": nbytes}
+                sparse = _sparse_explicit if call == PINNED else _sparse_managed
+                yield reading(point, partial(sparse, backend, nbytes, effort))
     for direction in (BY_DEVICE, BY_HOST):
         for nbytes in sizes:
             point = {"kind": "first_touch", "call": MANAGED, "direction": direction, "bytes": nbytes}
@@ -76,6 +85,33 @@ def _managed(backend: Backend, call: str, direction: str, nbytes: int, effort: E
     return _of_new_arrays(backend, nbytes, effort, to_host, lambda array: _on_device(backend, array))
 
 
+def _sparse_explicit(backend: Backend, nbytes: int, effort: Effort) -> list[float]:
+    """A copy of a whole pinned array, of which the device then accesses a few pages."""
+    if nbytes > usable_bytes() // _HOST_SHARE:
+        raise out_of_memory("an array on the host", nbytes, usable_bytes(), usable_bytes())
+    with ExitStack() as stack:
+        array = pinned(backend, (nbytes // 4,))
+        stack.callback(backend.host_free, array)
+        array.fill(1.0)
+        buffer = backend.malloc(nbytes)
+        stack.callback(backend.free, buffer)
+
+        def copy_and_access() -> None:
+            backend.copy_in(buffer, array)
+            _sparsely_on_device(backend, buffer, nbytes)
+
+        return effort.prepared(copy_and_access, lambda: None)
+
+
+def _sparse_managed(backend: Backend, nbytes: int, effort: Effort) -> list[float]:
+    """Accesses of the device to a few pages of a new managed array whose pages lie on the host."""
+
+    def access(array: np.ndarray) -> None:
+        _sparsely_on_device(backend, backend.managed_buffer(array), nbytes)
+
+    return _of_new_arrays(backend, nbytes, effort, access, _on_host)
+
+
 def _first_touch(backend: Backend, direction: str, nbytes: int, effort: Effort) -> list[float]:
     """Until all of a new managed array has been accessed for the first time: its pages are made meanwhile."""
     touch = _on_host if direction == BY_HOST else partial(_on_device, backend)
@@ -115,6 +151,14 @@ def _check_concurrent(backend: Backend) -> None:
 def _on_device(backend: Backend, array: np.ndarray) -> None:
     """Read and write all of a managed array on the device, and wait."""
     backend.launch("relu", (backend.managed_buffer(array),), (array.size,))
+    backend.synchronize()
+
+
+def _sparsely_on_device(backend: Backend, buffer: Any, nbytes: int) -> None:
+    """Read and write ``_PLACES`` pages of a buffer on the device, far from each other, and wait."""
+    for place in range(_PLACES):
+        page = backend.part(buffer, place * (nbytes // _PLACES), 4 * _PAGE)
+        backend.launch("relu", (page,), (_PAGE,))
     backend.synchronize()
 
 

@@ -16,6 +16,7 @@ from snn.microbenchmarks.readings import OUT_OF_MEMORY, UNSUPPORTED, Effort, Poi
 KERNELS = ("kernels/naive.cu",)
 """What is launched: a product of a chunk and a matrix."""
 
+FROM_PINNED, FROM_PAGEABLE = "overlap", "overlap_pageable"
 COPIES, PRODUCTS, BOTH = "copies", "products", "copies_and_products"
 
 _CHUNKS = 16
@@ -26,22 +27,26 @@ _WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # columns of the matrix: more make 
 def measure(backend: Backend, nbytes: int, streams: Sequence[int], effort: Effort) -> Iterator[Reading]:
     """Three readings per number of streams: the copies alone, the products alone, and both.
 
-    All are of ``_CHUNKS`` chunks of ``nbytes`` together, from pinned memory. Alone they run on one stream; of
-    both, each chunk has its copy and its product on the stream whose turn it is. The samples of the three
-    are taken in turns, so that those of one position belong together.
+    All are of ``_CHUNKS`` chunks of ``nbytes`` together, from pinned memory and from pageable. Alone they run
+    on one stream; of both, each chunk has its copy and its product on the stream whose turn it is. The
+    samples of the three are taken in turns, so that those of one position belong together.
     """
+    for kind in (FROM_PINNED, FROM_PAGEABLE):
+        yield from _of_kind(backend, kind, nbytes, streams, effort)
+
+
+def _of_kind(
+    backend: Backend, kind: str, nbytes: int, streams: Sequence[int], effort: Effort
+) -> Iterator[Reading]:
     points: list[list[Point]] = [
-        [
-            {"kind": "overlap", "call": call, "bytes": nbytes, "streams": count}
-            for call in (COPIES, PRODUCTS, BOTH)
-        ]
+        [{"kind": kind, "call": call, "bytes": nbytes, "streams": count} for call in (COPIES, PRODUCTS, BOTH)]
         for count in streams
     ]
     try:
         if not backend.asynchronous:
             raise Unsupported("the CPU backend runs the work of a stream at once: nothing overlaps")
         with ExitStack() as stack:
-            work = _Work(backend, nbytes, max(streams), stack)
+            work = _Work(backend, kind, nbytes, max(streams), stack)
             for point, count in zip(points, streams, strict=True):
                 parts = effort.together([work.copies, work.products, partial(work.both, count)])
                 for each, seconds in zip(point, parts, strict=True):
@@ -56,11 +61,15 @@ def measure(backend: Backend, nbytes: int, streams: Sequence[int], effort: Effor
 class _Work:
     """The chunks, and the streams that copy and multiply them; ``stack`` frees everything."""
 
-    def __init__(self, backend: Backend, nbytes: int, streams: int, stack: ExitStack) -> None:
+    def __init__(self, backend: Backend, kind: str, nbytes: int, streams: int, stack: ExitStack) -> None:
         self._backend = backend
         self._rows = max(1, nbytes // (4 * _FEATURES * _CHUNKS))
         rows = self._rows * _CHUNKS
-        self._array = pinned(backend, (rows * _FEATURES,)).reshape(rows, _FEATURES)
+        shape = (rows * _FEATURES,)
+        on_host = (
+            pinned(backend, shape) if kind == FROM_PINNED else backend.host_alloc(shape, page_locked=False)
+        )
+        self._array = on_host.reshape(rows, _FEATURES)
         stack.callback(backend.host_free, self._array)
         self._array.fill(1.0)
         self._chunks, self._factor, self._results = (

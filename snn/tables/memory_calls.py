@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.medians import median_interval
-from snn.microbenchmarks.overlap import BOTH, COPIES, PRODUCTS
+from snn.microbenchmarks.overlap import BOTH, COPIES, FROM_PAGEABLE, FROM_PINNED, PRODUCTS
 from snn.microbenchmarks.readings import OK, Reading
 
 TITLE = "Time of memory calls"
@@ -26,8 +26,9 @@ def build(record: Mapping[str, Any]) -> pd.DataFrame:
     rows = [_row(reading, "us", [1e6 * seconds for seconds in reading.seconds]) for reading in readings]
     of_streams: dict[Any, dict[Any, Reading]] = {}
     for reading in readings:
-        if reading.point.get("kind") == "overlap":
-            of_streams.setdefault(reading.point["streams"], {})[reading.point["call"]] = reading
+        if reading.point.get("kind") in (FROM_PINNED, FROM_PAGEABLE):
+            point = reading.point["kind"], reading.point["streams"]
+            of_streams.setdefault(point, {})[reading.point["call"]] = reading
     rows += [_overlap(parts) for parts in of_streams.values() if parts.keys() == {COPIES, PRODUCTS, BOTH}]
     provenance = record["provenance"]
     table = pd.DataFrame(rows).astype(
