@@ -42,6 +42,16 @@ SMALL = {
         "samples": 6,
         "seconds": 0,
     },
+    "fragmentation": {
+        "traces": ["batches"],
+        "bytes": "1MiB",
+        "calls": 100,
+        "seed": 1,
+        "caps": [100, 150],
+        "samples": 6,
+        "seconds": 0,
+    },
+    "memory_map": {"trace": "growing", "bytes": "1MiB", "calls": 100, "seed": 1},
 }
 GRID = read_yaml(CONFIG / "grid.yaml")
 H200, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
@@ -49,7 +59,7 @@ H200, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """The records of both on this CPU, by name."""
+    """The record of each on this CPU, by name."""
     folder = tmp_path_factory.mktemp("microbenchmarks")
     for name, settings in SMALL.items():
         path = folder / f"{name}.json"
@@ -84,6 +94,10 @@ def test_the_grid_has_every_microbenchmark_with_smaller_settings_on_a_cpu():
         ("memory_access", "fields", [3], "one of 1, 2, 4, 8, and 3 is not"),
         ("memory_access", "vectors", [True], "True is not"),
         ("memory_access", "offsets", [32], "a whole number from 0 to 31, and 32 is not"),
+        ("fragmentation", "traces", ["mixed"], "each of its values one of random_lifetimes, growing, "),
+        ("fragmentation", "caps", [99], "a whole number from 100 to 1000, and 99 is not"),
+        ("memory_map", "trace", ["growing"], "trace is ['growing']: it must be one of random_lifetimes, "),
+        ("memory_map", "calls", 10, "calls is 10: it must be a whole number from 100 to 100000"),
         ("memory_access", "bytes", 4096, "bytes is 4096: it must be a size from 65536B to 4GiB"),
     ],
 )
@@ -271,6 +285,10 @@ def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path)
         ({"microbenchmark_version": 9}, "microbenchmark version 9"),
         (without_reason, "must have either samples or a reason"),
         (sealed({**record, "readings": [{**first, "seconds": [-1.0]}]}), r"readings\[0\].seconds\[0\] is -1"),
+        (
+            sealed({**record, "readings": [{**first, "series": {"place": [1], "bytes": []}}]}),
+            r"readings\[0\].series has lists of different lengths",
+        ),
     ):
         with pytest.raises(RecordError, match=said):
             records.read(changed(**keys))

@@ -99,6 +99,8 @@ class Microbenchmark(Entry):
 MICROBENCHMARKS = {
     "memory_access": Microbenchmark(MEMORY, "bandwidth by access pattern", "access", with_limits=True),
     "memory_calls": Microbenchmark(MEMORY, "time of memory calls", "backend"),
+    "fragmentation": Microbenchmark(MEMORY, "fragmentation", "backend"),
+    "memory_map": Microbenchmark(MEMORY, "memory map over time", "backend"),
 }
 
 TABLES = {
@@ -191,6 +193,8 @@ FIGURES = {
     "cnn_peers": Figure(CNN_REPORT, "peers", "cnn_peers", "peers"),
     "memory_access": Figure(MEMORY, "bandwidth by access pattern", "memory_access"),
     "memory_calls": Figure(MEMORY, "time of memory calls", "memory_calls"),
+    "fragmentation": Figure(MEMORY, "fragmentation", "fragmentation"),
+    "memory_map": Figure(MEMORY, "memory map over time", "memory_map"),
     "ranking": Figure(OVERVIEW, "3 strategies ranked", "strategies"),
     "precision": Figure(SWEEPS, "precision", "precision"),
     "cpu": Figure(SWEEPS, "cpu", "cpu"),

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from snn.errors import OutOfMemory, Unsupported
@@ -27,12 +27,16 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Reading:
-    """The samples at one ``point``, in seconds; without any there is a ``reason``, and the ``status``."""
+    """The samples at one ``point``, in seconds; without any there is a ``reason``, and the ``status``.
+
+    ``series``: in place of samples, lists of whole numbers of one length.
+    """
 
     point: Point
     seconds: tuple[float, ...] = ()
     status: str = OK
     reason: str = ""
+    series: Mapping[str, list[int]] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """The reading as JSON values."""

@@ -7,6 +7,7 @@ from typing import Any
 from snn.backends.access import FIELDS
 from snn.errors import ConfigError, shown
 from snn.microbenchmarks.readings import LEAST_SAMPLES
+from snn.microbenchmarks.traces import TRACES
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _MOST_BYTES = 4 << 30
@@ -47,13 +48,13 @@ def seconds(value: Any) -> float:
     return float(value)
 
 
-def one_of(*choices: int) -> Check:
-    """One of these whole numbers."""
+def one_of(*choices: int | str) -> Check:
+    """One of these whole numbers or words."""
 
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or value not in choices:
+    def check(value: Any) -> int | str:
+        if isinstance(value, bool) or not isinstance(value, int | str) or value not in choices:
             raise ValueError(f"one of {', '.join(map(str, choices))}")
-        return int(value)
+        return value
 
     return check
 
@@ -78,6 +79,7 @@ def several(check_one: Check) -> Check:
 
 
 _SAMPLES = whole(LEAST_SAMPLES, 1000)
+_OF_TRACES = {"bytes": size(1 << 20), "calls": whole(100, 100_000), "seed": whole(0, 2**31 - 1)}
 
 SETTINGS: Mapping[str, Mapping[str, Check]] = {
     "memory_access": {
@@ -95,6 +97,14 @@ SETTINGS: Mapping[str, Mapping[str, Check]] = {
         "samples": _SAMPLES,
         "seconds": seconds,
     },
+    "fragmentation": {
+        "traces": several(one_of(*TRACES)),
+        **_OF_TRACES,
+        "caps": several(whole(100, 1000)),
+        "samples": _SAMPLES,
+        "seconds": seconds,
+    },
+    "memory_map": {"trace": one_of(*TRACES), **_OF_TRACES},
 }
 """By microbenchmark and setting: its check. All settings are required."""
 

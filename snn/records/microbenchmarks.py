@@ -57,9 +57,12 @@ def _read(path: Path) -> dict[str, Any]:
     schema.check("microbenchmark", record, str(path))
     for number, reading in enumerate(record["readings"]):
         is_ok = reading["status"] == "ok"
-        if bool(reading["seconds"]) != is_ok or bool(reading["reason"]) == is_ok:
+        series = reading.get("series", {})
+        if bool(reading["seconds"] or series) != is_ok or bool(reading["reason"]) == is_ok:
             raise RecordError(
                 f"{path}: readings[{number}] is {reading['status']}, with {len(reading['seconds'])} samples "
                 f"and the reason {schema.shown(reading['reason'])}: it must have either samples or a reason"
             )
+        if len({len(values) for values in series.values()}) > 1:
+            raise RecordError(f"{path}: readings[{number}].series has lists of different lengths")
     return record
