@@ -77,9 +77,10 @@ def _in_order(case: Case) -> float:
 
 def _span(values: Sequence[Any], name: str) -> str:
     said = [_said(value, name) for value in values]
+    further = [one.removeprefix(f"{name.replace('_', ' ')} ") for one in said[1:]]
     if len(said) < 3 or isinstance(values[0], str):
-        return ", ".join(said)
-    return f"{said[0]} to {said[-1].removeprefix(f'{name} ')}"
+        return ", ".join([said[0], *further])
+    return f"{said[0]} to {further[-1]}"
 
 
 def _said(value: Any, name: str) -> str:
