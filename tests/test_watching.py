@@ -64,12 +64,12 @@ def with_drop(at, values, usual=90, length=20):
         ({"memory_used_bytes": [None, 91 * GIB]}, {"memory full": "91% of the memory in use at 1 s"}),
         ({"temperature_c": [60, 87, 60]}, {}),
         ({"temperature_c": [60, 88, 60]}, {"hot": "88 C, it slows down at 90 C, from 1 to 2 s"}),
-        ({"temperature_c": [60, 88, 60], "limits": {"temperature_c": None}}, {"hot": "88 C, from 1 to 2 s"}),
+        ({"temperature_c": [60, 88, 60], "limits": {"temperature_c": None}}, {"hot": "88 C from 1 to 2 s"}),
         ({"utilisation": STEADY}, {}),
         ({"utilisation": with_drop(5, [40])}, {}),  # of one second
         (
             {"utilisation": with_drop(5, [40, 10, 40])},
-            {"idle drops": "10% busy, usually 90% from 5 to 8 s"},
+            {"idle drops": "10% busy, usually 90%, from 4 to 7 s"},
         ),
         ({"utilisation": with_drop(5, [45, 45, 45])}, {}),  # half as busy as usual, not less
         ({"utilisation": with_drop(5, [1, 1, 1], usual=9)}, {}),  # hardly used at any time
@@ -78,25 +78,34 @@ def with_drop(at, values, usual=90, length=20):
         ({"power_w": with_drop(3, [480, 480, 480], usual=400)}, {}),
         (
             {"power_w": with_drop(3, [600, 650, 600], usual=400)},
-            {"irregular power": "650 W, usually 400 W from 3 to 6 s"},
+            {"irregular power": "650 W, usually 400 W, from 2 to 5 s"},
         ),
         (
             {"power_w": with_drop(3, [100, 100], usual=400)},
-            {"irregular power": "100 W, usually 400 W from 3 to 5 s"},
+            {"irregular power": "100 W, usually 400 W, from 2 to 4 s"},
         ),
         (
             {"utilisation": [90, 90, 90, 0, 0] * 8},
             {
                 "idle drops": ", ".join(
-                    f"0% busy, usually 90% from {start} to {start + 2} s" for start in (3, 8, 13)
+                    f"0% busy, usually 90%, from {start} to {start + 2} s" for start in (2, 7, 12)
                 )
-                + ", and 4 more times"  # the last one has no end
+                + ", and 5 more times"
             },
         ),
     ],
 )
 def test_warnings_name_what_and_when(given, expected):
     assert noted(**given) == expected
+
+
+def test_a_row_of_several_samples_lasts_as_long_as_they_did():
+    """Of 8 samples each: the row from 16 to 23 s is of the time from 15 s on."""
+    low = samples(utilisation=[90, 90, 20, 90, 90, 90, 10])
+    low["columns"]["t_s"], low["samples_per_row"] = [8 * row for row in range(7)], 8
+    assert watching.note(watching.warnings(low, THRESHOLDS)) == {
+        "idle drops": "20% busy, usually 90%, from 15 to 23 s"  # when the last one ended is unknown
+    }
 
 
 def test_a_machines_state_has_the_warnings_beside_its_words():
