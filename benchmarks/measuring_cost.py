@@ -3,9 +3,9 @@
 
     benchmarks/measuring_cost.py [--device cuda] [--strategy reference] [--rounds 200] [--seconds 600]
 
-Alternates, in random order, between rounds as a cell measures them (probe, ledger, memory, a reading of the
-machine after each run) and rounds with nothing but the warm-up and the timed runs. Both train on the small
-data set. Prints the ratio of the mean times with its 95% confidence interval.
+Alternates, in random order, between rounds as a cell measures them (probe, ledger, memory, samples, a reading
+of the machine after each run) and rounds with nothing but the warm-up and the timed runs. Both train on the
+small data set. Prints the ratio of the mean times with its 95% confidence interval.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from snn.backends.base import Backend  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
 from snn.hardware import devices  # noqa: E402
 from snn.hardware.monitor import Watch, gpu_state  # noqa: E402
+from snn.hardware.samples import Sampler  # noqa: E402
 from snn.measurement import passes  # noqa: E402
 from snn.measurement.probe import probe  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
@@ -42,7 +43,8 @@ def with_everything(job: Job, backend: Backend, device: devices.Device) -> list[
     probe(backend)
     watch = Watch(device)
     watch.readings.append(gpu_state(device))
-    measurement = measure(job, RULES, backend, lambda runs: watch.readings.append(gpu_state(device)))
+    with Sampler(device, lambda *_: None):
+        measurement = measure(job, RULES, backend, lambda runs: watch.readings.append(gpu_state(device)))
     return [run.seconds for run in measurement.runs]
 
 

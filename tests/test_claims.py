@@ -2,6 +2,9 @@
 
 import re
 import sys
+from dataclasses import replace
+from importlib import import_module
+from io import StringIO
 from itertools import groupby
 
 import pandas as pd
@@ -11,6 +14,7 @@ from conftest import ROOT
 from snn.analysis import claims, claims_text
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
+from snn.microbenchmarks.settings import resolved
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -184,6 +188,44 @@ def test_nothing_is_measured_without_published_tables(tmp_path):
     assert {word for *_, word in judged} == {"not measured yet", "not tested"}
     with pytest.raises(ConfigError, match="there is no part 'other'"):
         memory_page.fill("<!-- made: other -->\n<!-- end -->", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def points():
+    """The tables of the microbenchmarks with every point of the grid's settings, and 1.0 for each number."""
+    settings = read_yaml(ROOT / "config/grid.yaml")["microbenchmarks"]
+    quick = {"memory_access": {"bytes": "1MiB", "samples": 6}, "memory_calls": {"samples": 6, "seconds": 0.0}}
+    tables = {}
+    for name, changes in quick.items():
+        given = {key: value for key, value in settings[name].items() if key != "on_cpu"}
+        asked = resolved(name, given | changes)
+        if "sizes" in asked:
+            asked["sizes"] = [nbytes for nbytes in asked["sizes"] if nbytes <= 1 << 20]
+        readings = import_module(f"snn.microbenchmarks.{name}").measure("cpu", asked)
+        whole = [replace(one, seconds=(1.0,) * 6, status="ok", reason="") for one in readings]
+        record = {
+            "readings": [one.plain() for one in whole],
+            "provenance": {"device": "NVIDIA H200", "backend": "cuda"},
+        }
+        table = import_module(f"snn.tables.{name}").build(record)
+        text = table.fillna({"limit_gb_s": 1.0} if "limit_gb_s" in table else {}).to_csv(index=False)
+        tables[f"nvidia-h200-memory/{name}"] = pd.read_csv(StringIO(text))
+    return tables
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_claims_name_points_that_the_microbenchmarks_have(points, path):
+    checked = 0
+    for name, claim in read_yaml(path)["claims"].items():
+        for i, test in enumerate(claim.get("tests", ())):
+            if test["table"] in points:
+                where = test["where"]
+                if isinstance(where.get("bytes"), list):
+                    where = where | {"bytes": [size for size in where["bytes"] if size <= 1 << 20]}
+                (found,) = claims.run({"tests": [test | {"where": where}]}, points.get, f"{name}.tests[{i}]")
+                assert found.cases
+                checked += 1
+    assert checked >= 1
 
 
 def test_a_changed_row_changes_the_verdict(tmp_path):
