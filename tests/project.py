@@ -29,6 +29,7 @@ TINY = {
         "cpu": {"strategy": ["reference", "blas"]},
         "peers": {"strategy": ["reference", "torch_graph"]},
         "precision": {"strategy": ["reference", "combined"]},
+        "neighbours": {"strategy": "reference", "protocol.neighbour": ["none", "reference"]},
         "learning_rates": {
             "strategy": "ensemble",
             "strategy.starts": 2,
@@ -36,7 +37,7 @@ TINY = {
         },
     },
 }
-CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1 + 1
+CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1 + 1 + 2
 ON_HOST = 1  # of these, wherever the others are
 UNSUPPORTED = "graph"  # on a CPU, and so is the peer
 ROUNDS = 2

@@ -47,6 +47,7 @@ def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
         "peers",
         "precision",
         "learning_rates",
+        "neighbours",
     }
     for name in tables:
         table = made.table(name)
