@@ -75,6 +75,7 @@ def long_cell(tmp_path):
     cell = subprocess.Popen(
         command("protocol.neighbour=reference", *rules, f"output={output}"),
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # its lock is no other test's
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -462,7 +462,7 @@ def test_the_report_begins_with_the_answer_and_holds_everything_captioned(projec
         "3 The paper's figures",
         "5 Sweeps",
         "6 Why",
-        "7 Configuration and provenance",
+        "8 Configuration and provenance",
     ]
     tables = {path.stem for path in project.folder.glob("results/tables/*.csv")}
     figures = {path.stem for path in project.folder.glob("results/figures/*.svg")}
