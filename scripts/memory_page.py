@@ -36,7 +36,7 @@ Judged = tuple[str, Mapping[str, Any], list[Found | None], str]
 
 def fill(text: str, published: Path) -> str:
     """The page with its made parts written anew. Raises ConfigError for a part that there is no guide of."""
-    judged = {path.stem: judge(path, published) for path in sorted(GUIDES.glob("*.yaml"))}
+    judged = {folder.name: judge(folder, published) for folder in guides()}
 
     def made(found: re.Match[str]) -> str:
         name = found[2]
@@ -49,18 +49,34 @@ def fill(text: str, published: Path) -> str:
     return BLOCK.sub(made, text)
 
 
-def judge(path: Path, published: Path) -> list[Judged]:
+def guides() -> list[Path]:
+    """The folders of the guides."""
+    return sorted(path for path in GUIDES.iterdir() if path.is_dir())
+
+
+def claims_of(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """The claims of a guide by name, in the order of its files. Raises ConfigError where two have a name."""
+    named: dict[str, Mapping[str, Any]] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        for name, claim in read_yaml(path)["claims"].items():
+            if name in named:
+                raise ConfigError(f"{path}: {name}: another file of this guide has a claim of this name")
+            named[name] = claim
+    return named
+
+
+def judge(folder: Path, published: Path) -> list[Judged]:
     """The claims of a guide in its order, held against published tables. Raises as ``claims.run`` does."""
 
     @cache
     def table(name: str) -> pd.DataFrame | None:
-        folder, _, stem = name.partition("/")
-        file = published / folder / f"tables/{stem}.csv"
+        where, _, stem = name.partition("/")
+        file = published / where / f"tables/{stem}.csv"
         return pd.read_csv(file) if file.exists() else None
 
     judged = []
-    for name, claim in read_yaml(path)["claims"].items():
-        found = claims.run(claim, table, f"{path.relative_to(ROOT)}: {name}")
+    for name, claim in claims_of(folder).items():
+        found = claims.run(claim, table, f"config/memory_guides/{folder.name}: {name}")
         judged.append((name, claim, found, claims.verdict(claim, found)))
     return judged
 
@@ -74,7 +90,7 @@ def summary(judged: Mapping[str, list[Judged]]) -> str:
     rows = []
     for name, of_guide in judged.items():
         counts = Counter(verdict for *_, verdict in of_guide)
-        title = read_yaml(GUIDES / f"{name}.yaml")["guide"]
+        title = read_yaml(min((GUIDES / name).glob("*.yaml")))["guide"]
         rows.append([title, str(len(of_guide)), *(str(counts[word]) for word in words)])
     return cells.table(["guide", "claims", *words], rows)
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import memory_page
 
-GUIDES = sorted(memory_page.GUIDES.glob("*.yaml"))
+GUIDES = memory_page.guides()
 TEXT = memory_page.PAGE.read_text(encoding="utf-8")
 
 COPIES = pd.DataFrame(
@@ -170,14 +170,14 @@ def test_the_page_is_what_its_sources_make():
     assert memory_page.fill(TEXT, memory_page.PUBLISHED) == TEXT
     assert [name for _, name, _ in memory_page.BLOCK.findall(TEXT)] == [
         "summary",
-        *(path.stem for path in GUIDES),
+        *(path.name for path in GUIDES),
     ]
 
 
 def test_every_claim_is_on_the_page_with_a_verdict():
     words = {"confirmed", "conditional", "refuted", "not significant", "not measured yet", "not tested"}
     for path in GUIDES:
-        for claim in read_yaml(path)["claims"].values():
+        for claim in memory_page.claims_of(path).values():
             (line,) = [one for one in TEXT.splitlines() if one.startswith(f"| {claim['says']} |")]
             verdict = line.split("|")[2].strip().strip("*")
             assert verdict in words and (verdict == "not tested") == ("untested" in claim)
@@ -213,10 +213,10 @@ def points():
     return tables
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
 def test_claims_name_points_that_the_microbenchmarks_have(points, path):
     checked = 0
-    for name, claim in read_yaml(path)["claims"].items():
+    for name, claim in memory_page.claims_of(path).items():
         for i, test in enumerate(claim.get("tests", ())):
             if test["table"] in points:
                 where = test["where"]
@@ -233,7 +233,7 @@ def test_a_changed_row_changes_the_verdict(tmp_path):
     folder = tmp_path / "nvidia-h200-strategies/tables"
     folder.mkdir(parents=True)
     rows = pd.read_csv(memory_page.PUBLISHED / "nvidia-h200-strategies/tables/strategies.csv")
-    (guide,) = [path for path in GUIDES if path.stem == "cuda_memory_guide"]
+    (guide,) = [path for path in GUIDES if path.name == "cuda_memory_guide"]
 
     def word(table):
         table.to_csv(folder / "strategies.csv", index=False)
@@ -247,9 +247,10 @@ def test_a_changed_row_changes_the_verdict(tmp_path):
 
 def test_claims_are_in_our_own_words_and_sections_are_together():
     for path in GUIDES:
-        guide = read_yaml(path)
-        sections = [section for section, _ in groupby(guide["claims"].values(), lambda one: one["section"])]
+        named = memory_page.claims_of(path)
+        sections = [section for section, _ in groupby(named.values(), lambda one: one["section"])]
+        assert len({read_yaml(file)["guide"] for file in path.glob("*.yaml")}) == 1
         assert len(set(sections)) == len(sections)
-        for name, claim in guide["claims"].items():
+        for name, claim in named.items():
             assert re.fullmatch(r"[a-z0-9_]+", name) and claim["says"].endswith((".", ")."))
             assert not any("|" in test["says"] for test in claim.get("tests", ()))
