@@ -1,5 +1,5 @@
-// Array of structures against structure of arrays: a thread per structure of FIELDS floats, of which it uses the first
-// 1, 2, 4 or 8.
+// Array of structures against structure of arrays: a thread per structure of FIELDS floats, of which it uses 1, 2, 4 or 8
+// neighbouring ones: the first in the first pass, then the next ones, so that L2 does not hold what a pass asks for.
 //
 //   read_aos, copy_aos   field f of structure i is from[FIELDS i + f]: neighbouring threads are 32 bytes apart
 //   read_soa, copy_soa   field f of structure i is from[f n + i]: neighbouring threads are neighbours
@@ -42,10 +42,12 @@ template <class Place, class Use>
 __device__ void passes(const float* from, unsigned n, unsigned used, int rounds, Place place, Use use)
 {
     for (int round = 0; round < rounds; ++round) {
-        if (used == 1) pass<1>(from, n, place, use);
-        if (used == 2) pass<2>(from, n, place, use);
-        if (used == 4) pass<4>(from, n, place, use);
-        if (used == 8) pass<8>(from, n, place, use);
+        const unsigned first = round * used % FIELDS;
+        const auto at = [=](unsigned i, unsigned f) { return place(i, first + f); };
+        if (used == 1) pass<1>(from, n, at, use);
+        if (used == 2) pass<2>(from, n, at, use);
+        if (used == 4) pass<4>(from, n, at, use);
+        if (used == 8) pass<8>(from, n, at, use);
     }
 }
 

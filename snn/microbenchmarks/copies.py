@@ -129,15 +129,20 @@ def _of_new_arrays(
 
     Raises Unsupported where host and device cannot share an array, or where it exceeds the budget.
     """
-    array = np.empty(0, np.float32)
-
-    def allocate() -> None:
-        nonlocal array
-        array = backend.managed_alloc((-(-nbytes // 4),))
-        before(array)
-
     _check_concurrent(backend)
-    return effort.prepared(lambda: access(array), allocate, lambda: backend.managed_free(array))
+    with ExitStack() as stack:
+        held: list[np.ndarray] = []
+
+        def free() -> None:
+            while held:
+                backend.managed_free(held.pop())
+
+        def allocate() -> None:
+            held.append(backend.managed_alloc((-(-nbytes // 4),)))
+            before(held[0])
+
+        stack.callback(free)
+        return effort.prepared(lambda: access(held[0]), allocate, free)
 
 
 def _check_concurrent(backend: Backend) -> None:

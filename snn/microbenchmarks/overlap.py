@@ -17,7 +17,9 @@ KERNELS = ("kernels/naive.cu",)
 """What is launched: a product of a chunk and a matrix."""
 
 FROM_PINNED, FROM_PAGEABLE = "overlap", "overlap_pageable"
-COPIES, PRODUCTS, BOTH = "copies", "products", "copies_and_products"
+"""Kinds of readings, by the host memory that is copied from."""
+
+COPIES, PRODUCTS, BOTH = _CALLS = "copies", "products", "copies_and_products"
 
 _CHUNKS = 16
 _FEATURES = 256  # columns of a chunk
@@ -25,53 +27,46 @@ _WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # columns of the matrix: more make 
 
 
 def measure(backend: Backend, nbytes: int, streams: Sequence[int], effort: Effort) -> Iterator[Reading]:
-    """Three readings per number of streams: the copies alone, the products alone, and both.
+    """Three readings per kind of memory and number of streams: copies alone, products alone, and both.
 
-    All are of ``_CHUNKS`` chunks of ``nbytes`` together, from pinned memory and from pageable. Alone they run
-    on one stream; of both, each chunk has its copy and its product on the stream whose turn it is. The
-    samples of the three are taken in turns, so that those of one position belong together.
+    All are of ``_CHUNKS`` chunks of ``nbytes`` together. Alone they run on one stream; of both, each chunk
+    has its copy and its product on the stream whose turn it is. The samples of the three are taken in turns,
+    so that those of one position belong together.
     """
     for kind in (FROM_PINNED, FROM_PAGEABLE):
-        yield from _of_kind(backend, kind, nbytes, streams, effort)
-
-
-def _of_kind(
-    backend: Backend, kind: str, nbytes: int, streams: Sequence[int], effort: Effort
-) -> Iterator[Reading]:
-    points: list[list[Point]] = [
-        [{"kind": kind, "call": call, "bytes": nbytes, "streams": count} for call in (COPIES, PRODUCTS, BOTH)]
-        for count in streams
-    ]
-    try:
-        if not backend.asynchronous:
-            raise Unsupported("the CPU backend runs the work of a stream at once: nothing overlaps")
         with ExitStack() as stack:
-            work = _Work(backend, kind, nbytes, max(streams), stack)
-            for point, count in zip(points, streams, strict=True):
+            try:
+                work = _Work(backend, kind, nbytes, max(streams), stack)
+            except (Unsupported, OutOfMemory) as error:
+                status = UNSUPPORTED if isinstance(error, Unsupported) else OUT_OF_MEMORY
+                for count in streams:
+                    for call in _CALLS:
+                        yield Reading(_point(kind, call, nbytes, count), status=status, reason=str(error))
+                continue
+            for count in streams:
                 parts = effort.together([work.copies, work.products, partial(work.both, count)])
-                for each, seconds in zip(point, parts, strict=True):
-                    yield Reading(each, tuple(seconds))
-    except (Unsupported, OutOfMemory) as error:
-        status = UNSUPPORTED if isinstance(error, Unsupported) else OUT_OF_MEMORY
-        for point in points:
-            for each in point:
-                yield Reading(each, status=status, reason=str(error))
+                for call, seconds in zip(_CALLS, parts, strict=True):
+                    yield Reading(_point(kind, call, nbytes, count), tuple(seconds))
+
+
+def _point(kind: str, call: str, nbytes: int, streams: int) -> Point:
+    return {"kind": kind, "call": call, "bytes": nbytes, "streams": streams}
 
 
 class _Work:
     """The chunks, and the streams that copy and multiply them; ``stack`` frees everything."""
 
     def __init__(self, backend: Backend, kind: str, nbytes: int, streams: int, stack: ExitStack) -> None:
+        if not backend.asynchronous:
+            raise Unsupported("the CPU backend runs the work of a stream at once: nothing overlaps")
         self._backend = backend
         self._rows = max(1, nbytes // (4 * _FEATURES * _CHUNKS))
         rows = self._rows * _CHUNKS
         shape = (rows * _FEATURES,)
-        on_host = (
-            pinned(backend, shape) if kind == FROM_PINNED else backend.host_alloc(shape, page_locked=False)
-        )
-        self._array = on_host.reshape(rows, _FEATURES)
-        stack.callback(backend.host_free, self._array)
-        self._array.fill(1.0)
+        array = pinned(backend, shape) if kind == FROM_PINNED else backend.host_alloc(shape, page_locked=False)
+        stack.callback(backend.host_free, array)
+        array.fill(1.0)
+        self._array = array.reshape(rows, _FEATURES)
         self._chunks, self._factor, self._results = (
             self._memory(4 * floats, stack)
             for floats in (rows * _FEATURES, _FEATURES * _WIDTHS[-1], rows * _WIDTHS[-1])
