@@ -63,7 +63,9 @@ class _Work:
         self._rows = max(1, nbytes // (4 * _FEATURES * _CHUNKS))
         rows = self._rows * _CHUNKS
         shape = (rows * _FEATURES,)
-        array = pinned(backend, shape) if kind == FROM_PINNED else backend.host_alloc(shape, page_locked=False)
+        array = (
+            pinned(backend, shape) if kind == FROM_PINNED else backend.host_alloc(shape, page_locked=False)
+        )
         stack.callback(backend.host_free, array)
         array.fill(1.0)
         self._array = array.reshape(rows, _FEATURES)
