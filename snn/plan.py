@@ -30,7 +30,7 @@ from snn.planning.plan import plan, predicted
 from snn.profiling.memory import size
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_SHOWN = 6  # remedies that are printed
+_SHOWN = 10  # remedies that are printed
 _SWEEP, _THIS = "sweep", ""
 
 
@@ -153,7 +153,7 @@ def _said(found: Mapping[str, Any]) -> str:
         if found["largest_batch"] is None
         else f"largest training.batch_size that fits: {found['largest_batch']}"
     )
-    remedies = found["remedies"]
+    remedies = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] > 0]
     if remedies:
         lines.append("what would take less:")
     for remedy in remedies[:_SHOWN]:
@@ -163,6 +163,11 @@ def _said(found: Mapping[str, Any]) -> str:
         )
     if len(remedies) > _SHOWN:
         lines.append(f"              and {len(remedies) - _SHOWN} more, in --json")
+    lines += [
+        f"{'nothing':>12}  less with {remedy['setting']}: {remedy['cost']}"
+        for remedy in found["remedies"]
+        if remedy["saves_bytes"] <= 0
+    ]
     return "\n".join(lines)
 
 

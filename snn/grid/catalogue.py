@@ -176,6 +176,7 @@ TABLES = {
     "peers": Table(SWEEPS, "peers", "peers", with_limits=True),
     "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates"),
     "neighbours": Table(SWEEPS, "neighbours", "neighbours"),
+    "memory_remedies": Table(SWEEPS, "memory_remedies", "memory_remedies"),
 }
 """Tables with a form of their own, and the cells that each is of."""
 
@@ -200,6 +201,7 @@ FIGURES = {
     "cpu": Figure(SWEEPS, "cpu", "cpu"),
     "peers": Figure(SWEEPS, "peers", "peers"),
     "neighbours": Figure(SWEEPS, "neighbours", "neighbours"),
+    "memory_remedies": Figure(SWEEPS, "memory_remedies", "memory_remedies"),
 }
 """Figures with a form of their own, and the table that each is drawn from."""
 

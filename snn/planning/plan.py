@@ -1,28 +1,23 @@
 """Does a cell fit into a device's memory, which batch is the largest that does, and what would help."""
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from snn.config import groups
 from snn.errors import ConfigError, Unsupported
+from snn.models.gradients import EXACT
+from snn.planning import remedies
 from snn.planning.cells import PlannedGpu, planned
 from snn.planning.gpus import Gpu
-from snn.profiling.memory import size
+from snn.planning.remedies import Cell
 from snn.profiling.rehearsal import Needs, extrapolated, rehearse
-from snn.strategies.common import traits
+from snn.strategies.common import factory, traits
 
 _FEW = 128  # rows: the launches of a larger batch are not known before it is rehearsed
 _MOST_LAUNCHES = 2000  # of a step that is rehearsed
-_COSTS = {
-    "h2d_bytes": "more copied in",
-    "d2h_bytes": "more copied out",
-    "launches": "more launches",
-    "mallocs": "more allocations",
-}
-
-Cell = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,8 @@ class Remedy:
 class Plan:
     """What a cell needs, by kind, and its budget, in bytes.
 
-    ``largest_batch`` is None where no batch fits; ``remedies`` save memory, those that save most first.
+    ``largest_batch`` is None where no batch fits. The ``remedies`` that save most are first; some that are
+    often named are there also where they save nothing.
     """
 
     bytes: dict[str, int]
@@ -76,11 +72,13 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
     needs = _needs(cell, gpu)
     needed = _by_kind(cell, gpu, needs)
     rehearsed = cache(lambda batch: _rehearsed(_batch(cell, batch), gpu))
+    parts = cell["training"]["accumulate"]
 
-    def total(batch: int) -> int:
-        return sum(_by_kind(cell, gpu, _of_batch(cell, batch, rehearsed)).values())
+    def total(rows_of_part: int) -> int:
+        return sum(_by_kind(cell, gpu, _of_batch(cell, parts * rows_of_part, rehearsed)).values())
 
-    largest = largest_batch(total, budget_bytes, planned(_batch(cell, 1)).rows)
+    largest = largest_batch(total, budget_bytes, planned(_batch(cell, parts)).rows // parts)
+    largest = largest and parts * largest
     return Plan(needed, budget_bytes, largest, tuple(_remedies(cell, gpu, budget_bytes, needs, largest)))
 
 
@@ -140,7 +138,11 @@ def _of_batch(cell: Cell, batch: int, rehearsed: Callable[[int], Needs]) -> Need
 
 def _rehearsed(cell: Cell, gpu: Gpu) -> Needs:
     job, rows = planned(cell)
-    return rehearse(job, rows, PlannedGpu(cell["kernel"], cell["precision"]["name"], gpu.capability))
+    return rehearse(job, rows, _backend(cell, gpu))
+
+
+def _backend(cell: Cell, gpu: Gpu) -> PlannedGpu:
+    return PlannedGpu(cell["kernel"], cell["precision"]["name"], gpu.capability)
 
 
 def _by_kind(cell: Cell, gpu: Gpu, needs: Needs) -> dict[str, int]:
@@ -152,7 +154,7 @@ def _total(cell: Cell, gpu: Gpu) -> int:
 
 
 def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | None) -> list[Remedy]:
-    """What saves memory, the most first."""
+    """What saves memory, the most first; behind it, what ``_other_steps`` and bf16 do not save."""
     peak, batch = sum(_by_kind(cell, gpu, needs).values()), cell["training"]["batch_size"]
     found = []
     if peak > budget and largest is not None and largest < batch:
@@ -169,24 +171,43 @@ def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | No
         except (Unsupported, ConfigError):
             continue
         nbytes = sum(_by_kind(changed, gpu, others).values())
-        found.append(
-            _remedy(f"strategy={name}", nbytes, peak, budget, _cost(needs.per_step, others.per_step))
-        )
-    return sorted((one for one in found if one.saves_bytes > 0), key=lambda one: -one.saves_bytes)
+        cost = remedies.calls(needs.per_step, others.per_step)
+        found.append(_remedy(f"strategy={name}", nbytes, peak, budget, cost))
+    found = [one for one in found if one.saves_bytes > 0]
+    if factory.class_of(cell["strategy"]).remedies and cell["training"]["gradient"] == EXACT.name:
+        found += _other_steps(cell, gpu, budget, peak)
+    if change := remedies.rounded(cell):
+        found.append(_remedy(change.settings, _total(change.cell, gpu), peak, budget, remedies.ROUNDED))
+    return sorted(found, key=lambda one: -one.saves_bytes)
+
+
+def _other_steps(cell: Cell, gpu: Gpu, budget: int, peak: int) -> list[Remedy]:
+    """What micro-batches, layers computed again, and both together would save.
+
+    Of the layers to compute again those that save most. Where the cell does not fit, the fewest
+    micro-batches with which it does, without such layers and with them.
+    """
+    network, batch = planned(cell).job.network, cell["training"]["batch_size"]
+
+    def tried(accumulate: int | None = None, recompute: Sequence[int] = ()) -> Remedy:
+        change = remedies.changed(cell, accumulate, recompute)
+        cost = remedies.work(network, planned(change.cell).job.network, batch, _backend(cell, gpu))
+        return _remedy(change.settings, _total(change.cell, gpu), peak, budget, cost)
+
+    divisors = remedies.micro_batches(cell)
+    found = [tried(n) for n in divisors if n in remedies.USUAL]
+    ways = {tried(recompute=layers): layers for layers in remedies.layers_again(cell)}
+    again = min(ways, key=lambda one: one.peak_bytes, default=None)
+    found += [again] if again else []
+    if peak > budget:
+        for layers in [(), *([ways[again]] if again else [])]:
+            first = bisect_left(divisors, True, key=lambda n: tried(n, layers).fits)
+            found += [tried(n, layers) for n in divisors[first : first + 1]]
+    return list(dict.fromkeys(found))
 
 
 def _remedy(setting: str, nbytes: int, peak: int, budget: int, cost: str) -> Remedy:
     return Remedy(setting, nbytes, peak - nbytes, nbytes <= budget, cost)
-
-
-def _cost(before: Mapping[str, int], after: Mapping[str, int]) -> str:
-    """What a step does more often than before, in words."""
-    said = []
-    for key, words in _COSTS.items():
-        more = after.get(key, 0) - before.get(key, 0)
-        if more > 0:
-            said.append(f"{size(more) if key.endswith('bytes') else more} {words}")
-    return f"per step {', '.join(said)}" if said else "nothing more per step"
 
 
 def _batch(cell: Cell, batch: int) -> Cell:

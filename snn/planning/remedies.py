@@ -1,0 +1,131 @@
+"""Changes of a cell's settings that may save device memory, and what each costs."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from snn.backends.base import Backend
+from snn.backends.ops import OPS
+from snn.config import groups
+from snn.models import remedies
+from snn.models.network import Network
+from snn.models.recompute import AGAIN
+from snn.models.step import Launch
+from snn.models.training_step import batch_steps, micro_batch
+from snn.profiling.memory import size
+
+Cell = Mapping[str, Any]
+
+USUAL = (2, 4, 8)
+"""Micro-batches that are always tried, to show how far they help."""
+
+_MOST = 64
+"""Micro-batches of a batch: with more, a step would be little but launches."""
+
+_COSTS = {
+    "h2d_bytes": "more copied in",
+    "d2h_bytes": "more copied out",
+    "launches": "more launches",
+    "mallocs": "more allocations",
+}
+
+
+class Change(NamedTuple):
+    """Settings in place of a cell's own, as ``python -m snn`` takes them, and the cell with them."""
+
+    settings: str
+    cell: Cell
+
+
+def changed(cell: Cell, accumulate: int | None = None, recompute: Sequence[int] = ()) -> Change:
+    """The cell in so many micro-batches, with the update order that they need, and with layers again."""
+    settings, network = [], dict(cell["network"])
+    training = dict(cell["training"])
+    if accumulate is not None:
+        training["accumulate"] = accumulate
+        settings.append(f"training.accumulate={accumulate}")
+        if network["update_order"] == "sequential":
+            network["update_order"] = "simultaneous"
+            settings.append("network.update_order=simultaneous")
+    if recompute:
+        network["recompute"] = list(recompute)
+        settings.append(f"network.recompute=[{','.join(map(str, recompute))}]")
+    return Change(" ".join(settings), {**cell, "network": network, "training": training})
+
+
+def micro_batches(cell: Cell) -> list[int]:
+    """The numbers of micro-batches that the cell's batch may be divided into, beyond its own number."""
+    batch, own = cell["training"]["batch_size"], cell["training"]["accumulate"]
+    return [n for n in range(own + 1, min(batch, _MOST) + 1) if batch % n == 0]
+
+
+def layers_again(cell: Cell) -> list[list[int]]:
+    """Ways to choose the layers that are computed again: every second kept, every third, ...
+
+    Of many equal layers the least is held where about as many are kept as the root of their number (Chen et
+    al., 2016).
+    """
+    known = remedies.choices(cell["network"])
+    ways = [known[::2], known[1::2]]
+    for apart in sorted({3, round(math.sqrt(len(known))) + 1}):
+        ways.append([layer for i, layer in enumerate(known, 1) if i % apart])
+    return [way for way in ways if len(way) > 1 and way != cell["network"]["recompute"]]
+
+
+def rounded(cell: Cell) -> Change | None:
+    """The cell in bf16, with another kernel where its own has none; None where it is in bf16 already."""
+    if cell["precision"]["name"] == "bf16":
+        return None
+    precise = {**cell, "precision": groups.load("precision", "bf16") | {"name": "bf16"}}
+    if "bf16" in cell["kernel"]["precisions"]:
+        return Change("precision=bf16", precise)
+    kernels = [groups.load("kernel", name) for name in groups.names("kernel")]
+    kernel = next(one for one in kernels if one["source"] and "bf16" in one["precisions"])
+    return Change(f"precision=bf16 kernel={kernel['name']}", {**precise, "kernel": kernel})
+
+
+ROUNDED = "everything is held in float32: bf16 is only what a product's inputs are rounded to, on the chip"
+
+
+def calls(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """What a step asks for more often than before, in words; both are ``Needs.per_step``."""
+    said = []
+    for key, words in _COSTS.items():
+        more = after.get(key, 0) - before.get(key, 0)
+        if more > 0:
+            said.append(f"{size(more) if key.endswith('bytes') else more} {words}")
+    return f"per step {', '.join(said)}" if said else "nothing more per step"
+
+
+def work(before: Network, after: Network, batch_size: int, backend: Backend) -> str:
+    """What a step of a device-driven strategy does beyond before, in words."""
+    own, others = (_launches(network, batch_size, backend) for network in (before, after))
+    more, again = (len(others) - len(own), _flop(others, again=True) - _flop(own, again=True))
+    said = [f"per step {more} more launches" if more > 0 else "no more launches per step"]
+    if again > 0:
+        said.append(f"{again / 1e6:.4g} MFLOP again, {again / _flop(own):.0%} of a step's")
+    if before.update_order != after.update_order:
+        said.append("and other weights, since no error passes through updated ones")
+    return ", ".join(said)
+
+
+def _launches(network: Network, batch_size: int, backend: Backend) -> list[Launch]:
+    kernel = backend.fused, backend.pretransposed, backend.convolves
+    steps = batch_steps(network, batch_size, micro_batch(network, batch_size), 0.0, *kernel)
+    return [launch for step in steps for launch in step.launches]
+
+
+def _flop(launches: Sequence[Launch], again: bool = False) -> float:
+    """The floating-point operations of the products and convolutions of a step, or of those done again."""
+    return sum(_of_launch(one) for one in launches if not again or one.label.endswith(AGAIN))
+
+
+def _of_launch(launch: Launch) -> float:
+    op, numbers = OPS[launch.op], launch.numbers
+    if op.is_product:
+        return 2 * math.prod(numbers[:3])
+    if not op.is_convolution:
+        return 0
+    rows, channels, height, width, filters, kernel, padding = numbers[:7]
+    outputs = rows * filters * math.prod(side + 2 * padding - kernel + 1 for side in (height, width))
+    return 2 * outputs * channels * kernel**2

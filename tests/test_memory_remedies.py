@@ -1,0 +1,155 @@
+"""The table and figure of ways to train in less memory, and the plan's remedies."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import LEDGER, MEMORY, record
+
+from snn import plan as command
+from snn.analysis import frame
+from snn.config.groups import read_yaml
+from snn.figures import memory_remedies as figure
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.records.digest import sealed
+from snn.tables import memory_remedies, overview
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+SWEEP = {
+    "dataset": "medium",
+    "network.update_order": "simultaneous",
+    "protocol.rounds": 2,
+    "kernel": "tiled_fused",
+    "strategy": "resident",
+    "union": [
+        {"network.hidden": [64, 64, 64], "training.accumulate": [1, 4], "network.recompute": [[], [1, 3]]},
+        {"network.hidden": [64, 64, 64], "kernel": "tensor_core", "precision": "bf16"},
+        {"network.hidden": [64, 64, 64], "strategy": "pipelined"},
+        {"network.hidden": [32]},
+    ],
+}
+SECONDS = (1.0, 1.2, 1.5, 1.8, 0.5, 2.0, 0.1)
+PEAKS = (1000, 700, 400, 300, 1000, 900, 50)
+
+
+@pytest.fixture
+def records(tmp_path):
+    path = tmp_path / "grid.yaml"
+    path.write_text(yaml.safe_dump({"sweeps": {"mine": SWEEP}}))
+    cells = sweeps.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
+    cells = sorted(cells, key=lambda cell: len(cell["network"]["hidden"]) == 1)
+    found = {}
+    for cell, seconds, peak in zip(cells, SECONDS, PEAKS, strict=True):
+        kinds = {"activations": peak // 2, "gradients": peak - peak // 2}
+        device = MEMORY["device"] | {"peak_bytes": peak, "peak_by_kind": kinds, "reserved_bytes": peak}
+        for number in (1, 2):
+            wobble = seconds * (1 + 0.001 * number)
+            one = record(cell, [wobble, wobble], mse=40 + peak / 1000, number=number)
+            one |= {"memory": MEMORY | {"device": device}, "ledger": LEDGER | {"launches": 7}}
+            found[f"{len(found)}"] = sealed(one)
+    return found
+
+
+@pytest.fixture
+def table(records):
+    return memory_remedies.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+
+
+def test_each_row_is_over_the_plain_one_of_its_network(table):
+    again = "recompute 1-3"
+    remedies = ["plain", "accumulate 4", again, f"accumulate 4, {again}", "bf16", "pipelined", "plain"]
+    assert table["remedy"].tolist() == remedies
+    assert table["saved_bytes"].tolist() == [0, 300, 600, 700, 0, 100, 0]
+    assert table["saved_fraction"].tolist() == pytest.approx([0, 0.3, 0.6, 0.7, 0, 0.1, 0])
+    assert table["time_ratio"].tolist() == pytest.approx([1, 1.2, 1.5, 1.8, 0.5, 2.0, 1])
+    over = table[table["remedy"] != "plain"]
+    assert (over["time_ratio_ci_low"] <= over["time_ratio"]).all()
+    assert (over["time_ratio"] <= over["time_ratio_ci_high"]).all()
+    assert table["verdict"].tolist() == ["plain", *["slower"] * 3, "faster", "slower", "plain"]
+    np.testing.assert_allclose(
+        table["loss_difference"], np.array([41, 40.7, 40.4, 40.3, 41, 40.9, 41]) / 41 - 1
+    )
+    steps = 100 * 10  # epochs and batches
+    assert table["step_us"].tolist() == pytest.approx([1e6 * 1.0015 * s / steps for s in SECONDS])
+    assert (table["activations_bytes"] + table["gradients_bytes"] == table["peak_bytes"]).all()
+    assert table["launches"].eq(7).all()
+
+
+def test_a_row_without_a_run_is_shown_with_its_reason(records):
+    ended = {"status": "unsupported", "reason": "needs CUDA", "runs": [], "ledger": {}, "memory": {}}
+    ended |= {"stopped": None, "explanation": None}
+    records["8"] |= ended
+    records["9"] |= ended
+    table = memory_remedies.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    row = table.iloc[4]
+    assert (row["remedy"], row["status"], row["reason"]) == ("bf16", "unsupported", "needs CUDA")
+    assert row[["peak_bytes", "saved_bytes", "time_ratio", "step_us"]].isna().all()
+    assert table.iloc[5]["saved_bytes"] == 100
+
+
+def test_the_figure_shows_bytes_and_times_of_each_network(table):
+    drawn = figure.draw(table, "Tesla T4")
+    panels = drawn.axes
+    assert [len(axes.patches) for axes in panels[::2]] == [6, 1]
+    assert [label.get_text() for label in panels[0].get_yticklabels()] == table["remedy"].tolist()[:6]
+    empty = figure.draw(table.assign(time_ratio=np.nan), "")
+    assert not any(axes.patches for axes in empty.axes)
+
+
+def test_they_are_not_the_work_of_a_plain_training(records):
+    points = overview.points_of(records, THRESHOLDS)
+    cells = [row for point in points for _, row in point.iterrows()]
+    assert {(row["training.accumulate"], row["network.recompute"]) for row in cells} == {(1, "")}
+    assert len(cells) == 3  # plain, pipelined, and the other network
+
+
+DEEP = ("dataset=large", "dataset.rows=20000", "network.hidden=[512,512,512,512]", "training.batch_size=4096")
+
+
+def plan_of(tmp_path, *arguments):
+    file = tmp_path / "plan.json"
+    assert command.main([*arguments, "--json", str(file)]) == 0
+    return json.loads(file.read_text())
+
+
+def test_the_plan_says_what_each_remedy_saves_and_costs(tmp_path, capsys):
+    found = plan_of(tmp_path, *DEEP, "network.update_order=simultaneous", "strategy=graph", "--free", "4GiB")
+    remedies = {one["setting"]: one for one in found["remedies"]}
+    saved = [one["saves_bytes"] for one in found["remedies"]]
+    assert saved == sorted(saved, reverse=True)
+    output = 4 * 4096 * 512
+    again = remedies["network.recompute=[1,3]"]
+    assert again["saves_bytes"] == pytest.approx(2 * output, rel=0.1)  # an output and its gradient
+    assert "MFLOP again, " in again["cost"] and "% of a step's" in again["cost"]
+    for n in (2, 4, 8):
+        one = remedies[f"training.accumulate={n}"]
+        assert one["saves_bytes"] == pytest.approx(8 * output * (1 - 1 / n), rel=0.15)
+        assert "more launches" in one["cost"]
+    bf16 = remedies["precision=bf16 kernel=tensor_core"]
+    assert "everything is held in float32" in bf16["cost"]
+    assert "strategy=synchronous" in remedies
+    assert found["largest_batch"] == 20000
+
+
+def test_what_is_said_of_a_remedy_is_what_the_plan_of_it_says(tmp_path, capsys):
+    usual = (*DEEP, "strategy=resident", "kernel=tiled_fused", "--free", "620MiB")
+    found = plan_of(tmp_path, *usual)
+    assert not found["fits"]
+    settings = [one for one in found["remedies"] if "training.accumulate" in one["setting"]]
+    assert any(one["fits"] for one in settings)
+    both = [one for one in settings if "network.recompute" in one["setting"]]
+    assert len(both) == 1 and "and other weights" in both[0]["cost"]
+    for one in settings:
+        assert "network.update_order=simultaneous" in one["setting"]
+        other = plan_of(tmp_path, *usual[:4], *one["setting"].split(" "), *usual[4:])
+        assert (other["peak_bytes"], other["fits"]) == (one["peak_bytes"], one["fits"])
+        assert other["largest_batch"] % int(one["setting"].partition("=")[2].split(" ")[0]) == 0
+
+
+def test_strategies_without_launches_of_their_own_have_no_such_remedy(tmp_path, capsys):
+    found = plan_of(tmp_path, *DEEP, "strategy=reference", "--free", "4GiB")
+    settings = " ".join(one["setting"] for one in found["remedies"])
+    assert "accumulate" not in settings and "recompute" not in settings
