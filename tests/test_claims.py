@@ -10,11 +10,15 @@ from itertools import groupby
 import pandas as pd
 import pytest
 from conftest import ROOT
+from records_of import record
 
-from snn.analysis import claims, claims_text
+from snn.analysis import claims, claims_text, frame
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
+from snn.grid import sweeps
+from snn.hardware.devices import Device
 from snn.microbenchmarks.settings import resolved
+from snn.tables import memory_remedies
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -192,7 +196,7 @@ def test_nothing_is_measured_without_published_tables(tmp_path):
 
 @pytest.fixture(scope="module")
 def points():
-    """The tables of the microbenchmarks with every point of the grid's settings, and 1.0 for each number."""
+    """The tables that claims wait for, with every row that the grid gives; their numbers mean nothing."""
     settings = read_yaml(ROOT / "config/grid.yaml")["microbenchmarks"]
     quick = {"memory_access": {"bytes": "1MiB", "samples": 6}, "memory_calls": {"samples": 6, "seconds": 0.0}}
     tables = {}
@@ -210,11 +214,24 @@ def points():
         table = import_module(f"snn.tables.{name}").build(record)
         text = table.fillna({"limit_gb_s": 1.0} if "limit_gb_s" in table else {}).to_csv(index=False)
         tables[f"nvidia-h200-memory/{name}"] = pd.read_csv(StringIO(text))
+    text = of_remedies().assign(peak_bytes=1, saved_fraction=0.5).to_csv(index=False)
+    tables["nvidia-h200-memory/memory_remedies"] = pd.read_csv(StringIO(text))
     return tables
 
 
+def of_remedies():
+    """The table of the sweep memory_remedies, each of whose cells took a second."""
+    cells = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))["memory_remedies"].cells
+    records = {}
+    for cell in cells:
+        for number in (1, 2):
+            records[f"{len(records)}"] = record(cell, [1.0 + 0.01 * number], number=number)
+    thresholds = read_yaml(ROOT / "config/verdicts.yaml")
+    return memory_remedies.build(frame.tabulate(records, thresholds), {}, thresholds)
+
+
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
-def test_claims_name_points_that_the_microbenchmarks_have(points, path):
+def test_claims_name_rows_that_the_grid_gives(points, path):
     checked = 0
     for name, claim in memory_page.claims_of(path).items():
         for i, test in enumerate(claim.get("tests", ())):
