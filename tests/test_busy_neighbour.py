@@ -217,19 +217,27 @@ def test_a_neighbour_is_a_strategy(neighbour):
         composed([*QUICK, f"protocol.neighbour={neighbour}"])
 
 
-def test_epochs_are_counted_across_processes(tmp_path):
+def test_epochs_are_counted_across_processes(tmp_path, monkeypatch):
+    monkeypatch.setattr(beats, "LONG", 0.05)
     with (tmp_path / "beats").open("w+b") as file:
         assert beats.read(file.fileno()) is None
         writer = beats.Writer(file.fileno(), "GPU-a")
         assert beats.read(file.fileno()) is None
         before = time.monotonic()
         writer.beat()
-        time.sleep(0.05)
+        time.sleep(0.06)
+        writer.beat()
+        after = time.monotonic()
         writer.beat()
         found = beats.read(file.fileno())
-    assert found.epochs == 2 and found.uuid == "GPU-a"
-    assert found.first <= before <= found.last <= time.monotonic()
-    assert 0.05 <= found.longest <= found.last - found.first
+    assert found.epochs == 3 and found.uuid == "GPU-a"
+    assert found.first <= before <= after <= found.last <= time.monotonic()
+    ((begin, end),) = found.long
+    assert 0.06 <= end - begin == found.longest_since(found.first)
+    assert found.longest_since((begin + end) / 2) == pytest.approx((end - begin) / 2)
+    assert found.longest_since(after) < 0.05  # what was before it does not count
+    time.sleep(0.08)
+    assert found.longest_since(after) >= 0.08  # the epoch that is not finished does
 
 
 @pytest.mark.gpu

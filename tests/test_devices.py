@@ -113,14 +113,15 @@ def test_gpus_that_are_chosen_by_uuid_are_seen_in_that_order(monkeypatch, tmp_pa
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
         return uuids[uuid]
 
-    uuids = {f"GPU-{number}": number for number in range(3)}
+    uuids = {"GPU-a00": 0, "GPU-ab1": 1, "GPU-c22": 2}
     FakeNvml(monkeypatch, count=3)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", by_uuid)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", list(uuids).__getitem__)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA H200")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-2, GPU-0,GPU-9,GPU-1")  # CUDA stops at GPU-9
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-c22, GPU-a0,GPU-a,GPU-ab1")  # CUDA stops at GPU-a: two
     seen = devices.choices("cuda")
-    assert [gpu.uuid for gpu in seen] == ["GPU-2", "GPU-0"]
+    assert [gpu.uuid for gpu in seen] == ["GPU-c22", "GPU-a00"]
     with device_lock(*seen) as first:
         assert devices.choices("cuda") == [first] == seen[:1]  # as its process sees it
         with device_lock(*seen) as second:

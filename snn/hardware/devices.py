@@ -131,7 +131,7 @@ def _visible() -> list[Any]:
     for entry in entries:
         try:
             if entry.startswith(("GPU-", "MIG-")):
-                handles.append(pynvml.nvmlDeviceGetHandleByUUID(entry))
+                handles.append(_of_uuid(entry, count))
             elif entry.isdigit() and int(entry) < count:
                 handles.append(pynvml.nvmlDeviceGetHandleByIndex(int(entry)))
             else:
@@ -146,6 +146,18 @@ def _visible() -> list[Any]:
             "unset it, or use device=cpu"
         )
     return handles
+
+
+def _of_uuid(entry: str, count: int) -> Any:
+    """The handle of a UUID, of which the beginning is enough if only one GPU has it."""
+    try:
+        return pynvml.nvmlDeviceGetHandleByUUID(entry)
+    except pynvml.NVMLError:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        found = [one for one in handles if pynvml.nvmlDeviceGetUUID(one).startswith(entry)]
+        if len(found) != 1:
+            raise
+        return found[0]
 
 
 def _check_cupy(supported: int, driver: str) -> None:

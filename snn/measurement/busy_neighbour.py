@@ -99,7 +99,7 @@ class BusyNeighbour(Nobody):
         now, found = time.monotonic(), self._read()
         assert found is not None  # it was at work
         mean = (found.last - found.first) / found.epochs
-        pause, epochs = max(found.longest, now - found.last), found.epochs - self._epochs_before
+        pause, epochs = found.longest_since(self._since), found.epochs - self._epochs_before
         if pause > max(_PAUSE, _LONG * mean) or not epochs:
             raise NeighbourError(
                 f"protocol.neighbour: {self._strategy} was not at work all the time: one of its epochs took "

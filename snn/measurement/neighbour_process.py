@@ -56,8 +56,11 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
         strategy = start(job, backend)
         held.callback(strategy.close)
         strategy.prepare(job.epochs)
-        beats = Writer(sys.stdout.fileno(), uuid or "")
         with np.errstate(all="ignore"):  # its losses are of no interest
+            strategy.load(next(strategy.starts(job.network, job.seed)))
+            strategy.epoch()  # the first one takes longer
+            backend.synchronize()
+            beats = Writer(sys.stdout.fileno(), uuid or "")
             while os.getppid() == parent:  # where the kernel does not end this process with that one
                 strategy.load(next(strategy.starts(job.network, job.seed)))
                 for _ in range(job.epochs):
