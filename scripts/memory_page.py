@@ -23,7 +23,7 @@ import markdown_cells as cells  # noqa: E402
 from snn.analysis import claims, claims_text  # noqa: E402
 from snn.analysis.claims import Found  # noqa: E402
 from snn.config.groups import read_yaml  # noqa: E402
-from snn.errors import ConfigError  # noqa: E402
+from snn.errors import ConfigError, SnnError  # noqa: E402
 
 PAGE = ROOT / "docs/gpu_memory.md"
 GUIDES = ROOT / "config/memory_guides"
@@ -133,12 +133,17 @@ def _link(name: str, found: Found | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page; 2 where more than a folder is given."""
+    """Write the page; 2 where more than a folder is given, or where a claim or a table is wrong."""
     if len(arguments) > 1:
         print(__doc__, file=sys.stderr)
         return 2
     published = Path(arguments[0]) if arguments else PUBLISHED
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), published), encoding="utf-8")
+    try:
+        text = fill(PAGE.read_text(encoding="utf-8"), published)
+    except SnnError as error:
+        print(f"memory_page: {error}", file=sys.stderr)
+        return 2
+    PAGE.write_text(text, encoding="utf-8")
     return 0
 
 

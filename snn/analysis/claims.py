@@ -20,7 +20,7 @@ HOLDS, FAILS, OPEN = "holds", "fails", "open"
 _KEYS = {"table", "where", "by", "column", "per", "over", "is", "best", "unit", "says"}
 _BOUNDS = {"above", "below", "at_least", "at_most", "equals"}
 _ENDS = {"median": ("low", "high"), "step_us": ("step_ci_low_us", "step_ci_high_us")}
-"""The ends of the interval of columns that do not call them ``COLUMN_ci_low`` and ``COLUMN_ci_high``."""
+"""The ends of the interval of columns that call them neither ``COLUMN_low`` nor ``COLUMN_ci_low``."""
 
 Tables = Callable[[str], pd.DataFrame | None]
 """A table by its name, ``FOLDER/TABLE``; None where it is not there yet."""
@@ -47,7 +47,7 @@ class Found:
 
 
 def verdict(claim: Mapping[str, Any], found: Sequence[Found | None]) -> str:
-    """The word for a claim, from what each of its tests found; None where a table is not there yet.
+    """The word for a claim, from what each of its tests found; None where there is nothing yet.
 
     ``confirmed``: it holds in every case. ``refuted``: it fails in some and holds in none. ``not
     significant``: every case is open. Otherwise ``conditional``.
@@ -65,7 +65,7 @@ def verdict(claim: Mapping[str, Any], found: Sequence[Found | None]) -> str:
 
 
 def run(claim: Mapping[str, Any], tables: Tables, place: str) -> list[Found | None]:
-    """What the tests of a claim find in these tables, in order; None where a table is not there yet.
+    """What the tests of a claim find in these tables, in order; None where there is no table or no value yet.
 
     Raises ConfigError, naming the place, where a claim has no tests and no reason why not, where a test is
     wrong, or finds no row, or where its tests are of two devices.
@@ -89,7 +89,7 @@ def _run(test: Mapping[str, Any], tables: Tables, place: str) -> Found | None:
     rows = _selected(table, test["where"], place)
     cases = [case for row in rows for case in _case(row, table, test, place)]
     if not cases:
-        raise ConfigError(f"{place}: no selected row of {test['table']} has a value of {test['column']}")
+        return None
     if test.get("best"):
         cases = [max(cases, key=lambda case: case.value)]
     devices = {row["device"] for row in rows if "device" in row}
@@ -153,7 +153,8 @@ def _interval(row: Mapping[str, Any], test: Mapping[str, Any], place: str) -> In
         raise ConfigError(f"{place}: {test['table']} has no column {', '.join(sorted(missing))}")
     if pd.isna(row[column]):
         return None
-    low, high = _ENDS.get(column, (f"{column}_ci_low", f"{column}_ci_high"))
+    own = (f"{column}_low", f"{column}_high")
+    low, high = _ENDS.get(column, own if own[0] in row else (f"{column}_ci_low", f"{column}_ci_high"))
     values = [row[column], row.get(low), row.get(high)]
     if "per" in test:
         values = [None if value is None else value / row[test["per"]] for value in values]
