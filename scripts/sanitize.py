@@ -6,6 +6,7 @@ Sizes are multiples of no tile, and the last batch is smaller than the others.
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -97,6 +98,26 @@ def layers() -> None:
             assert measured.status in ("ok", "unsupported")
 
 
+def remedies() -> None:
+    """Micro-batches, and layers computed again, of a perceptron and of a network with convolutions."""
+    random = np.random.default_rng(7)
+    texts = "conv2d 5 3 1", "relu", "conv2d 5 3 1", "relu", "conv2d 5 3 1", "maxpool2d 2", "linear 3"
+    of_images = Network((2, 9, 7), tuple(map(parse, texts)), LOSSES["cross_entropy"], init="he_uniform")
+    for network in (mlp((31, 45, 129, 45, 1), init="he_uniform"), of_images):
+        X = random.uniform(-1, 1, (83, math.prod(network.inputs))).astype(np.float32)
+        Y = network.loss.targets(random.integers(0, 3, (83, 1)).astype(np.float32), network.outputs)
+        changed = replace(network, update_order="simultaneous", accumulate=3, recompute=(0, 4))
+        cells = [("naive", name) for name in ("synchronous", "pipelined", "graph")]
+        for kernel, strategy in [*cells, *((name, "resident") for name in groups.names("kernel"))]:
+            for precision in groups.load("kernel", kernel)["precisions"]:
+                backend = backends.make("cuda", groups.load("kernel", kernel), ROOT, precision)
+                choice = groups.load("strategy", strategy)
+                job = Job(choice, changed, X, Y, seed=1, epochs=2, batch_size=51, learning_rate=0.01)
+                measured = runs.measure(job, Round(runs=1), backend)
+                print("remedies", strategy, kernel, precision, measured.status, flush=True)
+                assert measured.status in ("ok", "unsupported")
+
+
 def limits() -> None:
     """Run the kernels of all limits, as briefly as possible."""
     from snn.backends.cuda import limits as limits_cuda
@@ -138,7 +159,7 @@ def memory_calls() -> None:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    known = [*groups.names("strategy"), "layers", "limits", "memory_access", "memory_calls"]
+    known = [*groups.names("strategy"), "layers", "remedies", "limits", "memory_access", "memory_calls"]
     options.add_argument("--without", nargs="+", default=[], choices=known, metavar="STRATEGY")
     left_out = options.parse_args().without
     for cell in cells():
@@ -146,6 +167,8 @@ if __name__ == "__main__":
             train(*cell)
     if "layers" not in left_out:
         layers()
+    if "remedies" not in left_out:
+        remedies()
     if "limits" not in left_out:
         limits()
     if "memory_access" not in left_out:

@@ -7,6 +7,8 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from snn.models.step import ADDING
+
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
 RATE = SCALE = np.float32(0.37)
@@ -62,6 +64,10 @@ def test_elements_are_numpys_to_the_bit(elementwise, n, seed):
         updated = W.copy()
         by_element(elementwise["update"], updated, G, n, RATE)
         np.testing.assert_array_equal(updated, W - RATE * G)
+
+        added = W.copy()
+        by_element(elementwise["update"], added, G, n, np.float32(ADDING))
+        np.testing.assert_array_equal(added, W + G)
 
 
 @settings(max_examples=20, deadline=None)

@@ -16,6 +16,7 @@ from snn import backends
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import compose, groups
 from snn.errors import ConfigError, Unsupported
+from snn.measurement import runs
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
@@ -25,7 +26,9 @@ from snn.models.recompute import AGAIN, sharing
 from snn.models.training_step import batch_steps, training_step
 from snn.profiling.memory import MemoryMap
 from snn.profiling.observed import ObservedBackend
+from snn.profiling.rehearsal import rehearse
 from snn.strategies.common import factory
+from snn.strategies.common.job import Job
 
 TRAINERS = [n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).remedies]
 OTHERS = [n for n in groups.names("strategy") if n not in TRAINERS]
@@ -135,6 +138,26 @@ def test_micro_batches_hold_no_more_than_a_batch_and_what_they_add(name, network
         for kind in "Wb"
     }
     assert parts["peak_bytes"] <= whole["peak_bytes"] + 4 * sum(largest.values())
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+@settings(max_examples=10, deadline=None)
+@given(
+    data=st.data(),
+    network=networks(),
+    micro=st.integers(1, 4),
+    times=st.integers(1, 3),
+    batches=st.integers(1, 6),
+    rest=st.integers(0, 11),
+)
+def test_what_the_plan_foretells_is_what_they_hold(name, data, network, micro, times, batches, rest):
+    network = replace(data.draw(recomputed(network)), update_order="simultaneous", accumulate=times)
+    kernel, batch = data.draw(st.sampled_from(KERNELS)), micro * times
+    rows = batch * batches + rest % batch
+    X, Y, _ = data_of(network, rows, 1)
+    job = Job(groups.load("strategy", name), network, X, Y, 1, 2, batch, 0.01)
+    _, memory = runs.count(job, DeferredBackend(*kernel))
+    assert rehearse(job, rows, DeferredBackend(*kernel)).nbytes == memory["device"]["peak_bytes"]
 
 
 CASES = [(DEEP_MLP, 1000, 256, (0, 4, 8)), (DEEP_CNN, 40, 16, (0, 4))]
