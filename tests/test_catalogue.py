@@ -7,6 +7,7 @@ from snn.config import groups
 from snn.errors import ConfigError
 from snn.grid import catalogue
 from snn.grid.catalogue import FIGURES, PAGES, TABLES, TIDY_FIGURE, TIDY_TABLE, Entry, Table
+from snn.grid.sweep_checks import check_sweep
 
 OURS = {name: table for name, table in TABLES.items() if table.category != "The CNN report"}
 CNN = {name: table for name, table in TABLES.items() if name not in OURS}
@@ -157,7 +158,7 @@ def cell(strategy="reference", dataset="small", hidden=(64,)):
 def test_a_sweep_has_what_its_tables_need(sweep, cells, said):
     if said:
         with pytest.raises(ConfigError) as refused:
-            catalogue.check_sweep(sweep, cells)
+            check_sweep(sweep, cells)
         assert str(refused.value) == said
     else:
-        catalogue.check_sweep(sweep, cells)
+        check_sweep(sweep, cells)

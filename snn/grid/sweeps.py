@@ -13,9 +13,10 @@ from snn.config import groups
 from snn.config.completion import complete
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, SnnError
-from snn.grid.catalogue import TABLES, TIDY_TABLE, check_name, check_sweep
+from snn.grid.catalogue import TABLES, TIDY_TABLE, check_name
 from snn.grid.naming import SECTIONS, Cell, dataset_path, name_of
 from snn.grid.schema import validate
+from snn.grid.sweep_checks import check_sweep
 from snn.hardware.devices import Device, find
 from snn.strategies.common.traits import on_host
 
