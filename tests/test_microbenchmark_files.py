@@ -229,6 +229,22 @@ def test_pinned_memory_that_the_system_refuses_is_not_measured_as_pageable():
     assert all(one.status == "ok" for one in found if one.point["call"] == "pageable")
 
 
+def test_an_array_that_would_take_the_hosts_memory_is_not_allocated(monkeypatch):
+    class Greedy(Asynchronous):
+        def host_alloc(self, shape, purpose="workspace", page_locked=True):
+            raise AssertionError("it was allocated")
+
+        def managed_alloc(self, shape, purpose="workspace"):
+            raise Unsupported("not here")
+
+    monkeypatch.setattr(allocations, "usable_bytes", lambda: 1 << 20)
+    found = [*allocations.measure(Greedy(), [1 << 19], BRIEF), *copies.measure(Greedy(), [1 << 19], BRIEF)]
+    on_host = [one for one in found if one.point["call"] in ("host_alloc", "pinned", "pageable")]
+    assert len(on_host) == 6
+    assert {one.status for one in on_host} == {"out_of_memory"}
+    assert "more than a quarter of the host's memory" in on_host[0].reason
+
+
 # ---- on a GPU
 
 

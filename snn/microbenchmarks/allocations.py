@@ -1,11 +1,13 @@
 """Seconds of one allocation and its free, by allocator and size."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from snn.backends.base import Backend
-from snn.errors import Unsupported
+from snn.errors import OutOfMemory, Unsupported
+from snn.hardware.memory import usable_bytes
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading
 
 MALLOC, MALLOC_ASYNC, CUPY_POOL, HOST_ALLOC, MANAGED_ALLOC = (
@@ -18,6 +20,8 @@ _LIVE = {MALLOC: (0, 1), MALLOC_ASYNC: (0,), CUPY_POOL: (0,), HOST_ALLOC: (0, 1)
 
 Managed memory always has one, so that its budget is not counted again for each allocation.
 """
+
+_HOST_SHARE = 4  # an array may take a quarter of the host's memory
 
 Pair = tuple[Callable[[], Any], Callable[[Any], None]]
 """Allocates, and frees what was allocated."""
@@ -70,10 +74,20 @@ def _with_pool(backend: Backend, nbytes: int, effort: Effort, stream: Any) -> li
         backend.pool_destroy(pool)
 
 
+def check_host(nbytes: int) -> None:
+    """Raise OutOfMemory for an array of more than a quarter of the host's memory."""
+    if nbytes > usable_bytes() // _HOST_SHARE:
+        raise OutOfMemory(f"{nbytes} bytes are more than a quarter of the host's memory, {usable_bytes()}")
+
+
 def pinned(backend: Backend, shape: tuple[int, ...]) -> Any:
-    """A pinned host array. Raises Unsupported where the system refuses, and on a CPU, which has none."""
+    """A pinned host array. Raises Unsupported where the system refuses, and on a CPU, which has none.
+
+    Raises OutOfMemory for more than a share of the host's memory, which would leave too little for others.
+    """
     if backend.is_processor:
         raise Unsupported("pinned memory is for copies to a CUDA device")
+    check_host(4 * math.prod(shape))
     refused = backend.pageable_fallbacks
     array = backend.host_alloc(shape)
     if backend.pageable_fallbacks > refused:

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.errors import out_of_memory
-from snn.hardware.memory import usable_bytes
-from snn.microbenchmarks.allocations import pinned
+from snn.microbenchmarks.allocations import check_host, pinned
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading
 
 KERNELS = ("kernels/elementwise.cu",)
@@ -23,7 +21,6 @@ BY_DEVICE, BY_HOST = "by_device", "by_host"
 _PAGE = 1024  # floats of the smallest page that hosts have
 _PLACES = 8  # pages that a sparse access touches
 _LEAST_SPARSE = 1 << 20  # bytes of which so few pages are a small part
-_HOST_SHARE = 4  # of the host's memory that an array may take
 
 
 def measure(backend: Backend, sizes: Sequence[int], effort: Effort) -> Iterator[Reading]:
@@ -48,8 +45,7 @@ def measure(backend: Backend, sizes: Sequence[int], effort: Effort) -> Iterator[
 
 def _explicit(backend: Backend, call: str, direction: str, nbytes: int, effort: Effort) -> list[float]:
     """Consecutive copies between a host array and device memory; the last one is waited for."""
-    if nbytes > usable_bytes() // _HOST_SHARE:
-        raise out_of_memory("an array on the host", nbytes, usable_bytes(), usable_bytes())
+    check_host(nbytes)
     shape = (-(-nbytes // 4),)
     with ExitStack() as stack:
         array = pinned(backend, shape) if call == PINNED else backend.host_alloc(shape, page_locked=False)
@@ -87,8 +83,6 @@ def _managed(backend: Backend, call: str, direction: str, nbytes: int, effort: E
 
 def _sparse_explicit(backend: Backend, nbytes: int, effort: Effort) -> list[float]:
     """A copy of a whole pinned array, of which the device then accesses a few pages."""
-    if nbytes > usable_bytes() // _HOST_SHARE:
-        raise out_of_memory("an array on the host", nbytes, usable_bytes(), usable_bytes())
     with ExitStack() as stack:
         array = pinned(backend, (nbytes // 4,))
         stack.callback(backend.host_free, array)

@@ -28,6 +28,7 @@ TOGETHER = 32
 """Threads of a warp."""
 
 _THREADS = 256
+_MOST_THREADS = 2048  # that an SM of any device holds
 
 
 @contextmanager
@@ -44,9 +45,8 @@ def timed(
     free, total = runtime.memGetInfo()
     if 2 * nbytes > free:
         raise out_of_memory("cudaMalloc", 2 * nbytes, free, total)
-    attributes = cupy.cuda.Device().attributes
-    multiprocessors, most = attributes["MultiProcessorCount"], attributes["MaxThreadsPerMultiProcessor"]
-    sums = 4 * multiprocessors * most
+    multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+    sums = 4 * multiprocessors * _MOST_THREADS
     modules = {source: load(root / source) for source in KERNELS}
     with memory_of(nbytes) as source, memory_of(max(nbytes, sums)) as target:
 
