@@ -18,6 +18,7 @@ threads.assign()
 from snn.config import groups  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
 from snn.errors import ConfigError, Unsupported  # noqa: E402
+from snn.models import remedies  # noqa: E402
 from snn.planning import gpus  # noqa: E402
 from snn.planning.plan import predicted  # noqa: E402
 from snn.strategies.common import factory, traits  # noqa: E402
@@ -84,11 +85,14 @@ def draws(seed: int, gpu: gpus.Gpu, ranges: Ranges = LARGE) -> Iterator[Draw]:
     chance, turn = random.Random(seed), 0
     while True:
         for name in strategies():
-            any_network = factory.class_of(groups.load("strategy", name)).any_network
+            strategy = factory.class_of(groups.load("strategy", name))
             for _ in range(_MOST_TRIES):
-                draw_network = _layers if turn % 2 and any_network else _perceptron
+                draw_network = _layers if turn % 2 and strategy.any_network else _perceptron
                 settings = (f"strategy={name}", *_kernel(chance), *draw_network(chance, ranges))
                 cell = composed(settings, checks_memory=False)
+                if strategy.remedies and chance.random() < 0.5:
+                    settings = (*settings, *_remedies(chance, cell))
+                    cell = composed(settings, checks_memory=False)
                 try:
                     wanted = predicted(cell, gpu)
                 except (Unsupported, ConfigError):
@@ -140,8 +144,20 @@ def _layers(chance: random.Random, ranges: Ranges) -> tuple[str, ...]:
     )
 
 
+def _remedies(chance: random.Random, cell: Mapping[str, Any]) -> tuple[str, ...]:
+    """Micro-batches, and layers whose outputs are computed again."""
+    known = remedies.choices(cell["network"])
+    again = [number for number in known if chance.random() < 0.6]
+    return (
+        "network.update_order=simultaneous",
+        f"network.recompute={again}".replace(" ", ""),
+        f"training.accumulate={chance.choice((1, 2, 4))}",
+    )
+
+
 def _rows(chance: random.Random, batch: int) -> tuple[str, str]:
-    """A few batches, the last of them mostly a smaller one."""
+    """A few batches, each of them two or four micro-batches, the last mostly a smaller one."""
+    batch = -(-batch // 4) * 4
     return f"dataset.rows={chance.randint(batch, _MOST_BATCHES * batch)}", f"training.batch_size={batch}"
 
 

@@ -39,6 +39,8 @@ def test_random_cells_ask_for_what_is_predicted_to_the_byte():
     drawn = list(islice(plan_draws.draws(1, H200, SMALL), 40))
     assert {draw.cell["strategy"]["name"] for draw in drawn} == set(plan_draws.strategies())
     assert sum("layers" in draw.cell["network"] for draw in drawn) >= 10
+    assert {draw.cell["training"]["accumulate"] for draw in drawn} == {1, 2, 4}
+    assert sum(bool(draw.cell["network"].get("recompute")) for draw in drawn) >= 3
     for draw in drawn:
         found = plan_accuracy.trained(planned(draw.cell, sys.maxsize).job, LikeH200(draw.cell))
         assert (found["status"], found["asked"]) == ("ok", asked(draw)), draw.words
