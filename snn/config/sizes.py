@@ -1,14 +1,16 @@
-"""What a cell needs of the host's memory, before any work."""
+"""What a cell needs of the host's memory at least, and of a device's at most, before any work."""
 
 from collections.abc import Mapping
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from snn.errors import ConfigError
 from snn.hardware.memory import usable_bytes
+from snn.models.layers import Conv2d
 from snn.models.network import build, network_label
 
 _FLOAT = 4
+_TIMES = 16
 _MOST_ELEMENTS = 2**31 - 1
 
 
@@ -19,14 +21,11 @@ def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) 
     needs at the least, in float32: the table, X and Y; the parameters; a batch's activations. Whether a
     strategy needs more is found when it allocates, and recorded.
     """
-    dataset, network = cell["dataset"], cell["network"]
-    name = dataset["name"]
+    table = table or _table(cell["dataset"])
     if table is None:
-        rows, shape = dataset.get("rows"), dataset.get("shape") or [dataset.get("features")]
-        if rows is None or None in shape:
-            return
-        table = rows + dataset.get("test_rows", 0), prod(shape) + 1
+        return
     rows, columns = table
+    dataset, network, name = cell["dataset"], cell["network"], cell["dataset"]["name"]
     built = build(network, tuple(dataset.get("shape") or (columns - 1,)))
     batch = cell["training"]["batch_size"]
     parameters = [prod(shape) for shape in built.shapes]
@@ -47,3 +46,36 @@ def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) 
             f"this cell needs at least {sum(needs.values()) / 1e9:.3g} GB of memory ({listed}), "
             f"but this machine has {usable_bytes() / 1e9:.3g} GB: make the largest of them smaller"
         )
+
+
+def at_most(cell: Mapping[str, Any]) -> float:
+    """More bytes than a cell will hold of a device: a cheap bound. Infinite where its data has to be read.
+
+    Sixteen times its table, the parameters of all its networks, a batch's activations and patches, and tiles:
+    strategies keep some of each a few times over, and a training in one launch pads rows and columns.
+    """
+    table = _table(cell["dataset"])
+    if table is None:
+        return inf
+    built = build(cell["network"], tuple(cell["dataset"].get("shape") or (table[1] - 1,)))
+    strategy, shapes = cell["strategy"], built.layer_shapes
+    tile_rows = strategy.get("tile_rows")
+    tiles = strategy["streams"] * tile_rows if isinstance(tile_rows, int) else 0  # rows of all of them
+    of_row = sum(map(prod, shapes)) + tiles
+    for layer, inputs, outputs in zip(built.layers, shapes, shapes[1:], strict=False):
+        if isinstance(layer, Conv2d):
+            of_row += (inputs[0] * layer.kernel**2 + tiles) * prod(outputs[1:])
+    listed = [len(value) or 1 for value in strategy.values() if isinstance(value, list)]
+    networks = prod(listed) * strategy.get("starts", 1)
+    parameters = networks * sum(prod(shape) for shape in built.shapes)
+    elements = prod(table) + parameters + cell["training"]["batch_size"] * of_row
+    elements += tiles * max(map(prod, shapes))
+    return _TIMES * _FLOAT * elements
+
+
+def _table(dataset: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The rows and columns of a data set, target included; None where only its file says them."""
+    rows, shape = dataset.get("rows"), dataset.get("shape") or [dataset.get("features")]
+    if rows is None or None in shape:
+        return None
+    return rows + dataset.get("test_rows", 0), prod(shape) + 1

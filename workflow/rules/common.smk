@@ -34,7 +34,7 @@ from snn.hardware.locks import (
 )
 from snn.files import sealed
 from snn.records import store
-from snn.workflow import leftovers, slurm
+from snn.workflow import leftovers, slurm, too_large
 from snn.workflow.signals import end_at_once
 
 if Path.cwd().resolve() != Path(workflow.basedir).resolve():
@@ -365,6 +365,8 @@ SOURCE_HASH_AT = source_hashes(CELLS)
 
 if workflow.is_main_process:
     check_targets()
+    for WARNING in too_large.warnings(PLANS.values()):
+        print(f"snn: warning: {GRID_FILE}: {WARNING}", file=sys.stderr)
     JOBS_LEFT = jobs_left()
     if PLANNED_AFTER is not None:
         correct_notes()

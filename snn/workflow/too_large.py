@@ -1,0 +1,85 @@
+"""Cells of a grid that cannot fit into their GPU's memory: said before hours are spent."""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from snn.config import sizes
+from snn.config.groups import CONFIG, read_yaml
+from snn.errors import DeviceError, SnnError
+from snn.grid.plans import Plan
+from snn.grid.sweeps import Cell
+from snn.hardware import devices
+from snn.hardware.devices import Device
+
+_MIB = 1 << 20
+_RUNTIME = 1 << 30  # bytes: more than CUDA takes for itself
+_SECONDS = 10.0
+"""For predictions, each of which takes up to a second or so; further cells are not looked at."""
+
+
+class Large(NamedTuple):
+    """A cell that may be too large for its device, of so many bytes."""
+
+    sweep: str
+    name: str
+    cell: Cell
+    device: Device
+    nbytes: int
+
+
+def warnings(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
+    """A sentence per sweep with cells that are predicted not to fit, and one for those not looked at.
+
+    Only cells that are large in bytes are predicted; of other cells a bound is enough, which costs little.
+    """
+    large = [one for plan in plans for one in _large(plan)]
+    if not large:
+        return
+    from snn.planning import gpus, plan  # imports every strategy, which most grids need not
+
+    until, sweeps, left = time.monotonic() + seconds, dict[tuple[str, str], list[str]](), 0
+    for one in large:
+        if time.monotonic() > until:
+            left += 1
+            continue
+        try:
+            peak = sum(plan.predicted(one.cell, gpus.of_memory(one.device.name, one.nbytes)).values())
+        except SnnError:  # of a peer nothing is predicted; what cannot train says so in its record
+            continue
+        if peak > one.nbytes:
+            said = f"{one.name} needs {peak / _MIB:.0f} MiB"
+            sweeps.setdefault((one.sweep, one.device.name), []).append(said)
+    for (sweep, device), found in sweeps.items():
+        has = next(one.nbytes for one in large if one.device.name == device)
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        yield (
+            f"sweeps.{sweep}: {len(found)} of its cells will not fit into the {has / _MIB:.0f} MiB of "
+            f"{device}: {', '.join(found[:3])}{more}. python -m snn.plan says what would"
+        )
+    if left:
+        yield f"{left} large cells were not looked at: python -m snn.plan sweep=NAME says whether they fit"
+
+
+def _large(plan: Plan) -> Iterator[Large]:
+    """The cells of a plan that may not fit."""
+    nbytes = _memory(plan.device)
+    if nbytes is None:
+        return
+    for sweep in plan.sweeps.values():
+        for name, cell in zip(sweep.named, sweep.cells, strict=True):
+            if sizes.at_most(cell) + _RUNTIME > nbytes:
+                yield Large(sweep.name, name, cell, plan.device, nbytes)
+
+
+def _memory(device: Device) -> int | None:
+    """The bytes of a GPU's memory: what config/gpus.yaml says, else what is free on it; None if not known."""
+    if device.backend != "cuda":
+        return None
+    known = read_yaml(CONFIG / "gpus.yaml").get(device.name)
+    if known is not None:
+        return int(known["memory_mib"]) * _MIB
+    try:
+        return devices.free_bytes(device) if device.uuid else None
+    except DeviceError:
+        return None

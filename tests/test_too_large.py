@@ -1,0 +1,93 @@
+"""Which cells of a grid will not fit into their GPU is said while it is planned."""
+
+import sys
+import time
+from itertools import islice
+
+import pytest
+from conftest import ROOT
+
+from snn.config import sizes
+from snn.config.compose import composed
+from snn.grid import plans
+from snn.hardware.devices import Device
+from snn.planning import gpus
+from snn.workflow import too_large
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import plan_draws
+
+H200 = gpus.named("NVIDIA H200")
+SMALL = plan_draws.Ranges(rows=(200, 1500), images=(4, 12), widths=(4, 256), filters=(1, 8))
+BIG = """
+devices: [NVIDIA H200, Tesla T4, cpu, NVIDIA A1000]
+sweeps:
+  big:
+    dataset: large
+    dataset.rows: 600000
+    strategy: [graph, reference, torch_eager]
+    network.hidden: [[1024], [4096, 4096]]
+    training.batch_size: [256, 262144]
+"""
+
+
+def read(tmp_path, text):
+    file = tmp_path / "grid.yaml"
+    file.write_text(text)
+    return plans.read(file, {})
+
+
+def test_the_cheap_bound_is_above_what_is_predicted():
+    """Of random cells: large ones, and small ones, of which padding is the larger part."""
+    tiny = plan_draws.Ranges(rows=(1, 40), images=(1, 8), widths=(1, 20), filters=(1, 3))
+    for ranges in (SMALL, tiny):
+        for draw in islice(plan_draws.draws(3, H200, ranges), 34):
+            asked = sum(draw.predicted.values()) - draw.predicted["runtime"] - draw.predicted["rounding"]
+            assert sizes.at_most(draw.cell) >= asked, draw.words
+
+
+def test_cells_that_will_not_fit_are_named_by_sweep_and_device(tmp_path):
+    (said,) = too_large.warnings(read(tmp_path, BIG))
+    assert said.startswith("sweeps.big: 1 of its cells will not fit into the 15360 MiB of Tesla T4: ")
+    assert "large/4096-4096/graph-naive" in said and "python -m snn.plan says what would" in said
+
+
+def test_what_is_not_looked_at_is_said(tmp_path):
+    (said,) = too_large.warnings(read(tmp_path, BIG), seconds=-1)
+    assert said.endswith(
+        "large cells were not looked at: python -m snn.plan sweep=NAME says whether they fit"
+    )
+    assert int(said.split()[0]) >= 4
+
+
+def test_a_device_that_is_here_has_what_is_free_on_it(tmp_path, monkeypatch):
+    text = BIG.replace("devices: [NVIDIA H200, Tesla T4, cpu, NVIDIA A1000]", "device: cuda")
+    monkeypatch.setattr(plans, "find", lambda backend: Device("cuda", "Unheard-of GPU", "GPU-1"))
+    for free, cells in ((20_000, 0), (16_000, 1), (3_000, 2)):
+        monkeypatch.setattr(too_large.devices, "free_bytes", lambda device, free=free: free << 20)
+        said = " ".join(too_large.warnings(read(tmp_path, text)))
+        assert (f"{cells} of its cells will not fit into the {free} MiB of Unheard-of GPU" in said) == bool(
+            cells
+        )
+
+
+@pytest.mark.alone
+def test_the_grid_has_no_such_cell_and_a_thousand_cells_cost_little(tmp_path):
+    named = (
+        (ROOT / "config/grid.yaml").read_text().replace("device: auto", "devices: [NVIDIA H200, Tesla T4]")
+    )
+    assert not list(too_large.warnings(read(tmp_path, named)))
+    seeds = ", ".join(map(str, range(1, 251)))
+    strategies = "[reference, streams, pinned, combined]"
+    many = f"devices: [Tesla T4]\nsweeps:\n  many:\n    strategy: {strategies}\n    network.seed: [{seeds}]\n"
+    planned = read(tmp_path, many)
+    started = time.process_time()
+    assert not list(too_large.warnings(planned))
+    assert time.process_time() - started < 0.1  # measured: 0.016 s of the 2 s that planning them takes
+
+
+def test_a_bound_is_not_known_of_what_only_a_file_says():
+    cell = composed(["dataset=small"])
+    unread = {key: value for key, value in cell["dataset"].items() if key != "features"}
+    assert sizes.at_most({**cell, "dataset": unread}) == float("inf")
