@@ -137,6 +137,21 @@ def test_an_interval_has_one_of_two_names(ends):
     assert run(test, table)[0] == "not significant"
 
 
+def test_the_interval_of_a_fraction_is_in_percent():
+    case = claims.Case((), 0.837, 0.8, 0.9, "holds")
+    assert claims_text.figures(claims.Found({"unit": "%"}, (case,), "x")) == "83.7% (95% CI 80% to 90%)"
+    case = claims.Case((), 1.5, 0.9, 2.0, "open")
+    found = claims.Found({"unit": "times"}, (case,), "x")
+    assert claims_text.figures(found) == "1.50 times (not significant, 95% CI 0.900 to 2.00)"
+
+
+def test_the_name_of_a_column_stands_once():
+    outcomes = {1: "holds", 2: "fails", 4: "holds", 8: "holds", 16: "holds", 32: "fails", 64: "holds"}
+    cases = tuple(claims.Case((n,), 1.0, None, None, outcome) for n, outcome in outcomes.items())
+    found = claims.Found({"by": ["stride_of"]}, cases, "x")
+    assert claims_text.when(found) == "holds for stride of 1, 4 to 16, 64; fails for stride of 2, 32"
+
+
 def test_a_range_of_sizes_is_written_as_one():
     cases = [claims.Case((4**n,), 1.0, None, None, "fails" if n == 4 else "holds") for n in range(4, 12)]
     found = claims.Found({"by": ["bytes"]}, tuple(cases), "x")

@@ -20,14 +20,15 @@ def figures(found: Found) -> str:
     if len(cases) == 1:
         (case,) = cases
         is_known = case.low is not None and case.high is not None and case.low != case.high
-        return number(case.value, unit) + (_ends(case) if is_known else "")
+        return number(case.value, unit) + (_ends(case, unit) if is_known else "")
     least, most = (number(of(case.value for case in cases), unit) for of in (min, max))
     return most if least == most else f"{least.removesuffix(f' {unit}')} to {most}"
 
 
-def _ends(case: Case) -> str:
+def _ends(case: Case, unit: str) -> str:
     word = f"{NOT_SIGNIFICANT}, " if case.outcome == OPEN else ""
-    return f" ({word}95% CI {number(case.low, '')} to {number(case.high, '')})"
+    low, high = (number(end, unit).removesuffix(f" {unit}") for end in (case.low, case.high))
+    return f" ({word}95% CI {low} to {high})"
 
 
 def number(value: Any, unit: str) -> str:
@@ -66,7 +67,8 @@ def _where(cases: Sequence[Case], by: Sequence[str], outcome: str) -> str:
         ]
         if runs:
             named = " ".join(_said(value, name) for value, name in zip(key, by, strict=False))
-            parts.append(" ".join(filter(None, [named, ", ".join(_span(run, by[-1]) for run in runs)])))
+            spans = [_span(run, by[-1], is_first=not i) for i, run in enumerate(runs)]
+            parts.append(" ".join(filter(None, [named, ", ".join(spans)])))
     return "; for ".join(parts)
 
 
@@ -75,12 +77,14 @@ def _in_order(case: Case) -> float:
     return 0.0 if isinstance(case.at[-1], str) else float(case.at[-1])
 
 
-def _span(values: Sequence[Any], name: str) -> str:
+def _span(values: Sequence[Any], name: str, is_first: bool) -> str:
+    """Values that follow each other; the name of their column stands before the first alone."""
     said = [_said(value, name) for value in values]
-    further = [one.removeprefix(f"{name.replace('_', ' ')} ") for one in said[1:]]
+    bare = [one.removeprefix(f"{name.replace('_', ' ')} ") for one in said]
+    shown = [said[0] if is_first else bare[0], *bare[1:]]
     if len(said) < 3 or isinstance(values[0], str):
-        return ", ".join([said[0], *further])
-    return f"{said[0]} to {further[-1]}"
+        return ", ".join(shown)
+    return f"{shown[0]} to {shown[-1]}"
 
 
 def _said(value: Any, name: str) -> str:
