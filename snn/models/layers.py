@@ -38,6 +38,9 @@ class Layer(ABC):
     network's ``update_order``.
     """
 
+    in_place = False
+    """Whether its output overwrites its input."""
+
     @abstractmethod
     def output(self, shape: Shape) -> Shape:
         """The output's shape. Raises ConfigError where the layer does not fit its input."""
@@ -55,7 +58,11 @@ class Layer(ABC):
         return dy
 
     def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:  # noqa: B027
-        """Launch the parameters' gradients and their update."""
+        """Launch the parameters' gradients and their update.
+
+        Buffers of the gradients come from ``step.parameter_gradient``, the update from ``step.descend``, so
+        that it works in micro-batches, too.
+        """
 
     @abstractmethod
     def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
@@ -110,6 +117,8 @@ class Linear(Layer):
 @dataclass(frozen=True)
 class ReLU(Layer):
     """max(Z, 0), in place; the gradient of its output is masked by whoever computes it (``Tensor``)."""
+
+    in_place = True
 
     def output(self, shape: Shape) -> Shape:
         return shape

@@ -9,7 +9,7 @@ from typing import Any
 
 from snn.errors import ConfigError, shown
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layers import ReLU, parse
+from snn.models.layers import parse
 
 
 def check(accumulate: int, recompute: Sequence[int], update_order: str, gradient: Gradient) -> None:
@@ -46,8 +46,8 @@ def choices(network: Mapping[str, Any]) -> list[int]:
     """
     if "hidden" in network:
         return list(range(1, len(network["hidden"]) + 1))
-    made = [number for number, layer in enumerate(map(parse, network["layers"]), 1) if layer != ReLU()]
-    return made[:-1]
+    layers = map(parse, network["layers"])
+    return [number for number, layer in enumerate(layers, 1) if not layer.in_place][:-1]
 
 
 def layers(network: Mapping[str, Any]) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ def _right(network: Mapping[str, Any], number: object, known: Sequence[int]) -> 
     texts = network["layers"]
     if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(texts):
         text = texts[number - 1]
-        if parse(text) == ReLU():
+        if parse(text).in_place:
             return f"layer {number}, {text}, works in place on the output of another: it must be {among}"
         return f"layer {number}, {text}, has the network's outputs, which the loss reads: it must be {among}"
     return f"it must be the number of a layer in network.layers, from 1: {among}"

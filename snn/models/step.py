@@ -160,6 +160,7 @@ class Step:
         if self.part != WHOLE:
             self.due[W] = shape, with_transposed, self.label
             if self.part == LATER:
+                assert dW != self.gradient(W), "a gradient that is added has parameter_gradient's buffer"
                 self.launch("update", (self.gradient(W), dW), (prod(shape), ADDING))
             return
         limit = self.clip_norm
