@@ -64,6 +64,9 @@ def test_a_workflow_measures_each_once_and_again_if_its_settings_change(tmp_path
     limits = project.table("memory_access").query("access == 'copy' and status == 'ok'")
     assert limits["fraction_of_limit"].between(1e-4, 1e3).all()
     assert project.jobs(*TARGETS, cores=2) == {}
+    project.snakemake("results/tables/configuration.csv", cores=2)
+    configured = project.table("configuration").set_index(["sweep", "key"])["values"]
+    assert configured["memory_calls", "sizes"] == "256B, 1MiB"
 
     changed = {**SMALL, "memory_calls": {**SMALL["memory_calls"], "sizes": ["1KiB"]}}
     project.write_grid({**GRID, "microbenchmarks": changed})

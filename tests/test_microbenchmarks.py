@@ -3,9 +3,11 @@
 import json
 import math
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import strategies as st
 from records_of import PROVENANCE, limits_of
 
 from snn import microbenchmark
@@ -15,6 +17,7 @@ from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elemen
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import ConfigError, OutOfMemory, RecordError, Unsupported
 from snn.grid import microbenchmarks as of_grid
+from snn.grid.schema import validate
 from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, Limit
@@ -135,6 +138,26 @@ def test_settings_that_replace_others_on_a_cpu_are_checked_for_a_gpu_as_well():
 def test_wrong_command_lines_are_refused(arguments, said, capsys):
     assert microbenchmark.main(arguments) == 2
     assert said.replace("planned is", "device.name is") in capsys.readouterr().err
+
+
+@hypothesis.given(name=st.sampled_from(list(SMALL)), data=st.data())
+@hypothesis.settings(deadline=None)
+def test_whatever_stands_in_a_grid_is_resolved_or_refused(name, data):
+    keys = st.sampled_from([*SMALL[name], "on_cpu"])
+    sizes = st.sampled_from(["1KiB", "0B", "1kib", "99999999999GiB", "1 MiB", ""])
+    leaves = st.none() | st.booleans() | st.integers() | st.floats() | sizes | st.text(max_size=4)
+    values = st.recursive(
+        leaves, lambda each: st.lists(each, max_size=3) | st.dictionaries(keys, each), max_leaves=5
+    )
+    given = {**SMALL[name], **data.draw(st.dictionaries(keys, values, max_size=3))}
+    grid = {"sweeps": {"one": {"strategy": "reference"}}, "microbenchmarks": {name: given}}
+    try:
+        validate(grid)
+        found = of_grid.read(CONFIG / "grid.yaml", grid, H200)
+    except ConfigError as error:
+        assert name in str(error)
+    else:
+        assert resolved(name, found[name])
 
 
 # ---- readings

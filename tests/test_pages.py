@@ -129,7 +129,8 @@ def test_configuration_says_what_varies_what_is_derived_and_what_all_share(tmp_p
     found = grid.read(path, GPU)
     verdicts = read_yaml(ROOT / "config/verdicts.yaml")
     plain = [{"name": s.name, "axes": s.axes, "cells": s.cells} for s in found.values()]
-    table = configuration.build(plain, verdicts, GPU)
+    memory = {"memory_calls": {"sizes": ["1KiB", "1MiB"], "samples": 6}}
+    table = configuration.build(plain, verdicts, GPU, memory)
     values = table.set_index(["sweep", "key"])[["role", "values"]].apply(tuple, axis=1)
     assert values["sizes", "dataset"] == ("axis", "small, large")
     assert values["sizes", "dataset.rows"] == ("derived", "256, 25600")
@@ -139,5 +140,7 @@ def test_configuration_says_what_varies_what_is_derived_and_what_all_share(tmp_p
     assert values["all sweeps", "training.batch_size"] == ("fixed", "256")
     assert values["all sweeps", "protocol.relative_error"] == ("fixed", "none")
     assert values["verdicts", "noisy"] == ("threshold", str(verdicts["noisy"]))
+    assert values["memory_calls", "sizes"] == ("setting", "1KiB, 1MiB")
+    assert values["memory_calls", "samples"] == ("setting", "6")
     assert not table["key"].str.contains("_target_").any()
     assert not table.duplicated(["sweep", "key"]).any()

@@ -1,6 +1,7 @@
 """The resolved grid: what each sweep varies, what all have in common, and the thresholds of verdicts."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -15,12 +16,16 @@ _ROLES = ("axis", "derived", "fixed")
 
 
 def build(
-    sweeps: Sequence[Mapping[str, Any]], thresholds: Mapping[str, float], device: Device
+    sweeps: Sequence[Mapping[str, Any]],
+    thresholds: Mapping[str, float],
+    device: Device,
+    microbenchmarks: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """One row per sweep and key: its values in the order of the grid, and its ``role``.
 
     A sweep (``name``, ``axes``, ``cells``) has its axes, what is derived from them, and what is fixed in it
-    alone. Keys that have the same single value in all sweeps stand once, before them; thresholds stand last.
+    alone. Keys that have the same single value in all sweeps stand once, before them. The settings of
+    microbenchmarks and the thresholds stand last.
     """
     settings = {sweep["name"]: _settings(sweep) for sweep in sweeps}
     common = {
@@ -34,6 +39,9 @@ def build(
         of_sweep = [(sweep["name"], key, _role(key, values, sweep), values) for key, values in own.items()]
         rows += sorted(of_sweep, key=lambda row: _ROLES.index(row[2]))
         rows.append((sweep["name"], "cells", "count", [str(len(sweep["cells"]))]))
+    for name, given in microbenchmarks.items():
+        for key, value in given.items():
+            rows.append((name, key, "setting", list(map(str, value if isinstance(value, list) else [value]))))
     rows += [(VERDICTS, key, "threshold", [str(value)]) for key, value in thresholds.items()]
     return pd.DataFrame(
         [(sweep, key, role, ", ".join(values)) for sweep, key, role, values in rows],

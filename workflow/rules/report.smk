@@ -85,6 +85,7 @@ rule build_configuration:
                 for sweep in PLANS[wildcards.of].sweeps.values()
             ]
         ),
+        microbenchmarks=lambda wildcards: as_text(PLANS[wildcards.of].microbenchmarks),
         device=device_of,
         code=code_of("build_configuration"),
     message:

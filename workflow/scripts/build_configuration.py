@@ -15,5 +15,6 @@ table = configuration.build(
     json.loads(snakemake.params.sweeps),
     read_yaml(Path(snakemake.input.verdicts)),
     Device(**snakemake.params.device),
+    json.loads(snakemake.params.microbenchmarks),
 )
 write(table, snakemake.output.csv, snakemake.output.page, configuration.TITLE)
