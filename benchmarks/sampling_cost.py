@@ -13,7 +13,7 @@ import argparse
 import random
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from statistics import fmean
 
@@ -27,7 +27,7 @@ threads.assign()
 from snn import backends, datasets  # noqa: E402
 from snn.analysis.intervals import ratio  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
-from snn.hardware import devices  # noqa: E402
+from snn.hardware import devices, sensors  # noqa: E402
 from snn.hardware.samples import EVERY, Sampler  # noqa: E402
 from snn.measurement import passes  # noqa: E402
 from snn.measurement.runs import _run  # noqa: E402
@@ -57,7 +57,9 @@ def main() -> None:
     strategy = start(job, backend)
     seconds: dict[bool, list[list[float]]] = {True: [], False: []}
     taken, cpu_seconds, elapsed = 0, 0.0, 0.0
+    kept = ExitStack()
     try:
+        kept.enter_context(sensors.of(device))  # so that NVML is loaded once, as in a cell
         strategy.prepare(job.epochs)
         weights = next(strategy.starts(job.network, job.seed))
         _run(job, strategy, backend, weights, after_epoch=True)
@@ -76,6 +78,7 @@ def main() -> None:
                     elapsed += time.perf_counter() - began
     finally:
         strategy.close()
+        kept.close()
     _, low, high, _, _ = ratio(seconds[True], seconds[False])
     sampled, bare = (fmean(run for pair in seconds[kind] for run in pair) for kind in (True, False))
     pace = elapsed / taken
