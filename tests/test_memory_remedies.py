@@ -95,6 +95,9 @@ def test_the_figure_shows_bytes_and_times_of_each_network(table):
     panels = drawn.axes
     assert [len(axes.patches) for axes in panels[::2]] == [6, 1]
     assert [label.get_text() for label in panels[0].get_yticklabels()] == table["remedy"].tolist()[:6]
+    batches = table.assign(batch_size=[64, *table["batch_size"][1:]])
+    labels = [label.get_text() for label in figure.draw(batches, "").axes[0].get_yticklabels()]
+    assert labels[:2] == ["plain, batch of 64", "accumulate 4, batch of 256"]
     empty = figure.draw(table.assign(time_ratio=np.nan), "")
     assert not any(axes.patches for axes in empty.axes)
 

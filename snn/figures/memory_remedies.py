@@ -40,6 +40,8 @@ def _pair(left: Axes, right: Axes, rows: pd.DataFrame) -> None:
         ratio, low, high = (row[f"time_ratio{end}"] for end in ("", "_ci_low", "_ci_high"))
         spread = None if pd.isna(low) else [[max(0, ratio - low)], [max(0, high - ratio)]]
         right.errorbar(ratio, i, xerr=spread, fmt="o", markersize=4, capsize=3, color=colours[i])
-    left.set_yticks(rows.index, rows["remedy"], fontsize=8)
+    several = rows["batch_size"].nunique() > 1
+    batches = [f", batch of {size}" if several else "" for size in rows["batch_size"]]
+    left.set_yticks(rows.index, rows["remedy"] + batches, fontsize=8)
     left.set_ylim(len(rows) - 0.4, -0.6)
     right.margins(x=0.12)
