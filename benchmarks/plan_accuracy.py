@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How well ``python -m snn.plan`` predicts device memory: against trainings on this GPU.
 
-    benchmarks/plan_accuracy.py [--count 40] [--seed 1] [--no-caps] [--json FILE]
+    benchmarks/plan_accuracy.py [--count 40] [--seed 1] [--caps 7] [--json FILE]
 
 Draws random networks (MLPs and stacks of layers), batches, kernels and strategies, every strategy in turn.
 Predicts the peak of each, then trains it for two epochs in a process of its own, in which nothing else uses
@@ -24,7 +24,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-import plan_draws  # first: it puts snn on the path
+import numpy as np
+import plan_draws  # it puts snn on the path
 
 from snn import backends
 from snn.backends.base import Backend
@@ -77,7 +78,7 @@ def trained(job: Job, backend: Backend) -> dict[str, Any]:
     try:
         strategy = start(job, ObservedBackend(backend, counted, free))
         try:
-            strategy.load(next(strategy.starts(job.network, job.seed)))
+            strategy.load([np.zeros(shape, np.float32) for shape in job.network.shapes])
             if strategy.at_once:
                 strategy.train(2)
             else:
@@ -153,11 +154,11 @@ def peaks(cells: Iterator[plan_draws.Draw], count: int, gpu: gpus.Gpu) -> list[d
     return rows
 
 
-def caps(leave: int, gpu_of: Callable[[int], gpus.Gpu]) -> list[dict[str, Any]]:
+def caps(count: int, leave: int, gpu_of: Callable[[int], gpus.Gpu]) -> list[dict[str, Any]]:
     """For each capped cell: the largest batch that fits into what is left, and how it and more of it end."""
     print("largest batch in   batch     ends as        1.1 times  ends as")
     rows = []
-    for settings in plan_draws.CAPPED:
+    for settings in plan_draws.CAPPED[:count]:
         cell = composed(settings, checks_memory=False)
         with Ballast(leave) as free:
             largest = plan(cell, gpu_of(free), free).largest_batch
@@ -231,9 +232,8 @@ def main(arguments: Sequence[str]) -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--count", type=int, default=40, help="networks; 0: only the largest batches")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument(
-        "--caps", action=argparse.BooleanOptionalAction, default=True, help="largest batches"
-    )
+    most = len(plan_draws.CAPPED)
+    options.add_argument("--caps", type=int, default=most, help="cells whose largest batch is tried out")
     options.add_argument("--leave", type=int, default=1024, metavar="MIB", help="that caps leave free")
     options.add_argument("--json", metavar="FILE")
     given = options.parse_args(arguments)
@@ -253,7 +253,7 @@ def main(arguments: Sequence[str]) -> int:
     started = time.monotonic()
     gpu = gpus.of_memory(device.name, free)
     rows = peaks(plan_draws.draws(given.seed, gpu), given.count, gpu)
-    capped = caps(given.leave * MIB, lambda free: gpus.of_memory(device.name, free)) if given.caps else []
+    capped = caps(given.caps, given.leave * MIB, lambda free: gpus.of_memory(device.name, free))
     seconds = time.monotonic() - started
     ratios = [row["ratio"] for row in rows if "ratio" in row]
     wrong = sum(not row["right"] for row in (*rows, *capped))
