@@ -241,6 +241,7 @@ def test_epochs_are_counted_across_processes(tmp_path, monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_on_two_gpus_the_neighbour_has_the_other_one(tmp_path):
     found = devices.choices("cuda")
     if len(found) < 2:
@@ -261,6 +262,7 @@ def test_on_two_gpus_the_neighbour_has_the_other_one(tmp_path):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_with_one_gpu_the_record_says_what_is_missing(tmp_path):
     output = tmp_path / "cell.json"
     first = devices.find("cuda").uuid

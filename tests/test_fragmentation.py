@@ -296,6 +296,7 @@ def test_places_leave_out_what_nothing_touches_and_keep_the_rest(blocks):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_every_allocator_serves_every_trace_on_the_gpu():
     """And leaves the device as it was; with as much as it had reserved a trace is served."""
     asked = {**FRAGMENTATION, "traces": list(TRACES), "caps": [100, 200, 400]}

@@ -24,6 +24,7 @@ def limits_and_access():
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_neighbouring_accesses_reach_the_limit_of_a_gpu_and_strides_waste_it(limits_and_access):
     limits, record = limits_and_access
     table = memory_access.build(record, limits).set_index(["pattern", "value", "access"])
@@ -38,6 +39,7 @@ def test_neighbouring_accesses_reach_the_limit_of_a_gpu_and_strides_waste_it(lim
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_memory_calls_of_a_gpu_are_plausible():
     wanted = resolved(
         "memory_calls", {**SMALL["memory_calls"], "sizes": ["256KiB", "64MiB"], "overlapped": "64MiB"}

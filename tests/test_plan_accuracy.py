@@ -111,6 +111,7 @@ def test_without_a_gpu_it_says_so(monkeypatch, capsys):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone
 def test_on_the_gpu_predictions_are_right(tmp_path):
     """In a process of its own, as this one has a CUDA context; ``benchmarks/plan_accuracy.py`` draws more."""
     import subprocess
@@ -119,6 +120,8 @@ def test_on_the_gpu_predictions_are_right(tmp_path):
     few = ["--count", "8", "--caps", "2", "--json", str(file)]
     command = [sys.executable, "benchmarks/plan_accuracy.py", *few]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    if "other processes hold" in done.stderr:  # tests run side by side
+        pytest.skip(done.stderr)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     said = json.loads(file.read_text())
     assert len(said["peaks"]) == 8 and len(said["caps"]) == 2

@@ -1,7 +1,6 @@
 """CUDA kernels, compiled for a block shape and launched with as little host work as possible."""
 
 import ctypes
-import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -13,15 +12,8 @@ from cupy.cuda import driver
 
 from snn.backends import kernel_source
 from snn.backends.cuda.cublas import Cublas
-from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS, Op
-
-WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
-"""Elements per thread, rows by columns, to choose from where ``kernel.work`` is null."""
-
-_SPLIT_BLOCK = (1024, 1)
-
-_SIDE, _STRIPS = 32, 8  # tile side of the transpose kernels; their block size is _SIDE x _STRIPS
-_ON_MATRICES = ("rows", "cols")
+from snn.backends.launch_shapes import launch_shape
+from snn.backends.ops import OPS, Op
 
 
 class Kernels:
@@ -31,9 +23,7 @@ class Kernels:
         self._library = None if kernel["source"] else Cublas(precision)
         self._source = kernel_source.text(root / kernel["source"]) if kernel["source"] else ""
         self._convolution = kernel_source.convolution(kernel["source"], root)
-        self._splits_k = kernel["fused"]
-        self._root = root
-        self._block, self._work = tuple(kernel["block"]), kernel["work"]
+        self._kernel, self._root, self._block = kernel, root, tuple(kernel["block"])
         self._precision = precision
         self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._launchers: dict[tuple[str, tuple[float, ...]], Callable[[Sequence[int], int], None]] = {}
@@ -61,27 +51,11 @@ class Kernels:
             return self._library.make(op, numbers)
         if kind.is_convolution:
             return self._convolve(op, numbers)
-        if kind.is_product and self._splits_k and _has_long_sums(op, numbers):
-            source, grid = (
-                self._text(kernel_source.SPLIT_K),
-                _grid(int(numbers[0]), int(numbers[2]), _SPLIT_BLOCK, (1, 1)),
-            )
-            function = _compile(source, _SPLIT_BLOCK, (1, 1), "fp32", op)
-            return _Launcher(function, kind, numbers, grid, _SPLIT_BLOCK)
-        if kind.is_product:
-            m, n = int(numbers[0]), int(numbers[2])
-            work = tuple(self._work or _best_work(m, n, self._block, self._multiprocessors))
-            grid = _grid(m, n, self._block, work)
-            function = _compile(self._source, self._block, work, self._precision, op)
-            return _Launcher(function, kind, numbers, grid, self._block)
-        if kind.numbers[:2] == _ON_MATRICES:
-            rows, cols = int(numbers[0]), int(numbers[1])
-            grid, block = (math.ceil(cols / _SIDE), math.ceil(rows / _SIDE)), (_SIDE, _STRIPS)
-        else:
-            blocks = PARTIAL_SUMS if op == "sum_squares" else math.ceil(kind.threads(*numbers) / THREADS)
-            grid, block = (blocks, 1), (THREADS, 1)
-        function = _compile(self._text(kind.source), (1, 1), (1, 1), "fp32", op)
-        return _Launcher(function, kind, numbers, grid, block)
+        shape = launch_shape(op, numbers, self._kernel, self._multiprocessors)
+        source = self._source if shape.of_products else self._text(shape.source)
+        precision = self._precision if shape.of_products else "fp32"
+        function = _compile(source, shape.compiled_block, shape.work, precision, op)
+        return _Launcher(function, kind, numbers, shape.grid, shape.block)
 
     def _convolve(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
         """A convolution, compiled for its shape; the source tells the grid and the block size."""
@@ -128,25 +102,6 @@ class _Launcher:
 
 def _cast(kinds: str, numbers: Sequence[float]) -> list[float]:
     return [float(x) if kind == "f" else int(x) for kind, x in zip(kinds, numbers, strict=True)]
-
-
-def _grid(m: int, n: int, block: Sequence[int], work: Sequence[int]) -> tuple[int, int]:
-    """The grid of a product of m rows and n columns."""
-    return math.ceil(n / (block[0] * work[1])), math.ceil(m / (block[1] * work[0]))
-
-
-def _best_work(m: int, n: int, block: Sequence[int], multiprocessors: int) -> tuple[int, int]:
-    """The most work per thread that still gives at least 3/4 as many blocks as SMs; otherwise the least."""
-    for work in WORKS:
-        if math.prod(_grid(m, n, block, work)) >= 0.75 * multiprocessors:
-            return work
-    return WORKS[-1]
-
-
-def _has_long_sums(op: str, numbers: Sequence[float]) -> bool:
-    """Whether a product of plain operands has so few elements that its sums are to be split."""
-    m, k, n = (int(number) for number in numbers[:3])
-    return not op.startswith(("matmul_tn", "matmul_nt")) and n > 1 and m * n <= 4096 and k >= 2048
 
 
 def _constant(module: cupy.RawModule, name: str) -> int:

@@ -1,0 +1,70 @@
+"""In which shape a CUDA kernel is launched for an operation: its source, block, work per thread and grid."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from snn.backends.kernel_source import SPLIT_K
+from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS
+
+WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
+"""Elements per thread, rows by columns, to choose from where ``kernel.work`` is null."""
+
+_SPLIT_BLOCK = (1024, 1)
+_SIDE, _STRIPS = 32, 8  # tile side of the transpose kernels; their block size is _SIDE x _STRIPS
+_ON_MATRICES = ("rows", "cols")
+
+
+class LaunchShape(NamedTuple):
+    """A kernel's source, what it is compiled for, and its launch; ``work`` is rows by columns per thread.
+
+    ``compiled_block`` is the block that the source is told, of kernels whose blocks are their own (1, 1).
+    ``of_products``: the source is the cell's kernel, which is compiled for a precision.
+    """
+
+    source: str
+    compiled_block: tuple[int, int]
+    work: tuple[int, int]
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    of_products: bool = False
+
+
+def launch_shape(
+    op: str, numbers: Sequence[float], kernel: Mapping[str, Any], multiprocessors: int
+) -> LaunchShape:
+    """The shape of a launch of an operation that is no convolution, with a choice of ``config/kernel``."""
+    kind = OPS[op]
+    if kind.is_product and kernel["fused"] and _has_long_sums(op, numbers):
+        grid = _grid(int(numbers[0]), int(numbers[2]), _SPLIT_BLOCK, (1, 1))
+        return LaunchShape(SPLIT_K, _SPLIT_BLOCK, (1, 1), grid, _SPLIT_BLOCK)
+    if kind.is_product:
+        m, n, block = int(numbers[0]), int(numbers[2]), (kernel["block"][0], kernel["block"][1])
+        work = tuple(kernel["work"] or _best_work(m, n, block, multiprocessors))
+        return LaunchShape(kernel["source"], block, work, _grid(m, n, block, work), block, of_products=True)
+    if kind.numbers[:2] == _ON_MATRICES:
+        rows, cols = int(numbers[0]), int(numbers[1])
+        grid, block = (math.ceil(cols / _SIDE), math.ceil(rows / _SIDE)), (_SIDE, _STRIPS)
+    else:
+        blocks = PARTIAL_SUMS if op == "sum_squares" else math.ceil(kind.threads(*numbers) / THREADS)
+        grid, block = (blocks, 1), (THREADS, 1)
+    return LaunchShape(kind.source, (1, 1), (1, 1), grid, block)
+
+
+def _grid(m: int, n: int, block: Sequence[int], work: Sequence[int]) -> tuple[int, int]:
+    """The grid of a product of m rows and n columns."""
+    return math.ceil(n / (block[0] * work[1])), math.ceil(m / (block[1] * work[0]))
+
+
+def _best_work(m: int, n: int, block: Sequence[int], multiprocessors: int) -> tuple[int, int]:
+    """The most work per thread that still gives at least 3/4 as many blocks as SMs; otherwise the least."""
+    for work in WORKS:
+        if math.prod(_grid(m, n, block, work)) >= 0.75 * multiprocessors:
+            return work
+    return WORKS[-1]
+
+
+def _has_long_sums(op: str, numbers: Sequence[float]) -> bool:
+    """Whether a product of plain operands has so few elements that its sums are to be split."""
+    m, k, n = (int(number) for number in numbers[:3])
+    return not op.startswith(("matmul_tn", "matmul_nt")) and n > 1 and m * n <= 4096 and k >= 2048
