@@ -59,7 +59,7 @@ def _dots(axes: Axes, rows: pd.DataFrame, column: str, heights: list[float], col
     if column != "first_us":
         axes.plot(rows[column], heights, color=colour, marker="o", markersize=4, linestyle="")
         return
-    for name, fill in (("first_us", colour), ("again_us", "white")):
+    for name, fill in (("again_us", "white"), ("first_us", colour)):
         spread = [rows[name] - rows[f"{name}_low"], rows[f"{name}_high"] - rows[name]]
         axes.errorbar(
             rows[name],

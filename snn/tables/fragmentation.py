@@ -23,7 +23,7 @@ def build(record: Mapping[str, Any]) -> pd.DataFrame:
 
     ``reserved_over_used`` is the peak of what the system has handed out over the peak in use. Times are
     medians per call with their 95% interval: through a new allocator (``first_us``), and through one that has
-    served the trace before (``again_us``). ``suffices`` is the least of the caps, as a multiple of the peak
+    served the trace before (``again_us``), which of cudaMalloc, that keeps nothing, are the same. ``suffices`` is the least of the caps, as a multiple of the peak
     in use, with which no allocation failed; ``fails`` the largest with which one did, after the share
     ``served`` of the calls.
     """
@@ -38,8 +38,8 @@ def build(record: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def _row(trace: str, allocator: str, kinds: Mapping[str, Sequence[Reading]]) -> dict[str, Any]:
-    first, again, caps = kinds[FIRST][0], kinds.get(AGAIN, ()), kinds.get(CAP, ())
-    point = first.point
+    first, caps = kinds[FIRST][0], kinds.get(CAP, ())
+    again, point = kinds.get(AGAIN, [first])[0], first.point
     row = {
         **{
             "trace": trace,
@@ -52,11 +52,10 @@ def _row(trace: str, allocator: str, kinds: Mapping[str, Sequence[Reading]]) -> 
     if first.status == OK:
         row["reserved_bytes"] = point["reserved_bytes"]
         row["reserved_over_used"] = point["reserved_bytes"] / point["peak_bytes"]
-    for kind, readings in (("first_us", (first,)), ("again_us", again)):
-        for reading in readings:
-            if reading.status == OK:
-                per_call = [1e6 * seconds / point["calls"] for seconds in reading.seconds]
-                row[kind], row[f"{kind}_low"], row[f"{kind}_high"] = median_interval(per_call)
+    for kind, reading in (("first_us", first), ("again_us", again)):
+        if reading.status == OK:
+            per_call = [1e6 * seconds / point["calls"] for seconds in reading.seconds]
+            row[kind], row[f"{kind}_low"], row[f"{kind}_high"] = median_interval(per_call)
     for cap in caps:
         if cap.status == OK:
             row["suffices"] = cap.point["percent"] / 100
