@@ -4,6 +4,7 @@ import io
 from collections import Counter
 
 import pandas as pd
+import numpy as np
 import pytest
 from every_source import EverySource
 from hypothesis import given, settings

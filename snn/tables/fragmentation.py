@@ -23,9 +23,9 @@ def build(record: Mapping[str, Any]) -> pd.DataFrame:
 
     ``reserved_over_used`` is the peak of what the system has handed out over the peak in use. Times are
     medians per call with their 95% interval: through a new allocator (``first_us``), and through one that has
-    served the trace before (``again_us``), which of cudaMalloc, that keeps nothing, are the same. ``suffices`` is the least of the caps, as a multiple of the peak
-    in use, with which no allocation failed; ``fails`` the largest with which one did, after the share
-    ``served`` of the calls.
+    served the trace before (``again_us``); of cudaMalloc, which keeps nothing, both are the same.
+    ``suffices`` is the least of the caps, as a multiple of the peak in use, with which no allocation failed;
+    ``fails`` the largest with which one did, after the share ``served`` of the calls.
     """
     groups: dict[tuple[str, str], dict[str, list[Reading]]] = {}
     for reading in map(Reading.of, record["readings"]):
