@@ -3,8 +3,8 @@
 import io
 from collections import Counter
 
-import pandas as pd
 import numpy as np
+import pandas as pd
 import pytest
 from every_source import EverySource
 from hypothesis import given, settings
