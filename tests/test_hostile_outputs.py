@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from real_records import reference
 from test_hostile_commands import cells_of, refused
 from test_microbenchmarks import SMALL
 
@@ -244,9 +245,10 @@ def test_every_command_line_ends_alike():
 
 
 def test_a_record_is_still_printed(capsys, monkeypatch):
-    monkeypatch.setattr(cell, "run", lambda settings: {"status": "ok"})
+    record = reference()
+    monkeypatch.setattr(cell, "run", lambda settings: record)
     assert snn.main(["device=cpu"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"status": "ok"}
+    assert json.loads(capsys.readouterr().out) == record
 
 
 @pytest.mark.parametrize("place", ["/dev/none", "file/t.npy", "/proc/none", "none/"])
