@@ -13,6 +13,7 @@ from snn.hardware import threads  # noqa: E402
 
 threads.assign()
 
+import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from every_source import EverySource  # noqa: E402
@@ -24,6 +25,8 @@ from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 from snn.hardware import devices  # noqa: E402
 from snn.strategies.common.traits import own_runtime  # noqa: E402
+
+hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 
 PEERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
 STRATEGIES = [name for name in groups.names("strategy") if name not in PEERS]

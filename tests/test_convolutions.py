@@ -53,7 +53,7 @@ def test_every_operation_agrees_with_numpy(kernel, shape):
         compare(backend, Convolution(build.source, shape, build.precision), op, 1)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(shape=shapes(), seed=seeds, data=st.data())
 def test_any_shape(kernel, shape, seed, data):
     backend, build, ops = kernel

@@ -105,7 +105,7 @@ def backend(library, monkeypatch):
 sizes = st.integers(1, 9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     op=st.sampled_from(["matmul", "matmul_tn", "matmul_nt"]),
     precision=st.sampled_from(list(COMPUTE)),

@@ -27,7 +27,7 @@ NAMES = [n for n in STRATEGIES if issubclass(factory.class_of(groups.load("strat
 
 @pytest.mark.parametrize(("fused", "pretransposed"), KERNELS)
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(network=networks, rows=st.integers(1, 200), batch=st.integers(1, 80), seed=st.integers(0, 2**32 - 1))
 def test_agrees_with_the_oracle(name, fused, pretransposed, network, rows, batch, seed):
     random = np.random.default_rng(seed)

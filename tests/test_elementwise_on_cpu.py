@@ -43,7 +43,7 @@ def test_every_element_wise_kernel_is_tested(elementwise):
     assert set(elementwise) == set(tested.split())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(n=elements, seed=st.integers(0, 2**32 - 1))
 def test_elements_are_numpys_to_the_bit(elementwise, n, seed):
     P, Y, D, H, W, G = numbers(seed, 6, n)
@@ -70,7 +70,7 @@ def test_elements_are_numpys_to_the_bit(elementwise, n, seed):
         np.testing.assert_array_equal(added, W + G)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(rows=sides, cols=sides, seed=st.integers(0, 2**32 - 1))
 def test_transposes_are_numpys_to_the_bit(elementwise, rows, cols, seed):
     W, G = numbers(seed, 2, rows, cols)
@@ -84,7 +84,7 @@ def test_transposes_are_numpys_to_the_bit(elementwise, rows, cols, seed):
     np.testing.assert_array_equal(T, expected.T)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(rows=sides, cols=sides, seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.1, 0.99, 1.01]))
 def test_gradients_are_clipped_to_their_norm(elementwise, rows, cols, seed, share):
     random = np.random.default_rng(seed)

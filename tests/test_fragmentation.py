@@ -46,7 +46,7 @@ RULES = [name for name in TRACES if not name.endswith(("_mlp", "_cnn"))]
 
 
 @pytest.mark.parametrize("name", TRACES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(nbytes=st.integers(1 << 20, 1 << 33), calls=st.integers(800, 1500), seed=st.integers(0, 99))
 def test_a_trace_frees_what_it_allocates_and_is_that_of_its_seed(name, nbytes, calls, seed):
     found = trace(name, nbytes, calls, seed)

@@ -224,7 +224,7 @@ def cells_of(folder, sweep):
     return grid.read(path, CPU)["x"].cells
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(path=PATHS | ODD, target=PATHS | ODD | st.integers(-9, 9))
 def test_any_text_goes_from_grid_to_shell_to_hydra_unchanged(tmp_path_factory, path, target):
     with pytest.MonkeyPatch.context() as patch:
@@ -247,7 +247,7 @@ def test_delimiters_go_to_hydra_unchanged(tmp_path, mark, monkeypatch):
     assert compose.composed(grid.overrides(planned))["dataset"] == planned["dataset"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.text(max_size=30), max_size=3))
 def test_any_arguments_are_checked_without_another_error(arguments):
     try:

@@ -352,7 +352,7 @@ KEYS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     content=st.fixed_dictionaries(
         {
@@ -374,7 +374,7 @@ def test_any_content_is_a_grid_or_refused(tmp_path_factory, content):
         assert str(path) in str(error)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=60) | st.text("[]{}:,&*!|>-?#'\"%@ \n\tab1.0<~", max_size=60).map(str.encode))
 def test_any_bytes_are_a_grid_or_refused(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("g") / "grid.yaml"

@@ -51,7 +51,7 @@ def folder(tmp_path):
 # ---- what is read
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     rows=st.integers(1, 5),
     test_rows=st.integers(1, 4),
@@ -347,7 +347,7 @@ def test_a_file_that_the_memory_does_not_hold_is_refused(folder, monkeypatch):
         datasets.make(choice)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     content=st.binary(max_size=60)
     | st.builds(

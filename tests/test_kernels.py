@@ -146,7 +146,7 @@ seeds = st.integers(0, 2**32 - 1)
 REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(m=sizes, k=sizes, n=sizes, seed=seeds, data=st.data())
 def test_products(kernel, m, k, n, seed, data):
     backend, ops, precision, unit = kernel
@@ -196,7 +196,7 @@ def test_the_same_bits_every_time(kernel):
         assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(op=st.sampled_from(ELEMENTWISE), rows=sizes, cols=sizes, seed=seeds)
 def test_element_wise_work(backend, op, rows, cols, seed):
     size = (rows, cols) if "rows" in OPS[op].numbers else (rows * cols,)
@@ -210,7 +210,7 @@ def test_element_wise_work(backend, op, rows, cols, seed):
     agree(op, found, oracle, 1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(op=st.sampled_from(OF_LAYERS), seed=seeds, data=st.data())
 def test_work_of_layers(backend, op, seed, data):
     numbers = tuple(

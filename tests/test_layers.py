@@ -135,14 +135,14 @@ def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **o
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_any_network_agrees_with_the_oracle(name, backend, network, rows, batch, seed):
     compare(name, backend, network, rows, batch, seed)
 
 
 @pytest.mark.parametrize("name", ["resident", "reference"])
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(), rows=st.integers(1, 5), batch=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
 def test_fifty_steps_stay_within_a_ten_thousandth_of_the_oracle(name, backend, network, rows, batch, seed):
     compare(name, backend, network, rows, batch, seed, epochs=-(-50 // -(-rows // batch)), error=1e-4)
@@ -158,14 +158,14 @@ def test_fifty_steps_stay_within_a_ten_thousandth_of_the_oracle(name, backend, n
         (True, True, True),
     ],
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_every_kind_of_kernel_trains_any_network(fused, pretransposed, convolves, network, rows, batch, seed):
     compare("resident", DeferredBackend(fused, pretransposed, convolves), network, rows, batch, seed)
 
 
 @pytest.mark.parametrize("name", [name for name in TRAINERS if name not in ON_CPU or name == "graph"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
 def test_any_network_is_trained_on_streams_that_lag(name, network, rows, batch, seed):
     compare(name, DeferredBackend(), network, rows, batch, seed)
@@ -192,13 +192,13 @@ def published_sums(layer, dy):
 
 
 @pytest.mark.parametrize("name", ["resident", "reference"])
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.integers(1, 5), filters=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
 def test_the_published_optimised_gradient(name, backend, rows, filters, seed):
     compare_published_optimised(name, backend, rows, filters, seed)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(rows=st.integers(1, 5), filters=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
 def test_the_published_optimised_gradient_beside_fused_convolutions(rows, filters, seed):
     compare_published_optimised("resident", DeferredBackend(True, True, True), rows, filters, seed)
@@ -239,7 +239,7 @@ def test_accuracy_counts_the_first_of_equal_outputs_and_no_nan():
 
 
 @pytest.mark.parametrize(("rounds_once", "clip_norm"), [(False, None), (True, None), (False, 0.05)])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(size=st.integers(1, 5), filters=st.integers(1, 4), padding=st.integers(0, 2), data=st.data())
 def test_a_pooling_in_its_convolutions_launch(rounds_once, clip_norm, size, filters, padding, data):
     """Layers as in the network cnn, whose pooling is fused where its windows are small."""
@@ -350,7 +350,7 @@ NUMBERS = {
 
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 @pytest.mark.parametrize("op", OF_LAYERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_a_layers_kernel_agrees_with_numpy_in_float64(op, data, seed):
     described, random = OPS[op], np.random.default_rng(seed)

@@ -64,7 +64,7 @@ def test_rounds_together_make_the_runs_of_one_job():
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(epochs=st.integers(1, 8))
 def test_the_ledger_is_that_of_counting_every_epoch(name, epochs):
     job = replace(JOB, strategy=groups.load("strategy", name), epochs=epochs)

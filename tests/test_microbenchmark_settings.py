@@ -83,7 +83,6 @@ def test_wrong_command_lines_are_refused(arguments, said, capsys):
 
 
 @hypothesis.given(name=st.sampled_from(list(SMALL)), data=st.data())
-@hypothesis.settings(deadline=None)
 def test_whatever_stands_in_a_grid_is_resolved_or_refused(name, data):
     keys = st.sampled_from([*SMALL[name], "on_cpu"])
     sizes = st.sampled_from(["1KiB", "0B", "1kib", "99999999999GiB", "1 MiB", ""])

@@ -38,7 +38,7 @@ THREADS = {"threads": numba.get_num_threads, "blas": lambda: threads_of_blas()[0
 
 @pytest.mark.parametrize("name", NAMES)
 @shapes
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_everything_is_allocated_before_training_and_nothing_asked_for(name, hidden, rows, batch, epochs):
     ledger = ledger_of(name, hidden, rows, batch, epochs).totals()
     layers, batch = (5, *hidden, 1), min(batch, rows)

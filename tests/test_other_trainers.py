@@ -27,7 +27,7 @@ from snn.strategies.common import factory
 BASELINES = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).on_host]
 LAYERS = (Conv2d(3, 3, 1), ReLU(), Conv2d(4, 2), ReLU(), MaxPool2d(2), Linear(5), ReLU(), Linear(3))
 CNN = Network((2, 7, 6), LAYERS, LOSSES["cross_entropy"], "he_uniform", "simultaneous")
-FEW = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FEW = settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SLOW_TO_COMPILE = ("torch_compile",)
 
 

@@ -199,7 +199,7 @@ def test_members_of_a_launch_and_their_mean():
             store.checked(forged(record, (way, value)), "it")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_the_schema_is_that_of_json_schema(data):
     """What it refuses, a validator of JSON Schema refuses as well, but for integers beyond 64 bits."""

@@ -80,7 +80,7 @@ def far(some, others):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", TRAINERS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     network=networks(),
     rows=st.integers(1, 9),
@@ -96,7 +96,7 @@ def test_any_network_in_micro_batches_agrees_with_the_oracle(name, kernel, netwo
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", TRAINERS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data(), network=networks(), rows=st.integers(1, 7), batch=st.integers(1, 4))
 def test_any_network_computed_again_has_the_same_bits_in_no_more_memory(
     name, kernel, data, network, rows, batch
@@ -113,7 +113,7 @@ def test_any_network_computed_again_has_the_same_bits_in_no_more_memory(
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(data=st.data(), network=networks(), rows=st.integers(1, 7), seed=st.integers(0, 2**31))
 def test_both_together_agree_with_the_oracle(name, data, network, rows, seed):
     network = replace(data.draw(recomputed(network)), update_order="simultaneous", accumulate=2)
@@ -122,7 +122,7 @@ def test_both_together_agree_with_the_oracle(name, data, network, rows, seed):
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(network=networks(), batch=st.integers(2, 12), rows=st.integers(12, 30), seed=st.integers(0, 2**31))
 def test_micro_batches_hold_no_more_than_a_batch_and_what_they_add(name, network, batch, rows, seed):
     """Beside the gradients that are added up, there is those of a micro-batch: of one layer at a time."""
@@ -141,7 +141,7 @@ def test_micro_batches_hold_no_more_than_a_batch_and_what_they_add(name, network
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     data=st.data(),
     network=networks(),
@@ -317,7 +317,7 @@ def test_on_a_gpu_reduced_precision_computes_the_same_bits_again(precision):
         assert same_bits(kept, found) and less["peak_bytes"] < memory["peak_bytes"]
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks(), rows=st.integers(2, 9), seed=st.integers(0, 2**31), data=st.data())
 @pytest.mark.parametrize("name", TRAINERS)
 def test_both_on_every_backend(name, backend, network, rows, seed, data):

@@ -69,7 +69,7 @@ shapes = given(
 
 @pytest.mark.parametrize("name", ["reference", "pinned"])
 @shapes
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_per_call_strategies(name, hidden, rows, batch, epochs):
     products = operands(hidden, rows, batch, epochs)
     ledger = ledger_of(name, hidden, rows, batch, epochs)
@@ -86,7 +86,7 @@ def test_per_call_strategies(name, hidden, rows, batch, epochs):
 
 
 @shapes
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_streams(hidden, rows, batch, epochs):
     products = operands(hidden, rows, batch, epochs)
     ledger = ledger_of("streams", hidden, rows, batch, epochs, streams=2, tile_rows=4)
@@ -101,7 +101,7 @@ def test_streams(hidden, rows, batch, epochs):
 
 
 @shapes
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_combined(hidden, rows, batch, epochs):
     products = operands(hidden, rows, batch, epochs)
     ledger = ledger_of("combined", hidden, rows, batch, epochs, streams=2, tile_rows=4)
@@ -118,7 +118,7 @@ def test_combined(hidden, rows, batch, epochs):
 
 
 @shapes
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_preallocated_allocates_nothing_in_the_loop(hidden, rows, batch, epochs):
     products = operands(hidden, rows, batch, epochs)
     ledger = ledger_of("preallocated", hidden, rows, batch, epochs)
@@ -133,7 +133,7 @@ def test_preallocated_allocates_nothing_in_the_loop(hidden, rows, batch, epochs)
 
 @pytest.mark.parametrize("order", ["sequential", "simultaneous"])
 @shapes
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_workspace_allocates_one_arena_on_each_side(order, hidden, rows, batch, epochs):
     products = operands(hidden, rows, batch, epochs)
     ledger = ledger_of("workspace", hidden, rows, batch, epochs, update_order=order)
@@ -185,7 +185,7 @@ def with_sources(where, request):
     return EverySource() if where == "every source" else request.getfixturevalue("cuda_backend")
 
 
-few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @on_both
@@ -294,7 +294,7 @@ class Aligned(CpuBackend):
 
 
 @shapes
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_matrix_in_a_workspace_is_aligned_as_a_block_of_its_own(hidden, rows, batch, epochs):
     ledger_of("workspace", hidden, rows, batch, epochs, backend=Aligned())
 

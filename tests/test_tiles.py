@@ -19,7 +19,7 @@ from snn.strategies.common.tiles import HIDDEN_BYTES, PAPER_ROWS, TileSlots, til
 
 @pytest.mark.parametrize("name", ["streams", "combined"])
 @shapes
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_tiles_as_many_as_are_worth_it(name, hidden, rows, batch, epochs):
     """Products this small are one tile each, on one stream."""
     products = operands(hidden, rows, batch, epochs)

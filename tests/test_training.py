@@ -40,7 +40,7 @@ def trained(name, backend, network, X, Y, epochs, batch_size, rate, weights):
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks, rows=st.integers(1, 300), batch=st.integers(1, 150), seed=st.integers(0, 2**32 - 1))
 def test_agrees_with_the_oracle(name, backend, network, rows, batch, seed):
     random = np.random.default_rng(seed)

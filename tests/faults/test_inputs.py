@@ -67,7 +67,7 @@ def test_what_once_was_a_fault_is_refused(tmp_path, one):
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("number", [0, 1], ids=["malformed", "garbage"])
 def test_every_input_is_refused_or_valid(door, number, tmp_path_factory):
-    @settings(max_examples=15 if number == 0 else 5, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15 if number == 0 else 5, suppress_health_check=list(HealthCheck))
     @given(DOORS[door][number]())
     def run(one):
         how, seen = met(one, tmp_path_factory.mktemp("input"))
