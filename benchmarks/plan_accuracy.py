@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import plan_draws  # it puts snn on the path
+from arguments import whole
 
 from snn import backends
 from snn.backends.base import Backend
@@ -230,11 +231,11 @@ def _answer(pipe: Any, work: Callable[[Any], dict[str, Any]], argument: Any) -> 
 
 def main(arguments: Sequence[str]) -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--count", type=int, default=40, help="networks; 0: only the largest batches")
+    options.add_argument("--count", type=whole(0), default=40, help="networks; 0: only the largest batches")
     options.add_argument("--seed", type=int, default=1)
     most = len(plan_draws.CAPPED)
-    options.add_argument("--caps", type=int, default=most, help="cells whose largest batch is tried out")
-    options.add_argument("--leave", type=int, default=1024, metavar="MIB", help="that caps leave free")
+    options.add_argument("--caps", type=whole(0), default=most, help="cells whose largest batch is tried out")
+    options.add_argument("--leave", type=whole(1), default=1024, metavar="MIB", help="that caps leave free")
     options.add_argument("--json", metavar="FILE")
     given = options.parse_args(arguments)
     try:
@@ -247,6 +248,11 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     if others > _MOST_OF_OTHERS:
         print(f"plan_accuracy: other processes hold {others / MIB:.0f} MiB of {device.name}", file=sys.stderr)
+        return 2
+    if given.leave * MIB >= free:
+        print(
+            f"plan_accuracy: --leave {given.leave}: {device.name} has {free / MIB:.0f} MiB", file=sys.stderr
+        )
         return 2
     import cupy  # noqa: F401 - once for all processes; importing it does not initialise CUDA
 

@@ -24,6 +24,8 @@ from snn.hardware import threads  # noqa: E402
 
 threads.assign()
 
+from arguments import refused, seconds, whole  # noqa: E402
+
 from snn import backends, datasets  # noqa: E402
 from snn.analysis.intervals import ratio  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
@@ -39,9 +41,9 @@ def main() -> None:
     options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     options.add_argument("--strategy", default="reference")
     options.add_argument("--dataset", default="small")
-    options.add_argument("--pairs", type=int, default=30)
-    options.add_argument("--every", type=float, default=0.05, help="seconds between two samples")
-    options.add_argument("--epochs", type=int, default=200, help="epochs per run")
+    options.add_argument("--pairs", type=whole(2), default=30)
+    options.add_argument("--every", type=seconds, default=0.05, help="seconds between two samples")
+    options.add_argument("--epochs", type=whole(1), default=200, help="epochs per run")
     given = options.parse_args()
     device = devices.find(given.device)
     config = composed(
@@ -55,7 +57,7 @@ def main() -> None:
     backend = backends.make(device.backend, config["kernel"], ROOT)
     job = passes.job_of(config, datasets.make(config["dataset"]))
     strategy = start(job, backend)
-    seconds: dict[bool, list[list[float]]] = {True: [], False: []}
+    times: dict[bool, list[list[float]]] = {True: [], False: []}
     taken, cpu_seconds, elapsed = 0, 0.0, 0.0
     kept = ExitStack()
     try:
@@ -70,7 +72,7 @@ def main() -> None:
                 with sampler if is_sampled else nullcontext():
                     time.sleep(given.every / 2)  # the first sample is not of the run
                     run = _run(job, strategy, backend, weights, after_epoch=True)
-                seconds[is_sampled].append([run.seconds])
+                times[is_sampled].append([run.seconds])
                 if is_sampled:
                     described = sampler.described([])
                     taken += described["taken"] - 1
@@ -79,8 +81,10 @@ def main() -> None:
     finally:
         strategy.close()
         kept.close()
-    _, low, high, _, _ = ratio(seconds[True], seconds[False])
-    sampled, bare = (fmean(run for pair in seconds[kind] for run in pair) for kind in (True, False))
+    _, low, high, _, _ = ratio(times[True], times[False])
+    sampled, bare = (fmean(run for pair in times[kind] for run in pair) for kind in (True, False))
+    if not taken:
+        sys.exit(f"no run lasted {given.every / 2:g} s, so none was sampled: give more --epochs")
     pace = elapsed / taken
     fewer = pace / EVERY
     print(
@@ -92,4 +96,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with refused():
+        main()

@@ -31,6 +31,8 @@ from dag import copy_of
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from arguments import refused, whole  # noqa: E402
+
 from snn.analysis import frame  # noqa: E402
 from snn.analysis.comparability import common_rounds  # noqa: E402
 from snn.analysis.intervals import ratio  # noqa: E402
@@ -150,8 +152,9 @@ if __name__ == "__main__":
     options.add_argument("--sweep", default="strategies")
     options.add_argument("--dataset", nargs="+", default=["small"])
     options.add_argument("--strategy", nargs="+", help="only these strategies of the sweep")
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--gpus", type=int, default=2)
+    options.add_argument("--rounds", type=whole(1), default=3)
+    options.add_argument("--gpus", type=whole(2), default=2)
     options.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try this out")
     given = options.parse_args()
-    main(given.sweep, given.dataset, given.strategy, given.rounds, given.gpus, given.device)
+    with refused():
+        main(given.sweep, given.dataset, given.strategy, given.rounds, given.gpus, given.device)

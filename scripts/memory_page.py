@@ -4,6 +4,7 @@ They are made from the claims in config/memory_guides/ and the tables in PUBLISH
 unless given. A claim whose table is not there is not measured yet.
 """
 
+import io
 import re
 import sys
 from collections import Counter
@@ -23,11 +24,13 @@ import markdown_cells as cells  # noqa: E402
 from snn.analysis import claims, claims_text  # noqa: E402
 from snn.analysis.claims import Found  # noqa: E402
 from snn.config.groups import read_yaml  # noqa: E402
-from snn.errors import ConfigError, SnnError  # noqa: E402
+from snn.errors import ConfigError, RecordError, SnnError, shown  # noqa: E402
+from snn.files import outputs, regular  # noqa: E402
 
 PAGE = ROOT / "docs/gpu_memory.md"
 GUIDES = ROOT / "config/memory_guides"
 PUBLISHED = ROOT / "results/published"
+_MOST_BYTES = 64 << 20  # of a table
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Judged = tuple[str, Mapping[str, Any], list[Found | None], str]
@@ -55,12 +58,21 @@ def guides() -> list[Path]:
 
 
 def claims_of(folder: Path) -> dict[str, Mapping[str, Any]]:
-    """The claims of a guide by name, in the order of its files. Raises ConfigError where two have a name."""
+    """The claims of a guide by name, in the order of its files.
+
+    Raises ConfigError where two have a name, or where a file or a claim lacks something.
+    """
     named: dict[str, Mapping[str, Any]] = {}
     for path in sorted(folder.glob("*.yaml")):
-        for name, claim in read_yaml(path)["claims"].items():
+        content = read_yaml(path)
+        if not isinstance(content, dict) or not isinstance(content.get("claims"), dict):
+            raise ConfigError(f"{path}: it must have the key claims, with claims by name")
+        for name, claim in content["claims"].items():
             if name in named:
                 raise ConfigError(f"{path}: {name}: another file of this guide has a claim of this name")
+            for key in ("section", "says"):
+                if not isinstance(claim, dict) or not isinstance(claim.get(key), str):
+                    raise ConfigError(f"{path}: {name} is {shown(claim)}: it must have a text as {key}")
             named[name] = claim
     return named
 
@@ -72,13 +84,22 @@ def judge(folder: Path, published: Path) -> list[Judged]:
     def table(name: str) -> pd.DataFrame | None:
         where, _, stem = name.partition("/")
         file = published / where / f"tables/{stem}.csv"
-        return pd.read_csv(file) if file.exists() else None
+        return _read(file) if file.exists() else None
 
     judged = []
     for name, claim in claims_of(folder).items():
         found = claims.run(claim, table, f"config/memory_guides/{folder.name}: {name}")
         judged.append((name, claim, found, claims.verdict(claim, found)))
     return judged
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """A published table. Raises RecordError where a file is none."""
+    content = regular.read(path, RecordError, _MOST_BYTES)
+    try:
+        return pd.read_csv(io.BytesIO(content))
+    except ValueError as error:
+        raise RecordError(f"{path}: not a table: {error}") from error
 
 
 def summary(judged: Mapping[str, list[Judged]]) -> str:
@@ -133,17 +154,24 @@ def _link(name: str, found: Found | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page; 2 where more than a folder is given, or where a claim or a table is wrong."""
-    if len(arguments) > 1:
-        print(__doc__, file=sys.stderr)
-        return 2
+    """Write the page; 2 where PUBLISHED is no folder of results, or where a claim or a table is wrong."""
+    asked = bool({"-h", "--help"} & set(arguments))
+    if asked or len(arguments) > 1:
+        print(__doc__, file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     published = Path(arguments[0]) if arguments else PUBLISHED
     try:
+        if not any(published.glob("*/tables")):
+            raise ConfigError(
+                f"{published} holds no published tables: it must be a folder as results/published, with "
+                "tables in NAME/tables"
+            )
         text = fill(PAGE.read_text(encoding="utf-8"), published)
+        with outputs.replaced(PAGE) as file:
+            file.write(text.encode())
     except SnnError as error:
         print(f"memory_page: {error}", file=sys.stderr)
         return 2
-    PAGE.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -1,10 +1,9 @@
-"""``python -m snn.microbenchmark NAME SETTINGS cuda|cpu OUTPUT [DEVICE]``: run and record a microbenchmark.
+"""``python -m snn.microbenchmark NAME SETTINGS auto|cuda|cpu OUTPUT [DEVICE]``: measure and record one.
 
 NAME is one of the grid's ``microbenchmarks``, SETTINGS its settings as JSON, as a grid file has them:
-'{"sizes": ["256B", "1MiB"], ...}'. A device with another name than DEVICE is refused.
+'{"sizes": ["256B", "1MiB"], ...}'. A device with another name than DEVICE is refused. OUTPUT is the record.
 """
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -28,13 +27,15 @@ from snn.microbenchmarks.settings import SETTINGS, resolved  # noqa: E402
 from snn.records import store  # noqa: E402
 from snn.records.digest import sealed  # noqa: E402
 from snn.records.microbenchmarks import VERSION  # noqa: E402
+from snn.records.untrusted import strict  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:
     """Write the record; 0, or 2 on a user's error."""
-    if len(arguments) not in (4, 5):
-        print(__doc__, file=sys.stderr)
-        return 2
+    asked = bool({"-h", "--help"} & set(arguments))
+    if asked or len(arguments) not in (4, 5):
+        print(__doc__, file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     end_with_parent()
     name, text, backend, output, *names = arguments
     try:
@@ -79,8 +80,8 @@ def _settings(name: str, text: str) -> dict[str, Any]:
             f"there is no microbenchmark {shown(name)}: it must be one of {', '.join(SETTINGS)}"
         )
     try:
-        settings = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        settings = strict(text)
+    except ValueError as error:
         raise ConfigError(f"{name}: the settings are {shown(text)}, which is no JSON: {error}") from error
     if not isinstance(settings, dict):
         raise ConfigError(f"{name}: the settings are {shown(settings)}: they must be a JSON object")

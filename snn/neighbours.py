@@ -5,17 +5,24 @@ row of every table; those that no table has are left to run one at a time. The s
 something else, and what it should say is printed.
 """
 
+import io
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pandas as pd
 
 from snn import command
-from snn.errors import RecordError, SnnError
+from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTOUCHED
+from snn.config import groups
+from snn.errors import RecordError, SnnError, shown
+from snn.files import regular
 from snn.grid import neighbours
+from snn.hardware.devices import BACKENDS
 from snn.tables.neighbours import measured_untouched
 
-_COLUMNS = ("strategy", "slowdown", "verdict", "backend")
+_VERDICTS = (UNTOUCHED, TOUCHED, NOT_SIGNIFICANT, NOT_COMPARABLE)
+_MOST_BYTES = 64 << 20
 
 
 def main(arguments: list[str]) -> int:
@@ -52,14 +59,29 @@ def differences(measured: dict[str, bool], named: frozenset[str]) -> list[str]:
 
 def _read(path: Path) -> pd.DataFrame:
     """A table. Raises RecordError where a file is not one of times beside a neighbour."""
+    content = regular.read(path, RecordError, _MOST_BYTES)
     try:
-        table = pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path}: not a table: {getattr(error, 'strerror', None) or error}") from error
-    missing = [name for name in _COLUMNS if name not in table]
-    if missing:
-        raise RecordError(f"{path}: it has no column {missing[0]}: it must be a neighbours.csv")
-    return table
+        table = pd.read_csv(io.BytesIO(content), keep_default_na=False, dtype=str)
+    except ValueError as error:
+        raise RecordError(f"{path}: not a table: {error}") from error
+    choices = {"strategy": groups.names("strategy"), "verdict": (*_VERDICTS, ""), "backend": BACKENDS}
+    for name in ("strategy", "slowdown", "verdict", "backend"):
+        if name not in table:
+            raise RecordError(f"{path}: it has no column {name}: it must be a neighbours.csv")
+    for name, known in choices.items():
+        unknown = table.index[~table[name].isin(known)]
+        if len(unknown):
+            _refuse(path, table, unknown[0], name, f"one of {', '.join(filter(None, known))}")
+    numbers = pd.to_numeric(table["slowdown"], errors="coerce")
+    wrong = table.index[(table["slowdown"] != "") & ~(numbers > 0)]
+    if len(wrong):
+        _refuse(path, table, wrong[0], "slowdown", "a number above 0, or empty")
+    return table.assign(slowdown=numbers)
+
+
+def _refuse(path: Path, table: pd.DataFrame, row: int, column: str, right: str) -> NoReturn:
+    value = shown(table[column][row])
+    raise RecordError(f"{path}, row {row + 1}: {column} is {value}: it must be {right}")
 
 
 if __name__ == "__main__":

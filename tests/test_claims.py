@@ -166,8 +166,8 @@ def test_a_range_of_sizes_is_written_as_one():
         ({"column": "mean"}, "memory/copies has no column mean"),
         ({"over": {"call": "pooled"}}, "over.where: no row has"),
         ({"by": ["direction"]}, "over: 3 rows have .*: name more in by"),
-        ({"is": {}}, "is: {}: it must be equals, or one or more bounds"),
-        ({"is": {"about": 1}}, "it must be equals, or one or more bounds"),
+        ({"is": {}}, "is: {}: it must be equals with a word, or one or more of above"),
+        ({"is": {"about": 1}}, "it must be equals with a word, or one or more of above"),
         ({"bye": []}, "unknown keys bye"),
     ],
 )

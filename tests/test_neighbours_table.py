@@ -276,23 +276,6 @@ def test_two_tables_must_both_show_a_strategy_untouched(table):
     }
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "No such file"),
-        ("", "not a table"),
-        ("strategy,mean_s\nx,1\n", "it has no column slowdown: it must be a neighbours.csv"),
-        ("strategy,slowdown,verdict,backend\nx,1,touched,cpu\n", "no table has a time on a GPU"),
-    ],
-)
-def test_what_is_no_such_table_is_refused(tmp_path, capsys, content, said):
-    path = tmp_path / "some.csv"
-    if content is not None:
-        path.write_text(content)
-    assert check.main([str(path)]) == 2
-    assert said in capsys.readouterr().err
-
-
 @pytest.mark.skipif(not PUBLISHED, reason="no published table has times beside a neighbour")
 def test_the_file_says_what_the_published_tables_measured():
     assert check.main([str(path) for path in PUBLISHED]) == 0

@@ -252,7 +252,7 @@ LAYERS = ["network=layers", "network.layers=[linear 8, relu, linear 4, linear 1,
         ),
         (
             ["network.recompute=[2]"],
-            "network.recompute names 2: it must be the number of a hidden layer, one",
+            "network.recompute names 2: it must be the number of a hidden layer, 1",
         ),
         (
             ["network.recompute=[1,1]"],
@@ -260,6 +260,7 @@ LAYERS = ["network=layers", "network.layers=[linear 8, relu, linear 4, linear 1,
         ),
         (["network.recompute=1"], "network.recompute"),
         (["network.recompute=[true]"], "network.recompute names True: it must be the number of a hidden"),
+        (["network.recompute=[1.0]"], "network.recompute names 1.0: it must be the number of a hidden"),
         (
             [*LAYERS, "network.recompute=[0]"],
             "names 0: it must be the number of a layer in network.layers, from",
@@ -276,6 +277,11 @@ LAYERS = ["network=layers", "network.layers=[linear 8, relu, linear 4, linear 1,
 def test_what_cannot_be_is_refused_by_name_before_any_work(overrides, said):
     with pytest.raises(ConfigError, match=said):
         compose.composed(overrides)
+
+
+def test_layers_in_another_order_are_the_same_cell():
+    one, other = (compose.composed([*LAYERS, f"network.recompute={given}"]) for given in ("[3,1]", "[1,3]"))
+    assert one["network"] == other["network"] and one["network"]["recompute"] == [1, 3]
 
 
 def test_layers_are_named_as_the_network_names_them():

@@ -6,6 +6,7 @@ pair of rows, is a case. The claim holds there, fails, or is open because the 95
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import pandas as pd
@@ -18,6 +19,14 @@ NOT_YET, NOT_TESTED = "not measured yet", "not tested"
 HOLDS, FAILS, OPEN = "holds", "fails", "open"
 
 _KEYS = {"table", "where", "by", "column", "per", "over", "is", "best", "unit", "says"}
+_FORMS = (
+    ("table", str, "a published table, FOLDER/TABLE"),
+    ("says", str, "a text"),
+    ("where", Mapping, "values by column"),
+    ("over", Mapping, "values by column"),
+    ("is", Mapping, "what the value must be"),
+    ("by", list, "a list of columns"),
+)
 _BOUNDS = {"above", "below", "at_least", "at_most", "equals"}
 _ENDS = {"median": ("low", "high"), "step_us": ("step_ci_low_us", "step_ci_high_us")}
 """The ends of the interval of columns that call them neither ``COLUMN_low`` nor ``COLUMN_ci_low``."""
@@ -96,16 +105,26 @@ def _run(test: Mapping[str, Any], tables: Tables, place: str) -> Found | None:
     return Found(test, tuple(cases), " and ".join(sorted(devices)))
 
 
-def _check(test: Mapping[str, Any], place: str) -> None:
+def _check(test: Any, place: str) -> None:
+    if not isinstance(test, Mapping):
+        raise ConfigError(f"{place}: {shown(test)}: it must have the keys {', '.join(sorted(_KEYS))}")
     unknown = test.keys() - _KEYS
     if unknown:
         raise ConfigError(f"{place}: unknown keys {', '.join(sorted(unknown))}: {', '.join(sorted(_KEYS))}")
     missing = {"table", "where", "column", "is", "says"} - test.keys()
     if missing:
         raise ConfigError(f"{place}: it lacks {', '.join(sorted(missing))}")
-    bounds = test["is"].keys()
-    if not bounds or bounds - _BOUNDS or ("equals" in bounds and len(bounds) > 1):
-        raise ConfigError(f"{place}.is: {shown(dict(test['is']))}: it must be equals, or one or more bounds")
+    for key, kind, right in _FORMS:
+        if key in test and not isinstance(test[key], kind):
+            raise ConfigError(f"{place}.{key}: {shown(test[key])}: it must be {right}")
+    bounds = test["is"]
+    named = [bound for bound in bounds if bound != "equals"]
+    numbers = all(isinstance(bounds[bound], int | float) for bound in named)
+    if not bounds or bounds.keys() - _BOUNDS or ("equals" in bounds and named) or not numbers:
+        raise ConfigError(
+            f"{place}.is: {shown(dict(bounds))}: it must be equals with a word, or one or more of above, "
+            "below, at_least, at_most with a number"
+        )
 
 
 def _selected(table: pd.DataFrame, where: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
@@ -137,6 +156,7 @@ def _case(row: Mapping[str, Any], table: pd.DataFrame, test: Mapping[str, Any], 
         other = _interval(others[0], test, place)
         if other is None:
             return
+        _check_number(others[0], test["column"], 0, test, f"{place}.over")
         interval = _ratio(interval, other)
     value, low, high = interval
     yield Case(at, value, low, high, _outcome(value, low, high, test["is"]))
@@ -156,10 +176,22 @@ def _interval(row: Mapping[str, Any], test: Mapping[str, Any], place: str) -> In
     own = (f"{column}_low", f"{column}_high")
     low, high = _ENDS.get(column, own if own[0] in row else (f"{column}_ci_low", f"{column}_ci_high"))
     values = [row[column], row.get(low), row.get(high)]
+    if "equals" not in test["is"]:
+        _check_number(row, column, -inf, test, place)
     if "per" in test:
+        _check_number(row, test["per"], 0, test, place)
         values = [None if value is None else value / row[test["per"]] for value in values]
     value, low_end, high_end = (None if pd.isna(one) else one for one in values)
     return value, low_end, high_end
+
+
+def _check_number(
+    row: Mapping[str, Any], column: str, above: float, test: Mapping[str, Any], place: str
+) -> None:
+    """Raise ConfigError where a table has something else than a number, or none to divide by."""
+    if not isinstance(row[column], int | float) or not row[column] > above:
+        right = "a number" if above == -inf else f"a number above {above:g}, to divide by it"
+        raise ConfigError(f"{place}: {test['table']} has {column} {shown(row[column])}: it must be {right}")
 
 
 def _ratio(one: Interval, other: Interval) -> Interval:
@@ -168,7 +200,7 @@ def _ratio(one: Interval, other: Interval) -> Interval:
     low, high, other_low, other_high = one[1], one[2], other[1], other[2]
     if low is None or high is None or other_low is None or other_high is None:
         return value, None, None
-    return value, low / other_high, high / other_low
+    return value, low / other_high, high / other_low if other_low > 0 else inf
 
 
 def _outcome(value: Any, low: float | None, high: float | None, bounds: Mapping[str, Any]) -> str:
@@ -184,10 +216,10 @@ def _outcome(value: Any, low: float | None, high: float | None, bounds: Mapping[
 
 def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
     return (
-        value > bounds.get("above", float("-inf"))
-        and value < bounds.get("below", float("inf"))
-        and value >= bounds.get("at_least", float("-inf"))
-        and value <= bounds.get("at_most", float("inf"))
+        value > bounds.get("above", -inf)
+        and value < bounds.get("below", inf)
+        and value >= bounds.get("at_least", -inf)
+        and value <= bounds.get("at_most", inf)
     )
 
 

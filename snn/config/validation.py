@@ -200,11 +200,12 @@ def settle(cell: Mapping[str, Any]) -> None:
     """Give a checked cell the one form that its values have, however they were written.
 
     Its rounds are at most its runs, since each round has at least one; what may be 5 or 5.0 is 5.0. A
-    neighbour of any kind is not named.
+    neighbour of any kind is not named. Layers to compute again are in the order of the network.
     """
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
+    cell["network"]["recompute"] = sorted(cell["network"]["recompute"])
     for section, values in cell.items():
         if not isinstance(values, Mapping):
             continue

@@ -57,14 +57,15 @@ def layers(network: Mapping[str, Any]) -> tuple[int, ...]:
     if not isinstance(given, list) or len({*map(str, given)}) < len(given):
         raise ConfigError(f"network.recompute is {shown(given)}: it must be a list of layers, each once")
     for number in given:
-        if isinstance(number, bool) or number not in known:
+        if isinstance(number, bool) or not isinstance(number, int) or number not in known:
             raise ConfigError(f"network.recompute names {shown(number)}: {_right(network, number, known)}")
     return tuple(2 * (number - 1) if "hidden" in network else number - 1 for number in given)
 
 
 def _right(network: Mapping[str, Any], number: object, known: Sequence[int]) -> str:
     """What is wrong with a layer that cannot be named, and what would be right."""
-    among = f"one of {', '.join(map(str, known))}" if known else "none, since there is no other layer"
+    several = f"{'one of ' * (len(known) > 1)}{', '.join(map(str, known))}"
+    among = several if known else "none, since there is no other layer"
     if "hidden" in network:
         return f"it must be the number of a hidden layer, {among}"
     texts = network["layers"]

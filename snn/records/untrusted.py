@@ -30,7 +30,15 @@ def read_json(path: Path) -> Any:
 
 
 def parse(text: str, place: str) -> Any:
-    """The value of a JSON text. Raises RecordError, naming the place, if it is not strict JSON.
+    """The value of a JSON text. Raises RecordError, naming the place, if it is not strict JSON."""
+    try:
+        return strict(text)
+    except ValueError as error:
+        raise RecordError(f"{place}: not a record: {error}") from error
+
+
+def strict(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError for what is not strict JSON.
 
     A key that occurs twice in an object, NaN, Infinity, and text that UTF-8 cannot encode are refused.
     """
@@ -38,10 +46,8 @@ def parse(text: str, place: str) -> Any:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except ValueError as error:
-        raise RecordError(f"{place}: not a record: {error}") from error
     except RecursionError as error:
-        raise RecordError(f"{place}: not a record: it is nested too deeply") from error
+        raise ValueError("it is nested too deeply") from error
     return value
 
 
