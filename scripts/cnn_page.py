@@ -253,7 +253,7 @@ def _where(rows: pd.DataFrame) -> str:
     runs = rows["runs"].dropna()
     runs = runs[runs > 0]
     several = f"{runs.min():.0f}" + (f" to {runs.max():.0f}" if runs.min() < runs.max() else "")
-    return f"{' and '.join(dict.fromkeys(rows['device'].dropna()))}, {several} runs a row"
+    return f"{' and '.join(dict.fromkeys(rows['device'].dropna()))}, {several} runs per row"
 
 
 def _trained(row: Mapping[str, Any]) -> str:

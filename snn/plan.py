@@ -149,7 +149,7 @@ def _said(found: Mapping[str, Any]) -> str:
     lines = [f"{size(nbytes):>12}  {kind}" for kind, nbytes in found["bytes"].items() if nbytes]
     lines.append(f"{size(found['peak_bytes']):>12}  in all: {'fits' if found['fits'] else 'does not fit'}")
     lines.append(
-        "not even one row a batch fits"
+        "no batch fits, not even of one row"
         if found["largest_batch"] is None
         else f"largest training.batch_size that fits: {found['largest_batch']}"
     )

@@ -176,7 +176,7 @@ def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():
     assert backend.memory() == (1200, 10_000)  # nothing is kept
     # Half the batch: two rows of X, W1, two rows of H.
     assert advice(job, 1300, backend) == "training.batch_size=2 would fit: 1.203 KiB of 1.27 KiB free"
-    assert advice(job, 900, backend).startswith("no batch size would fit: one row a batch needs ")
+    assert advice(job, 900, backend).startswith("no batch size would fit: one row per batch needs ")
 
 
 def peak(job, batch, backend):

@@ -19,6 +19,7 @@ from snn.microbenchmarks import allocations, copies, overlap
 from snn.microbenchmarks.readings import Effort
 from snn.profiling.calls import ENDED_BY
 from snn.records import microbenchmarks as records
+from snn.records.digest import sealed
 
 SMALL = {name: test_microbenchmarks.SMALL[name] for name in ("memory_access", "memory_calls")}
 CPU = devices.find("cpu")
@@ -128,6 +129,24 @@ def test_an_edited_record_of_an_archive_is_refused(results, tmp_path, capsys):
     path.write_text(path.read_text().replace('"seconds": [', '"seconds": [\n1.0,', 1))
     assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
     assert "memory_calls.json: it was changed after it was written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "said"),
+    [
+        ("memory_calls", "kind", None, r"readings\[0\].point of memory_calls has no kind"),
+        ("memory_access", "moved_bytes", None, r"readings\[0\].point of memory_access has no moved_bytes"),
+        ("memory_access", "useful_bytes", 0, r"readings\[0\].point.useful_bytes is 0"),
+    ],
+)
+def test_a_sealed_record_without_what_its_table_needs_is_refused(results, tmp_path, name, key, value, said):
+    record = json.loads((results / "microbenchmarks" / CPU.slug / f"{name}.json").read_text())
+    del record["digest"]
+    point = record["readings"][0]["point"]
+    point.pop(key) if value is None else point.update({key: value})
+    (tmp_path / "it.json").write_text(json.dumps(sealed(record)))
+    with pytest.raises(RecordError, match=rf"it.json: .*{said}"):
+        records.read(tmp_path / "it.json")
 
 
 # ---- on a device that has everything

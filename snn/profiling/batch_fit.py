@@ -21,7 +21,7 @@ def advice(job: Job, free: int, backend: Backend) -> str:
         if needed <= free:
             return f"training.batch_size={batch_size} would fit: {size(needed)} of {size(free)} free"
     needed = needed or _needed(job, parts, backend)
-    row = "one row a batch" if parts == 1 else "one row a micro-batch"
+    row = "one row per batch" if parts == 1 else "one row per micro-batch"
     return f"no batch size would fit: {row} needs {size(needed)}, {size(free)} are free"
 
 

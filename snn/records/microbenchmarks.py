@@ -1,6 +1,6 @@
 """A record of a microbenchmark, checked as a cell's record is."""
 
-from collections.abc import Container
+from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,14 @@ from snn.records.untrusted import read_json
 
 VERSION = 1
 """The schema version of a record of a microbenchmark."""
+
+_POINTS: Mapping[str, Collection[str]] = {
+    "memory_access": ("pattern", "value", "access", "useful_bytes", "moved_bytes"),
+    "memory_calls": ("kind", "call"),
+    "fragmentation": ("trace", "allocator", "kind", "calls", "peak_bytes"),
+    "memory_map": ("trace", "allocator"),
+}
+"""What every point of a microbenchmark has; its table has rows by them."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -56,6 +64,9 @@ def _read(path: Path) -> dict[str, Any]:
     digest.check(record, str(path))
     schema.check("microbenchmark", record, str(path))
     for number, reading in enumerate(record["readings"]):
+        missing = [key for key in _POINTS[record["name"]] if key not in reading["point"]]
+        if missing:
+            raise RecordError(f"{path}: readings[{number}].point of {record['name']} has no {missing[0]}")
         is_ok = reading["status"] == "ok"
         series = reading.get("series", {})
         if bool(reading["seconds"] or series) != is_ok or bool(reading["reason"]) == is_ok:
