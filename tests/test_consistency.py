@@ -5,7 +5,7 @@ import statistics
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from real_records import edited, without
 
@@ -219,7 +219,8 @@ def test_a_runs_loss_is_the_mean_of_its_members(runs, error):
     wrong = record["runs"][-1]["final_loss"] + error * scale
     record["runs"][-1]["final_loss"] = wrong
     found = refused(record)
-    if error == 1e-7 and wrong != statistics.fmean(runs[-1]) and scale > 1e-290:
+    if error == 1e-7 and wrong != statistics.fmean(runs[-1]):
+        assume(scale > 1e-290)  # smaller ones lose the digits by which they differ
         assert found == f"runs[{len(runs) - 1}].final_loss is {wrong}: it is not the mean of member_mse"
     else:
         assert "].final_loss is" not in found

@@ -10,7 +10,7 @@ from real_records import at, edited, forged, leaves, measured, old, reference, w
 
 from snn.errors import RecordError, Unsupported
 from snn.measurement import cell
-from snn.records import archive, schema, store
+from snn.records import archive, microbenchmarks, schema, store
 from snn.records.digest import sealed
 
 # ---- what cells write
@@ -78,7 +78,7 @@ def test_so_is_one_with_further_provenance():
 
 def test_published_records_are_read():
     for folder in (ROOT / "results/published").iterdir():
-        assert archive.read_all(folder)
+        assert archive.read_all(folder) if archive.has_cells(folder) else microbenchmarks.of_devices(folder)
 
 
 # ---- edits
