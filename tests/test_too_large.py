@@ -7,8 +7,10 @@ from itertools import islice
 import pytest
 from conftest import ROOT
 
+from snn import datasets
 from snn.config import sizes
 from snn.config.compose import composed
+from snn.datasets import csv_table
 from snn.grid import plans
 from snn.hardware.devices import Device
 from snn.planning import gpus
@@ -91,3 +93,28 @@ def test_a_bound_is_not_known_of_what_only_a_file_says():
     cell = composed(["dataset=small"])
     unread = {key: value for key, value in cell["dataset"].items() if key != "features"}
     assert sizes.at_most({**cell, "dataset": unread}) == float("inf")
+
+
+def test_a_csv_file_is_bounded_by_its_size_and_read_for_no_warning(tmp_path, monkeypatch):
+    file = tmp_path / "my.csv"
+    file.write_text("\na,b,c\n" + "1,2,3\n" * 50)
+    text = f"""
+devices: [Tesla T4]
+sweeps:
+  mine:
+    dataset: csv
+    dataset.path: {file}
+    dataset.target: c
+    training.batch_size: 2
+    strategy: [resident, graph]
+    network.hidden: [[8], [16]]
+"""
+    planned = read(tmp_path, text)
+    rows, columns = datasets.at_most(planned[0].sweeps["mine"].cells[0]["dataset"])
+    assert columns == 3 and 50 <= rows <= 60
+    reads = []
+    monkeypatch.setattr(csv_table, "make", lambda **choice: reads.append(choice))
+    assert not list(too_large.warnings(planned))
+    monkeypatch.setattr(datasets, "at_most", lambda choice: (10**9, 3))
+    (said,) = too_large.warnings(planned)
+    assert said.startswith("4 large cells were not looked at") and not reads

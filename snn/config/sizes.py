@@ -48,13 +48,15 @@ def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) 
         )
 
 
-def at_most(cell: Mapping[str, Any]) -> float:
-    """More bytes than a cell will hold of a device: a cheap bound. Infinite where its data has to be read.
+def at_most(cell: Mapping[str, Any], table: tuple[int, int] | None = None) -> float:
+    """More bytes than a cell will hold of a device: a cheap bound.
 
-    Sixteen times its table, the parameters of all its networks, a batch's activations and patches, and tiles:
-    strategies keep some of each a few times over, and a training in one launch pads rows and columns.
+    ``table`` has the rows and columns of its table where the choice does not say them; without them the bound
+    is infinite. Sixteen times its table, the parameters of all its networks, a batch's activations and
+    patches, and tiles: strategies keep some of each a few times over, and a training in one launch pads rows
+    and columns.
     """
-    table = _table(cell["dataset"])
+    table = table or _table(cell["dataset"])
     if table is None:
         return inf
     built = build(cell["network"], tuple(cell["dataset"].get("shape") or (table[1] - 1,)))

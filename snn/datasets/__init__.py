@@ -2,7 +2,8 @@
 
 A data set with the key ``test_rows`` has as many test rows behind its training rows. Where files hold the
 data, the module may have further functions of the choice: ``inputs``, the user's files; ``digest`` of what
-they hold, for the key ``sha256``; and ``sizes``, the keys that the choice leaves open.
+they hold, for the key ``sha256``; ``sizes``, the keys that the choice leaves open; and ``at_most``, the
+rows and columns that a file of its size can have, where no header says them.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from snn.datasets.common.table import checked, described, parts
 from snn.errors import ConfigError, DataError
 
 __all__ = [
+    "at_most",
     "completed",
     "described",
     "digest",
@@ -53,6 +55,15 @@ def completed(choice: Mapping[str, Any]) -> dict[str, Any]:
     Raises DataError where they do not fit the choice.
     """
     return {**choice, **_of_module(choice, "sizes", {})}
+
+
+def at_most(choice: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Rows and columns of a table that is as large or larger, where only the whole file says its sizes.
+
+    None of any other choice. Raises DataError.
+    """
+    found: tuple[int, int] | None = _of_module(choice, "at_most", None)
+    return found
 
 
 def digest(choice: Mapping[str, Any]) -> str:

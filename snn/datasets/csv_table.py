@@ -19,6 +19,7 @@ import numpy as np
 from snn.datasets.common import files
 from snn.datasets.common.file_types import check_is_text
 from snn.errors import DataError
+from snn.files.regular import opened
 
 LARGEST_FILE = 2 << 30
 """Bytes. The table is as large again, and every cell of the grid loads it."""
@@ -94,6 +95,18 @@ def digest(choice: Mapping[str, Any]) -> str:
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
     """The file that is read."""
     return [Path(choice["path"])]
+
+
+def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
+    """More rows than the file has, by its size, and the columns of its first line; the rest is not read.
+
+    A number and what follows it take two bytes or more. Raises DataError where there is no such file.
+    """
+    with opened(Path(choice["path"]), DataError) as content:
+        lines = iter(lambda: content.readline(_LONGEST_LINE), b"")
+        first = next(filter(bytes.strip, lines), b"")
+        columns = first.count(choice["delimiter"].encode()) + 1
+        return content.seek(0, io.SEEK_END) // (2 * columns) + 1, columns
 
 
 @cache

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from snn import datasets
 from snn.config import sizes
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import DeviceError, SnnError
@@ -19,19 +20,21 @@ _SECONDS = 10.0
 
 
 class Large(NamedTuple):
-    """A cell that may be too large for its device, of so many bytes."""
+    """A cell that may be too large for its device, of so many bytes; ``file``: only its file can tell."""
 
     sweep: str
     name: str
     cell: Cell
     device: Device
     nbytes: int
+    file: bool
 
 
 def warnings(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
     """A sentence per sweep with cells that are predicted not to fit, and one for those not looked at.
 
-    Only cells that are large in bytes are predicted; of other cells a bound is enough, which costs little.
+    Only cells that are large in bytes are predicted; of other cells a bound is enough, which costs little. No
+    file is read for this, as it may take longer than all the rest.
     """
     large = [one for plan in plans for one in _large(plan)]
     if not large:
@@ -40,7 +43,7 @@ def warnings(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
 
     until, sweeps, left = time.monotonic() + seconds, dict[tuple[str, str], list[str]](), 0
     for one in large:
-        if time.monotonic() > until:
+        if one.file or time.monotonic() > until:
             left += 1
             continue
         try:
@@ -66,10 +69,15 @@ def _large(plan: Plan) -> Iterator[Large]:
     nbytes = _memory(plan.device)
     if nbytes is None:
         return
+    tables: dict[tuple[str, str], tuple[int, int] | None] = {}
     for sweep in plan.sweeps.values():
         for name, cell in zip(sweep.named, sweep.cells, strict=True):
-            if sizes.at_most(cell) + _RUNTIME > nbytes:
-                yield Large(sweep.name, name, cell, plan.device, nbytes)
+            file = cell["dataset"].get("path"), cell["dataset"].get("delimiter")
+            if file not in tables:
+                tables[file] = datasets.at_most(cell["dataset"]) if all(file) else None
+            table = tables[file]
+            if sizes.at_most(cell, table) + _RUNTIME > nbytes:
+                yield Large(sweep.name, name, cell, plan.device, nbytes, table is not None)
 
 
 def _memory(device: Device) -> int | None:
