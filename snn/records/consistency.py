@@ -31,6 +31,7 @@ def check(record: Record, place: str) -> None:
         _passes,
         _trace,
         _samples,
+        _neighbour,
     ):
         said = rule(record)
         if said:
@@ -248,6 +249,19 @@ def _samples(record: Record) -> str:
         return "machine.samples.columns.t_s: a time is before the one that precedes it"
     if not len(times) <= samples["taken"] <= len(times) * samples["samples_per_row"]:
         return f"machine.samples.taken is {samples['taken']}, but there are {len(times)} rows"
+    return ""
+
+
+def _neighbour(record: Record) -> str:
+    wanted, found = record["cell"]["protocol"].get("neighbour"), record.get("machine", {}).get("neighbour")
+    if found is None:
+        missing = wanted not in (None, "none") and record["status"] in _RAN
+        return f"cell.protocol.neighbour is {wanted}, but machine.neighbour is not there" * missing
+    if found["strategy"] != wanted:
+        return f"machine.neighbour.strategy is {found['strategy']}, but cell.protocol.neighbour is {wanted}"
+    own = record["provenance"]["device_uuid"]
+    if (found["device_uuid"] is None) != (own is None) or (own and own == found["device_uuid"]):
+        return f"machine.neighbour.device_uuid is {found['device_uuid']}, and the cell's is {own}"
     return ""
 
 
