@@ -8,12 +8,10 @@ from typing import Any
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.hardware.memory import usable_bytes
+from snn.microbenchmarks.allocators import CUPY_POOL, MALLOC, MALLOC_ASYNC
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading
 
-MALLOC, MALLOC_ASYNC, CUPY_POOL, HOST_ALLOC, MANAGED_ALLOC = (
-    *("malloc", "malloc_async", "cupy_pool"),
-    *("host_alloc", "managed_alloc"),
-)
+HOST_ALLOC, MANAGED_ALLOC = "host_alloc", "managed_alloc"
 
 _LIVE = {MALLOC: (0, 1), MALLOC_ASYNC: (0,), CUPY_POOL: (0,), HOST_ALLOC: (0, 1), MANAGED_ALLOC: (1,)}
 """Other blocks of the allocator and size that are alive: the driver may carve a small one out of them.

@@ -19,7 +19,7 @@ from snn.microbenchmarks.allocators import (
     reserved_bytes,
     watched,
 )
-from snn.microbenchmarks.readings import OUT_OF_MEMORY, UNSUPPORTED, Effort, Point, Reading, reading
+from snn.microbenchmarks.readings import OUT_OF_MEMORY, UNSUPPORTED, Effort, Point, Reading, reading, refused
 from snn.microbenchmarks.traces import Trace, trace
 from snn.profiling.memory import CHUNK
 
@@ -53,8 +53,7 @@ def _replayed(device: Backend, traced: Trace, of: str, effort: Effort) -> Iterat
         with allocator(device, of) as made:
             first["reserved_bytes"] = max(0, *watched(device, traced, made, reserved).reserved)
     except (Unsupported, OutOfMemory) as error:
-        status = UNSUPPORTED if isinstance(error, Unsupported) else OUT_OF_MEMORY
-        yield Reading(first, status=status, reason=str(error))
+        yield refused(first, error)
         return
     yield reading(first, lambda: _through_new(device, traced, of, effort))
     if of != MALLOC:

@@ -8,7 +8,7 @@ from snn.backends.base import Backend
 from snn.config import groups
 from snn.errors import OutOfMemory, Unsupported
 from snn.microbenchmarks.allocators import ALLOCATORS, allocator, reserved_bytes, watched
-from snn.microbenchmarks.readings import OUT_OF_MEMORY, UNSUPPORTED, Reading
+from snn.microbenchmarks.readings import Reading, refused
 from snn.microbenchmarks.traces import Trace, trace
 from snn.profiling.memory import CHUNK
 
@@ -24,8 +24,7 @@ def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
         try:
             yield Reading(point, series=_mapped(device, traced, of))
         except (Unsupported, OutOfMemory) as error:
-            status = UNSUPPORTED if isinstance(error, Unsupported) else OUT_OF_MEMORY
-            yield Reading(point, status=status, reason=str(error))
+            yield refused(point, error)
 
 
 def _mapped(device: Backend, traced: Trace, of: str) -> dict[str, list[int]]:

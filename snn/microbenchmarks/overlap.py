@@ -11,7 +11,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.microbenchmarks.allocations import pinned
-from snn.microbenchmarks.readings import OUT_OF_MEMORY, UNSUPPORTED, Effort, Point, Reading
+from snn.microbenchmarks.readings import Effort, Point, Reading, refused
 
 KERNELS = ("kernels/naive.cu",)
 """What is launched: a product of a chunk and a matrix."""
@@ -38,10 +38,9 @@ def measure(backend: Backend, nbytes: int, streams: Sequence[int], effort: Effor
             try:
                 work = _Work(backend, kind, nbytes, max(streams), stack)
             except (Unsupported, OutOfMemory) as error:
-                status = UNSUPPORTED if isinstance(error, Unsupported) else OUT_OF_MEMORY
                 for count in streams:
                     for call in _CALLS:
-                        yield Reading(_point(kind, call, nbytes, count), status=status, reason=str(error))
+                        yield refused(_point(kind, call, nbytes, count), error)
                 continue
             for count in streams:
                 parts = effort.together([work.copies, work.products, partial(work.both, count)])

@@ -52,10 +52,14 @@ def reading(point: Point, take: Callable[[], Iterable[float]]) -> Reading:
     """The reading at a point; what the device does not support or hold is one with that status."""
     try:
         return Reading(point, tuple(take()))
-    except Unsupported as error:
-        return Reading(point, status=UNSUPPORTED, reason=str(error))
-    except OutOfMemory as error:
-        return Reading(point, status=OUT_OF_MEMORY, reason=str(error))
+    except (Unsupported, OutOfMemory) as error:
+        return refused(point, error)
+
+
+def refused(point: Point, error: Unsupported | OutOfMemory) -> Reading:
+    """The reading at a point that the device does not support or hold."""
+    status = UNSUPPORTED if isinstance(error, Unsupported) else OUT_OF_MEMORY
+    return Reading(point, status=status, reason=str(error))
 
 
 @dataclass(frozen=True)
