@@ -60,5 +60,5 @@ pins: dev ## recompile envs/*.txt from envs/*.in
 	done
 
 clean: ## remove .venv and all results except the published ones
-	rm -rf .venv .snakemake report.html
+	rm -rf .venv .snakemake .compiler_cache report.html
 	find results -mindepth 1 -maxdepth 1 ! -name published -exec rm -rf {} +

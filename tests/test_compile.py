@@ -3,8 +3,11 @@
 import itertools
 import os
 import re
+from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 
+import compiled
 import pytest
 from kernel_builds import (
     ACCESS,
@@ -35,16 +38,30 @@ except (ImportError, RuntimeError) as error:  # RuntimeError: the bindings witho
 pytestmark = pytest.mark.skipif(missing is not None and not os.environ.get("CI"), reason=str(missing))
 
 
-def compiled(build: Build | Training | Convolution, architecture: str) -> str:
+def log_of(build: Build | Training | Convolution, architecture: str) -> str:
     """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
     assert missing is None, missing
-    done, program = nvrtc.nvrtcCreateProgram(
-        kernel_source.text(build.source).encode(), build.source.name.encode(), 0, None, None
-    )
+    source = kernel_source.text(build.source)
+    options = ["-std=c++17", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
+    options += [f"-D{name}={value}" for name, value in build.defines.items()]
+
+    def compile_to(log: Path) -> None:
+        log.write_text(compiled_now(source, build.source.name, options))
+
+    decided_by = (_compiler(), source, options)
+    return compiled.kept(f"{build.source.stem}.log", decided_by, compile_to).read_text()
+
+
+@cache
+def _compiler() -> tuple[object, ...]:
+    installed = {(one.name, one.version) for one in distributions() if "nvrtc" in one.name}
+    return nvrtc.nvrtcVersion(), sorted(installed)
+
+
+def compiled_now(source: str, name: str, options: list[str]) -> str:
+    done, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, None, None)
     assert done == nvrtc.nvrtcResult.NVRTC_SUCCESS
     try:
-        options = ["-std=c++17", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
-        options += [f"-D{name}={value}" for name, value in build.defines.items()]
         (done,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         log = bytes(nvrtc.nvrtcGetProgramLogSize(program)[1])
         nvrtc.nvrtcGetProgramLog(program, log)
@@ -80,7 +97,7 @@ def cases(source: Path) -> list[tuple[Build, str]]:
     ids=str,
 )
 def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architecture):
-    log = compiled(build, architecture)
+    log = log_of(build, architecture)
     sizes = (
         r"Function properties for .*\s.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill"
     )

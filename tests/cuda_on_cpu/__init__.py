@@ -21,9 +21,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import compiled
 import numpy as np
 
-HERE = Path(__file__).parent
+from snn.backends import kernel_source
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE.parents[1] / "kernels"
 COMPILER = "g++"
 COMMON = [
     *("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-extern-tls-init"),
@@ -60,6 +64,13 @@ def _run(*command: str | Path) -> str:
 
 
 @functools.cache
+def _of_all() -> tuple[str, ...]:
+    """What every library depends on: the compiler's version, and the emulator itself."""
+    files = sorted(path for path in HERE.iterdir() if path.suffix in (".cpp", ".h"))
+    return _run(COMPILER, "--version"), *(path.read_text() for path in files)
+
+
+@functools.cache
 def _runtime() -> list[Path]:
     folder = Path(_folder().name)
     objects = []
@@ -92,19 +103,31 @@ def _built(source: Path, text: str, flags: tuple[str, ...]) -> dict[str, Any]:
     if len(dynamic) > 1:
         raise KernelError(f"{source}: one extern __shared__ array is possible, not {sorted(dynamic)}")
 
-    with _LOCK:
-        runtime = _runtime()
-    stem = hashlib.sha256(repr((source, text, flags)).encode()).hexdigest()[:16]
-    unit, library = (Path(_folder().name) / f"{stem}{suffix}" for suffix in (".cpp", ".so"))
     lines = ['#include "cuda_on_cpu.h"', f'#include "{source}"']
     lines += [f"CUDA_ON_CPU_DYNAMIC_SHARED({kind}, {name})" for kind, name in dynamic]
     lines += [] if dynamic else ["CUDA_ON_CPU_NO_DYNAMIC_SHARED"]
     constants = re.findall(r'extern\s+"C"\s+__device__\s+const\s+int\s+(\w+)', plain)
     lines += [f"CUDA_ON_CPU_KERNEL({name})" for name in names]
     lines += [f"CUDA_ON_CPU_CONSTANT({name})" for name in constants]
-    unit.write_text("\n".join(lines) + "\n")
-    _run(COMPILER, *COMMON, *KERNEL, "-I", HERE, *flags, "-c", unit, "-o", unit.with_suffix(".o"))
-    _run(COMPILER, "-shared", "-pthread", unit.with_suffix(".o"), *runtime, "-o", library)
+    unit = "\n".join(lines) + "\n"
+
+    def compile_to(library: Path) -> None:
+        with _LOCK:
+            runtime = _runtime()
+        stem = hashlib.sha256(repr((source, text, flags)).encode()).hexdigest()[:16]
+        file = Path(_folder().name) / f"{stem}.cpp"
+        file.write_text(unit)
+        _run(COMPILER, *COMMON, *KERNEL, "-I", HERE, *flags, "-c", file, "-o", file.with_suffix(".o"))
+        _run(COMPILER, "-shared", "-pthread", file.with_suffix(".o"), *runtime, "-o", library)
+
+    if SOURCES in source.parents:
+        decided_by = (_of_all(), COMMON, KERNEL, flags, unit, kernel_source.text(source))
+        library = compiled.kept(f"{source.stem}.so", decided_by, compile_to)
+    else:  # one that a test wrote
+        library = (
+            Path(_folder().name) / f"{hashlib.sha256(repr((unit, text, flags)).encode()).hexdigest()}.so"
+        )
+        compile_to(library)
     loaded = ctypes.CDLL(str(library))
     values = {name: loaded[f"cuda_on_cpu_constant_{name}"]() for name in constants}
     return {name: Kernel(name, loaded, library) for name in names} | values
