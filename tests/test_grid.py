@@ -113,7 +113,7 @@ def test_hydra_composes_the_very_same_cell():
             assert {key: composed[key] for key in grid.SECTIONS} == cell
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     hidden=st.lists(st.integers(1, 2000), min_size=1, max_size=3),
     rate=st.floats(1e-6, 10),

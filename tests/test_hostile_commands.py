@@ -224,7 +224,7 @@ def cells_of(folder, sweep):
     return grid.read(path, CPU)["x"].cells
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(path=PATHS | ODD, target=PATHS | ODD | st.integers(-9, 9))
 def test_any_text_goes_from_grid_to_shell_to_hydra_unchanged(tmp_path_factory, path, target):
     with pytest.MonkeyPatch.context() as patch:

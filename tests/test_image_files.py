@@ -51,7 +51,7 @@ def folder(tmp_path):
 # ---- what is read
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     rows=st.integers(1, 5),
     test_rows=st.integers(1, 4),

@@ -8,7 +8,6 @@ import sys
 import pandas as pd
 import pytest
 from conftest import ROOT
-from project import TINY
 
 from snn.analysis.comparability import reason
 from snn.config.groups import CONFIG, read_yaml
@@ -36,15 +35,6 @@ def test_the_limits_of_a_device_are_measured_with_one_thread(tmp_path):
 
 def test_the_tests_themselves_have_one_thread():
     assert blas_threads() == 1
-
-
-def test_snakemakes_cores_are_not_the_threads_of_a_cell(project):
-    project.write_grid(TINY | {"sweeps": {"mine": {"strategy": ["reference"], "training.epochs": 3}}})
-    before = set(project.records())
-    project.snakemake("results/tables/mine.csv", cores=2)
-    made = {path: record for path, record in project.records().items() if path not in before}
-    assert made
-    assert {record["provenance"]["blas_threads"] for record in made.values()} == {1}
 
 
 @pytest.mark.parametrize(("other", "why"), [(2, "different numbers of BLAS threads: 1 and 2"), (1, "")])
