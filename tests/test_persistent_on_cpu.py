@@ -73,10 +73,10 @@ CLUSTER = [
     ((1, 1, 1), 1, 3),
 ]
 TWO_LAYERS = [  # of two hidden layers that divide evenly, with more rows than neurons and the other way round
-    ((20, 60, 64, 1), 70, 100, "sequential", None),
-    ((32, 64, 190, 1), 33, 50, "sequential", 0.5),
-    ((9, 128, 62, 1), 64, 100, "simultaneous", None),
-    ((9, 128, 62, 1), 64, 100, "simultaneous", 0.5),
+    ((20, 60, 64, 1), 70, 100, "sequential", None, 2),
+    ((32, 64, 190, 1), 33, 50, "sequential", 0.5, 2),
+    ((9, 128, 62, 1), 64, 100, "simultaneous", None, 1),
+    ((9, 128, 62, 1), 64, 100, "simultaneous", 0.5, 1),
 ]
 THREE_LAYERS = [  # of which some have blocks without columns of the first layer to update, some more than two
     ((20, 120, 120, 250, 1), 20, 50, 2),
@@ -91,9 +91,9 @@ def test_a_cluster_trains_as_the_oracle(layers, batch, rows, random):
     check("cluster", H200, layers, batch, rows, "sequential", None, random)
 
 
-@pytest.mark.parametrize("layers, batch, rows, order, clip", TWO_LAYERS)
-def test_groups_of_blocks_train_two_layers_as_the_oracle(layers, batch, rows, order, clip, random):
-    check("two_layers", H200, layers, batch, rows, order, clip, random)
+@pytest.mark.parametrize("layers, batch, rows, order, clip, epochs", TWO_LAYERS)
+def test_groups_of_blocks_train_two_layers_as_the_oracle(layers, batch, rows, order, clip, epochs, random):
+    check("two_layers", H200, layers, batch, rows, order, clip, random, epochs)
 
 
 @pytest.mark.parametrize("layers, batch, rows, epochs", THREE_LAYERS)
