@@ -4,13 +4,16 @@ The folder ``.compiler_cache/`` may be deleted at any time.
 """
 
 import hashlib
+import os
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent.parent / ".compiler_cache"
-_UNUSED_SECONDS = 14 * 24 * 3600
+UNUSED_SECONDS = 14 * 24 * 3600
+"""After which a file is removed."""
 
 
 def kept(name: str, decided_by: object, make: Callable[[Path], None]) -> Path:
@@ -21,8 +24,8 @@ def kept(name: str, decided_by: object, make: Callable[[Path], None]) -> Path:
     """
     digest = hashlib.sha256(repr(decided_by).encode()).hexdigest()
     path = FOLDER / f"{digest[:32]}-{name}"
-    if path.is_file():
-        path.touch()
+    with suppress(FileNotFoundError):
+        os.utime(path)
         return path
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # another process may make the same one
@@ -30,6 +33,7 @@ def kept(name: str, decided_by: object, make: Callable[[Path], None]) -> Path:
         make(made)
         made.replace(path)
     for old in FOLDER.glob("*-*"):
-        if old.stat().st_mtime < time.time() - _UNUSED_SECONDS:
-            old.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            if old.stat().st_mtime < time.time() - UNUSED_SECONDS:
+                old.unlink()
     return path
