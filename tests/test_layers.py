@@ -131,7 +131,10 @@ def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **o
     trained = [W for layer in layers for W in layer.parameters]
     for W, right in zip(found, trained, strict=True):
         assert W.dtype == np.float32
-        assert np.linalg.norm(W - right) <= error * (np.linalg.norm(right) + 1e-2)
+        is_close = np.linalg.norm(W - right) <= error * (np.linalg.norm(right) + 1e-2)
+        if not is_close and min(getattr(layer, "closest", np.inf) for layer in layers) < 1e-6:
+            reject()  # rounding decided which way an input went: either is right
+        assert is_close
 
 
 @pytest.mark.parametrize("name", TRAINERS)
