@@ -90,11 +90,18 @@ def record(
         number,
         measurement,
         profile_of(foretold or seconds[0]) if seen else None,
-        machine or QUIET,
+        machine or QUIET | beside(cell),
         PROVENANCE | where | {"elapsed_seconds": sum(seconds) + 1} | provenance,
         source_hash(cell),
         DATA,
     )
+
+
+def beside(cell):
+    """The account of the neighbour that a cell asks for, on the next GPU; nothing of another cell."""
+    name = cell["protocol"].get("neighbour", "none")
+    work = {"strategy": name, "device_uuid": "GPU-beside", "epochs": 9, "seconds": 9.0}
+    return {"neighbour": work} if name != "none" else {}
 
 
 def classified(cell, seconds, accuracy, epoch_losses):
