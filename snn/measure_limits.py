@@ -4,8 +4,6 @@ A device with another name than NAME is refused.
 """
 
 import sys
-import time
-from datetime import UTC, datetime
 from typing import Any
 
 from snn.hardware import threads
@@ -15,15 +13,11 @@ threads.assign()
 from snn import command  # noqa: E402
 from snn.config.groups import ROOT  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
-from snn.files import outputs  # noqa: E402
 from snn.grid import fingerprint  # noqa: E402
 from snn.hardware.devices import Device, choices  # noqa: E402
 from snn.hardware.limits import VERSION, Measured  # noqa: E402
-from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
-from snn.hardware.monitor import gpu_state  # noqa: E402
-from snn.measurement import provenance  # noqa: E402
-from snn.records import store  # noqa: E402
-from snn.records.digest import sealed  # noqa: E402
+from snn.hardware.locks import end_with_parent  # noqa: E402
+from snn.measurement import device_record  # noqa: E402
 
 
 def main(arguments: list[str]) -> int:
@@ -34,10 +28,7 @@ def main(arguments: list[str]) -> int:
     end_with_parent()
     backend, output, *names = arguments
     try:
-        path = outputs.checked(output)
-        measured = record(choices(backend, *names)[0])
-        with outputs.reported(path):
-            store.write(path, measured)
+        device_record.write(output, lambda: record(choices(backend, *names)[0]))
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
@@ -46,21 +37,10 @@ def main(arguments: list[str]) -> int:
 
 def record(device: Device) -> dict[str, Any]:
     """Measure the device's limits; a record of them, with the device's state before and after."""
-    with device_lock(device):
-        started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-        before = gpu_state(device)
-        measured = measure(device)
-        after = gpu_state(device)
-        elapsed = time.perf_counter() - clock
-    source_hash = fingerprint.digest(fingerprint.of_limits(device.backend))
-    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash}
-    return sealed(
-        {
-            "limits_version": VERSION,
-            **measured.plain(),
-            "machine": {"before": before, "after": after},
-            "provenance": provenance.describe(device) | described,
-        }
+    return device_record.measured(
+        device,
+        lambda: {"limits_version": VERSION, **measure(device).plain()},
+        lambda: fingerprint.digest(fingerprint.of_limits(device.backend)),
     )
 
 

@@ -5,9 +5,7 @@ NAME is one of the grid's ``microbenchmarks``, SETTINGS its settings as JSON, as
 """
 
 import sys
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
@@ -17,15 +15,11 @@ threads.assign()
 
 from snn import command  # noqa: E402
 from snn.errors import ConfigError, SnnError, shown  # noqa: E402
-from snn.files import outputs  # noqa: E402
 from snn.grid.microbenchmarks import source_hash  # noqa: E402
 from snn.hardware.devices import Device, choices  # noqa: E402
-from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
-from snn.hardware.monitor import gpu_state  # noqa: E402
-from snn.measurement import provenance  # noqa: E402
+from snn.hardware.locks import end_with_parent  # noqa: E402
+from snn.measurement import device_record  # noqa: E402
 from snn.microbenchmarks.settings import SETTINGS, resolved  # noqa: E402
-from snn.records import store  # noqa: E402
-from snn.records.digest import sealed  # noqa: E402
 from snn.records.microbenchmarks import VERSION  # noqa: E402
 from snn.records.untrusted import strict  # noqa: E402
 
@@ -40,10 +34,7 @@ def main(arguments: list[str]) -> int:
     name, text, backend, output, *names = arguments
     try:
         settings = _settings(name, text)
-        path = outputs.checked(output)
-        measured = record(name, settings, choices(backend, *names)[0])
-        with outputs.reported(path):
-            store.write(path, measured)
+        device_record.write(output, lambda: record(name, settings, choices(backend, *names)[0]))
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)
         return 2
@@ -53,24 +44,17 @@ def main(arguments: list[str]) -> int:
 def record(name: str, settings: Mapping[str, Any], device: Device) -> dict[str, Any]:
     """Run a microbenchmark on a device; a record of it, with the device's state before and after."""
     wanted = resolved(name, settings)
-    with device_lock(device):
-        started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-        before = gpu_state(device)
+
+    def measure() -> dict[str, Any]:
         microbenchmark = import_module(f"snn.microbenchmarks.{name}")
-        readings = [reading.plain() for reading in microbenchmark.measure(device.backend, wanted)]
-        after = gpu_state(device)
-        elapsed = time.perf_counter() - clock
-    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash(name, device)}
-    return sealed(
-        {
+        return {
             "microbenchmark_version": VERSION,
             "name": name,
             "settings": dict(sorted(settings.items())),
-            "readings": readings,
-            "machine": {"before": before, "after": after},
-            "provenance": provenance.describe(device) | described,
+            "readings": [reading.plain() for reading in microbenchmark.measure(device.backend, wanted)],
         }
-    )
+
+    return device_record.measured(device, measure, lambda: source_hash(name, device))
 
 
 def _settings(name: str, text: str) -> dict[str, Any]:

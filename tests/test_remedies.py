@@ -150,7 +150,7 @@ def test_micro_batches_hold_no_more_than_a_batch_and_what_they_add(name, network
     batches=st.integers(1, 6),
     rest=st.integers(0, 11),
 )
-def test_what_the_plan_foretells_is_what_they_hold(name, data, network, micro, times, batches, rest):
+def test_predicted_memory_is_what_they_hold(name, data, network, micro, times, batches, rest):
     network = replace(data.draw(recomputed(network)), update_order="simultaneous", accumulate=times)
     kernel, batch = data.draw(st.sampled_from(KERNELS)), micro * times
     rows = batch * batches + rest % batch

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures.style import colour, nothing, texts, times, where
+from snn.figures.style import colour, list_rows, nothing, texts, times, where
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
@@ -63,7 +63,4 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
         f"{name} ({option})" if option else name
         for name, option in zip(rows["strategy"], options, strict=True)
     ]
-    axes.set_yticks(range(len(rows)), names, fontsize=8)
-    axes.set_ylim(len(rows) - 0.4, -0.8)
-    axes.grid(axis="x")
-    axes.grid(visible=False, axis="y")
+    list_rows(axes, names)

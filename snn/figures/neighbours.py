@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from snn.analysis.verdicts import UNTOUCHED
-from snn.figures.style import colour, nothing, plain_numbers, texts, where
+from snn.figures.style import colour, list_rows, nothing, plain_numbers, texts, where
 
 _FILLED = {True: UNTOUCHED, False: "not shown to be untouched"}
 _ROOM = 1.03
@@ -68,10 +68,7 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
         axes.set_xlim(min(pd.Series(ends.ravel()).min(), 1) / _ROOM, pd.Series(ends.ravel()).max() * _ROOM)
     plain_numbers(axes.xaxis)
     axes.set_xlabel("time beside the neighbour / time alone")
-    axes.set_yticks(range(len(rows)), _names(rows), fontsize=8)
-    axes.set_ylim(len(rows) - 0.4, -0.8)
-    axes.grid(axis="x")
-    axes.grid(visible=False, axis="y")
+    list_rows(axes, _names(rows))
 
 
 def _style(filled: bool) -> Literal["full", "none"]:

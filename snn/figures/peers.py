@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures.style import colour, nothing, plain_numbers, texts, times, where
+from snn.figures.style import colour, list_rows, nothing, plain_numbers, texts, times, where
 
 _KINDS = {True: ("s", "PyTorch or JAX"), False: ("o", "this project")}
 
@@ -72,10 +72,7 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
         axes.set_xlim(rows["step_us"].min() / _ROOM, rows["step_us"].max() * _ROOM)
     plain_numbers(axes.xaxis)
     axes.set_xlabel("time per step (µs)")
-    axes.set_yticks(range(len(rows)), _names(rows), fontsize=8)
-    axes.set_ylim(len(rows) - 0.4, -0.8)
-    axes.grid(axis="x")
-    axes.grid(visible=False, axis="y")
+    list_rows(axes, _names(rows))
 
 
 def _text(row: pd.Series) -> str:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.analysis.verdicts import NOT_SIGNIFICANT, REFERENCE
-from snn.figures.style import colour, nothing, texts, times, where
+from snn.figures.style import colour, list_rows, nothing, texts, times, where
 
 
 def draw(table: pd.DataFrame, paper_device: str) -> Figure:
@@ -60,10 +60,7 @@ def _panel(axes: Axes, cells: pd.DataFrame) -> None:
     axes.set_xscale("log")
     axes.margins(x=0.12)
     axes.set_xlabel("training time (s)")
-    axes.set_yticks(range(len(cells)), _names(cells), fontsize=8)
-    axes.set_ylim(len(cells) - 0.4, -0.8)
-    axes.grid(axis="x")
-    axes.grid(visible=False, axis="y")
+    list_rows(axes, _names(cells))
 
 
 def _speedup(cell: pd.Series) -> str:

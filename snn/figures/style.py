@@ -77,6 +77,14 @@ def colour(strategy: str) -> str:
     return to_hex(hls_to_rgb(hue / 256, 0.35 + 0.25 * lightness / 256, 0.6))
 
 
+def list_rows(axes: Axes, names: Sequence[str]) -> None:
+    """One name per row, from the top down, with room for a text above each; grid lines for values alone."""
+    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.set_ylim(len(names) - 0.4, -0.8)
+    axes.grid(axis="x")
+    axes.grid(visible=False, axis="y")
+
+
 def plain_numbers(axis: Axis) -> None:
     """Label a log axis with 0.1, 1, 10 instead of powers; where it spans little, also what lies between."""
     low, high = sorted(axis.get_view_interval())

@@ -6,7 +6,7 @@ from typing import Any
 from snn.errors import RecordError
 from snn.hardware.limits import VERSION
 from snn.records import digest, schema
-from snn.records.store import again
+from snn.records.store import saying_how_again
 from snn.records.untrusted import read_json
 
 _VERSIONS = (1, VERSION)
@@ -17,10 +17,8 @@ def read(path: Path) -> dict[str, Any]:
 
     Of a record under ``results/limits`` the message says how to measure it again.
     """
-    try:
+    with saying_how_again(path):
         return _read(path)
-    except RecordError as error:
-        raise RecordError(f"{error}{again(path)}") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

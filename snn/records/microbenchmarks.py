@@ -6,7 +6,7 @@ from typing import Any
 
 from snn.errors import RecordError
 from snn.records import digest, schema
-from snn.records.store import again
+from snn.records.store import saying_how_again
 from snn.records.untrusted import read_json
 
 VERSION = 1
@@ -26,10 +26,8 @@ def read(path: Path) -> dict[str, Any]:
 
     Of a record under ``results/microbenchmarks`` the message says how to measure it again.
     """
-    try:
+    with saying_how_again(path):
         return _read(path)
-    except RecordError as error:
-        raise RecordError(f"{error}{again(path)}") from error
 
 
 FOLDER = "microbenchmarks"

@@ -4,7 +4,8 @@ What a record says is checked here, and nowhere else: ``read`` and ``checked`` a
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,16 @@ def read(path: Path) -> dict[str, Any]:
 
 def read_both(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """A record under the key names that it was written with, and in today's form, as by ``read``."""
-    try:
+    with saying_how_again(path):
         written = read_json(path)
         return written, checked(written, str(path))
+
+
+@contextmanager
+def saying_how_again(path: Path) -> Iterator[None]:
+    """Add to a RecordError how to measure a workflow's record again."""
+    try:
+        yield
     except RecordError as error:
         raise RecordError(f"{error}{again(path)}") from error
 

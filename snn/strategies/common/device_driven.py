@@ -18,14 +18,14 @@ KERNELS = ("kernels/elementwise.cu",)
 """What is launched beside the products: a cell of a strategy that imports this module depends on it."""
 
 
-_OWN = ("X", "Y", "E")
-"""Operands of which every micro-batch has its own part."""
+_OF_BATCH = ("X", "Y")
+"""Operands of which every micro-batch has its own part; it has one of E, too."""
 
 
 class Batch(NamedTuple):
-    """A batch on the device: X and Y of each of its micro-batches, and its rows."""
+    """A batch on the device: X and Y of each of its micro-batches in turn, and its rows."""
 
-    parts: tuple[tuple[Any, Any], ...]
+    operands: tuple[Any, ...]
     rows: int
 
 
@@ -37,12 +37,15 @@ class _Errors(NamedTuple):
 
 
 class _Bound(NamedTuple):
-    """A launch on the device's buffers; ``batch`` holds where X (0), Y (1) or E (2) of a batch stand."""
+    """A launch on the device's buffers, but for those in ``own``, which differ from batch to batch.
+
+    Of each of them: its place, whether it is of the batch (0) or of its errors (1), and its number there.
+    """
 
     op: str
     buffers: tuple[Any, ...]
     numbers: tuple[float, ...]
-    batch: tuple[tuple[int, int], ...]
+    own: tuple[tuple[int, int, int], ...]
 
 
 class DeviceDriven(OnDevice):
@@ -78,7 +81,7 @@ class DeviceDriven(OnDevice):
         self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)
         self._errors = self._parts_of_errors(rows_of_errors, 4 * of_row)
         self._steps = {
-            rows: [[self._bind(launch) for launch in step.launches] for step in of_batch]
+            rows: [self._bind(launch, part) for part, step in enumerate(of_batch) for launch in step.launches]
             for rows, of_batch in steps.items()
         }
         self._host_parameters = [self.host(shape, "weights") for shape in network.shapes]
@@ -155,31 +158,27 @@ class DeviceDriven(OnDevice):
         """The batch in these buffers, of so many rows or, in the end of an epoch, fewer."""
         starts, part = range(0, rows, self._micro), self.backend.part
         if len(starts) == 1:
-            return Batch(((X, Y),), rows)
+            return Batch((X, Y), rows)
         parts = (
-            tuple(
-                part(buffer, start * row_bytes, min(self._micro, rows - start) * row_bytes)
-                for buffer, row_bytes in zip((X, Y), self._row_bytes, strict=True)
-            )
+            part(buffer, start * row_bytes, min(self._micro, rows - start) * row_bytes)
             for start in starts
+            for buffer, row_bytes in zip((X, Y), self._row_bytes, strict=True)
         )
-        return Batch(tuple((x, y) for x, y in parts), rows)
+        return Batch(tuple(parts), rows)
 
     def step(self, batch: Batch) -> None:
         """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""
-        parts, rows = batch
-        errors = self._errors[self._trained].parts
+        operands, rows = batch
+        sources = operands, self._errors[self._trained].parts
         self._trained = (self._trained + 1) % len(self._errors)
         launch, stream = self.backend.launch, self._stream
-        for launches, (X, Y), E in zip(self._steps[rows], parts, errors, strict=False):
-            own = X, Y, E
-            for op, buffers, numbers, places in launches:
-                if places:
-                    filled = list(buffers)
-                    for place, which in places:
-                        filled[place] = own[which]
-                    buffers = tuple(filled)
-                launch(op, buffers, numbers, stream)
+        for op, buffers, numbers, own in self._steps[rows]:
+            if own:
+                filled = list(buffers)
+                for place, source, number in own:
+                    filled[place] = sources[source][number]
+                buffers = tuple(filled)
+            launch(op, buffers, numbers, stream)
         self._rows = rows
 
     def _plan(self, network: Network, rows: int, rate: float) -> list[Step]:
@@ -248,7 +247,9 @@ class DeviceDriven(OnDevice):
                 sizes[name] = max(sizes.get(name, 0), elements)
         return sizes
 
-    def _bind(self, launch: Launch) -> _Bound:
+    def _bind(self, launch: Launch, part: int = 0) -> _Bound:
+        """The launch of a batch's micro-batch of this number."""
+        number = {"E": (1, part)} | {name: (0, len(_OF_BATCH) * part + i) for i, name in enumerate(_OF_BATCH)}
         buffers = tuple(self._named.get(name) for name in launch.operands)
-        batch = ((i, _OWN.index(name)) for i, name in enumerate(launch.operands) if name in _OWN)
-        return _Bound(launch.op, buffers, launch.numbers, tuple(batch))
+        own = ((i, *number[name]) for i, name in enumerate(launch.operands) if name in number)
+        return _Bound(launch.op, buffers, launch.numbers, tuple(own))
