@@ -8,7 +8,7 @@ CORES ?= 1
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev speedup all report test torture mutate lint format publish pins clean
+.PHONY: help env dev speedup all report test torture mutate lint format docs linkcheck publish pins clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,16 +49,24 @@ format: dev ## format everything
 	$(BIN)/ruff check --fix .
 	$(BIN)/snakefmt Snakefile workflow
 
+docs: env ## the documentation as a site, in docs/_build/html
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r envs/requirements-docs.txt
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+linkcheck: docs ## ask the network for every external link of the documentation
+	$(BIN)/sphinx-build --quiet -b linkcheck docs docs/_build/linkcheck
+
 publish: env ## copy this device's results to results/published/
 	$(BIN)/python scripts/publish
 
 pins: dev ## recompile envs/*.txt from envs/*.in
-	cd envs && for part in "" -cuda12 -cuda13 -nvrtc -dev -peers -slurm; do \
+	cd envs && for part in "" -cuda12 -cuda13 -nvrtc -dev -peers -slurm -docs; do \
 	    ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-emit-index-url \
 	        --no-emit-trusted-host --no-emit-find-links --annotation-style=line \
 	        -o requirements$$part.txt requirements$$part.in || exit; \
 	done
 
 clean: ## remove .venv and all results except the published ones
-	rm -rf .venv .snakemake .compiler_cache report.html
+	rm -rf .venv .snakemake .compiler_cache report.html docs/_build docs/_generated
 	find results -mindepth 1 -maxdepth 1 ! -name published -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""``python scripts/cnn_page.py [FOLDER ...]``: write the tables of docs/cnn_report.md.
+"""``python scripts/cnn_page.py [FOLDER ...]``: write the tables of docs/explanation/cnn_report.md.
 
 Those of published values are made from config/cnn_report/, and those of measured ones from the tables in each
 FOLDER, results/published/nvidia-h200-cnn and nvidia-h200-cnn-strategies beside it unless given. What has no
@@ -22,7 +22,7 @@ from snn.config.groups import read_yaml  # noqa: E402
 from snn.errors import ConfigError  # noqa: E402
 from snn.models.gradients import PublishedNaive  # noqa: E402
 
-PAGE = ROOT / "docs/cnn_report.md"
+PAGE = ROOT / "docs/explanation/cnn_report.md"
 FOLDERS = [ROOT / f"results/published/nvidia-h200-{name}" for name in ("cnn", "cnn-strategies")]
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_YET = "*Not measured yet.*"

@@ -1,4 +1,4 @@
-"""``python scripts/memory_page.py [PUBLISHED]``: write the tables of docs/gpu_memory.md.
+"""``python scripts/memory_page.py [PUBLISHED]``: write the tables of docs/explanation/gpu_memory.md.
 
 They are made from the claims in config/memory_guides/ and the tables in PUBLISHED, which is results/published
 unless given. A claim whose table is not there is not measured yet.
@@ -27,7 +27,7 @@ from snn.config.groups import read_yaml  # noqa: E402
 from snn.errors import ConfigError, RecordError, SnnError, shown  # noqa: E402
 from snn.files import outputs, regular  # noqa: E402
 
-PAGE = ROOT / "docs/gpu_memory.md"
+PAGE = ROOT / "docs/explanation/gpu_memory.md"
 GUIDES = ROOT / "config/memory_guides"
 PUBLISHED = ROOT / "results/published"
 _MOST_BYTES = 64 << 20  # of a table
@@ -150,7 +150,7 @@ def _link(name: str, found: Found | None) -> str:
     folder, _, stem = name.partition("/")
     if found is None:
         return f"`{folder}`: {stem}"
-    return f"[{stem}](../results/published/{folder}/tables/{stem}.csv), {found.device}"
+    return f"[{stem}](../../results/published/{folder}/tables/{stem}.csv), {found.device}"
 
 
 def main(arguments: list[str]) -> int:

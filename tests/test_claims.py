@@ -1,4 +1,4 @@
-"""Claims of the memory guides: which rows test them, how the verdict follows, and docs/gpu_memory.md."""
+"""Claims of the memory guides: which rows test them, how the verdict follows, and the page of them."""
 
 import re
 import sys

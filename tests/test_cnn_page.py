@@ -1,4 +1,4 @@
-"""docs/cnn_report.md: its tables are made from others, its numbers follow from the code."""
+"""docs/explanation/cnn_report.md: its tables are made from others, its numbers follow from the code."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""docs/cnn_report.md: what its parts make of measured tables."""
+"""docs/explanation/cnn_report.md: what its parts make of measured tables."""
 
 import re
 import sys

@@ -25,7 +25,7 @@ def refusal(do, *arguments):
 def test_a_file_is_read_up_to_64_mib_and_an_archive_to_256():
     assert untrusted.MOST_BYTES == 64 * 2**20
     assert untrusted.MOST_ARCHIVE_BYTES == 256 * 2**20
-    assert "larger than 64 MiB" in (ROOT / "docs/measurement.md").read_text()
+    assert "larger than 64 MiB" in (ROOT / "docs/reference/records.md").read_text()
 
 
 def test_a_file_of_just_that_size_is_read(tmp_path, monkeypatch):
