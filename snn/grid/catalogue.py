@@ -172,6 +172,7 @@ TABLES = {
     "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates"),
     "neighbours": Table(SWEEPS, "neighbours", "neighbours"),
     "memory_remedies": Table(SWEEPS, "memory_remedies", "memory_remedies"),
+    "recommend": Table(OVERVIEW, "3 strategies ranked", "recommend", form="ranking"),
 }
 """Tables with a form of their own, and the cells that each is of."""
 
@@ -197,6 +198,7 @@ FIGURES = {
     "peers": Figure(SWEEPS, "peers", "peers"),
     "neighbours": Figure(SWEEPS, "neighbours", "neighbours"),
     "memory_remedies": Figure(SWEEPS, "memory_remedies", "memory_remedies"),
+    "recommend": Figure(OVERVIEW, "4 strategies ranked", "recommend", "ranking"),
 }
 """Figures with a form of their own, and the table that each is drawn from."""
 

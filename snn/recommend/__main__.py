@@ -1,0 +1,113 @@
+"""``python -m snn.recommend`` or ``snn recommend``: which strategy trains one's own network fastest."""
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from snn import command
+from snn.analysis import frame
+from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.errors import SnnError
+from snn.files import outputs
+from snn.grid import fingerprint, more_rounds, naming
+from snn.hardware import devices
+from snn.recommend import elsewhere, grid_file, more_time, pilot, text, workflow
+from snn.recommend.grid_file import GridFile
+from snn.recommend.settings import Settings, parsed
+
+NOTHING_ENDED_WELL = 3
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, rank and print; 0, 2 on a user's error, 3 where no training ended well."""
+    started = time.monotonic()
+    try:
+        settings = parsed(arguments)
+        if settings.device not in devices.BACKENDS and settings.device != devices.find("auto").name:
+            print(elsewhere.described(settings))
+            return 0
+        return _recommend(settings, started)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return 2
+
+
+def _recommend(settings: Settings, started: float) -> int:
+    choices = read_yaml(grid_file.CHOICES)
+    device = devices.find(settings.device if settings.device in devices.BACKENDS else "auto")
+    for name in _OUTPUTS:
+        outputs.checked(str(settings.output / name), key="--output")
+    grid = grid_file.write(settings, device.backend)
+    cell = grid_file.training_of(grid.plan)
+    _say(text.announced(cell, device, len(grid.plan.cells)))
+    timed, epochs = pilot.run(cell, settings.budget), cell["training"]["epochs"]
+    first = choices["first_round"]
+    fitting = pilot.epochs_that_fit(
+        timed, epochs, len(grid.plan.cells), first["runs"], first["share"] * settings.budget
+    )
+    if fitting < epochs:
+        _say(f"Each run trains {fitting} of the {epochs} epochs, so that the budget suffices.")
+        grid = grid_file.write(settings, device.backend, fitting)
+    _measure(grid, choices, started + settings.budget - choices["report_seconds"], timed.job)
+    _say("Writing the report.")
+    page = settings.output / "report.html"
+    workflow.report(grid, page.absolute())
+    for source, name in zip((workflow.TABLE, grid.path), _OUTPUTS[1:], strict=True):
+        shutil.copyfile(ROOT / source, settings.output / name)
+    ranking, answer = pd.read_csv(ROOT / workflow.TABLE), pd.read_csv(ROOT / workflow.ANSWER)
+    print(text.answered(ranking, answer))
+    if device.backend == "cpu":
+        print(f"\n{elsewhere.on_a_gpu(cell)}")
+    took = time.monotonic() - started
+    print(f"\n{settings.output}: {', '.join(_OUTPUTS)} ({took:.0f} s)")
+    return 0 if (ranking["status"] == "ok").any() else NOTHING_ENDED_WELL
+
+
+_OUTPUTS = ("report.html", "ranking.csv", "grid.yaml")
+
+
+def _measure(grid: GridFile, choices: Mapping[str, Any], deadline: float, job: float) -> None:
+    """A round of every candidate, then more of the contenders' until they are clear or time is over."""
+    thresholds = read_yaml(CONFIG / "verdicts.yaml")
+    _say(f"Round 1 of {len(grid.plan.cells)} candidates.")
+    workflow.measure(grid)
+    while True:
+        records = _records(grid)
+        cells = frame.tabulate({path: one for of in records.values() for path, one in of.items()}, thresholds)
+        wants = more_time.wanted(cells, choices["contender"], choices["rounds"], thresholds)
+        if not wants:
+            return
+        seconds = more_time.seconds_per_round({name: list(of.values()) for name, of in records.items()}, job)
+        has = {name: len(of) for name, of in records.items()}
+        given = more_time.fitting(wants, has, seconds, deadline - time.monotonic())
+        if not given:
+            _say("The time is over before every comparison is clear; a larger --budget continues.")
+            return
+        _say(f"More rounds of {len(given)} candidates, {max(given.values())} in all.")
+        more_rounds.add(given, ROOT / more_rounds.FILE)
+        workflow.measure(grid)
+
+
+def _records(grid: GridFile) -> dict[str, dict[str, frame.Record]]:
+    """The records of each cell by path, in the order of its rounds."""
+    planned = more_rounds.read(ROOT / more_rounds.FILE)
+    found = {}
+    for name, cell in grid.plan.cells.items():
+        sources = fingerprint.digest(fingerprint.of_cell(cell))
+        paths = naming.record_paths(cell, name, planned.get(name, 0))
+        found[name] = frame.checked({str(ROOT / path): sources for path in paths})
+    return found
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))

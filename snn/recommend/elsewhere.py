@@ -1,0 +1,83 @@
+"""What can be said of a GPU that is not here: published results of other networks, and the planner's bytes."""
+
+from collections.abc import Mapping
+from math import log
+from typing import Any
+
+import pandas as pd
+
+from snn.config.groups import ROOT
+from snn.errors import ConfigError, Unsupported
+from snn.models.network import network_label
+from snn.planning import gpus
+from snn.planning.plan import predicted
+from snn.profiling.memory import size
+from snn.recommend import grid_file
+from snn.recommend.settings import Settings
+
+PUBLISHED = ROOT / "results/published"
+DEFAULT = "NVIDIA H200"
+_SHOWN = 3
+
+
+def described(settings: Settings) -> str:
+    """All that is known without the device that the settings name. Raises ConfigError for one not known."""
+    known = sorted({row["device"] for row in _rows().to_dict("records")})
+    if settings.device not in known:
+        raise ConfigError(
+            f"--device is {settings.device!r}, which is neither here nor published: it must be auto, cuda, cpu, "
+            f"or one of {', '.join(known)}"
+        )
+    cell = grid_file.training_of(grid_file.write(settings, "cpu").plan)
+    return "\n".join(
+        [f"{settings.device} is not here, so nothing was measured.", on_a_gpu(cell, settings.device)]
+    )
+
+
+def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
+    """The published answers for the nearest networks on a GPU, the memory needed there, and what is open."""
+    label = network_label(cell["network"])
+    rows = _rows()
+    rows = rows[(rows["device"] == name) & (rows["backend"] == "cuda")]
+    near = rows.assign(distance=[_distance(label, other) for other in rows["network"]])
+    near = near.sort_values(["distance", "mean_s"]).drop_duplicates("network").head(_SHOWN)
+    same = len(near) and not near["distance"].iloc[0]
+    lines = [
+        f"On an {name}, published for {'this network' if same else 'the most similar networks'} and other data:",
+        *(f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in near.iterrows()),
+        f"  Device memory that your training would take there: {_memory(cell, name)}.",
+        "  Not known: the times of your own training there. Rows, columns, batch size and layers change the",
+        "  order of strategies. Run the same command on that GPU.",
+    ]
+    return "\n".join(lines)
+
+
+def _rows() -> pd.DataFrame:
+    """The published recommendations, each with its folder."""
+    return pd.concat(
+        [
+            pd.read_csv(path, dtype={"network": str}).assign(folder=path.parent.parent.name)
+            for path in sorted(PUBLISHED.glob("*/tables/recommendation.csv"))
+        ],
+        ignore_index=True,
+    )
+
+
+def _distance(one: str, other: str) -> float:
+    """How different two networks are: 10 for a layer more or of another kind, the log ratio of two widths."""
+    a, b = one.split("-"), other.split("-")
+    if len(a) != len(b):
+        return 10.0 * abs(len(a) - len(b))
+    return sum(
+        abs(log(int(x) / int(y))) if x.isdigit() and y.isdigit() else 10.0 * (x != y)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _memory(cell: Mapping[str, Any], name: str) -> str:
+    gpu = gpus.named(name)
+    try:
+        needed = sum(predicted(cell, gpu).values())
+    except (ConfigError, Unsupported) as error:
+        return f"not known ({error})"
+    return f"{size(needed)} with {cell['strategy']['name']}, of {size(gpu.nbytes)}"

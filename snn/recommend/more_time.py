@@ -1,0 +1,86 @@
+"""Which candidates get how many more rounds, in the time that is left."""
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+from typing import Any
+
+import pandas as pd
+
+from snn.analysis.comparability import common_rounds
+from snn.analysis.intervals import Ratio, ratio
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.power import rounds_needed
+from snn.tables import overview
+
+MOST = 30
+"""Rounds of a candidate."""
+
+
+def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresholds) -> dict[str, int]:
+    """The rounds that the cells of one training should have in all, by name; only of those that lack some.
+
+    ``cells`` is a frame of ``snn.analysis.frame``. A candidate is out if its mean time is more than
+    ``contender`` times the shortest and the interval of their ratio agrees. All others have the same number of
+    rounds, so that their means are of the same passes of the workflow: ``first``, and from then on those that
+    the least clear of their comparisons with the fastest asks for, at most doubled at once. The reference has
+    ``first`` rounds even if it is out. A candidate without an interval gets a second round.
+    """
+    competing = overview.ranked(cells, thresholds)
+    if len(competing) < 2:
+        return {}
+    best, *others = competing
+    ratios = {other["cell"]: ratio(*common_rounds(other, best)) for other in others}
+    field = {name: found for name, found in ratios.items() if not _is_out(found, contender)}
+    wants = {
+        other["cell"]: first if other["strategy"] == "reference" else 2
+        for other in others
+        if other["strategy"] == "reference" or isnan(ratios[other["cell"]].low)
+    }
+    asked = max((_rounds(found, first, thresholds) for found in field.values()), default=0)
+    if asked:
+        wants |= dict.fromkeys((best["cell"], *field), asked)
+    wants[best["cell"]] = max(wants.values(), default=0)
+    return {
+        row["cell"]: min(wants[row["cell"]], MOST)
+        for row in competing
+        if len(row["rounds"]) < min(wants.get(row["cell"], 0), MOST)
+    }
+
+
+def _is_out(found: Ratio, contender: float) -> bool:
+    """Whether a candidate's time over the shortest one shows that it cannot be the fastest."""
+    return found.value > contender and found.low > 1
+
+
+def _rounds(found: Ratio, first: int, thresholds: Thresholds) -> int:
+    """The rounds that one comparison asks for; 0 where it is clear."""
+    if found.rounds < 2:
+        return first
+    needed = rounds_needed(found, thresholds)
+    return min(needed, max(2 * found.rounds, first)) if needed > found.rounds else 0
+
+
+def fitting(
+    wants: Mapping[str, int], has: Mapping[str, int], seconds: Mapping[str, float], left: float
+) -> dict[str, int]:
+    """As many of the rounds that cells want as fit into the seconds left; empty where no further one does.
+
+    ``has`` are the rounds that there are, ``seconds`` what one takes. All cells are cut at the same number of
+    rounds, since only common rounds are compared.
+    """
+    for most in range(max(wants.values(), default=0), 0, -1):
+        given = {name: min(count, most) for name, count in wants.items() if min(count, most) > has[name]}
+        cost = sum((count - has[name]) * seconds[name] for name, count in given.items())
+        if given and cost <= left:
+            return given
+    return {}
+
+
+def seconds_per_round(
+    records: Mapping[str, Sequence[Mapping[str, Any]]], overhead: float
+) -> dict[str, float]:
+    """The mean seconds of a round's job by name of cell: what its records say, and the workflow's overhead."""
+    return {
+        name: overhead + sum(record["provenance"]["elapsed_seconds"] for record in of_cell) / len(of_cell)
+        for name, of_cell in records.items()
+    }

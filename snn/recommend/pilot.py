@@ -1,0 +1,93 @@
+"""How long an epoch and a job take here: one epoch of the reference, in a process of its own."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import floor
+from pathlib import Path
+from typing import Any
+
+from snn.config.groups import ROOT
+from snn.errors import ConfigError, SnnError
+from snn.grid.sweeps import overrides
+
+_BESIDE_RUNS = 2.0
+"""A job's untimed epochs, warm-up and passes, as a number of runs."""
+
+_SHORT = {
+    "training.epochs": 1,
+    "protocol.rounds": 1,
+    "protocol.runs": 1,
+    "protocol.min_runs": 1,
+    "protocol.warmup_seconds": 0,
+    "protocol.max_warmup_seconds": 0,
+}
+
+
+class PilotError(SnnError):
+    """The pilot's cell was not measured; what it printed says why."""
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Seconds: of one epoch of the reference, and of everything else that a job of the workflow takes."""
+
+    epoch: float
+    job: float
+
+
+def run(cell: Mapping[str, Any], budget: float) -> Pilot:
+    """Train one epoch of the reference. Raises ConfigError where it takes more than half of the budget, and
+    PilotError where the cell fails."""
+    given = dict(one.partition("=")[::2] for one in overrides(dict(cell)))
+    given |= {key: str(value) for key, value in _SHORT.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "pilot.json"
+        command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
+        started = time.perf_counter()
+        try:
+            ended = subprocess.run(
+                [*command, f"output={output}"],
+                cwd=ROOT,
+                timeout=budget / 2,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+            )
+        except subprocess.TimeoutExpired:
+            raise ConfigError(
+                f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
+                "give a larger --budget, or train on fewer rows"
+            ) from None
+        elapsed = time.perf_counter() - started
+        if ended.returncode:
+            raise PilotError(ended.stderr.strip().removeprefix("snn: "))
+        record = json.loads(output.read_text(encoding="utf-8"))
+    if not record["runs"]:
+        raise PilotError(f"the reference: {record['status']}: {record['reason']}")
+    epoch = record["runs"][0]["seconds"]
+    return Pilot(epoch, max(elapsed - 2 * epoch, 0.1))
+
+
+def epochs_that_fit(pilot: Pilot, epochs: int, candidates: int, runs: int, seconds: float) -> int:
+    """The epochs of a run with which all candidates have a round within these seconds, if they are as fast as
+    the reference: at most ``epochs``, and where less, a number of one digit and zeros.
+
+    Raises ConfigError, naming the budget that would be enough, where not even one epoch does.
+    """
+    of_job = seconds / candidates - pilot.job
+    fitting = of_job / (runs + _BESIDE_RUNS) / pilot.epoch
+    if fitting >= epochs:
+        return epochs
+    if fitting < 1:
+        needed = candidates * (pilot.job + (runs + _BESIDE_RUNS) * pilot.epoch)
+        raise ConfigError(
+            f"one epoch of the reference takes {pilot.epoch:.3g} s, so a round of {candidates} candidates "
+            f"takes about {needed:.0f} s, which is more than the budget has for it ({seconds:.0f} s): "
+            f"give --budget {2 * needed + 30:.0f}s, or train on fewer rows"
+        )
+    digits = 10 ** (len(str(floor(fitting))) - 1)
+    return floor(fitting) // digits * digits

@@ -1,0 +1,99 @@
+"""What ``snn recommend`` prints: the training, the answer, and the ranked table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from snn.hardware.devices import Device
+from snn.models.network import network_label
+
+_NOTHING = "-"
+
+
+def announced(cell: Mapping[str, Any], device: Device, candidates: int) -> str:
+    """One line: what is trained, where, by how many candidates."""
+    training, dataset = cell["training"], cell["dataset"]
+    of = dataset.get("path") or dataset["name"]
+    where = "the CPU, " if device.backend == "cpu" else "the GPU, "
+    return (
+        f"{of}, network {network_label(cell['network'])}, batch size {training['batch_size']}, "
+        f"{training['epochs']} epochs, learning rate {training['learning_rate']:g}: {candidates} candidates "
+        f"on {where}{device.name}."
+    )
+
+
+def answered(ranking: pd.DataFrame, answer: pd.DataFrame) -> str:
+    """The answer with its reason, then a line per candidate."""
+    lines = [""]
+    if not (ranking["status"] == "ok").any():
+        lines.append(f"No recommendation: no training ended well. {_failures(ranking)}")
+    elif len(answer):
+        row = answer.iloc[0]
+        lines += [row["answer"], *([row["reason"]] if isinstance(row["reason"], str) else [])]
+    return "\n".join([*lines, "", _table(ranking), *_notes(ranking)])
+
+
+def _notes(ranking: pd.DataFrame) -> list[str]:
+    """What a reader of the table must know of its rows."""
+    notes = []
+    once = ranking.loc[ranking["rounds"] == 1, "strategy"]
+    if len(once):
+        notes.append(
+            f"Measured in one round only, as clearly slower or for lack of time: {', '.join(once)}. Their "
+            "intervals do not include how much rounds differ."
+        )
+    states = ranking["machine"].fillna("").str.split(", ").explode()
+    states = states[~states.isin(["", "quiet"])].value_counts()
+    if len(states):
+        counts = ", ".join(f"{state} in {count} rows" for state, count in states.items())
+        notes.append(f"The machine was not always quiet: {counts} (column machine_note of ranking.csv).")
+    return notes
+
+
+def _failures(ranking: pd.DataFrame) -> str:
+    failed = ranking[~ranking["status"].isin(["ok", "unsupported"])]
+    words = "; ".join(f"{status}: {', '.join(of['strategy'])}" for status, of in failed.groupby("status"))
+    hint = " A smaller --learning-rate may help." if (failed["status"] == "diverged").any() else ""
+    return f"{words}.{hint}"
+
+
+def _table(ranking: pd.DataFrame) -> str:
+    shown = ranking.copy()
+    plan = shown["plan"] if "plan" in shown else pd.Series(float("nan"), shown.index)
+    rows = pd.DataFrame(
+        {
+            "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in shown["rank"]],
+            "strategy": shown["strategy"],
+            "kernel": [
+                own if isinstance(own, str) else kernel
+                for own, kernel in zip(plan, shown["kernel"], strict=True)
+            ],
+            "time": [_seconds(value) for value in shown["mean_s"]],
+            "vs reference": [_ratio(row, "speedup") for _, row in shown.iterrows()],
+            "verdict": shown["verdict"].fillna(""),
+            "behind": [_ratio(row, "behind") for _, row in shown.iterrows()],
+            "against fastest": shown["against_fastest"].fillna(""),
+            "rounds": shown["rounds"],
+            "status": shown["status"],
+        }
+    )
+    return rows.to_string(index=False)
+
+
+def _ratio(row: pd.Series, name: str) -> str:
+    """``2.31 (2.11 to 2.53)``."""
+    if pd.isna(row[name]):
+        return _NOTHING
+    low, high = row[f"{name}_ci_low"], row[f"{name}_ci_high"]
+    interval = "" if pd.isna(low) or low == high else f" ({low:.3g} to {high:.3g})"
+    return f"{row[name]:.3g}{interval}"
+
+
+def _seconds(value: float) -> str:
+    if pd.isna(value):
+        return _NOTHING
+    for factor, unit in ((1, "s"), (1e3, "ms")):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value * 1e6:.3g} µs"

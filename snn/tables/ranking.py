@@ -1,0 +1,88 @@
+"""Strategies ranked by the time of a training, each compared with the reference and with the fastest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from snn.analysis.classification import beside_times
+from snn.analysis.intervals import mean_interval
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.speedups import SPEEDUP, over_baselines, speedup
+from snn.analysis.status import outcome
+from snn.analysis.verdicts import FASTER, SAME
+from snn.tables import overview
+
+TITLE = "Strategies ranked"
+
+FASTEST, SLOWER, SAME_TIME, OPEN = "fastest", "slower", "as fast", "not significant"
+_BEHIND = ("behind", "behind_ci_low", "behind_ci_high")
+
+
+def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per cell, those that ended well first, by mean time, with a ``rank`` in each training.
+
+    ``speedup`` is over the reference, and ``behind`` the row's mean time over the shortest one, both with
+    their 95% intervals. ``verdict`` is of ``speedup``; ``against_fastest`` says whether a row is ``slower``
+    than the one with the shortest mean time, ``as fast`` (within the threshold ``same``) or ``not
+    significant``. That row is called ``fastest`` only where all others are slower. ``rounds`` is the number
+    of jobs that the runs are of. Rows that failed, or may not be compared, have no rank.
+    """
+    points = [
+        _point(cells.reset_index(drop=True), thresholds)
+        for _, cells in frame.groupby(["dataset", "network"], sort=False)
+    ]
+    table = pd.concat(points, ignore_index=True)
+    return table.astype({"rank": "Int64"})
+
+
+def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
+    order = [row["cell"] for row in overview.ranked(cells, thresholds)]
+    rest = cells[~cells["cell"].isin(order)].sort_values("mean_s", kind="stable")["cell"]
+    cells = cells.set_index("cell").loc[[*order, *rest]].reset_index()
+    intervals = [mean_interval(rounds) for rounds in cells["rounds"]]
+    table = pd.DataFrame(
+        {
+            "rank": [i + 1 if i < len(order) else None for i in range(len(cells))],
+            **{key: cells[key] for key in ("strategy", "dataset", "network", "kernel", "mean_s")},
+            "mean_ci_low": [low for low, _ in intervals],
+            "mean_ci_high": [high for _, high in intervals],
+            "std_s": cells["std_s"],
+        }
+    )
+    table = table.join(_over_reference(cells, thresholds)).join(_behind(cells, len(order), thresholds))
+    table = table.assign(
+        rounds=[sum(map(bool, rounds)) for rounds in cells["rounds"]],
+        runs=cells["runs"],
+        final_loss=cells["final_loss"],
+    )
+    return (
+        table.join(beside_times(cells))
+        .join(outcome(cells))
+        .assign(**{key: cells[key] for key in ("machine", "machine_note", "device", "backend")})
+    )
+
+
+def _over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
+    """``speedup`` over the reference with its interval, ``verdict``, ``baseline`` and ``note``."""
+    columns = [*SPEEDUP, "verdict", "note"]
+    reference = overview.reference(cells)
+    if reference is None:
+        return pd.DataFrame(index=cells.index, columns=columns).fillna({"verdict": "", "note": ""})
+    numbers = [cells.index.get_loc(reference.name)] * len(cells)
+    return over_baselines(cells, numbers, thresholds)[columns].assign(baseline="reference")
+
+
+def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.DataFrame:
+    """The time of the ranked rows over that of the first, with its interval and verdict."""
+    empty = pd.DataFrame(index=cells.index, columns=[*_BEHIND, "against_fastest"])
+    if not ranked:
+        return empty.fillna({"against_fastest": ""})
+    others = cells.iloc[1:ranked]
+    ratios = speedup(others, cells.iloc[[0] * len(others)].set_axis(others.index), thresholds)
+    found = ratios[list(SPEEDUP)].set_axis(list(_BEHIND), axis=1)
+    words = {FASTER: SLOWER, SAME: SAME_TIME}
+    found["against_fastest"] = [words.get(verdict, OPEN) for verdict in ratios["verdict"]]
+    is_fastest = (found["against_fastest"] == SLOWER).all()
+    found.loc[0] = [1.0, None, None, FASTEST if is_fastest and ranked > 1 else "shortest mean"]
+    return found.reindex(cells.index).astype(dict.fromkeys(_BEHIND, float)).fillna({"against_fastest": ""})
