@@ -26,6 +26,7 @@ LAYERS = (
     "tables",
     "figures",
     "report",
+    "recommend",
     "command lines",
 )
 """From the ground up. The modules beside the packages, but ``errors``, are the command lines."""

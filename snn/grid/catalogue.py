@@ -172,7 +172,7 @@ TABLES = {
     "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates"),
     "neighbours": Table(SWEEPS, "neighbours", "neighbours"),
     "memory_remedies": Table(SWEEPS, "memory_remedies", "memory_remedies"),
-    "recommend": Table(OVERVIEW, "3 strategies ranked", "recommend", form="ranking"),
+    "recommend": Table(OVERVIEW, "3 strategies ranked", "recommend"),
 }
 """Tables with a form of their own, and the cells that each is of."""
 

@@ -20,6 +20,8 @@ from snn.recommend.grid_file import GridFile
 from snn.recommend.settings import Settings, parsed
 
 NOTHING_ENDED_WELL = 3
+_LEAST_OF_PASS = 2.0
+"""Seconds that the workflow takes beside its jobs: to plan, and to make the tables."""
 
 
 def main(arguments: list[str]) -> int:
@@ -54,7 +56,7 @@ def _recommend(settings: Settings, started: float) -> int:
     if fitting < epochs:
         _say(f"Each run trains {fitting} of the {epochs} epochs, so that the budget suffices.")
         grid = grid_file.write(settings, device.backend, fitting)
-    _measure(grid, choices, started + settings.budget - choices["report_seconds"], timed.job)
+    _measure(grid, choices, started + settings.budget - choices["report_seconds"], timed.outside)
     _say("Writing the report.")
     page = settings.output / "report.html"
     workflow.report(grid, page.absolute())
@@ -72,36 +74,42 @@ def _recommend(settings: Settings, started: float) -> int:
 _OUTPUTS = ("report.html", "ranking.csv", "grid.yaml")
 
 
-def _measure(grid: GridFile, choices: Mapping[str, Any], deadline: float, job: float) -> None:
-    """A round of every candidate, then more of the contenders' until they are clear or time is over."""
+def _measure(grid: GridFile, choices: Mapping[str, Any], deadline: float, outside: float) -> None:
+    """A round of every candidate, then more of the contenders' until they are clear or time is over.
+
+    ``outside`` are the seconds of a job that its record does not count.
+    """
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
-    _say(f"Round 1 of {len(grid.plan.cells)} candidates.")
-    workflow.measure(grid)
-    while True:
-        records = _records(grid)
-        cells = frame.tabulate({path: one for of in records.values() for path, one in of.items()}, thresholds)
-        wants = more_time.wanted(cells, choices["contender"], choices["rounds"], thresholds)
-        if not wants:
-            return
-        seconds = more_time.seconds_per_round({name: list(of.values()) for name, of in records.items()}, job)
-        has = {name: len(of) for name, of in records.items()}
-        given = more_time.fitting(wants, has, seconds, deadline - time.monotonic())
-        if not given:
-            _say("The time is over before every comparison is clear; a larger --budget continues.")
-            return
-        _say(f"More rounds of {len(given)} candidates, {max(given.values())} in all.")
-        more_rounds.add(given, ROOT / more_rounds.FILE)
+    has: dict[str, int] = {}
+    given = dict.fromkeys(grid.plan.cells, 1)
+    while given:
+        _say(f"{len(given)} candidates, until each has rounds: {max(given.values())}.")
+        begun = time.monotonic()
         workflow.measure(grid)
+        pass_seconds = time.monotonic() - begun
+        records = _records(grid)
+        new = [one for name, of in records.items() for one in of[has.get(name, 0) :]]
+        counted = sum(outside + one["provenance"]["elapsed_seconds"] for one in new)
+        has = {name: len(of) for name, of in records.items()}
+        named = {f"{name} {i}": one for name, of in records.items() for i, one in enumerate(of)}
+        cells = frame.tabulate(named, thresholds)
+        wants = more_time.wanted(cells, choices["contender"], choices["rounds"], thresholds)
+        left = deadline - time.monotonic() - max(pass_seconds - counted, _LEAST_OF_PASS)
+        given = more_time.fitting(wants, has, more_time.seconds_per_round(records, outside), left)
+        if given:
+            more_rounds.add(given, ROOT / more_rounds.FILE)
+    if wants:
+        _say("The time is over before every comparison is clear. With a larger --budget it continues.")
 
 
-def _records(grid: GridFile) -> dict[str, dict[str, frame.Record]]:
-    """The records of each cell by path, in the order of its rounds."""
+def _records(grid: GridFile) -> dict[str, list[frame.Record]]:
+    """The records of each cell by its name, in the order of its rounds."""
     planned = more_rounds.read(ROOT / more_rounds.FILE)
     found = {}
     for name, cell in grid.plan.cells.items():
         sources = fingerprint.digest(fingerprint.of_cell(cell))
         paths = naming.record_paths(cell, name, planned.get(name, 0))
-        found[name] = frame.checked({str(ROOT / path): sources for path in paths})
+        found[name] = list(frame.checked({str(ROOT / path): sources for path in paths}).values())
     return found
 
 

@@ -1,4 +1,4 @@
-"""What can be said of a GPU that is not here: published results of other networks, and the planner's bytes."""
+"""What can be said of a GPU that is not here: published results, and the planner's bytes."""
 
 from collections.abc import Mapping
 from math import log
@@ -25,8 +25,8 @@ def described(settings: Settings) -> str:
     known = sorted({row["device"] for row in _rows().to_dict("records")})
     if settings.device not in known:
         raise ConfigError(
-            f"--device is {settings.device!r}, which is neither here nor published: it must be auto, cuda, cpu, "
-            f"or one of {', '.join(known)}"
+            f"--device is {settings.device!r}, which is neither here nor published: it must be auto, cuda, "
+            f"cpu or one of {', '.join(known)}"
         )
     cell = grid_file.training_of(grid_file.write(settings, "cpu").plan)
     return "\n".join(
@@ -39,11 +39,15 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     label = network_label(cell["network"])
     rows = _rows()
     rows = rows[(rows["device"] == name) & (rows["backend"] == "cuda")]
-    near = rows.assign(distance=[_distance(label, other) for other in rows["network"]])
-    near = near.sort_values(["distance", "mean_s"]).drop_duplicates("network").head(_SHOWN)
+    near = rows.assign(
+        distance=[_distance(label, other) for other in rows["network"]],
+        is_other=rows["dataset"] != cell["dataset"]["name"],
+    )
+    near = near.sort_values(["distance", "is_other", "mean_s"]).drop_duplicates(["network", "dataset"])
+    near = near.head(_SHOWN)
     same = len(near) and not near["distance"].iloc[0]
     lines = [
-        f"On an {name}, published for {'this network' if same else 'the most similar networks'} and other data:",
+        f"Published for an {name}, of {'this network' if same else 'similar networks'} on these data sets:",
         *(f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in near.iterrows()),
         f"  Device memory that your training would take there: {_memory(cell, name)}.",
         "  Not known: the times of your own training there. Rows, columns, batch size and layers change the",

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import yaml
 from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import ConfigError
 from snn.files import outputs
-from snn.grid import plans
+from snn.grid import plans, sweeps
 from snn.grid.plans import Plan
 from snn.recommend import SWEEP
 from snn.recommend.settings import Settings
@@ -58,9 +59,10 @@ def write(settings: Settings, backend: str, epochs: int | None = None) -> GridFi
         file.write(("# Written by snn recommend.\n" + yaml.safe_dump(grid, sort_keys=False)).encode())
     try:
         (plan,) = plans.read(ROOT / path, {"device": backend})
+        sweeps.check_sizes(ROOT / path, plan.sweeps)
     except ConfigError as error:
-        place = f"{ROOT / path}: "
-        raise ConfigError(str(error).removeprefix(place).removeprefix(f"sweeps.{SWEEP}: ")) from error
+        said = str(error).removeprefix(f"{ROOT / path}: ")
+        raise ConfigError(re.sub(rf"^sweeps\.{SWEEP}(: |\.)", "", said)) from error
     return GridFile(path, plan)
 
 

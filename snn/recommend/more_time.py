@@ -20,13 +20,13 @@ def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresh
     """The rounds that the cells of one training should have in all, by name; only of those that lack some.
 
     ``cells`` is a frame of ``snn.analysis.frame``. A candidate is out if its mean time is more than
-    ``contender`` times the shortest and the interval of their ratio agrees. All others have the same number of
-    rounds, so that their means are of the same passes of the workflow: ``first``, and from then on those that
-    the least clear of their comparisons with the fastest asks for, at most doubled at once. The reference has
-    ``first`` rounds even if it is out. A candidate without an interval gets a second round.
+    ``contender`` times the shortest and the interval of their ratio agrees. All others have the same number
+    of rounds, so that their means are of the same passes of the workflow: ``first``, and from then on those
+    that the least clear of their comparisons with the fastest asks for, at most doubled at once. The
+    reference has ``first`` rounds even if it is out. A candidate without an interval gets a second round.
     """
     competing = overview.ranked(cells, thresholds)
-    if len(competing) < 2:
+    if len(competing) < 2 or competing[0]["status"] != "ok":
         return {}
     best, *others = competing
     ratios = {other["cell"]: ratio(*common_rounds(other, best)) for other in others}
@@ -48,8 +48,9 @@ def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresh
 
 
 def _is_out(found: Ratio, contender: float) -> bool:
-    """Whether a candidate's time over the shortest one shows that it cannot be the fastest."""
-    return found.value > contender and found.low > 1
+    """Whether a candidate's time over the shortest one shows that it is not the fastest; for want of runs it
+    may have no interval."""
+    return found.value > contender and not found.low <= 1
 
 
 def _rounds(found: Ratio, first: int, thresholds: Thresholds) -> int:
@@ -76,11 +77,9 @@ def fitting(
     return {}
 
 
-def seconds_per_round(
-    records: Mapping[str, Sequence[Mapping[str, Any]]], overhead: float
-) -> dict[str, float]:
-    """The mean seconds of a round's job by name of cell: what its records say, and the workflow's overhead."""
+def seconds_per_round(records: Mapping[str, Sequence[Mapping[str, Any]]], outside: float) -> dict[str, float]:
+    """The mean seconds of a round's job by name of cell: what its records say, and what is outside of it."""
     return {
-        name: overhead + sum(record["provenance"]["elapsed_seconds"] for record in of_cell) / len(of_cell)
+        name: outside + sum(record["provenance"]["elapsed_seconds"] for record in of_cell) / len(of_cell)
         for name, of_cell in records.items()
     }

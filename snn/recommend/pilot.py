@@ -34,10 +34,12 @@ class PilotError(SnnError):
 
 @dataclass(frozen=True)
 class Pilot:
-    """Seconds: of one epoch of the reference, and of everything else that a job of the workflow takes."""
+    """Seconds: of one ``epoch`` of the reference, of the rest of its ``job``, and of what of that is
+    ``outside`` the seconds that its record counts: the start and the end of the process."""
 
     epoch: float
     job: float
+    outside: float
 
 
 def run(cell: Mapping[str, Any], budget: float) -> Pilot:
@@ -69,7 +71,7 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
     if not record["runs"]:
         raise PilotError(f"the reference: {record['status']}: {record['reason']}")
     epoch = record["runs"][0]["seconds"]
-    return Pilot(epoch, max(elapsed - 2 * epoch, 0.1))
+    return Pilot(epoch, elapsed - 2 * epoch, elapsed - record["provenance"]["elapsed_seconds"])
 
 
 def epochs_that_fit(pilot: Pilot, epochs: int, candidates: int, runs: int, seconds: float) -> int:

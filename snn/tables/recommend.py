@@ -10,12 +10,12 @@ from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines, speedup
 from snn.analysis.status import outcome
-from snn.analysis.verdicts import FASTER, SAME
+from snn.analysis.verdicts import FASTER, NOT_SIGNIFICANT, SAME, SLOWER
 from snn.tables import overview
 
 TITLE = "Strategies ranked"
 
-FASTEST, SLOWER, SAME_TIME, OPEN = "fastest", "slower", "as fast", "not significant"
+FASTEST, SHORTEST, AS_FAST = "fastest", "shortest mean", "as fast"
 _BEHIND = ("behind", "behind_ci_low", "behind_ci_high")
 
 
@@ -75,14 +75,10 @@ def _over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame
 
 def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.DataFrame:
     """The time of the ranked rows over that of the first, with its interval and verdict."""
-    empty = pd.DataFrame(index=cells.index, columns=[*_BEHIND, "against_fastest"])
-    if not ranked:
-        return empty.fillna({"against_fastest": ""})
     others = cells.iloc[1:ranked]
     ratios = speedup(others, cells.iloc[[0] * len(others)].set_axis(others.index), thresholds)
-    found = ratios[list(SPEEDUP)].set_axis(list(_BEHIND), axis=1)
-    words = {FASTER: SLOWER, SAME: SAME_TIME}
-    found["against_fastest"] = [words.get(verdict, OPEN) for verdict in ratios["verdict"]]
-    is_fastest = (found["against_fastest"] == SLOWER).all()
-    found.loc[0] = [1.0, None, None, FASTEST if is_fastest and ranked > 1 else "shortest mean"]
-    return found.reindex(cells.index).astype(dict.fromkeys(_BEHIND, float)).fillna({"against_fastest": ""})
+    found = ratios[list(SPEEDUP)].set_axis(list(_BEHIND), axis=1).reindex(cells.index).astype(float)
+    found.loc[found.index[:1] if ranked else [], "behind"] = 1.0
+    words = [{FASTER: SLOWER, SAME: AS_FAST}.get(verdict, NOT_SIGNIFICANT) for verdict in ratios["verdict"]]
+    first = FASTEST if words and set(words) == {SLOWER} else SHORTEST
+    return found.assign(against_fastest=[*[first][:ranked], *words, *[""] * (len(cells) - ranked)])

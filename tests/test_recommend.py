@@ -1,0 +1,79 @@
+"""`snn recommend` from its command line to the folder that it leaves."""
+
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+from project import IGNORED, copied
+
+from snn.recommend import __main__ as recommend
+from snn.recommend import elsewhere, grid_file
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """A recommendation between two strategies for a table of four columns, and what the command printed."""
+    folder = tmp_path_factory.mktemp("recommend")
+    project = copied(ROOT, folder / "project", IGNORED)
+    project.never_drifts()
+    (project.folder / "results").symlink_to(folder / "results")
+    (folder / "results").mkdir()
+    (folder / "results/published").symlink_to(ROOT / "results/published")
+    path = project.folder / "config/recommend.yaml"
+    choices = yaml.safe_load(path.read_text())
+    choices["candidates"]["cpu"]["few"] = [{"strategy": ["reference", "resident", "graph"]}]
+    path.write_text(yaml.safe_dump(choices))
+    rows = "\n".join(f"{i % 7},{i % 5},{i % 3},{i % 7 + i % 5}" for i in range(64))
+    (folder / "mine.csv").write_text(f"a,b,c,sum\n{rows}\n")
+    command = [sys.executable, "-m", "snn.recommend", "--csv", "mine.csv", "--target", "sum", "--hidden", "4"]
+    command += ["--epochs", "3", "--learning-rate", "0.001", "--budget", "20s", "--device", "cpu"]
+    here = os.environ | {"PYTHONPATH": str(project.folder)}
+    done = subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return folder / "recommendation-mine", done
+
+
+def test_the_answer_is_printed_with_its_table(asked):
+    _, done = asked
+    assert "resident" in done.stdout and "reference" in done.stdout
+    assert "mine.csv, network 4, batch size 64, 3 epochs, learning rate 0.001: 3 candidates" in done.stderr
+    assert "Published for an NVIDIA H200, of similar networks on these data sets:" in done.stdout
+    assert "Not known: the times of your own training there." in done.stdout
+
+
+def test_the_folder_holds_table_report_and_grid(asked):
+    folder, _ = asked
+    table = pd.read_csv(folder / "ranking.csv")
+    assert sorted(table["strategy"]) == ["graph", "reference", "resident"]
+    assert table.set_index("strategy")["status"].to_dict() == {
+        "reference": "ok",
+        "resident": "ok",
+        "graph": "unsupported",
+    }
+    assert (table["backend"] == "cpu").all()
+    assert (folder / "report.html").stat().st_size > 100_000
+    grid = yaml.safe_load((folder / "grid.yaml").read_text())
+    assert grid["sweeps"]["recommend"]["network.hidden"] == [[4]]
+
+
+def test_of_a_gpu_that_is_not_here_only_what_is_published_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grid_file, "ROOT", tmp_path / "project")
+    assert recommend.main(["--device", "NVIDIA H200", "--dataset", "large"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("NVIDIA H200 is not here, so nothing was measured.")
+    assert (
+        "of this network on these data sets" in said and "\n  large, 256: persistent is the fastest" in said
+    )
+    assert "MiB with reference, of 139.8 GiB" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["project"]
+
+
+def test_the_nearest_network_is_one_of_as_many_layers():
+    assert elsewhere._distance("64-64", "256-256") < elsewhere._distance("64-64", "64")
+    assert elsewhere._distance("256", "256") == 0
+    assert elsewhere._distance("256", "128") == elsewhere._distance("128", "256") > 0

@@ -1,0 +1,122 @@
+"""Which candidates of a recommendation get more rounds, and how many fit into the time left."""
+
+import math
+
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from records_of import record
+
+from snn.analysis import frame
+from snn.config.groups import read_yaml
+from snn.errors import ConfigError
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.recommend.more_time import MOST, fitting, wanted
+from snn.recommend.pilot import Pilot, epochs_that_fit
+
+THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
+GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
+CONTENDER, FIRST = 1.5, 5
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """The rounds wanted by strategy, where the runs of each round took these seconds."""
+    (tmp_path / "grid.yaml").write_text(
+        "sweeps: {mine: {strategy: [reference, combined, pinned, graph], protocol: glance}}\n"
+    )
+    cells = sweeps.read(tmp_path / "grid.yaml", GPU, HOST)["mine"].named
+    name_of = {cell["strategy"]["name"]: name for name, cell in cells.items()}
+
+    def ask(mse=41.0, **seconds):
+        records = {
+            f"{strategy} {number}": record(cells[name_of[strategy]], runs, number=number, mse=mse)
+            for strategy, rounds in seconds.items()
+            for number, runs in enumerate(rounds, 1)
+        }
+        found = wanted(frame.tabulate(records, THRESHOLDS), CONTENDER, FIRST, THRESHOLDS)
+        return {strategy: found[name] for strategy, name in name_of.items() if name in found}
+
+    return ask
+
+
+ONCE = [0.99, 1.0, 1.01]
+
+
+def times(factor, rounds=1, noise=0.0):
+    return [[factor * s * (1 + noise * (-1) ** i) for s in ONCE] for i in range(rounds)]
+
+
+def test_who_is_far_behind_after_a_round_gets_no_other(asked):
+    assert asked(reference=times(9), combined=times(3), pinned=times(1.1), graph=times(1)) == {
+        "reference": FIRST,  # every speedup is over it
+        "pinned": FIRST,
+        "graph": FIRST,
+    }
+
+
+def test_far_behind_is_what_the_interval_agrees_with(asked):
+    wide = [[0.4, 1.6, 2.8]]  # mean 1.6
+    assert asked(reference=times(1), combined=wide) == {"reference": FIRST, "combined": FIRST}
+
+
+def test_without_an_interval_there_is_a_second_round(asked):
+    assert asked(reference=times(1), combined=[[7.0]]) == {"reference": 2, "combined": 2}
+
+
+def test_contenders_keep_the_same_rounds(asked):
+    """All of the field get what the least clear comparison asks for, so that their means are comparable."""
+    got = asked(reference=times(4, 5), combined=times(1.02, 5, 0.1), pinned=times(1.3, 5), graph=times(1, 5))
+    assert got == dict.fromkeys(("combined", "pinned", "graph"), got["graph"]) and 5 < got["graph"] <= 10
+
+
+def test_what_is_clear_ends(asked):
+    assert asked(reference=times(4, 5), combined=times(1.2, 5), graph=times(1, 5)) == {}
+
+
+def test_where_all_diverged_no_time_is_spent(asked):
+    assert asked(mse=math.inf, reference=times(1), combined=times(1)) == {}
+
+
+def test_no_candidate_gets_more_than_the_most(asked):
+    many = times(1, MOST, 0.3)
+    assert asked(reference=many, combined=times(1.01, MOST, 0.2)) == {}
+
+
+counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 30), min_size=1)
+
+
+@given(counts, st.data(), st.floats(0, 200))
+def test_rounds_fit_and_are_cut_alike(wants, data, left):
+    has = {name: data.draw(st.integers(0, count)) for name, count in wants.items()}
+    wants = {name: count for name, count in wants.items() if count > has[name]}
+    seconds = {name: data.draw(st.floats(0.1, 20)) for name in has}
+    found = fitting(wants, has, seconds, left)
+    assert sum((found[name] - has[name]) * seconds[name] for name in found) <= left
+    assert all(has[name] < found[name] <= wants[name] for name in found)
+    most = max(found.values(), default=0)
+    assert all(found.get(name, has[name]) >= min(count, most) for name, count in wants.items())
+    if not found and wants:  # not even the first round that anyone lacks
+        first = min(has[name] for name in wants) + 1
+        lacking = [name for name in wants if has[name] < first]
+        assert sum(seconds[name] for name in lacking) > left
+
+
+@given(st.floats(1e-4, 10), st.floats(0.1, 5), st.integers(1, 1000), st.integers(2, 20), st.floats(10, 1000))
+def test_the_epochs_of_a_run_are_those_that_fit(epoch, job, epochs, candidates, seconds):
+    pilot = Pilot(epoch, job, 0.0)
+
+    def cost(count):
+        return candidates * (job + 5 * count * epoch)
+
+    try:
+        found = epochs_that_fit(pilot, epochs, candidates, 3, seconds)
+    except ConfigError as error:
+        assert cost(1) > seconds * (1 - 1e-9) and "--budget" in str(error)
+        return
+    assert 1 <= found <= epochs and cost(found) <= seconds * (1 + 1e-9)
+    if found < epochs:
+        assert found == int(f"{found:.0e}".split("e")[0]) * 10 ** (len(str(found)) - 1)
+        assert cost(2 * found) > seconds or found > epochs / 2
