@@ -13,7 +13,7 @@ from snn.config.groups import read_yaml
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.recommend import text
-from snn.tables import ranking
+from snn.tables import recommend
 
 GPU = Device("cuda", "NVIDIA H200")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -37,7 +37,7 @@ def ranked(tmp_path):
                 ended = ("unsupported", "it needs a CUDA device") if of is None else None
                 runs = [] if of is None else [of * (1 + 0.001 * (number + i)) for i in range(3)]
                 records[f"{name} {number}"] = record(cell, runs, mse=loss, number=number, ended=ended)
-        return ranking.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+        return recommend.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
 
     return table
 
