@@ -26,7 +26,7 @@ LAYERS = (
     "tables",
     "figures",
     "report",
-    "recommend",
+    "recommending",
     "command lines",
 )
 """From the ground up. The modules beside the packages, but ``errors``, are the command lines."""

@@ -10,8 +10,8 @@ import yaml
 from conftest import ROOT
 from project import IGNORED, copied
 
-from snn.recommend import __main__ as recommend
-from snn.recommend import elsewhere, grid_file
+from snn import recommend
+from snn.recommending import elsewhere, grid_file
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.recommend.more_time import MOST, fitting, wanted
-from snn.recommend.pilot import Pilot, epochs_that_fit
+from snn.recommending.more_time import MOST, fitting, wanted
+from snn.recommending.pilot import Pilot, epochs_that_fit
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")

@@ -2,10 +2,10 @@
 
 import pytest
 
+from snn import recommend
 from snn.errors import ConfigError
-from snn.recommend import __main__ as recommend
-from snn.recommend import grid_file
-from snn.recommend.settings import parsed
+from snn.recommending import grid_file
+from snn.recommending.settings import parsed
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.recommend import text
+from snn.recommending import text
 from snn.tables import recommend
 
 GPU = Device("cuda", "NVIDIA H200")

@@ -12,8 +12,8 @@ from snn.models.network import network_label
 from snn.planning import gpus
 from snn.planning.plan import predicted
 from snn.profiling.memory import size
-from snn.recommend import grid_file
-from snn.recommend.settings import Settings
+from snn.recommending import grid_file
+from snn.recommending.settings import Settings
 
 PUBLISHED = ROOT / "results/published"
 DEFAULT = "NVIDIA H200"

@@ -15,8 +15,8 @@ from snn.errors import ConfigError
 from snn.files import outputs
 from snn.grid import plans, sweeps
 from snn.grid.plans import Plan
-from snn.recommend import SWEEP
-from snn.recommend.settings import Settings
+from snn.recommending import SWEEP
+from snn.recommending.settings import Settings
 
 CHOICES = CONFIG / "recommend.yaml"
 FOLDER = Path("results/recommend")

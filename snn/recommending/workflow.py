@@ -7,8 +7,8 @@ from pathlib import Path
 
 from snn.config.groups import ROOT
 from snn.errors import SnnError
-from snn.recommend import SWEEP
-from snn.recommend.grid_file import GridFile
+from snn.recommending import SWEEP
+from snn.recommending.grid_file import GridFile
 
 TABLE = Path(f"results/tables/{SWEEP}.csv")
 ANSWER = Path("results/tables/recommendation.csv")

@@ -1,4 +1,4 @@
-"""``python -m snn.recommend`` or ``snn recommend``: which strategy trains one's own network fastest."""
+"""``python -m snn.recommend``, or ``snn recommend``: which strategy trains one's own network fastest."""
 
 import shutil
 import sys
@@ -15,9 +15,9 @@ from snn.errors import SnnError
 from snn.files import outputs
 from snn.grid import fingerprint, more_rounds, naming
 from snn.hardware import devices
-from snn.recommend import elsewhere, grid_file, more_time, pilot, text, workflow
-from snn.recommend.grid_file import GridFile
-from snn.recommend.settings import Settings, parsed
+from snn.recommending import elsewhere, grid_file, more_time, pilot, text, workflow
+from snn.recommending.grid_file import GridFile
+from snn.recommending.settings import Settings, parsed
 
 NOTHING_ENDED_WELL = 3
 _LEAST_OF_PASS = 2.0
