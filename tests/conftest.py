@@ -62,10 +62,14 @@ def pytest_xdist_make_scheduler(config, log):
     return Groups(config, log)
 
 
+PIPELINE = ("test_workflow.py", "test_report.py", "test_survival.py", "test_reruns.py")
+"""The files whose tests share the made project."""
+
+
 def _group(nodeid: str) -> str:
     """Tests of one group run one after the other in one process, which makes their fixtures once."""
     file = nodeid.partition("::")[0]
-    return "pipeline" if file.endswith(("test_workflow.py", "test_survival.py", "test_reruns.py")) else file
+    return "pipeline" if file.endswith(PIPELINE) else file
 
 
 @contextmanager

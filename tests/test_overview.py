@@ -35,6 +35,13 @@ def points_of(folder, settings, seconds, **provenance):
     return overview.load(write_all(folder, cells_of(folder, settings), seconds, **provenance), THRESHOLDS)
 
 
+def opening_of(points, table=None, **changed):
+    """The first page of the report of these points."""
+    table = overview.build(points, THRESHOLDS) if table is None else table
+    recommended = recommendation.build(points, table)
+    return summary.fragment(recommended, table, points, origins(**changed), THRESHOLDS)
+
+
 def origins(**changed):
     """A provenance table of one record."""
     known = {"cuda_runtime": "13.2", "cupy": "14.2", "numpy": "2.5"}
@@ -200,7 +207,7 @@ def test_a_launch_of_several_networks_takes_no_part_even_alone(tmp_path):
     for name, empty in (("overview", overview_text.with_sentences(table)), ("recommendation", advice)):
         write_table(empty, str(tmp_path / f"{name}.csv"), str(tmp_path / f"{name}.html"), name)
     assert "Nothing to compare" in summary.summary(table, points, origins())
-    assert "ensemble" not in summary.fragment(table, points, origins())
+    assert "ensemble" not in opening_of(points, table)
 
 
 def test_what_a_published_program_computes_is_not_the_same_work(tmp_path):
@@ -231,7 +238,7 @@ def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
         ("combined on small, 1024", "diverged", "the loss is not finite"),
         ("pinned on small, 1024", "out_of_memory", "12 bytes"),
     ]
-    page = summary.fragment(table, points, origins())
+    page = opening_of(points, table)
     assert "combined on small, 1024" in page
     assert '<span class="word bad">diverged</span> the loss is not finite' in page
 
@@ -241,7 +248,7 @@ def test_no_strategy_finished(tmp_path):
     lost = [cells.assign(mean_s=None, std_s=None, status="out_of_memory") for cells in points]
     table = overview.build(lost, THRESHOLDS)
     assert overview_text.sentence(table.iloc[0]) == "No strategy finished."
-    assert "Nothing to compare" in summary.fragment(table, lost, origins())
+    assert "Nothing to compare" in opening_of(lost, table)
 
 
 def test_the_device_is_said_and_a_cpu_is_called_one():
@@ -262,12 +269,12 @@ def test_the_machines_words_are_counted_by_cell(tmp_path):
 
 
 def test_the_opening_shows_the_first_of_many_cases_and_says_so(tmp_path):
-    settings = {"strategy": ["reference", "combined"], "training.batch_size": list(range(10, 25))}
-    points = points_of(tmp_path, settings, [SLOW] * 15 + [FAST] * 15)
-    page = summary.fragment(overview.build(points, THRESHOLDS), points, origins())
-    assert page.count("combined is the fastest") == 12
-    assert "The overview shows 3 more cases." in page
-    assert "30 cells were measured: 30 quiet" in page
+    settings = {"strategy": ["reference", "combined"], "training.batch_size": list(range(10, 37))}
+    points = points_of(tmp_path, settings, [SLOW] * 27 + [FAST] * 27)
+    page = opening_of(points)
+    assert page.count("</b> <small>(kernel naive)</small></td><td>2.002 s</td>") == 24
+    assert "The table overview shows 3 more cases." in page
+    assert "54 cells were measured: 54 quiet" in page
 
 
 def test_devices_may_differ_between_points_and_are_not_compared_in_one(tmp_path):

@@ -455,33 +455,6 @@ def test_results_are_published_compactly(project, tmp_path):
     assert "| runs per record | 2 |" in (published / "README.md").read_text()
 
 
-def test_the_report_begins_with_the_answer_and_holds_everything_captioned(project):
-    project.snakemake("--report", "report.html")
-    page = (project.folder / "report.html").read_text()
-    assert len(page) < 10_000_000
-    opening = embedded(page, "workflow-desc")
-    assert opening.index("cases") < opening.index("no GPU was used") < opening.index("<td>")
-    assert "State of the machine while the" in opening
-    categories, results = embedded(page, "categories"), embedded(page, "results")
-    assert sorted(categories) == [
-        "1 Overview",
-        "2 The paper's tables",
-        "3 The paper's figures",
-        "5 Sweeps",
-        "6 Why",
-        "8 Configuration and provenance",
-    ]
-    tables = {path.stem for path in project.folder.glob("results/tables/*.csv")}
-    figures = {path.stem for path in project.folder.glob("results/figures/*.svg")}
-    assert set(results) == {f"results/tables/{name}.html" for name in tables} | {
-        f"results/figures/{name}.svg" for name in figures
-    }
-    for path, result in results.items():
-        caption = re.sub("<[^>]*>", "", result["caption"])
-        assert 1 <= len(re.findall(r"[.](?:\s|$)", caption)) <= 3, (path, caption)
-    assert "safe center" in page  # profiles/default/report.css
-
-
 def test_a_report_without_the_overview_says_so_nowhere_and_is_made(project):
     project.snakemake("--report", "report.html", "results/tables/speedup.csv")
     page = (project.folder / "report.html").read_text()

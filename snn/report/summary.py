@@ -5,31 +5,35 @@ from html import escape
 
 import pandas as pd
 
-from snn.analysis.grouping import is_empty
+from snn.analysis.machine_state import Thresholds
 from snn.report import html_page
+from snn.report.answer import answer
 from snn.report.glossary import badge
-from snn.tables import overview_text, recommendation
+from snn.tables import overview, overview_text
 
-_MOST_CASES = 12
+_MOST_CASES = 24
 _MOST_FAILURES = 6
 
 
-def fragment(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
-    """The part of the report's first page that is made from the records, with the first of many cases."""
-    asked, reasons = overview_text.asked_for(table), recommendation.build(points, table)["reason"]
-    rows = "\n".join(
-        f"<tr><th>{escape(overview_text.case(row, table))}</th>"
-        f"<td>{escape(overview_text.sentence(row))}<br><small>{escape(reason)}</small></td>"
-        f"<td>{'' if is_empty(row['lead_verdict']) else badge(row['lead_verdict'])}</td></tr>"
-        for (_, row), reason in zip(asked.head(_MOST_CASES).iterrows(), reasons, strict=False)
-    )
-    left = len(table) - min(len(asked), _MOST_CASES)
-    more = f"<p>The overview shows {left} more cases.</p>\n" if left > 0 else ""
+def fragment(
+    recommended: pd.DataFrame,
+    table: pd.DataFrame,
+    points: Sequence[pd.DataFrame],
+    provenance: pd.DataFrame,
+    thresholds: Thresholds,
+) -> str:
+    """What the records say for the report's first page: the answer, with the first of many cases.
+
+    ``recommended`` and ``table`` are the recommendation and the overview of these points.
+    """
+    asked = overview_text.asked_for(table).index[:_MOST_CASES]
+    rankings = [overview.ranking(points[i], thresholds) for i in asked]
+    left = len(table) - len(asked)
+    more = f"<p>The table overview shows {left} more cases.</p>\n" if left > 0 else ""
     return (
         f'<style>\n{html_page.badges()}</style>\n<div class="answer">\n'
-        f"{_headline(table, provenance)}<table>\n"
-        f"<thead><tr><th>data set, hidden layers</th><th>fastest strategy, and why</th><th>lead</th></tr>"
-        f"</thead>\n<tbody>\n{rows}\n</tbody></table>\n{more}{_caveats(table, points)}</div>\n"
+        f"<h1>Which strategy trains fastest?</h1>\n{_headline(table, provenance)}"
+        f"{answer(recommended.head(len(asked)), rankings)}{more}{_caveats(table, points)}</div>\n"
     )
 
 
@@ -40,6 +44,8 @@ def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.
 
 def _headline(table: pd.DataFrame, provenance: pd.DataFrame) -> str:
     headline = overview_text.headline(overview_text.asked_for(table))
+    if (table["backend"] == "cpu").all() and len(table):
+        headline = f"These are times of a CPU; no GPU was used. {headline}"
     devices = "".join(f"<p>{escape(text)}</p>\n" for text in overview_text.of_devices(provenance))
     return f'<p class="headline">{escape(headline)}</p>\n{devices}'
 

@@ -1,7 +1,7 @@
 """The overview in sentences, from its table, the frames of its points and the provenance of the records."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,13 +13,18 @@ from snn.tables.overview import POINT, names
 _NEAR_ONE = 0.1
 """A ratio within this of 1 is given with three decimals instead of two."""
 
+_LEAST, _MOST = 0.01, 10_000
+"""Ratios beyond these are only said to be so."""
+
 _TIED = {SAME: "the fastest are equally fast", NOT_SIGNIFICANT: "the lead is not significant"}
 
 
 def headline(table: pd.DataFrame) -> str:
     """Which strategy is significantly fastest in how many cases, of those with two strategies to compare."""
-    cases = table[table["lead_verdict"].notna()]
-    if cases.empty:
+    compared = table[table["lead_verdict"].notna()]
+    failed = compared[compared["fastest_status"] != "ok"]
+    cases = compared.drop(failed.index)
+    if compared.empty:
         return "Nothing to compare: no case has two strategies that finished and are comparable."
     won = cases[cases["lead_verdict"] == SIGNIFICANT]
     of = f"of {_cases(len(cases))}"
@@ -27,13 +32,14 @@ def headline(table: pd.DataFrame) -> str:
         f"{name} is significantly fastest in {count} {of}{_range(won[won['fastest'] == name])}"
         for name, count in won["fastest"].value_counts().items()
     ]
-    sentences = [f"{'; '.join(winners) or f'No strategy is significantly fastest in any {of}'}."]
+    if not winners and len(cases):
+        winners = [f"No strategy is significantly fastest in any {of}"]
+    sentences = [f"{'; '.join(winners)}."] if winners else []
     for verdict, meaning in _TIED.items():
         tied = cases[cases["lead_verdict"] == verdict]
         if len(tied):
             fastest = ", ".join(f"{name} {count}" for name, count in tied["fastest"].value_counts().items())
             sentences.append(f"In {_cases(len(tied))} {meaning}; shortest mean times: {fastest}.")
-    failed = cases[cases["fastest_status"] != "ok"]
     if len(failed):
         names = ", ".join(f"{name} {count}" for name, count in failed["fastest"].value_counts().items())
         sentences.append(
@@ -165,10 +171,28 @@ def _times(row: pd.Series, name: str, than: str) -> str:
     """``1.91 times as fast as the reference (95% CI 1.88 to 1.95)``; empty where there is no such ratio."""
     if is_empty(row[name]):
         return ""
+    ratio, interval = ratio_and_interval(row, name)
+    word = "not significant" if name == "speedup" and row["verdict"] == NOT_SIGNIFICANT else ""
+    aside = ", ".join(filter(None, (word, interval and f"95% CI {interval}")))
+    return f"{ratio} times as fast as {than}{aside and f' ({aside})'}"
+
+
+def ratio_and_interval(row: Mapping[Any, Any], name: str) -> tuple[str, str]:
+    """``1.91`` and ``1.88 to 1.95``, the ends of its 95% interval; the second is empty where there is none.
+
+    What two rounds far apart leave undecided is not written out: ``below 0.01 to above 10,000``.
+    """
     ratio, low, high = row[name], row[f"{name}_ci_low"], row[f"{name}_ci_high"]
     digits = 2 if abs(ratio - 1) > _NEAR_ONE else 3
-    interval = "" if is_empty(low) else f" (95% CI {low:.{digits}f} to {high:.{digits}f})"
-    return f"{ratio:.{digits}f} times as fast as {than}{interval}"
+    if is_empty(low):
+        return _bounded(ratio, digits), ""
+    return _bounded(ratio, digits), f"{_bounded(low, digits)} to {_bounded(high, digits)}"
+
+
+def _bounded(ratio: float, digits: int) -> str:
+    if ratio < _LEAST:
+        return f"below {_LEAST}"
+    return f"above {_MOST:,}" if ratio > _MOST else f"{ratio:.{digits}f}"
 
 
 def _value(value: Any) -> str:

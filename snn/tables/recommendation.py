@@ -14,20 +14,21 @@ TITLE = "Recommended strategy for each network, and why"
 
 _MARGINS = (
     *("speedup", "speedup_ci_low", "speedup_ci_high", "verdict"),
-    *("runner_up", "lead", "lead_ci_low", "lead_ci_high", "lead_verdict", "note"),
+    *("runner_up", "lead", "lead_ci_low", "lead_ci_high", "lead_verdict", "tied_with", "note"),
 )
-_WINNER = ("strategy", "kernel", "mean_s", "reason")
+_WINNER = ("strategy", "strategy_status", "kernel", "plan", "mean_s", "reason")
 _OF_ROW = ("status", "machine", "device", "backend")
 
 
 def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
     """One row per point, from its cells and its row of the overview: the fastest strategy and kernel.
 
-    ``answer`` says in words whether it is that, or only has the shortest mean time, or did not end well.
-    ``speedup`` is over the reference and ``lead`` over the ``runner_up``, both with their 95% intervals and
-    verdicts. ``reason`` says what its ledger and time breakdown have less of than the reference's, and more;
-    than the runner-up's, where there is no reference. Points on the host of a GPU are left out: the table
-    ``cpu`` compares the two. There may be no row, where nothing is supported.
+    ``answer`` says in words whether it is that, or only has the shortest mean time, or did not end well, as
+    ``strategy_status`` does. ``plan`` says how a strategy with a kernel of its own trains. ``speedup`` is
+    over the reference and ``lead`` over the ``runner_up``, both with their 95% intervals and verdicts.
+    ``reason`` says what its ledger and time breakdown have less of than the reference's, and more; than the
+    runner-up's, where there is no reference. Points on the host of a GPU are left out: the table ``cpu``
+    compares the two. There may be no row, where nothing is supported.
     """
     asked = asked_for(table).index
     rows = [
@@ -51,9 +52,10 @@ def _settings(table: pd.DataFrame) -> list[str]:
 
 def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     if is_empty(row["fastest"]):
-        return {"strategy": "", "kernel": "", "mean_s": None, "reason": "No time was measured."}
+        nothing = dict.fromkeys(("strategy", "strategy_status", "kernel", "plan"), "")
+        return nothing | {"mean_s": None, "reason": "No time was measured."}
     winner = cells[[name == row["fastest"] for name in overview.names(cells)]].iloc[0]
-    chosen = {}
+    chosen = {"strategy_status": winner["status"], "plan": winner["plan"]}
     for group in ("strategy", "kernel"):
         options = overview.options_of(winner, cells, group)
         chosen[group] = winner[group] + (f" ({', '.join(options)})" if options else "")

@@ -28,4 +28,5 @@ write(recommended, snakemake.output.recommended, snakemake.output.why, recommend
 said = overview_text.with_sentences(table)
 summary = opening.summary(table, points, origins)
 write_page(said, snakemake.output.csv, snakemake.output.page, to_html(said, overview.TITLE, summary))
-sealed.write(Path(snakemake.output.opening), opening.fragment(table, points, origins).encode())
+fragment = opening.fragment(recommended, table, points, origins, verdicts)
+sealed.write(Path(snakemake.output.opening), fragment.encode())

@@ -1,0 +1,115 @@
+"""The answer that opens the report: what it says of a lead, and what it does not."""
+
+import re
+
+import pandas as pd
+import pytest
+from records_of import write_all
+from test_overview import FAST, FASTER, SLOW, THRESHOLDS, UNSURE, cells_of, opening_of, points_of
+
+from snn.report.answer import answer, duration, ranking
+from snn.tables import overview, recommendation
+
+THREE = {"strategy": ["reference", "combined", "pinned"]}
+
+
+def recommended(points):
+    return recommendation.build(points, overview.build(points, THRESHOLDS))
+
+
+def text(page):
+    page = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+def test_a_significant_lead_is_said_with_both_intervals(tmp_path):
+    points = points_of(tmp_path, THREE, (SLOW, FASTER, FAST))
+    rows = recommended(points)
+    (row,) = rows.to_dict("records")
+    said = text(answer(rows))
+    assert "small, 256 combined (kernel naive) 1.002 s 3.99 (" in said
+    for name in ("speedup", "lead"):
+        assert f"{row[name]:.2f} ({row[f'{name}_ci_low']:.2f} to {row[f'{name}_ci_high']:.2f})" in said
+    assert "runner-up: pinned significant" in said
+    assert "no single one" not in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ((SLOW, FASTER, UNSURE), "no single one: combined (kernel naive) has the shortest mean time"),
+        ((SLOW, FASTER, FASTER), "combined (kernel naive) equally fast: pinned"),
+        ((FASTER, FAST, SLOW), "reference (kernel naive) 1.002 s it is the reference 2.00 ("),
+    ],
+)
+def test_no_strategy_is_called_faster_than_its_verdict(tmp_path, seconds, said):
+    page = text(answer(recommended(points_of(tmp_path, THREE, seconds))))
+    assert said in page
+    assert ("not significant" in page) == ("no single one" in page)
+
+
+def test_a_speedup_that_is_not_significant_is_called_so(tmp_path):
+    rows = recommended(points_of(tmp_path, {"strategy": ["reference", "combined"]}, (UNSURE, FASTER)))
+    (row,) = rows.to_dict("records")
+    assert row["verdict"] == "not significant"
+    assert "times as fast as the reference (not significant, 95% CI " in row["answer"]
+    assert re.search(r"1\.23 \([^)]*\) not significant", text(answer(rows)))
+
+
+def test_what_diverged_is_not_the_winner(tmp_path):
+    cells = cells_of(tmp_path, THREE | {"network.hidden": [1024]})
+    points = overview.load(write_all(tmp_path, cells, (SLOW, FASTER, FAST), mse=float("nan")), THRESHOLDS)
+    said = text(opening_of(points))
+    assert "none: every training diverged ; the shortest time has combined" in said
+    assert "significantly fastest" not in said and "In 1 case the fastest did not end well" in said
+
+
+def test_one_alone_wins_nothing(tmp_path):
+    said = text(answer(recommended(points_of(tmp_path, {"strategy": "pinned"}, [FAST]))))
+    assert "pinned (kernel naive) there is nothing to compare it with 2.002 s – –" in said
+
+
+def test_the_kernel_is_what_the_strategy_used(tmp_path):
+    rows = recommended(points_of(tmp_path, THREE, (SLOW, FASTER, FAST)))
+    assert "(one cluster of 16 blocks)" in answer(rows.assign(plan="one cluster of 16 blocks"))
+
+
+def test_the_ranking_has_every_strategy_with_its_distance_to_the_fastest(tmp_path):
+    points = points_of(tmp_path, THREE, (SLOW, FASTER, UNSURE))
+    ranked = overview.ranking(points[0], THRESHOLDS)
+    assert ranked["name"].tolist() == ["combined", "pinned", "reference"]
+    assert ranked["verdict"].tolist()[1:] == ["not significant", "slower"]
+    slowdown = ranked.set_index("name")["slowdown"]
+    assert pd.isna(slowdown["combined"]) and slowdown["reference"] == pytest.approx(4.0025 / 1.0025)
+    assert "all 3 strategies" in opening_of(points)
+    page = text(ranking(ranked))
+    assert "combined 1.002 s ± 1.871 ms – ok, 6 runs pinned 1.233 s" in page
+
+
+def test_the_ranking_ends_with_what_did_not(tmp_path):
+    points = points_of(tmp_path, THREE, (SLOW, FASTER, FAST))
+    failed = points[0]["strategy"] == "combined"
+    cells = points[0].assign(
+        mean_s=points[0]["mean_s"].mask(failed),
+        std_s=points[0]["std_s"].mask(failed),
+        status=points[0]["status"].mask(failed, "unsupported"),
+        reason=points[0]["reason"].mask(failed, "no <b>such</b> device"),
+    )
+    ranked = overview.ranking(cells, THRESHOLDS)
+    assert ranked["name"].tolist() == ["pinned", "reference", "combined"]
+    assert "combined – – unsupported no &lt;b&gt;such&lt;/b&gt; device" in text(ranking(ranked))
+    assert overview.ranking(cells[failed.to_numpy()], THRESHOLDS)["slowdown"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(2.0, "2 s"), (0.0247234, "24.72 ms"), (2.33e-6, "2.33 µs"), (float("nan"), "–"), (0.0, "0 µs")],
+)
+def test_durations_have_the_unit_that_suits_them(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_an_interval_that_leaves_everything_open_is_not_written_out(tmp_path):
+    rows = recommended(points_of(tmp_path, THREE, (SLOW, FASTER, FAST)))
+    wide = rows.assign(speedup_ci_low=3e-6, speedup_ci_high=2.4e5)
+    assert "3.99 (below 0.01 to above 10,000)" in text(answer(wide))

@@ -1,0 +1,171 @@
+"""The report: it begins with the answer, everything is captioned, and a browser shows it without a fault."""
+
+import base64
+import json
+import re
+import shutil
+import time
+from contextlib import closing
+from types import SimpleNamespace
+
+import browser
+import pytest
+from project import copied
+
+READABLE = 4.5
+"""The least contrast of text that WCAG 2.2 allows (success criterion 1.4.3)."""
+
+in_browser = pytest.mark.skipif(browser.PROGRAM is None, reason="there is no Chromium to open pages with")
+
+
+@pytest.fixture(scope="module")
+def report(made, tmp_path_factory):
+    """The report of the made project: its file, what it says, and the project."""
+    project = copied(made.folder, tmp_path_factory.mktemp("report") / "project")
+    project.snakemake("--report", "report.html")
+    path = project.folder / "report.html"
+    page = path.read_text()
+    parts = {name: embedded(page, name) for name in ("workflow-desc", "categories", "results")}
+    yield SimpleNamespace(path=path, page=page, project=project, opening=parts.pop("workflow-desc"), **parts)
+    shutil.rmtree(project.folder)
+
+
+def embedded(page, name):
+    """The value that a report's page holds under this name."""
+    return json.loads(re.search(rf'<script id="{name}">\s*var \w+ = (.*);\n', page)[1])
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    with closing(browser.Browser(tmp_path_factory.mktemp("chromium"))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def chromium_alone(tmp_path):
+    """One in which nothing else was opened."""
+    with closing(browser.Browser(tmp_path / "chromium")) as opened:
+        yield opened
+
+
+def test_it_begins_with_the_answer(report):
+    """For every case its strategy, interval and verdict; and that no GPU was used, where none was."""
+    opening = re.sub(r"<style>.*?</style>", "", report.opening, flags=re.DOTALL).strip()
+    text = " ".join(re.sub("<[^>]*>", " ", opening).split())
+    assert text.startswith("Which strategy trains fastest? These are times of a CPU; no GPU was used.")
+    rows = report.project.table("recommendation")
+    assert len(rows) == 3
+    for row in rows.to_dict("records"):
+        said = re.search(rf'<th scope="row">{row["case"]}</th>(.*?)</tr>', opening)[1]
+        assert f"<b>{row['strategy']}</b>" in said and f">{row['lead_verdict']}</span>" in said
+        assert said.startswith("<td>no single one: ") == (row["lead_verdict"] == "not significant")
+    assert len(report.page) < 10_000_000
+    assert "State of the machine while the" in opening
+
+
+def test_it_holds_everything_captioned(report):
+    assert sorted(report.categories) == [
+        "1 Overview",
+        "2 The paper's tables",
+        "3 The paper's figures",
+        "5 Sweeps",
+        "6 Why",
+        "8 Configuration and provenance",
+    ]
+    tables = {path.stem for path in report.project.folder.glob("results/tables/*.csv")}
+    figures = {path.stem for path in report.project.folder.glob("results/figures/*.svg")}
+    assert set(report.results) == {f"results/tables/{name}.html" for name in tables} | {
+        f"results/figures/{name}.svg" for name in figures
+    }
+    for path, result in report.results.items():
+        caption = re.sub("<[^>]*>", "", result["caption"])
+        assert 1 <= len(re.findall(r"[.](?:\s|$)", caption)) <= 3, (path, caption)
+    assert "safe center" in report.page  # profiles/default/report.css
+
+
+@in_browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_browser_shows_it_without_error_or_request_and_legibly(report, chromium, dark):
+    page = chromium.open(report.path, dark)
+    page.wait("document.querySelector('#app .answer') && document.querySelector('#rulegraph canvas')")
+    readable(page, "the first page")
+    assert page.run("document.querySelector('#app .answer').getBoundingClientRect().top") < 100
+    for category in report.categories:
+        page.run(f"app.showCategory({json.dumps(category)})")
+        readable(page, category)
+    for path, result in report.results.items():
+        page.run(f"app.showResultInfo({json.dumps(path)})")
+        page.wait(
+            f"document.querySelector('#app .prose-invert')?.innerHTML === {json.dumps(result['caption'])}"
+        )
+        readable(page, f"the caption of {path}")
+    assert page.errors() == [] and page.requests() == []
+
+
+@in_browser
+def test_its_tables_sort_and_are_legible_in_light_and_dark(report, chromium, tmp_path):
+    """Each page as the report holds it, alone in the browser."""
+    clicked = 0
+    for path, result in report.results.items():
+        if not path.endswith(".html"):
+            continue
+        kind, _, data = result["data_uri"].partition(",")
+        assert kind.startswith("data:text/html") and kind.endswith("base64"), path
+        (tmp_path / "page.html").write_bytes(base64.b64decode(data))
+        page = chromium.open(tmp_path / "page.html")
+        for dark in (False, True):
+            page.theme(dark)
+            readable(page, (path, dark))
+        for heading, values in sorted_by_clicks(page).items():
+            ascending, descending = ([one for one in column if one is not None] for column in values)
+            assert ascending == sorted(ascending), (path, heading)
+            assert descending == sorted(descending, reverse=True), (path, heading)
+            clicked += len(set(ascending)) > 1
+        page.close()
+    assert clicked > 2 * len(report.categories)
+    assert page.errors() == [] and page.requests() == []
+
+
+def sorted_by_clicks(page):
+    """By heading of each column of numbers: its values in the rows shown after one click, and after two."""
+    return page.run(f"({CLICKS})()")
+
+
+CLICKS = """() => {
+  const sorted = {};
+  const number = (cell) => (cell.dataset.value === undefined ? null : Number(cell.dataset.value));
+  for (const heading of document.querySelectorAll("thead th:not(.text)")) {
+    const column = heading.cellIndex;
+    sorted[heading.textContent] = [1, 2].map(() => {
+      heading.firstElementChild.click();
+      return [...document.querySelector("tbody").rows].map((row) => number(row.cells[column]));
+    });
+  }
+  return sorted;
+}"""
+
+
+@in_browser
+def test_a_page_with_faults_is_found_out(chromium_alone, tmp_path):
+    inner = "<script>undefined.x</script>"
+    (tmp_path / "page.html").write_text(
+        f'<p style="color: #888; background: #fff">grey</p><iframe src="data:text/html,{inner}"></iframe>'
+        '<img src="http://127.0.0.1:9/outside.png">'
+    )
+    page = chromium_alone.open(tmp_path / "page.html")
+    page.wait("performance.now() > 100")
+    assert page.requests() == ["http://127.0.0.1:9/outside.png"]
+    assert any("TypeError" in str(error) for error in page.errors())
+    least = page.least_contrast()
+    assert least["text"] == "grey" and least["contrast"] == pytest.approx(3.54, abs=0.01)
+
+
+def readable(page, what):
+    """Its text, as soon as styles that are made while it is shown have been applied."""
+    end = time.monotonic() + 5
+    while True:
+        least = page.least_contrast()
+        if least["count"] > 3 and least["contrast"] >= READABLE:
+            return
+        assert time.monotonic() < end, (what, least)
+        time.sleep(0.05)
