@@ -2,13 +2,12 @@
 
 import re
 
-import pandas as pd
 import pytest
 from records_of import write_all
 from test_overview import FAST, FASTER, SLOW, THRESHOLDS, UNSURE, cells_of, opening_of, points_of
 
 from snn.report.answer import answer, duration, ranking
-from snn.tables import overview, recommendation
+from snn.tables import overview, recommend, recommendation
 
 THREE = {"strategy": ["reference", "combined", "pinned"]}
 
@@ -74,19 +73,26 @@ def test_the_kernel_is_what_the_strategy_used(tmp_path):
     assert "(one cluster of 16 blocks)" in answer(rows.assign(plan="one cluster of 16 blocks"))
 
 
-def test_the_ranking_has_every_strategy_with_its_distance_to_the_fastest(tmp_path):
+def test_the_ranking_has_every_strategy_with_its_distance_to_the_first(tmp_path):
     points = points_of(tmp_path, THREE, (SLOW, FASTER, UNSURE))
-    ranked = overview.ranking(points[0], THRESHOLDS)
-    assert ranked["name"].tolist() == ["combined", "pinned", "reference"]
-    assert ranked["verdict"].tolist()[1:] == ["not significant", "slower"]
-    slowdown = ranked.set_index("name")["slowdown"]
-    assert pd.isna(slowdown["combined"]) and slowdown["reference"] == pytest.approx(4.0025 / 1.0025)
+    page = text(ranking(recommend.build(points[0], {}, THRESHOLDS)))
+    first, second, third = re.findall(
+        r"(\w+) \(kernel naive\) ([\d.]+ s) ± ([\d.]+ m?s)(.*?) ok, 6 runs", page
+    )
+    assert first == ("combined", "1.002 s", "1.871 ms", " shortest mean")
+    assert second[0] == "pinned" and re.fullmatch(r" 1\.23 \([\d.]+ to [\d.]+\) not significant", second[3])
+    assert third[0] == "reference" and re.fullmatch(r" 3\.99 \([\d.]+ to [\d.]+\) slower", third[3])
     assert "all 3 strategies" in opening_of(points)
-    page = text(ranking(ranked))
-    assert "combined 1.002 s ± 1.871 ms – ok, 6 runs pinned 1.233 s" in page
 
 
-def test_the_ranking_ends_with_what_did_not(tmp_path):
+def test_strategies_that_stand_twice_are_told_apart(tmp_path):
+    points = points_of(tmp_path, {"strategy": "combined", "strategy.tile_rows": [32, 128]}, (FAST, FASTER))
+    ranked = recommend.build(points[0], {}, THRESHOLDS)
+    assert ranked["options"].tolist() == ["tile_rows 128", "tile_rows 32"]
+    assert "combined (kernel naive, tile_rows 128) 1.002 s" in text(ranking(ranked))
+
+
+def test_the_ranking_ends_with_what_failed(tmp_path):
     points = points_of(tmp_path, THREE, (SLOW, FASTER, FAST))
     failed = points[0]["strategy"] == "combined"
     cells = points[0].assign(
@@ -95,10 +101,11 @@ def test_the_ranking_ends_with_what_did_not(tmp_path):
         status=points[0]["status"].mask(failed, "unsupported"),
         reason=points[0]["reason"].mask(failed, "no <b>such</b> device"),
     )
-    ranked = overview.ranking(cells, THRESHOLDS)
-    assert ranked["name"].tolist() == ["pinned", "reference", "combined"]
-    assert "combined – – unsupported no &lt;b&gt;such&lt;/b&gt; device" in text(ranking(ranked))
-    assert overview.ranking(cells[failed.to_numpy()], THRESHOLDS)["slowdown"].isna().all()
+    ranked = recommend.build(cells, {}, THRESHOLDS)
+    assert ranked["strategy"].tolist() == ["pinned", "reference", "combined"]
+    assert text(ranking(ranked)).endswith(
+        "combined (kernel naive) – unsupported no &lt;b&gt;such&lt;/b&gt; device"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 FASTER, SLOWER, SAME, NOT_SIGNIFICANT = "faster", "slower", "same", "not significant"
 """Of a speedup, by its 95% interval."""
 
+FASTEST, SHORTEST, AS_FAST = "fastest", "shortest mean", "as fast"
+"""Of a row against the one with the shortest mean time: its own two, and what is SAME; else as above."""
+
 UNTOUCHED, TOUCHED = "untouched", "touched"
 """Of a strategy beside a busy neighbour, by the interval of its slow-down; else NOT_SIGNIFICANT."""
 

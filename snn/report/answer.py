@@ -19,12 +19,19 @@ _HEADINGS = (
     "Times as fast as the runner-up (95% CI)",
     "Lead",
 )
+_RANKED = (
+    "strategy",
+    "one training (± standard deviation of the runs)",
+    "times as long as the first (95% CI)",
+    "against the first",
+    "how it ended",
+)
 
 
 def answer(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame] = ()) -> str:
     """An HTML table of the rows of ``recommendation``, one per data set and network, each with its reason.
 
-    ``rankings``: for each row, in its order, the strategies as ``snn.tables.overview.ranking`` lists them;
+    ``rankings``: for each row, in its order, the strategies as ``snn.tables.recommend`` lists them;
     they stand folded below the answer, unfolded where there is only one. A strategy is called the fastest
     only where its lead is significant, and never one whose training did not end well.
     """
@@ -38,16 +45,14 @@ def answer(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame] = ()) -> 
 
 
 def ranking(ranked: pd.DataFrame) -> str:
-    """An HTML table of the strategies of one network, the shortest mean time first; failures with reasons."""
+    """An HTML table of the rows of ``snn.tables.recommend``, the shortest mean time first."""
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in _RANKED)
     rows = "".join(
-        f"<tr><th>{escape(row['name'])}</th><td>{duration(row['mean_s'])}{_spread(row)}</td>"
-        f"<td>{_ratio(row, 'slowdown') or '–'}</td>"
-        f"<td>{_word(row['verdict'])}</td><td>{_status(row)}</td></tr>\n"
+        f'<tr><th scope="row">{escape(row["strategy"])}{_kernel(row)}</th>'
+        f"<td>{duration(row['mean_s'])}{_spread(row)}</td>"
+        f"<td>{_ratio(row, 'behind') if row['rank'] != 1 else ''}</td>"
+        f"<td>{_word(row['against_fastest'])}</td><td>{_status(row)}</td></tr>\n"
         for row in ranked.to_dict("records")
-    )
-    head = (
-        "<th>strategy</th><th>one training (± standard deviation of the runs)</th>"
-        "<th>times as long as the fastest (95% CI)</th><th></th><th>how it ended</th>"
     )
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
 
@@ -92,8 +97,9 @@ def _winner(row: dict[str, Any]) -> str:
 
 def _kernel(row: dict[str, Any]) -> str:
     """What did the arithmetic: the plan of a strategy that brings its own kernel, else the chosen kernel."""
-    of = f"kernel {row['kernel']}" if is_empty(row["plan"]) else row["plan"]
-    return f" <small>({escape(of)})</small>"
+    of = f"kernel {row['kernel']}" if is_empty(row.get("plan")) else row["plan"]
+    options = row.get("options")
+    return f" <small>({escape(of if is_empty(options) else f'{of}, {options}')})</small>"
 
 
 def _over_reference(row: dict[str, Any]) -> str:
@@ -143,4 +149,4 @@ def _status(row: dict[str, Any]) -> str:
     if row["status"] == "ok":
         return f"ok, {row['runs']} runs"
     words = " ".join(badge(word) for word in row["status"].split(", "))
-    return " ".join(filter(None, (words, escape(row["reason"] or ""))))
+    return " ".join(filter(None, (words, escape(row.get("reason") or ""))))

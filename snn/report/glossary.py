@@ -11,6 +11,9 @@ WORDS = {
     verdicts.SLOWER: ("bad", "the whole 95% confidence interval of the speedup lies below 1"),
     verdicts.SAME: ("plain", f"the whole 95% confidence interval lies within {_MARGIN} around 1"),
     verdicts.SIGNIFICANT: ("good", "the fastest is faster than every other, each by its 95% interval"),
+    verdicts.FASTEST: ("good", "all others are slower, each by its 95% interval"),
+    verdicts.SHORTEST: ("plain", "the shortest mean time, but not every other is slower by its 95% interval"),
+    verdicts.AS_FAST: ("plain", f"the whole 95% confidence interval lies within {_MARGIN} around 1"),
     verdicts.BEST_PEER: ("plain", "the fastest peer; every row of its network is compared with it"),
     verdicts.NOT_SIGNIFICANT: (
         "warn",
@@ -57,7 +60,10 @@ WORDS = {
 }
 """Each word's tone (good, bad, warn, plain, or none where there is nothing to notice) and its meaning."""
 
-WORD_COLUMNS = ("verdict", "lead_verdict", "agreement", "convergence", "machine", "status", "on_all")
+WORD_COLUMNS = (
+    *("verdict", "lead_verdict", "against_fastest", "on_all", "agreement", "convergence"),
+    *("machine", "status"),
+)
 """The columns that hold such words, separated by commas."""
 
 

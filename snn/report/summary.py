@@ -9,7 +9,7 @@ from snn.analysis.machine_state import Thresholds
 from snn.report import html_page
 from snn.report.answer import answer
 from snn.report.glossary import badge
-from snn.tables import overview, overview_text
+from snn.tables import overview_text, recommend
 
 _MOST_CASES = 24
 _MOST_FAILURES = 6
@@ -27,7 +27,7 @@ def fragment(
     ``recommended`` and ``table`` are the recommendation and the overview of these points.
     """
     asked = overview_text.asked_for(table).index[:_MOST_CASES]
-    rankings = [overview.ranking(points[i], thresholds) for i in asked]
+    rankings = [recommend.build(points[i], {}, thresholds) for i in asked]
     left = len(table) - len(asked)
     more = f"<p>The table overview shows {left} more cases.</p>\n" if left > 0 else ""
     return (

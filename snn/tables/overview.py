@@ -10,7 +10,7 @@ from snn.analysis import frame
 from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
-from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT, SLOWER
+from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT
 from snn.config.neighbour import is_settled
 from snn.models.gradients import EXACT
 from snn.strategies.common.traits import own_runtime, side_by_side
@@ -25,8 +25,6 @@ _ANSWER = (
     *("fastest", "fastest_status", "strategies", "mean_s", *SPEEDUP, "verdict"),
     *("runner_up", *_LEAD, "lead_verdict", "tied_with", "note"),
 )
-_RANKED = ["name", "kernel", "plan", "mean_s", "std_s", "runs", "status", "reason"]
-_SLOWDOWN = ["slowdown", "slowdown_ci_low", "slowdown_ci_high", "verdict"]
 _CELLS = ("not_comparable", "failed", "status", "machine", "device", "backend")
 
 
@@ -113,23 +111,6 @@ def ranked(cells: pd.DataFrame, thresholds: Thresholds) -> list[dict[str, Any]]:
     """The rows of a point that compete for the shortest mean time, in its order."""
     timed = _timed(cells)
     return timed.loc[_order(timed, _over_reference(timed, thresholds))].to_dict("records")
-
-
-def ranking(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
-    """The strategies of a point, those that compete first, by mean time; then the others, in its order.
-
-    ``name`` is as in the overview, and ``slowdown`` the mean time over that of the fastest, with its 95%
-    interval and verdict; empty of what does not compete.
-    """
-    cells = cells.assign(name=names(cells)).reset_index(drop=True)
-    timed = cells[cells["mean_s"].notna()]
-    order = _order(timed, _over_reference(timed, thresholds))
-    ranked = cells.loc[[*order, *cells.index.difference(order)], _RANKED]
-    others = cells.loc[order[1:]]
-    ratios = speedup(others, cells.loc[[*order[:1]] * len(others)], thresholds)[[*SPEEDUP, "verdict"]]
-    ratios = ratios.set_axis(others.index).set_axis(_SLOWDOWN, axis=1)
-    ratios["verdict"] = ratios["verdict"].replace({FASTER: SLOWER, SLOWER: FASTER})
-    return ranked.join(ratios).astype(dict.fromkeys(_SLOWDOWN[:3], float))
 
 
 def _timed(cells: pd.DataFrame) -> pd.DataFrame:

@@ -10,12 +10,11 @@ from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines, speedup
 from snn.analysis.status import outcome
-from snn.analysis.verdicts import FASTER, NOT_SIGNIFICANT, SAME, SLOWER
+from snn.analysis.verdicts import AS_FAST, FASTER, FASTEST, NOT_SIGNIFICANT, SAME, SHORTEST, SLOWER
 from snn.tables import overview
 
 TITLE = "Strategies ranked"
 
-FASTEST, SHORTEST, AS_FAST = "fastest", "shortest mean", "as fast"
 _BEHIND = ("behind", "behind_ci_low", "behind_ci_high")
 
 
@@ -26,13 +25,16 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     their 95% intervals. ``verdict`` is of ``speedup``; ``against_fastest`` says whether a row is ``slower``
     than the one with the shortest mean time, ``as fast`` (within the threshold ``same``) or ``not
     significant``. That row is called ``fastest`` only where all others are slower. ``rounds`` is the number
-    of jobs that the runs are of. Rows that failed, or may not be compared, have no rank.
+    of jobs that the runs are of. ``options`` tells rows of one strategy and kernel apart, if there are.
+    Rows that failed, or may not be compared, have no rank.
     """
     points = [
         _point(cells.reset_index(drop=True), thresholds)
         for _, cells in frame.groupby(["dataset", "network"], sort=False)
     ]
     table = pd.concat(points, ignore_index=True)
+    if (table["options"] == "").all():
+        table = table.drop(columns="options")
     return table.astype({"rank": "Int64"})
 
 
@@ -44,7 +46,9 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "rank": [i + 1 if i < len(order) else None for i in range(len(cells))],
-            **{key: cells[key] for key in ("strategy", "dataset", "network", "kernel", "mean_s")},
+            **{key: cells[key] for key in ("strategy", "dataset", "network", "kernel")},
+            "options": _options(cells),
+            "mean_s": cells["mean_s"],
             "mean_ci_low": [low for low, _ in intervals],
             "mean_ci_high": [high for _, high in intervals],
             "std_s": cells["std_s"],
@@ -61,6 +65,15 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         .join(outcome(cells))
         .assign(**{key: cells[key] for key in ("machine", "machine_note", "device", "backend")})
     )
+
+
+def _options(cells: pd.DataFrame) -> list[str]:
+    """By row, the options in which it differs from others of its strategy or kernel: ``tile_rows 32``."""
+    groups = ("strategy", "kernel")
+    return [
+        ", ".join(option for group in groups for option in overview.options_of(row, cells, group))
+        for _, row in cells.iterrows()
+    ]
 
 
 def _over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
