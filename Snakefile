@@ -14,6 +14,7 @@ report: "workflow/report/overview.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/start.smk"
 include: "workflow/rules/datasets.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/limits.smk"

@@ -1,6 +1,8 @@
 """One measurement at a time on a device; one workflow in a folder; none outlives who asked for it."""
 
 import ctypes
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -275,3 +277,18 @@ def test_a_file_in_place_of_snakemakes_folder_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(LockedError, match="file: cannot be used as a folder"):
         generation(tmp_path / "file")
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
+    def refused(descriptor, kind):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", refused)
+    for name, lock in {
+        "snn-cpu.lock": lambda: device_lock(CPU).__enter__(),
+        "snn.lock": lambda: folder_lock(tmp_path, ""),
+    }.items():
+        with pytest.raises(LockedError, match=rf"{tmp_path}/{name}: its file system cannot lock files"):
+            lock()

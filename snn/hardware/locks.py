@@ -45,7 +45,7 @@ def device_lock(*devices: Device) -> Iterator[Device]:
 
     CUDA, if it is loaded meanwhile, sees no other. The system releases a device if the process dies.
     Measurements on different GPUs may share the host's CPUs; a measurement on the CPU has the host to itself.
-    Raises LockedError if a lock's file cannot be opened or is not a regular file.
+    Raises LockedError if a lock's file cannot be opened or locked, or is not a regular file.
     """
     with ExitStack() as held:
         held.enter_context(_lock(["cpu"], fcntl.LOCK_SH if devices[0].uuid else fcntl.LOCK_EX))
@@ -105,7 +105,7 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
             return name
     print("waiting for another measurement on this machine to finish", file=sys.stderr, flush=True)
     if len(names) == 1:
-        fcntl.flock(descriptors[names[0]], kind)
+        _flock(descriptors[names[0]], kind)
         return names[0]
     while True:
         for name in names:
@@ -116,10 +116,25 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
 
 def _try(descriptor: int, kind: int) -> bool:
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        _flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
+
+
+def _flock(descriptor: int, kind: int) -> None:
+    """Lock an open file. Raises LockedError where its file system has no such locks."""
+    try:
+        fcntl.flock(descriptor, kind)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        is_linux = sys.platform == "linux"
+        path = Path(f"/proc/self/fd/{descriptor}").readlink() if is_linux else "a lock's file"
+        raise LockedError(
+            f"{path}: its file system cannot lock files ({error.strerror}): use a folder of another one, "
+            "for what is in the temporary folder with the environment variable TMPDIR"
+        ) from error
 
 
 def _open(path: Path, mode: int) -> int:
@@ -150,7 +165,7 @@ def generation(folder: Path) -> str | None:
     """The last workflow that worked in a folder, "" if there was none; None while one is at work."""
     descriptor = _open(_made(folder) / _FOLDER_LOCK, os.O_RDWR)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        _flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return _text(descriptor)
     except BlockingIOError:
         return None
@@ -166,13 +181,16 @@ def folder_lock(folder: Path, planned: str | None) -> int:
     """
     descriptor = _open(_made(folder) / _FOLDER_LOCK, os.O_RDWR)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = _text(descriptor).partition(" ")[0] or "unknown"
         os.close(descriptor)
         raise LockedError(
             f"another snakemake (process {holder}) is running in this folder: wait until it has finished"
         ) from None
+    except LockedError:
+        os.close(descriptor)
+        raise
     if _text(descriptor) != planned:
         os.close(descriptor)
         raise LockedError(

@@ -12,7 +12,6 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(workflow.basedir))
 
-from snn import datasets
 from snn.grid import (
     catalogue,
     fingerprint,
@@ -29,12 +28,8 @@ from snn.errors import SnnError
 from snn.hardware.locks import (
     END_WITH_PARENT,
     GPUS_AT_ONCE,
-    folder_lock,
     generation,
 )
-from snn.files import sealed
-from snn.records import store
-from snn.workflow import leftovers, slurm, too_large
 from snn.workflow.signals import end_at_once
 
 if Path.cwd().resolve() != Path(workflow.basedir).resolve():
@@ -271,113 +266,3 @@ def as_text(values):
     """
     text = json.dumps(values)
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
-
-
-def is_whole(path):
-    """Whether a file that a killed workflow left behind is complete and undamaged."""
-    try:
-        if path in PAGES:
-            return sealed.is_whole(Path(path))
-        if path in DATASETS:
-            return datasets.intact(Path(path), DATASETS[path]["dataset"])
-        return path in SOURCE_HASH_AT and bool(store.read(Path(path)))
-    except SnnError:
-        return False
-
-
-def end_if_made(record):
-    """End the process of a job on a cluster if an earlier try of the job has left its record.
-
-    That try was ended after it had written the record, and before Snakemake heard of it.
-    """
-    if not workflow.remote_exec or workflow.attempt == 1:
-        return
-    from snn.measurement import progress
-
-    path = Path(record)
-    if (
-        progress.made_since_start(path)
-        and leftovers.source_hash_of(path) == SOURCE_HASH_AT[record]
-        and is_whole(record)
-    ):
-        print(f"{record}: an earlier try has made it", file=sys.stderr, flush=True)
-        os._exit(0)
-
-
-def data_to_train_on():
-    """The data sets of the cells whose records are not all there."""
-    return {
-        DATASET_OF[name]
-        for name, paths in RECORDS_OF.items()
-        if not all(Path(path).exists() for path in paths)
-    }
-
-
-def correct_notes():
-    """Correct Snakemake's marks of incomplete files before it plans."""
-    notes = leftovers.Notes()
-    leftovers.keep_whole(notes, is_whole)
-    # Of a job that failed in the queue, Snakemake notes the parameters, but an older record is still there.
-    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.LOGS.is_dir())
-    leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
-    leftovers.mark_damaged(notes, PAGES, is_whole)
-    leftovers.mark_incomplete(notes, PAGES)
-
-
-def check_targets():
-    """Refuse a record that is not one of this grid on its devices before Snakemake looks for it."""
-    for target in sys.argv[1:]:  # Snakemake's own settings do not have them yet
-        if target.startswith("results/cells/") and target not in SOURCE_HASH_AT:
-            names = " and ".join(plan.device.name for plan in PLANS.values())
-            raise WorkflowError(
-                f"{target}: not a record of {GRID_FILE} on {names}: give the same "
-                "--config grid=... and device=... or devices=... as when it was measured"
-            )
-
-
-def jobs_left():
-    """Whether Slurm still has jobs of an earlier workflow in this folder, or does not say."""
-    try:
-        return bool(slurm.jobs_of(Path.cwd()))
-    except SnnError:
-        return True
-
-
-def hold_workflow_lock():
-    """Refuse to run beside another snakemake in this folder; the system releases the lock when this one ends.
-
-    What was planned while jobs of an ended one were at work is planned again when they have ended.
-    """
-    global WORKFLOW_LOCK
-    # Again, since Snakemake has set its own handler meanwhile.
-    end_at_once(lambda: slurm.cancel_all(Path.cwd()))
-    try:
-        WORKFLOW_LOCK = folder_lock(Path(".snakemake"), PLANNED_AFTER)
-        if JOBS_LEFT:
-            slurm.await_end(Path.cwd())
-            os.execv(sys.executable, sys.orig_argv)
-    except SnnError as error:
-        raise WorkflowError(str(error)) from None
-
-
-# The source hash that a record must contain, by its path.
-SOURCE_HASH_AT = source_hashes(CELLS)
-
-if workflow.is_main_process:
-    check_targets()
-    for WARNING in too_large.warnings(PLANS.values()):
-        print(f"snn: warning: {GRID_FILE}: {WARNING}", file=sys.stderr)
-    JOBS_LEFT = jobs_left()
-    if PLANNED_AFTER is not None:
-        correct_notes()
-
-
-def write_progress_plan():
-    """Write down which records will be made, so that the processes of cells can print how much is left."""
-    from snn.measurement import progress
-
-    progress.write_plan(
-        (CELLS[job.wildcards.cell], int(job.wildcards.round))
-        for job in workflow.dag.needrun_jobs()
-        if job.rule.name.startswith("train_")
-    )
