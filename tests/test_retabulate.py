@@ -11,10 +11,12 @@ from conftest import ROOT
 from records_of import PROVENANCE, limits_of, record
 
 from snn import retabulate
+from snn.config import groups
 from snn.grid import catalogue, naming, sweeps
 from snn.hardware.devices import Device
 from snn.measurement.protocol import of_round
 from snn.records import archive, store
+from snn.strategies.common.traits import side_by_side
 
 HOST = Device("cpu", "AMD EPYC")
 SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"), HOST)
@@ -142,3 +144,32 @@ def test_two_devices_in_one_archive_are_refused(tmp_path, capsys):
 def test_usage(capsys):
     assert retabulate.main([]) == 2
     assert "ARCHIVE OUTPUT" in capsys.readouterr().err
+
+
+def test_published_errors_of_one_training_differ_only_where_their_draws_do():
+    """The tables of the paper's network with its settings: an error over six draws is not one over ten."""
+    errors = {}
+    for name in ("correctness", "dataset_size", "strategies", "kernels"):
+        for path in (ROOT / "results/published").glob(f"*/tables/{name}.csv"):
+            table = pd.read_csv(path, dtype={"network": str})
+            if "dataset" in table:
+                table = table[(table["dataset"] == "small") & (table["network"] == "256")]
+            for row in table[table["final_mse"].notna()].to_dict("records"):
+                errors.setdefault(row["draws"], []).append(row["final_mse"])
+    assert len(errors) >= 2 and sum(map(len, errors.values())) > 30
+    for draws, found in errors.items():
+        assert max(found) == pytest.approx(min(found), rel=1e-4), draws
+    means = [found[0] for found in errors.values()]
+    assert max(means) != pytest.approx(min(means), rel=1e-4)
+
+
+def test_no_published_recommendation_is_a_launch_of_several_networks():
+    """A share of one launch is not the time of one network's training."""
+    several = [name for name in groups.names("strategy") if side_by_side(groups.load("strategy", name))]
+    assert several == ["ensemble"]
+    checked = 0
+    for path in (ROOT / "results/published").glob("*/tables/*.csv"):
+        if path.stem in ("recommendation", "overview"):
+            checked += 1
+            assert not any(name in path.read_text() for name in several), path
+    assert checked > 10

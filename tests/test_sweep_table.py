@@ -293,4 +293,7 @@ def test_every_row_of_correctness_has_its_tolerance_and_its_word(read):
     table = correctness.build(frame.tabulate(records, THRESHOLDS), PAPER, THRESHOLDS)
     assert table["strategy"].tolist() == ["reference", "pinned", "streams", "combined", "blas", "resident"]
     assert table["tolerance"].tolist() == [1e-5] * 4 + [1e-4] * 2
-    assert table["agreement"].tolist() == ["agrees", "differs", "", "differs", "agrees", "agrees"]
+    assert table["agreement"].tolist() == ["agrees", "differs", "agrees", "differs", "agrees", "agrees"]
+    assert table["draws"].tolist() == ["1 to 10", "1 to 10", "1 to 9", *["1 to 10"] * 3]
+    assert table["paper_mse"].isna().tolist() == [draws != "1 to 10" for draws in table["draws"]]
+    assert table["reference_mse"].tolist()[2] == near

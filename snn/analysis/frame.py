@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis import classification
+from snn.analysis import classification, draws
 from snn.analysis.grouping import setting
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.errors import RecordError
@@ -154,8 +154,9 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     The runs of all rounds are pooled, texts joined, and costs are the median over rounds. ``mean_s`` and
     ``std_s`` are of one training; ``rounds`` holds the seconds of the runs by round. Where one launch trains
     several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``, and
-    ``member_losses`` holds each member with its mean ``final_loss``. ``hidden`` holds the hidden widths of an
-    MLP; of any other network it is None. A classification has an accuracy and a ``curve``
+    ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss by
+    draw of initial weights (``snn.analysis.draws``), and ``draws`` names these. ``hidden`` holds the hidden
+    widths of an MLP; of any other network it is None. A classification has an accuracy and a ``curve``
     (``snn.analysis.classification``).
     """
     records = list(of_cell.values())
@@ -167,6 +168,8 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     seconds = [[run["seconds"] / members for run in record["runs"]] for record in records]
     times = [time for of_round in seconds for time in of_round]
     losses = [run[_LOSS] for record in records for run in record["runs"]]
+    member_losses = _member_losses(first.get("members", []), records)
+    draw_losses = draws.of_members(member_losses) if member_losses else draws.of_runs(records)
     machine, machine_note = verdict(records, thresholds)
     return row | {
         "cell": name_of(cell),
@@ -183,7 +186,9 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "runs": len(times),
         "members": members,
         "launch_s": members * fmean(times) if times else None,
-        "member_losses": _member_losses(first.get("members", []), records),
+        "member_losses": member_losses,
+        "draws": draws.named(draw_losses),
+        "draw_losses": draw_losses,
         "rounds": seconds,
         "gpus": [record["provenance"]["device_uuid"] for record in records],
         "stopped_by": _joined(record["stopped"] for record in records),

@@ -48,7 +48,7 @@ def of_round(protocol: Mapping[str, Any], number: int) -> Round:
     Rounds beyond those go on in the same way, with the runs that follow.
     """
     rounds = protocol["rounds"]
-    first, after = (protocol["runs"] * n // rounds for n in (number - 1, number))
+    first, after = (first_run(protocol, n) for n in (number, number + 1))
     limit = protocol["max_seconds"]
     return Round(
         runs=after - first,
@@ -59,6 +59,11 @@ def of_round(protocol: Mapping[str, Any], number: int) -> Round:
         max_warmup_seconds=protocol["max_warmup_seconds"],
         first_run=first,
     )
+
+
+def first_run(protocol: Mapping[str, Any], number: int) -> int:
+    """How many of a cell's runs the rounds before round ``number``, from 1, have."""
+    return protocol["runs"] * (number - 1) // protocol["rounds"]
 
 
 def relative_error(seconds: Sequence[float]) -> float:

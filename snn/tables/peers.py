@@ -53,7 +53,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
         for i, has_time in zip(best, timed, strict=True)
     ]
     table["note"] = ratios["note"]
-    table["final_mse"] = frame["final_loss"]
+    table = table.assign(final_mse=frame["final_loss"], draws=frame["draws"])
     tested = beside_times(frame).drop(columns="step_us", errors="ignore")
     table = table.join(tested)
     table = table.join(outcome(frame))

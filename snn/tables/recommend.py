@@ -59,6 +59,7 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         rounds=[sum(map(bool, rounds)) for rounds in cells["rounds"]],
         runs=cells["runs"],
         final_loss=cells["final_loss"],
+        draws=cells["draws"],
     )
     return (
         table.join(beside_times(cells))

@@ -18,7 +18,7 @@ NAMES = ("strategy", "dataset", "network", "kernel")
 SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
 """Axes whose values the column ``network`` shows."""
 
-MEASURED = ("mean_s", "std_s", "runs", "stopped_by", "final_loss")
+MEASURED = ("mean_s", "std_s", "runs", "stopped_by", "final_loss", "draws")
 LEDGER = [
     "mallocs",
     "host_allocs",
@@ -36,7 +36,8 @@ def build(frame: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> p
 
     ``speedup`` is over the row that ``baseline`` names, with its 95% interval and verdict; these columns are
     left out where no row of the sweep is the baseline of another. Where one launch trains several
-    ``members``, it takes ``launch_s``, of which ``mean_s`` is one member's share. Classifications have
+    ``members``, it takes ``launch_s``, of which ``mean_s`` is one member's share. ``final_mse`` is the mean
+    over the ``draws`` of initial weights, so rows of other draws have another one. Classifications have
     ``step_us`` and what was tested. ``fraction_of_limit`` is the floor of a step (``snn.analysis.roofline``)
     over its time, left out where there is no floor.
     """
