@@ -66,7 +66,7 @@ def main() -> None:
     margin = groups.read_yaml(groups.CONFIG / "verdicts.yaml")["same"]
     device = devices.find(given.device)
     backend = backends.make(device.backend, groups.load("kernel", "naive"), ROOT)
-    table = datasets.make(groups.load("dataset", "small"))
+    table = datasets.make(groups.load("dataset", "small")).values
     X, Y = datasets.split(table, 256, "small")
     rules = Round(runs=given.runs, warmup_seconds=0.005, max_warmup_seconds=0.02)
     reference = Job(

@@ -35,7 +35,7 @@ class Timed(NamedTuple):
 
 def data() -> tuple[np.ndarray, np.ndarray]:
     """X and Y of the large data set."""
-    return datasets.split(datasets.make(groups.load("dataset", "large")), BATCH, "large")
+    return datasets.split(datasets.make(groups.load("dataset", "large")).values, BATCH, "large")
 
 
 def time_of_step(

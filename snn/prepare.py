@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
             raise ConfigError("output is missing: the file to write, as output=small.npy")
         output = outputs.checked(settings["output"], datasets.inputs(settings["dataset"]))
         table = datasets.make(settings["dataset"])
-        training, _ = datasets.parts(table, settings["dataset"])
+        training, _ = datasets.parts(table.values, settings["dataset"])
         datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"])
         prepared.write(output, table, settings["dataset"])
     except SnnError as error:

@@ -286,6 +286,30 @@ def test_the_mean_accuracy_is_that_of_the_runs():
     assert refused(changed(record_of(), ("summary.mean_test_accuracy", 0.5))).startswith("summary.mean_test")
 
 
+def with_errors(*r2_of_runs):
+    """A record of a regression whose runs have test errors, and these R²."""
+    record = record_of((1.0, 3.0))
+    for run, r2 in zip(record["runs"], r2_of_runs, strict=True):
+        run |= {"test_mse": 0.5, "test_rmse": 2.0, "test_r2": r2}
+    mean = None if None in r2_of_runs else statistics.fmean(r2_of_runs)
+    record["summary"] |= {"mean_test_mse": 0.5, "mean_test_rmse": 2.0, "mean_test_r2": mean}
+    return record
+
+
+def test_every_run_has_all_test_errors_or_none_has_any_and_means_are_theirs():
+    record = with_errors(0.25, 0.75)
+    assert not refused(record)
+    assert not refused(with_errors(None, 0.75))
+    assert refused(without(record, ("runs", 1, "test_r2"))) == "some runs have test_r2, and others have not"
+    neither = without(without(record, ("runs", 0, "test_rmse")), ("runs", 1, "test_rmse"))
+    assert refused(neither) == "runs[0] has only some of test_mse, test_rmse, test_r2"
+    for key, wrong in (("mean_test_r2", 0.4), ("mean_test_rmse", 3.0), ("mean_test_mse", None)):
+        assert refused(changed(record, (f"summary.{key}", wrong))) == (
+            f"summary.{key} is {wrong}: it is not the mean of the runs"
+        )
+    assert refused(changed(record_of(), ("summary.mean_test_r2", 0.5))).startswith("summary.mean_test_r2")
+
+
 # ---- the summary
 
 

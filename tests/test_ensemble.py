@@ -29,7 +29,7 @@ from snn.strategies.common import factory
 from snn.tables import correctness, learning_rates, overview, sweep
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
-SMALL = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
+SMALL = datasets.split(datasets.make(groups.load("dataset", "small")).values, 256, "small")
 NETWORK = mlp((32, 256, 1))
 
 

@@ -184,7 +184,7 @@ def test_a_table_larger_than_the_machine_is_refused_once_it_is_read(monkeypatch)
     config = compose.composed(["device=cpu"])
     config["dataset"] = {"name": "csv", "_target_": "snn.datasets.csv_table.make", "path": "x", "target": 0}
     monkeypatch.setattr(sizes, "usable_bytes", lambda: 10**6)
-    table = np.zeros((10**4, 33), np.float32)
+    table = cell.datasets.Table(np.zeros((10**4, 33), np.float32))
     monkeypatch.setattr(cell.datasets, "make", lambda choice: table)
     with pytest.raises(ConfigError, match="10000 rows and 33 columns"):
         cell.run(config)

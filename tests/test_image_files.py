@@ -33,7 +33,7 @@ def of(folder, **keys):
 
 
 def made(folder, **keys):
-    return datasets.make(of(folder, **keys))
+    return datasets.make(of(folder, **keys)).values
 
 
 def refusal(folder, **keys):
@@ -77,7 +77,7 @@ def test_reads_back_what_was_written(
     choice = of(folder, **keys)
     assert (choice["rows"], choice["test_rows"]) == (asked[0] or rows, asked[1] or test_rows)
     assert choice["shape"] == [1, height, width]
-    table = datasets.make(choice)
+    table = datasets.make(choice).values
     assert table.dtype == np.float32
     assert np.array_equal(table, idx_files.table(raw.values(), *asked))
     training, test = datasets.parts(table, choice)
@@ -171,7 +171,7 @@ def test_a_planned_cell_is_the_one_that_is_run_and_follows_the_files(folder):
     assert [choice[key] for key in ("rows", "test_rows", "shape")] == [4, 2, [1, 2, 3]]
     assert choice["sha256"] == hashlib.sha256(b"".join(FILES.values())).hexdigest()
     assert composed(sweeps.overrides(cell))["dataset"] == choice
-    assert len(datasets.make(choice)) == 6
+    assert len(datasets.make(choice).values) == 6
     (folder / TEST_LABELS).write_bytes(zipped(FILES[TEST_LABELS]))
     assert planned(folder) == cell
     write(folder, {TEST_LABELS: image_set(seed=2)[TEST_LABELS]})

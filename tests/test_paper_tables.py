@@ -12,6 +12,7 @@ from snn.analysis import frame
 from snn.analysis.machine_state import drift
 from snn.config.groups import read_yaml
 from snn.datasets.common import prepared
+from snn.datasets.common.table import Table
 from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
 from snn.figures import speedup_vs_neurons, style, time_by_depth
@@ -278,7 +279,7 @@ def test_data_sets(tmp_path):
 
     small = SWEEPS["dataset_size"].cells[0]["dataset"] | {"rows": 300, "features": 4}
     cell = SWEEPS["dataset_size"].cells[0] | {"dataset": small}
-    prepared.write(tmp_path / "t.npy", np.zeros((300, 5), dtype=np.float32), small)
+    prepared.write(tmp_path / "t.npy", Table(np.zeros((300, 5), dtype=np.float32)), small)
     table = datasets.build(
         [cell], [str(tmp_path / "t.npy")], read_yaml(PAPER / "datasets.yaml"), Device("cpu", "C")
     )

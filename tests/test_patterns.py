@@ -78,7 +78,7 @@ def linear(X, W, b):
 )
 def test_convolutions_learn_it_in_200_steps_and_a_linear_model_does_not(layers, outputs, least, most):
     choice = CHOICE | {"rows": 12800, "test_rows": 500}
-    training, test = datasets.parts(datasets.make(choice), choice)
+    training, test = datasets.parts(datasets.make(choice).values, choice)
     section = groups.load("network", "layers") | {
         "layers": layers,
         "loss": "cross_entropy",

@@ -95,7 +95,7 @@ def test_training_is_that_of_the_oracle(name, backend, order, clip_norm, layers,
 
 @pytest.mark.parametrize("name", PEERS)
 def test_the_papers_error_on_the_small_data_set(name, backend):
-    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
+    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")).values, 256, "small")
     network, random, losses = mlp((32, 256, 1)), GlibcRandom(1), []
     strategy = made(name, backend)
     strategy.check_network(network)

@@ -20,6 +20,7 @@ from snn.config import groups
 from snn.config.compose import composed
 from snn.config.groups import read_yaml
 from snn.datasets.common import prepared
+from snn.datasets.common.table import Table
 from snn.errors import DataError, RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
@@ -41,7 +42,7 @@ CELL = [
 
 @pytest.fixture
 def path(tmp_path):
-    prepared.write(tmp_path / "t.npy", TABLE, SMALL)
+    prepared.write(tmp_path / "t.npy", Table(TABLE), SMALL)
     return tmp_path / "t.npy"
 
 
@@ -62,7 +63,7 @@ def test_of_a_workflows_data_set_the_refusal_says_how_to_prepare_it_again(tmp_pa
 
 
 def test_what_was_prepared_is_loaded(path):
-    table = datasets.load(path, dict(reversed(SMALL.items())))
+    table = datasets.load(path, dict(reversed(SMALL.items()))).values
     assert np.array_equal(table, TABLE)
     assert table.dtype == np.float32
     assert table.flags.writeable
@@ -85,7 +86,7 @@ def test_a_table_of_another_choice_is_refused(path):
     ],
 )
 def test_a_table_that_is_not_of_the_shape_of_its_choice_is_refused(path, table, said):
-    prepared.write(path, table, SMALL)
+    prepared.write(path, Table(table), SMALL)
     assert refused(path, said)
 
 
@@ -96,7 +97,7 @@ WHOLE_SIZE = 128 + TABLE.nbytes + len(json.dumps(SMALL)) + 32
 @given(place=st.integers(0, WHOLE_SIZE - 1), change=st.integers(1, 255))
 def test_a_changed_byte_is_refused(tmp_path_factory, place, change):
     path = tmp_path_factory.mktemp("prepared") / "t.npy"
-    prepared.write(path, TABLE, SMALL)
+    prepared.write(path, Table(TABLE), SMALL)
     content = bytearray(path.read_bytes())
     assert len(content) == WHOLE_SIZE
     content[place] ^= change
@@ -109,7 +110,7 @@ def test_a_changed_byte_is_refused(tmp_path_factory, place, change):
 @given(length=st.integers(0, WHOLE_SIZE - 1))
 def test_a_truncated_file_is_refused(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("prepared") / "t.npy"
-    prepared.write(path, TABLE, SMALL)
+    prepared.write(path, Table(TABLE), SMALL)
     os.truncate(path, length)
     assert refused(path, "digest")
 
@@ -152,7 +153,7 @@ def test_a_value_that_is_not_finite_is_refused(path, value):
     sealed(path, path.read_bytes()[:128], table.tobytes() + json.dumps(SMALL, sort_keys=True).encode())
     assert refused(path, "the value in row 1, column 0")
     with pytest.raises(DataError, match="row 1, column 0"):
-        prepared.write(path, table, SMALL)
+        prepared.write(path, Table(table), SMALL)
 
 
 def test_only_a_regular_file_is_loaded(path, tmp_path):
@@ -207,9 +208,9 @@ def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp
 
 def test_the_digest_of_data_is_of_shape_and_values():
     tables = (TABLE, TABLE.reshape(3, 2), TABLE + 1)
-    described = [datasets.described(table, SMALL | {"rows": len(table)}) for table in tables]
+    described = [datasets.described(Table(table), SMALL | {"rows": len(table)}) for table in tables]
     assert len({one["sha256"] for one in described}) == 3
-    assert described[0] == datasets.described(np.asfortranarray(TABLE), SMALL)
+    assert described[0] == datasets.described(Table(np.asfortranarray(TABLE)), SMALL)
 
 
 IMAGES = {"name": "mine", "rows": 3, "test_rows": 2, "shape": [1, 1, 2]}
@@ -221,12 +222,12 @@ def test_test_rows_follow_the_training_rows_and_are_counted_apart(tmp_path):
     assert np.array_equal(np.concatenate([training, test]), FIVE)
     assert len(test) == 2
     assert datasets.parts(TABLE, SMALL)[1] is None
-    of_record = datasets.described(FIVE, IMAGES)
+    of_record = datasets.described(Table(FIVE), IMAGES)
     assert (of_record["rows"], of_record["test_rows"], of_record["features"]) == (3, 2, 2)
-    assert "test_rows" not in datasets.described(TABLE, SMALL)
+    assert "test_rows" not in datasets.described(Table(TABLE), SMALL)
     path = tmp_path / "t.npy"
-    prepared.write(path, FIVE, IMAGES)
-    assert np.array_equal(datasets.load(path, IMAGES), FIVE)
+    prepared.write(path, Table(FIVE), IMAGES)
+    assert np.array_equal(datasets.load(path, IMAGES).values, FIVE)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6])
@@ -234,13 +235,13 @@ def test_a_table_of_other_rows_than_its_choice_says_is_refused(tmp_path, rows):
     table = np.zeros((rows, 3), np.float32)
     with pytest.raises(DataError, match=f"has {rows} rows, but dataset.rows is 3 and dataset.test_rows is 2"):
         datasets.parts(table, IMAGES)
-    prepared.write(tmp_path / "t.npy", table, IMAGES)
+    prepared.write(tmp_path / "t.npy", Table(table), IMAGES)
     assert refused(tmp_path / "t.npy", f"it has {rows - 2} rows, but dataset.rows is 3", IMAGES)
 
 
 def test_a_table_of_other_images_than_its_choice_says_is_refused(path):
     choice = SMALL | {"shape": [1, 2, 2]}
-    prepared.write(path, TABLE, choice)
+    prepared.write(path, Table(TABLE), choice)
     assert refused(path, "it has 2 features, but dataset.shape is [1, 2, 2]", choice)
 
 

@@ -103,7 +103,7 @@ def closed_port():
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's package dataset-fashion-mnist is not installed")
 def test_debians_fashion_mnist_is_found_and_is_all_of_it():
     choice = composed(["dataset=fashion"])["dataset"]
-    training, test = datasets.parts(datasets.make(choice), choice)
+    training, test = datasets.parts(datasets.make(choice).values, choice)
     assert (training.shape, test.shape) == ((60000, 785), (10000, 785))
     assert np.bincount(training[:, -1].astype(int)).tolist() == [6000] * 10
     assert np.bincount(test[:, -1].astype(int)).tolist() == [1000] * 10
@@ -111,7 +111,7 @@ def test_debians_fashion_mnist_is_found_and_is_all_of_it():
     pixels = np.frombuffer(raw, np.uint8).astype(np.float32) / np.float32(255)
     assert np.array_equal(test[:, :-1].ravel(), pixels)
     few = composed(["dataset=fashion", "dataset.rows=300", "dataset.test_rows=7"])["dataset"]
-    assert np.array_equal(datasets.make(few), np.concatenate([training[:300], test[:7]]))
+    assert np.array_equal(datasets.make(few).values, np.concatenate([training[:300], test[:7]]))
 
 
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's package dataset-fashion-mnist is not installed")

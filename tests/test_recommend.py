@@ -27,7 +27,7 @@ def asked(tmp_path_factory):
     choices = yaml.safe_load(path.read_text())
     choices["candidates"]["cpu"]["few"] = [{"strategy": ["reference", "resident", "graph"]}]
     path.write_text(yaml.safe_dump(choices))
-    rows = "\n".join(f"{i % 7},{i % 5},{i % 3},{i % 7 + i % 5}" for i in range(64))
+    rows = "\n".join(f"{i % 7},{i % 5},{i % 3},{i % 7 + i % 5}" for i in range(90))
     (folder / "mine.csv").write_text(f"a,b,c,sum\n{rows}\n")
     command = [sys.executable, "-m", "snn.recommend", "--csv", "mine.csv", "--target", "sum", "--hidden", "4"]
     command += ["--epochs", "3", "--learning-rate", "0.001", "--budget", "20s", "--device", "cpu"]

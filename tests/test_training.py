@@ -80,7 +80,7 @@ def test_the_papers_error_with_every_kernel_of_float32(kernel):
 
 def mean_error(name, backend):
     """Of the ten runs of the paper's protocol."""
-    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
+    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")).values, 256, "small")
     network, losses = mlp((32, 256, 1)), []
     strategy = factory.make(groups.load("strategy", name), backend)
     starts = strategy.starts(network, 1)
@@ -97,7 +97,7 @@ def mean_error(name, backend):
 
 
 def test_the_update_orders_differ(backend):
-    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
+    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")).values, 256, "small")
     weights = draw_weights(mlp((32, 16, 1)), GlibcRandom(1))
     sequential, simultaneous = (
         trained("reference", backend, mlp((32, 16, 1), update_order=o), X, Y, 5, 256, 0.002, weights)[0]
@@ -107,7 +107,7 @@ def test_the_update_orders_differ(backend):
 
 
 def test_a_run_does_not_depend_on_the_one_before(backend):
-    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")), 256, "small")
+    X, Y = datasets.split(datasets.make(groups.load("dataset", "small")).values, 256, "small")
     strategy = factory.make(groups.load("strategy", "preallocated"), backend)
     weights = draw_weights(mlp((32, 16, 1)), GlibcRandom(1))
     try:

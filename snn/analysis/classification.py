@@ -1,4 +1,4 @@
-"""What a row holds of a classification: its accuracy on test rows, and its curve by epoch."""
+"""What a row holds of what was learned: scores on test rows, and the curve by epoch of a classification."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -11,22 +11,27 @@ from snn.analysis.floors import steps
 
 Run = Mapping[str, Any]
 
+TESTED = ("test_accuracy", "test_s", "test_r2", "test_rmse")
+"""Columns of what was tested, each with its standard deviation in another column."""
+
 
 def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
-    """``step_us``, the microseconds per step of the mean time, and what was tested; no column of other rows.
+    """What was tested and, of classifications, ``step_us``, the microseconds per step of the mean time.
 
-    ``test_accuracy`` is the mean over all runs, and ``test_s`` that of the seconds of predicting test rows.
+    ``test_accuracy`` is the mean over all runs, and ``test_s`` that of the seconds of predicting test rows;
+    so are ``test_r2`` and ``test_rmse`` of regressions. There is no column that no row has.
     """
+    tested = [name for name in TESTED if frame[name].notna().any()]
     if not frame["curve"].map(bool).any():
-        return pd.DataFrame(index=frame.index)
-    tested = [name for name in ("test_accuracy", "test_s") if frame[name].notna().any()]
+        return frame[tested]
     return frame[tested].assign(step_us=1e6 * frame["mean_s"] / steps(frame))[["step_us", *tested]]
 
 
 def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of one cell from the records of its rounds; None, and an empty curve, where runs lack them.
 
-    ``test_accuracy`` and ``test_s`` are means over all runs, each with its standard deviation.
+    ``test_accuracy``, ``test_s``, ``test_r2`` and ``test_rmse`` are means over all runs, each with its
+    standard deviation.
     ``first_accuracy`` is that of the first run of the first round, whose weights are the first draw of the
     seed: the one training that a published program did.
     """
@@ -42,8 +47,16 @@ def columns(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "first_accuracy": first.get("test_accuracy"),
         "test_s": seconds,
         "test_std_s": seconds_std,
+        **_of_errors(runs),
         "curve": _curve(runs, first),
     }
+
+
+def _of_errors(runs: Sequence[Run]) -> dict[str, float | None]:
+    found = {}
+    for name in ("test_r2", "test_rmse"):
+        found[name], found[f"{name}_std"] = _spread([run[name] for run in runs if name in run])
+    return found
 
 
 def _curve(runs: Sequence[Run], first: Run) -> list[dict[str, float | int | None]]:

@@ -29,6 +29,7 @@ _LOSS, _MEMBER_LOSSES = "final_loss", "member_mse"
 _REAL = (
     *("mean_s", "std_s", "final_loss"),
     *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
+    *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std"),
 )
 """Columns that hold numbers, also where no row has one."""
 
@@ -156,7 +157,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``, and
     ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss by
     draw of initial weights (``snn.analysis.draws``), and ``draws`` names these. ``hidden`` holds the hidden
-    widths of an MLP; of any other network it is None. A classification has an accuracy and a ``curve``
+    widths of an MLP; of any other network it is None. Test rows have scores, a classification a ``curve``
     (``snn.analysis.classification``).
     """
     records = list(of_cell.values())

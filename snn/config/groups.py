@@ -28,7 +28,18 @@ def names(group: str) -> list[str]:
 
 @cache
 def _read(group: str, name: str) -> Mapping[str, Any]:
-    return read_yaml(CONFIG / group / f"{name}.yaml")
+    content = read_yaml(CONFIG / group / f"{name}.yaml")
+    return {key: value for key, value in content.items() if key != "defaults"}
+
+
+@cache
+def _choices_beside(group: str, name: str) -> dict[str, str]:
+    """The choices of other groups in the ``defaults`` of a choice's file, as Hydra reads them."""
+    found = {}
+    for entry in read_yaml(CONFIG / group / f"{name}.yaml").get("defaults", ()):
+        if isinstance(entry, dict):
+            found.update({key.rpartition(".")[2]: choice for key, choice in entry.items()})
+    return found
 
 
 def load(group: str, name: str) -> dict[str, Any]:
@@ -62,6 +73,14 @@ def default_choices() -> dict[str, str]:
         if isinstance(entry, dict):
             chosen.update(entry)
     return chosen
+
+
+def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The choice of each group: one that is given, else that of the data set's file, else the default."""
+    choices = default_choices()
+    dataset = given.get("dataset", choices["dataset"])
+    beside = _choices_beside("dataset", dataset) if dataset in names("dataset") else {}
+    return choices | beside | {group: given[group] for group in GROUPS if group in given}
 
 
 def default_training() -> dict[str, Any]:

@@ -39,7 +39,7 @@ def check(arguments: Sequence[str]) -> None:
                 f"{argument}: a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
             )
         given[key] = value
-    chosen = groups.default_choices() | {key: value for key, value in given.items() if key in groups.GROUPS}
+    chosen = groups.chosen(given)
     for key, value in given.items():
         _check_key(key, value, chosen)
 

@@ -61,6 +61,8 @@ RANGES = {
     "dataset.features": Range(1, 10**6, "a sample of more is not for networks of this kind"),
     "dataset.noise": Range(0, 1e18, "the squares of errors must be float32 numbers", real=True),
     "dataset.seed": Range(0, 2**32 - 1, _SEEDS),
+    "dataset.held_out": Range(0, 0.9, "some rows must be left to train on", real=True),
+    "dataset.shuffle_seed": Range(0, 2**32 - 1, _SEEDS, or_null="the rows in the order of the file"),
     "network.hidden": Range(1, 2**20, _IN_32_BITS),
     "network.clip_norm": Range(*_FLOAT32, _IN_FLOAT32, real=True, or_null="no clipping"),
     "network.seed": Range(1, 2**31 - 1, "the C library's rand() has no others"),

@@ -16,7 +16,7 @@ from snn.models import remedies
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import parse
-from snn.models.losses import LOSSES
+from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, TASKS
 from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
 
 PROFILES = ("none", "nvtx")
@@ -32,8 +32,13 @@ _MOST_LABEL = 200
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-_ONE_OF = {"strategy.mode": ("default", "max-autotune-no-cudagraphs")}
-"""Keys with a fixed set of values: PyTorch's modes that do not capture a graph of their own."""
+_ONE_OF = {
+    "strategy.mode": ("default", "max-autotune-no-cudagraphs"),  # PyTorch's without a graph of their own
+    "dataset.text_columns": ("error", "one_hot", "drop"),
+    "dataset.missing": ("error", "drop_rows"),
+    "dataset.task": TASKS,
+}
+"""Keys with a fixed set of values."""
 
 _LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
     "strategy.seeds": (
@@ -200,12 +205,15 @@ def settle(cell: Mapping[str, Any]) -> None:
     """Give a checked cell the one form that its values have, however they were written.
 
     Its rounds are at most its runs, since each round has at least one; what may be 5 or 5.0 is 5.0. A
-    neighbour of any kind is not named. Layers to compute again are in the order of the network.
+    neighbour of any kind is not named. Layers to compute again are in the order of the network. The task of a
+    data set that leaves it open is that of the network's loss.
     """
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
     cell["network"]["recompute"] = sorted(cell["network"]["recompute"])
+    if cell["dataset"].get("task", "") is None:
+        cell["dataset"]["task"] = LOSSES[cell["network"].get("loss", MEAN_SQUARED_ERROR.name)].task
     for section, values in cell.items():
         if not isinstance(values, Mapping):
             continue

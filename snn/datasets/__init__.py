@@ -1,9 +1,10 @@
 """Data sets: each is a module with a function ``make`` that returns a float32 table, target column last.
 
-A data set with the key ``test_rows`` has as many test rows behind its training rows. Where files hold the
-data, the module may have further functions of the choice: ``inputs``, the user's files; ``digest`` of what
-they hold, for the key ``sha256``; ``sizes``, the keys that the choice leaves open; and ``at_most``, the
-rows and columns that a file of its size can have, where no header says them.
+Where there are facts to be said of the table, it returns both (``Table``). A data set with the key
+``test_rows`` has as many test rows behind its training rows, one with ``held_out`` this share of all. Where
+files hold the data, the module may have further functions of the choice: ``inputs``, the user's files;
+``digest`` of what they hold, for the key ``sha256``; ``sizes``, the keys that the choice leaves open; and
+``at_most``, the rows and columns that a file of its size can have, where no header says them.
 """
 
 from collections.abc import Mapping
@@ -15,12 +16,14 @@ import numpy as np
 
 from snn.datasets.common import prepared
 from snn.datasets.common.prepared import intact, load
-from snn.datasets.common.table import checked, described, parts
+from snn.datasets.common.table import Table, checked, counts, described, parts
 from snn.errors import ConfigError, DataError
 
 __all__ = [
+    "Table",
     "at_most",
     "completed",
+    "counts",
     "described",
     "digest",
     "inputs",
@@ -33,20 +36,21 @@ __all__ = [
 ]
 
 
-def make(choice: Mapping[str, Any]) -> np.ndarray:
-    """The float32 table (rows, features + 1) of a file of ``config/dataset``; the last column is the target.
+def make(choice: Mapping[str, Any]) -> Table:
+    """The table of a file of ``config/dataset``: float32 (rows, features + 1), the target in the last column.
 
     Raises DataError if the data cannot be used.
     """
     parameters = {key: value for key, value in choice.items() if key not in ("_target_", "name")}
     module, _, function = choice["_target_"].rpartition(".")
     try:
-        table = getattr(import_module(module), function)(**parameters)
+        made = getattr(import_module(module), function)(**parameters)
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"dataset {choice['name']}: {error}") from error
     except MemoryError as error:
         raise DataError(f"dataset {choice['name']}: it does not fit in memory: {error}") from error
-    return checked(table, f"dataset {choice['name']}")
+    table = made if isinstance(made, Table) else Table(made)
+    return Table(checked(table.values, f"dataset {choice['name']}"), table.facts)
 
 
 def completed(choice: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +86,7 @@ def _of_module(choice: Mapping[str, Any], name: str, otherwise: Any) -> Any:
     return function(choice) if function else otherwise
 
 
-def kept(path: Path, choice: Mapping[str, Any]) -> np.ndarray:
+def kept(path: Path, choice: Mapping[str, Any]) -> Table:
     """The prepared table of a file; made and kept there where there is no such file.
 
     Raises DataError as ``make`` does, and where the file is damaged or of another choice.
@@ -98,7 +102,7 @@ def split(table: np.ndarray, batch_size: int, name: str) -> tuple[np.ndarray, np
     """X (rows, features) and Y (rows, 1). Raises DataError if there are fewer rows than one batch has."""
     if len(table) < batch_size:
         raise DataError(
-            f"dataset {name} has {len(table)} rows, fewer than one batch: "
+            f"dataset {name} has {len(table)} rows to train on, fewer than one batch: "
             f"training.batch_size is {batch_size}, it must be at most {len(table)}"
         )
     return np.ascontiguousarray(table[:, :-1]), np.ascontiguousarray(table[:, -1:])

@@ -125,7 +125,7 @@ def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:
 
 def overrides(cell: Cell) -> list[str]:
     """The Hydra overrides with which ``python -m snn`` composes this cell: what differs from its files."""
-    chosen = groups.default_choices() | {g: cell[g]["name"] for g in _NAMED}
+    chosen = groups.chosen({g: cell[g]["name"] for g in _NAMED})
     chosen["device"] = cell["device"]["backend"]
     found = [f"{g}={chosen[g]}" for g in (*_NAMED, "device")]
     if cell["network"].keys() != groups.load("network", chosen["network"]).keys():
@@ -230,7 +230,7 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) ->
 
     ``devices`` are the grid's, and the host's for strategies that run there: without it they have no cell.
     """
-    chosen = groups.default_choices() | {k: v for k, v in point.items() if k in groups.GROUPS}
+    chosen = groups.chosen(point)
     cell: Cell = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
     cell["training"] = groups.default_training()
     device = devices[on_host(cell["strategy"])]

@@ -1,6 +1,7 @@
-"""The one judge of accuracy, of every strategy: a forward pass in NumPy over the weights that it trained."""
+"""The one judge of what every strategy learned: a forward pass in NumPy over the weights that it trained."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,33 @@ from snn.models.training_step import prediction_step
 
 _ROWS = 64
 """Of a batch: few enough that a convolution's patches stay in a processor's cache."""
+
+
+class Errors(NamedTuple):
+    """How far predictions are from targets; infinite or NaN where an output is, or its square.
+
+    ``mse`` is the mean squared error as the loss has it, ``rmse`` its root in the units of the user's data,
+    and ``r2`` = 1 - sum((y - f)^2) / sum((y - mean(y))^2), None where all targets y are equal: 1 is exact,
+    and 0 as good as to predict their mean.
+    """
+
+    mse: float
+    rmse: float
+    r2: float | None
+
+
+def errors(
+    network: Network, weights: list[np.ndarray], X: np.ndarray, targets: np.ndarray, unit: float
+) -> Errors:
+    """The errors of a network with one output on rows X (n, features), float32, with these targets (n,).
+
+    A target of 1 is ``unit`` in the user's units. Computed in float64 from the float32 outputs.
+    """
+    with np.errstate(all="ignore"):
+        y = targets.astype(np.float64)
+        mse = float(np.mean(np.square(predicted(network, weights, X)[:, 0] - y)))
+        spread = float(np.mean(np.square(y - y.mean())))
+    return Errors(mse, unit * mse**0.5, 1 - mse / spread if spread else None)
 
 
 def accuracy(network: Network, weights: list[np.ndarray], X: np.ndarray, labels: np.ndarray) -> float:

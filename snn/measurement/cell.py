@@ -46,7 +46,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
     table = datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
-    check_memory(cell, table.shape)
+    check_memory(cell, table.values.shape)
     of_data = datasets.described(table, cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)

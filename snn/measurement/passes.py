@@ -7,7 +7,7 @@ import numpy as np
 
 from snn import datasets
 from snn.backends.base import Backend
-from snn.errors import OutOfMemory, Unsupported
+from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware.devices import Device
 from snn.hardware.monitor import Watch
 from snn.hardware.samples import Live, Sampler
@@ -16,29 +16,35 @@ from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Progress, Run, measure
 from snn.models import network as networks
 from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network
 from snn.profiling.batch_fit import advice
 from snn.profiling.profile import Profile, profile
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, Test
 
+_NAMED = 12
+
 _EXPLAINED = 3
 """Rounds that end with a profile. Tables show the median of them; in further rounds it only takes time."""
 
 
-def job_of(cell: Mapping[str, Any], table: Any) -> Job:
+def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
     """What a cell trains, on the data set's table. Raises ConfigError or DataError where they do not fit."""
     training, name = cell["training"], cell["dataset"]["name"]
     batch_size = training["batch_size"]
-    learned, tested = datasets.parts(table, cell["dataset"])
+    learned, tested = datasets.parts(table.values, cell["dataset"])
     X, Y = datasets.split(learned, batch_size, name)
     network = networks.trained(cell, tuple(cell["dataset"].get("shape", X.shape[1:])))
-    test = None
-    if tested is not None and network.loss is CROSS_ENTROPY:
+    _check_task(cell, network, table.facts)
+    test, is_classification = None, network.loss is CROSS_ENTROPY
+    if tested is not None and (is_classification or "held_out" in cell["dataset"]):  # not labels as numbers
         network.loss.targets(tested[:, -1:], network.outputs)  # refuses labels that there are no outputs for
-        test = Test(np.ascontiguousarray(tested[:, :-1]), tested[:, -1].astype(np.int64))
+        rows = _whole(len(tested), batch_size) if training["drop_last"] else len(tested)
+        targets = tested[:rows, -1].astype(np.int64 if is_classification else np.float32)
+        unit = table.facts.get("target_scale", 1.0)
+        test = Test(np.ascontiguousarray(tested[:rows, :-1]), targets, unit)
     if training["drop_last"]:
         X, Y = (matrix[: _whole(len(matrix), batch_size)] for matrix in (X, Y))
-        test = test and Test(*(part[: _whole(len(part), batch_size)] for part in test))
     return Job(
         strategy=cell["strategy"],
         network=network,
@@ -50,6 +56,22 @@ def job_of(cell: Mapping[str, Any], table: Any) -> Job:
         learning_rate=training["learning_rate"],
         test=test if test and len(test.X) else None,
     )
+
+
+def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a table was made for another loss, or of more classes than outputs."""
+    task, classes = cell["dataset"].get("task"), facts.get("classes", [])
+    if task not in (None, network.loss.task):
+        raise ConfigError(
+            f"dataset.task is {task}, but the network learns a {network.loss.task}, since its loss is "
+            f"{network.loss.name}: leave dataset.task out"
+        )
+    if len(classes) > network.outputs:
+        named = ", ".join(classes[:_NAMED]) + (", ..." if len(classes) > _NAMED else "")
+        raise ConfigError(
+            f"dataset {cell['dataset']['name']} has {len(classes)} classes ({named}), but network.layers end "
+            f"in {network.outputs} outputs: end them in linear {len(classes)}"
+        )
 
 
 def _whole(rows: int, batch_size: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from snn.measurement.accuracy import Errors
 from snn.measurement.runs import Measurement, Run
 from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling.profile import Profile
@@ -66,6 +67,8 @@ def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
         ]
     if run.test_accuracy is not None:
         plain |= {"test_accuracy": run.test_accuracy, "test_seconds": run.test_seconds}
+    if run.test_errors is not None:
+        plain |= {f"test_{key}": _finite(value) for key, value in run.test_errors._asdict().items()}
     return plain | ({"member_mse": list(map(_finite, run.losses))} if several else {})
 
 
@@ -96,6 +99,10 @@ def _summary(measurement: Measurement, squared: bool) -> dict[str, float | int |
     accuracies = [run.test_accuracy for run in measurement.runs if run.test_accuracy is not None]
     if accuracies:
         summary["mean_test_accuracy"] = float(np.mean(accuracies))
+    tested = [run.test_errors for run in measurement.runs if run.test_errors is not None]
+    for key in Errors._fields if tested else ():
+        values = [getattr(one, key) for one in tested]
+        summary[f"mean_test_{key}"] = None if None in values else _finite(float(np.mean(values)))
     return summary | _shared(float(seconds.mean()), len(measurement.members))
 
 
@@ -104,5 +111,5 @@ def _shared(launch_seconds: float, members: int) -> dict[str, float | int | None
     return {"members": members, "mean_seconds_per_member": launch_seconds / members} if members else {}
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

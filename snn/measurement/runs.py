@@ -5,7 +5,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, NamedTuple, cast
 
@@ -13,14 +13,14 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
-from snn.measurement.accuracy import accuracy
+from snn.measurement.accuracy import Errors, accuracy, errors
 from snn.measurement.protocol import Round, Steadiness
 from snn.profiling.ledger import Ledger
 from snn.profiling.memory import MemoryMap
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.unlaunched import Unlaunched
 from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.strategies.common.job import Job, Test, start
 from snn.strategies.common.strategy import Strategy
 
 _COUNTED_EPOCHS = 3
@@ -43,7 +43,8 @@ class Run:
     ``began`` is its start by ``time.perf_counter``, which no record has.
     With several networks per launch, the seconds are those of the launch, ``losses`` has one loss per
     network, and ``final_loss`` is their mean. Of a classification, ``epochs`` has every epoch, whose seconds
-    add up to the run's; with test rows there are the accuracy on them and the seconds of predicting them.
+    add up to the run's; with test rows there are the accuracy on them and the seconds of predicting them. Of
+    a regression with test rows there are the ``test_errors`` on them, if a launch trains one network.
     """
 
     seconds: float
@@ -52,6 +53,7 @@ class Run:
     epochs: tuple[Epoch, ...] = ()
     test_accuracy: float | None = None
     test_seconds: float | None = None
+    test_errors: Errors | None = None
     began: float = field(default=0.0, compare=False)
 
 
@@ -214,18 +216,25 @@ def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarra
     else:
         seconds = _timed(backend, lambda: strategy.train(job.epochs))
     losses = strategy.losses()
-    correct, tested = _tested(job, strategy, backend)
-    return Run(seconds, fmean(losses), tuple(losses), tuple(epochs), correct, tested, began)
+    run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
+    return (
+        run
+        if job.test is None or len(losses) > 1
+        else replace(run, **_tested(job, job.test, strategy, backend))
+    )
 
 
-def _tested(job: Job, strategy: Strategy, backend: Backend) -> tuple[float, float] | tuple[None, None]:
-    """The accuracy on the test rows, and the seconds in which the strategy predicts them; the second time."""
-    if job.test is None:
-        return None, None
-    X, labels = job.test
-    strategy.predict(X)
-    seconds = _timed(backend, lambda: strategy.predict(X).argmax(axis=1))
-    return accuracy(job.network, strategy.weights(), X, labels), seconds
+def _tested(job: Job, test: Test, strategy: Strategy, backend: Backend) -> dict[str, Any]:
+    """What a run has of the test rows.
+
+    Of a classification the accuracy, and the seconds in which the strategy predicts them the second time.
+    """
+    if not job.is_classification:
+        return {"test_errors": errors(job.network, strategy.weights(), *test)}
+    strategy.predict(test.X)
+    seconds = _timed(backend, lambda: strategy.predict(test.X).argmax(axis=1))
+    correct = accuracy(job.network, strategy.weights(), test.X, test.targets)
+    return {"test_accuracy": correct, "test_seconds": seconds}
 
 
 def _timed(backend: Backend, work: Callable[[], Any]) -> float:

@@ -11,12 +11,13 @@ class Loss(ABC):
     """A mean over the rows of a batch.
 
     ``op`` writes the errors E and the gradient of the outputs, which it scales by ``factor`` / rows, or by
-    ``factor`` where the network descends along the gradient of the sum.
+    ``factor`` where the network descends along the gradient of the sum. ``task`` is what is learned with it.
     """
 
     name: str
     op: str
     factor: float
+    task: str
 
     @abstractmethod
     def sizes(self, rows: int, outputs: int) -> tuple[int, ...]:
@@ -41,7 +42,7 @@ class Loss(ABC):
 class MeanSquaredError(Loss):
     """Equation (5) of the paper: the mean of (Y_pred - Y)^2, of one output."""
 
-    name, op, factor = "mean_squared_error", "error", 2.0
+    name, op, factor, task = "mean_squared_error", "error", 2.0, "regression"
 
     def sizes(self, rows: int, outputs: int) -> tuple[int, ...]:
         return (rows * outputs,)
@@ -61,7 +62,7 @@ class MeanSquaredError(Loss):
 class CrossEntropy(Loss):
     """The mean of -log softmax(Y_pred) at the label; labels are 0, 1, ..., one output for each."""
 
-    name, op, factor = "cross_entropy", "softmax_cross_entropy", 1.0
+    name, op, factor, task = "cross_entropy", "softmax_cross_entropy", 1.0, "classification"
 
     def sizes(self, rows: int, outputs: int) -> tuple[int, ...]:
         return (rows, outputs)
@@ -85,3 +86,4 @@ class CrossEntropy(Loss):
 
 MEAN_SQUARED_ERROR, CROSS_ENTROPY = MeanSquaredError(), CrossEntropy()
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (MEAN_SQUARED_ERROR, CROSS_ENTROPY)}
+TASKS = tuple(loss.task for loss in LOSSES.values())

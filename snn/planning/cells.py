@@ -18,6 +18,8 @@ from snn.errors import Unsupported
 from snn.measurement.passes import job_of
 from snn.strategies.common.job import Job
 
+_OF_ROWS = ("rows", "test_rows", "held_out")
+
 
 class PlannedGpu(CpuBackend):
     """Takes the decisions of the CUDA backend with a kernel of ``config/kernel``, and does nothing on a GPU.
@@ -55,13 +57,14 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     Raises DataError where its data set's size cannot be found, ConfigError where it does not fit the network.
     """
     table_rows, columns = _table_shape(cell["dataset"])
-    test_rows = cell["dataset"].get("test_rows") or 0
-    rows, batch = table_rows - test_rows, cell["training"]["batch_size"]
+    rows, _ = datasets.counts(table_rows, cell["dataset"])
+    batch = cell["training"]["batch_size"]
     if cell["training"]["drop_last"]:
         rows = rows // batch * batch
     few = min(rows, batches * batch + rows % batch)
-    dataset = {key: value for key, value in cell["dataset"].items() if key not in ("rows", "test_rows")}
-    job = job_of({**cell, "dataset": dataset}, np.zeros((few, columns), dtype=np.float32))
+    dataset = {key: value for key, value in cell["dataset"].items() if key not in _OF_ROWS}
+    zeros = datasets.Table(np.zeros((few, columns), dtype=np.float32))
+    job = job_of({**cell, "dataset": dataset}, zeros)
     return Planned(replace(job, test=None), rows)
 
 
@@ -78,5 +81,5 @@ def _table_shape(choice: Mapping[str, Any]) -> tuple[int, int]:
 @cache
 def _read_shape(choice: str) -> tuple[int, int]:
     """The shape of a table whose file has to be read, once for each content: the choice has its digest."""
-    rows, columns = datasets.make(json.loads(choice)).shape
+    rows, columns = datasets.make(json.loads(choice)).values.shape
     return rows, columns

@@ -11,6 +11,7 @@ from snn.records.schema import LARGEST_INTEGER, shown
 
 Record = Mapping[str, Any]
 _RAN = ("ok", "diverged")
+_TEST_ERRORS = ("test_mse", "test_rmse", "test_r2")
 _LARGEST = sys.float_info.max
 _ROUNDING = 1e-9
 """The relative difference of two sums of the same numbers in another order."""
@@ -108,14 +109,16 @@ def _losses(record: Record) -> str:
 
 
 def _epochs(record: Record) -> str:
-    """Every run has all of its epochs, or none has any; the same of an accuracy with its seconds."""
+    """Every run has all of its epochs, or none has any; as with accuracy and its seconds, and test errors."""
     wanted = record["cell"]["training"]["epochs"]
-    for key in ("epochs", "test_accuracy", "test_seconds"):
+    for key in ("epochs", "test_accuracy", "test_seconds", *_TEST_ERRORS):
         if len({key in run for run in record["runs"]}) > 1:
             return f"some runs have {key}, and others have not"
     for i, run in enumerate(record["runs"]):
         if ("test_accuracy" in run) != ("test_seconds" in run):
             return f"runs[{i}] has only one of test_accuracy and test_seconds"
+        if 0 < len(run.keys() & set(_TEST_ERRORS)) < len(_TEST_ERRORS):
+            return f"runs[{i}] has only some of {', '.join(_TEST_ERRORS)}"
         seconds = [epoch["seconds"] for epoch in run.get("epochs", ())]
         if seconds and len(seconds) != wanted:
             return f"runs[{i}] has {len(seconds)} epochs, but training.epochs is {wanted}"
@@ -140,6 +143,10 @@ def _summary(record: Record) -> str:
     accuracies = [run["test_accuracy"] for run in runs if "test_accuracy" in run]
     if not _is_mean(summary.get("mean_test_accuracy"), accuracies):
         return f"summary.mean_test_accuracy is {summary.get('mean_test_accuracy')}: it is not the runs' mean"
+    for key in _TEST_ERRORS:
+        values = [run[key] for run in runs if key in run]
+        if not _is_mean(summary.get(f"mean_{key}"), values):
+            return f"summary.mean_{key} is {summary.get(f'mean_{key}')}: it is not the mean of the runs"
     return ""
 
 

@@ -20,7 +20,7 @@ def build(
     """
     rows = []
     for cell, path in zip(cells, tables, strict=True):
-        training, test = parts(load(Path(path), cell["dataset"]), cell["dataset"])
+        training, test = parts(load(Path(path), cell["dataset"]).values, cell["dataset"])
         batches = math.ceil(len(training) / cell["training"]["batch_size"])
         published = paper.get(cell["dataset"]["name"], {})
         rows.append(

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import itertools
 import lzma
 import re
 import zipfile
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from snn.datasets.common import prepared
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_AS_IN_THE_FILE = ("dataset.standardise=false", "dataset.held_out=0", "dataset.shuffle_seed=null")
 _NO_NUMBERS = (
     "",
     " ",
@@ -212,6 +214,8 @@ def _with_wrong_key(draw: Any) -> Input:
                 (("dataset.delimiter=';'",), "t.csv"),
                 (('dataset.delimiter="\t"',), "t.csv"),
                 (("dataset.delimiter=' '",), "t.csv"),
+                (("dataset.held_out=0.01",), "dataset.held_out"),
+                (("dataset.text_columns=onehot",), "dataset.text_columns"),
                 (("dataset.delimiter=c",), "dataset.delimiter"),
                 (("dataset.delimiter=''",), "dataset.delimiter"),
                 ((f"dataset.sha256={'0' * 64}",), "t.csv"),
@@ -228,18 +232,22 @@ def _with_wrong_key(draw: Any) -> Input:
     return _file(" ".join(given), content, "c0", *given, names=names)
 
 
+_LABELS = ("-1", "2", "1e30", "1000000", "x", "0x1", "yes")
+
+
 @st.composite
 def _with_wrong_labels(draw: Any) -> Input:
-    """Targets of which one is no label: not a whole number, negative, or not below the number of outputs."""
+    """Targets of which one is no label, as it is not a whole number; or a third class, of two outputs."""
     table = draw(_tables())
-    for row in table[1:]:
-        row[0] = str(draw(st.integers(0, 1)))
-    row = draw(st.integers(1, len(table) - 1))
-    table[row][0] = draw(st.sampled_from(("0.5", "-1", "2", "3", "1e30", "-0.001", "1000000")))
-    of_network = ("network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy")
-    one = _file(
-        f"label {table[row][0]} of 2", _joined(table), 0, *of_network, names=f"the target of row {row}"
+    for row, label in zip(table[1:], itertools.cycle("01")):
+        row[0] = label
+    wrong, names = draw(
+        st.sampled_from((("0.5", "c0"), ("-0.001", "c0"), *((x, "3 classes") for x in _LABELS)))
     )
+    row = draw(st.integers(1, len(table)))
+    table.insert(row, [wrong, *table[1][1:]])
+    of_network = ("network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy")
+    one = _file(f"label {wrong} of 2 in row {row}", _joined(table), 0, *of_network, names=names)
     arguments = tuple(argument for argument in one.arguments if not argument.startswith("output="))
     return Input(one.what, "snn", ("device=cpu", *arguments), one.files, one.names)
 
@@ -273,9 +281,8 @@ def _file(
     what: str, content: bytes | str, target: str | int = "c0", *given: str, names: str = "t.csv"
 ) -> Input:
     keys = {each.partition("=")[0] for each in given}
-    usual = ("dataset=csv", "dataset.path=t.csv", f"dataset.target='{target}'", "training.batch_size=1")
-    if isinstance(target, int):
-        usual = (*usual[:2], f"dataset.target={target}", usual[3])
+    column = f"dataset.target={target}" if isinstance(target, int) else f"dataset.target='{target}'"
+    usual = ("dataset=csv", "dataset.path=t.csv", column, "training.batch_size=1", *_AS_IN_THE_FILE)
     arguments = (*(each for each in usual if each.partition("=")[0] not in keys), *given, "output=t.npy")
     return Input(what, "snn.prepare", arguments, {"t.csv": content}, names)
 

@@ -16,7 +16,8 @@ from inputs import DOORS, knock
 
 _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined]}}\n"
 _CSV = b"a,b\n1,2\n3,4\n"
-_OF_CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=b", "training.batch_size=1", "output=t.npy")
+_OF_CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=b", "training.batch_size=1")
+_OF_CSV += ("dataset.held_out=0", "output=t.npy")
 
 KEPT = [
     Input(
@@ -36,9 +37,9 @@ KEPT = [
     Input(
         "a label beyond 64 bits",
         "snn",
-        (*_OF_CSV[:4], "network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy"),
-        {"t.csv": b"a,b\n1,0\n1,1e30\n"},
-        "the target of row 2 is 1e+30",
+        (*_OF_CSV[:5], "network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy"),
+        {"t.csv": b"a,b\n1,0\n1,1e30\n1,5\n"},
+        "3 classes (0, 5, 1000000000000000019884624838656)",
     ),
 ]
 """Inputs that were met with a fault: add what the fuzzer finds."""

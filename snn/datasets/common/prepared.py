@@ -1,7 +1,8 @@
 """Prepared data sets: a table in a file that proves its own content and says what it was made from.
 
-The file is what ``numpy.save`` writes, followed by the data set's section of the cell as JSON, and by the
-SHA-256 of all of this. NumPy's own ``load`` reads the table and ignores the rest.
+The file is what ``numpy.save`` writes, followed by the data set's section of the cell as JSON, by a line end
+and the table's facts as JSON if it has some, and by the SHA-256 of all of this. NumPy's own ``load`` reads
+the values and ignores the rest.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from snn.datasets.common import files
-from snn.datasets.common.table import checked
+from snn.datasets.common.table import Table, checked
 from snn.errors import DataError
 from snn.files.outputs import replaced
 
@@ -32,22 +33,25 @@ _HEADER = re.compile(
 )
 
 
-def write(path: Path, table: np.ndarray, choice: Mapping[str, Any]) -> None:
+def write(path: Path, table: Table, choice: Mapping[str, Any]) -> None:
     """Write a table of this choice of data set atomically. Raises OutputError where it cannot be written."""
     content = io.BytesIO()
-    np.save(content, checked(table, str(path)))
+    np.save(content, checked(table.values, str(path)))
     content.write(_canonical(choice))
+    if table.facts:
+        content.write(b"\n" + _canonical(table.facts))
     content.write(hashlib.sha256(content.getbuffer()).digest())
     with replaced(path) as file:
         file.write(content.getbuffer())
 
 
-def load(path: Path, choice: Mapping[str, Any]) -> np.ndarray:
+def load(path: Path, choice: Mapping[str, Any]) -> Table:
     """The table that was prepared of this choice of data set.
 
     Raises DataError, naming the file and how to make it again, where it is damaged or of another choice.
     """
-    table, made_of = _verified(path)
+    table, said = _verified(path)
+    made_of, _, facts = said.partition(b"\n")
     if made_of != _canonical(choice):
         of = made_of[:1000].decode(errors="replace")
         raise _refused(path, f"it was made of {of}, but the cell is of {_canonical(choice).decode()}")
@@ -57,7 +61,7 @@ def load(path: Path, choice: Mapping[str, Any]) -> np.ndarray:
             raise _refused(path, f"it has {found} {key}, but dataset.{key} is {choice[key]}")
     if prod(choice.get("shape", (features,))) != features:
         raise _refused(path, f"it has {features} features, but dataset.shape is {choice['shape']}")
-    return table
+    return Table(table, json.loads(facts) if facts else {})
 
 
 def intact(path: Path, choice: Mapping[str, Any] | None = None) -> bool:
@@ -73,7 +77,7 @@ def intact(path: Path, choice: Mapping[str, Any] | None = None) -> bool:
 
 
 def _verified(path: Path) -> tuple[np.ndarray, bytes]:
-    """The table of a file and what it was made of, its digest checked before anything in it is believed."""
+    """The values of a file and what it says of them, its digest checked before anything in it is believed."""
     try:
         content = files.read(path, _COPIES)
     except DataError as error:
@@ -93,8 +97,8 @@ def _verified(path: Path) -> tuple[np.ndarray, bytes]:
         raise DataError(f"{error}{_again(path)}") from error
 
 
-def _canonical(choice: Mapping[str, Any]) -> bytes:
-    return json.dumps(choice, sort_keys=True).encode()
+def _canonical(said: Mapping[str, Any]) -> bytes:
+    return json.dumps(said, sort_keys=True).encode()
 
 
 def _refused(path: Path, why: str) -> DataError:

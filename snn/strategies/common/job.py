@@ -14,10 +14,14 @@ from snn.strategies.common.strategy import Strategy
 
 
 class Test(NamedTuple):
-    """Rows that are not trained on: X (n, features) float32, and their labels (n,)."""
+    """Rows that are not trained on: X (n, features) float32, and their targets (n,).
+
+    The targets are labels, int64, or numbers, float32, of which 1 is ``unit`` in the user's units.
+    """
 
     X: np.ndarray
-    labels: np.ndarray
+    targets: np.ndarray
+    unit: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,188 @@
+"""The columns of a CSV file as numbers: which hold text or lack values, and what is made of these."""
+
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from snn.datasets.common.csv_lines import CONTROL, Rows, is_float
+from snn.errors import DataError
+
+MISSING = frozenset(("", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "?"))
+"""Cells without a value."""
+MOST_VALUES = 100
+"""Columns that one_hot makes of one."""
+MOST_CLASSES = 1000
+LONGEST_VALUE = 200
+"""Characters of a value of text; those of classes stand in records."""
+_COUNTED = 10_000
+
+_LARGEST = float(np.finfo(np.float32).max)
+_NOT_DECIMAL = re.compile(r"[^0-9eE+\-. \t]")
+"""What ``float`` reads beyond decimal notation in ASCII, such as 1_000, nan and digits of other scripts."""
+
+
+@dataclass
+class Column:
+    """What a column holds beside numbers: the cells of text, without a value, and out of float32's range.
+
+    The first of each is its line, and the cell.
+    """
+
+    name: str
+    texts: int = 0
+    first_text: tuple[int, str] = (0, "")
+    missing: int = 0
+    first_missing: tuple[int, str] = (0, "")
+    infinite: int = 0
+    first_infinite: tuple[int, str] = (0, "")
+
+
+@dataclass
+class Sheet:
+    """A CSV file, surveyed: its columns, and float64 ``numbers`` (rows, columns) if it holds nothing else."""
+
+    file: Path
+    columns: list[Column]
+    rows: int = 0
+    numbers: np.ndarray | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns."""
+        return [column.name for column in self.columns]
+
+
+@dataclass
+class Encoded:
+    """Rows without missing values, float64 (rows, columns): of a column of text, the number of its value.
+
+    ``values`` holds the values of each column of text, in the order of their code points, by column.
+    """
+
+    numbers: np.ndarray
+    values: dict[int, list[str]] = field(default_factory=dict)
+
+
+def survey(file: Path, rows: Rows, names: list[str] | None) -> Sheet:
+    """Read all rows once. Raises DataError for rows of unequal length, or none.
+
+    ``names`` are those of the header; without one, columns are named by their number.
+    """
+    columns: list[Column] = []
+    found, count, is_plain = array("d"), 0, True
+    for line, row in rows:
+        if not columns:
+            columns = [Column(name) for name in names or map(str, range(len(row)))]
+            _check_several(file, columns)
+        if len(row) != len(columns):
+            raise DataError(
+                f"{file}, line {line}: {len(row)} columns, but the lines before have {len(columns)}"
+            )
+        count += 1
+        values = _numbers(row)
+        if values is None:
+            found, is_plain = array("d"), False
+            _note(columns, line, row)
+        elif is_plain:
+            found.extend(values)
+    if not count:
+        raise DataError(f"{file}: there are no rows of data")
+    return Sheet(file, columns, count, np.frombuffer(found).reshape(count, -1) if is_plain else None)
+
+
+def _check_several(file: Path, columns: Sequence[Column]) -> None:
+    if len(columns) < 2:
+        raise DataError(
+            f"{file}: there is only one column ({columns[0].name!r}), but a feature and a target are needed; "
+            "is dataset.delimiter right?"
+        )
+
+
+def _numbers(row: Sequence[str]) -> list[float] | None:
+    """The cells of a row, if all are numbers in the range of float32. One cheap check for all of them."""
+    try:
+        values = [float(text) for text in row]
+    except ValueError:
+        return None
+    return None if _NOT_DECIMAL.search("".join(row)) or max(map(abs, values)) > _LARGEST else values
+
+
+def _note(columns: Sequence[Column], line: int, row: Sequence[str]) -> None:
+    """Note the cells of a row that are no such numbers."""
+    for column, text in zip(columns, row, strict=True):
+        if text.strip() in MISSING:
+            column.missing += 1
+            column.first_missing = column.first_missing if column.missing > 1 else (line, text)
+        elif is_float(text) and not abs(float(text)) <= _LARGEST:
+            column.infinite += 1
+            column.first_infinite = column.first_infinite if column.infinite > 1 else (line, text)
+        elif not is_float(text) or _NOT_DECIMAL.search(text):
+            column.texts += 1
+            column.first_text = column.first_text if column.texts > 1 else (line, text)
+
+
+def shortened(text: str) -> str:
+    """A cell as a message shows it."""
+    return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
+
+
+def distinct(rows: Rows, column: int) -> str:
+    """How many distinct values a column has, in words."""
+    found: set[str] = set()
+    for _, row in rows:
+        if len(found) <= _COUNTED:
+            found.add(row[column].strip())
+    found -= MISSING
+    count = f"more than {_COUNTED}" if len(found) > _COUNTED else str(len(found))
+    return f"{count} distinct value{'' if len(found) == 1 else 's'}"
+
+
+def encoded(sheet: Sheet, rows: Rows, used: Sequence[int], most: Mapping[int, int]) -> Encoded:
+    """The used columns of all rows that lack none of their values.
+
+    ``most`` has, for each column that is text, the largest number of values that it may have. Raises
+    DataError for more, for values with control characters, and where no row is left.
+    """
+    if sheet.numbers is not None:
+        return Encoded(sheet.numbers if len(used) == len(sheet.columns) else sheet.numbers[:, list(used)])
+    numbers_of: dict[int, dict[str, int]] = {i: {} for i in used if i in most}
+    found = array("d")
+    for line, row in rows:
+        cells = [row[i].strip() for i in used]
+        if not MISSING.isdisjoint(cells):
+            continue
+        for i, cell in zip(used, cells, strict=True):
+            known = numbers_of.get(i)
+            if known is None:
+                found.append(float(cell))
+                continue
+            if cell not in known:
+                _check_value(sheet, line, i, cell, len(known) + 1, most[i])
+            found.append(known.setdefault(cell, len(known)))
+    if not found:
+        raise DataError(f"{sheet.file}: no row is left: each of the {sheet.rows} lacks a value")
+    numbers = np.frombuffer(found).reshape(-1, len(used))
+    for i, known in numbers_of.items():
+        ranks = np.empty(len(known))
+        ranks[[known[value] for value in sorted(known)]] = np.arange(len(known))
+        numbers[:, used.index(i)] = ranks[numbers[:, used.index(i)].astype(np.intp)]
+    return Encoded(numbers, {i: sorted(known) for i, known in numbers_of.items()})
+
+
+def _check_value(sheet: Sheet, line: int, column: int, value: str, count: int, most: int) -> None:
+    place = f"{sheet.file}, line {line}, column {sheet.columns[column].name!r}: {shortened(value)}"
+    if CONTROL.search(value):
+        raise DataError(f"{place} has a control character")
+    if len(value) > LONGEST_VALUE:
+        raise DataError(
+            f"{place} has {len(value)} characters, more than the {LONGEST_VALUE} of a text's value"
+        )
+    if count > most:
+        raise DataError(
+            f"{place} is the distinct value number {count} of this column, more than the {most} that are "
+            "encoded: remove the column from the file, or group its values"
+        )
