@@ -17,8 +17,6 @@ from snn.measurement.passes import job_of
 
 
 numbers = st.floats(-(2.0**120), 2.0**120, width=32) | st.floats(-10, 10, width=32) | st.just(5.0)
-    st.floats(-(2.0**120), 2.0**120, width=32) | st.floats(-10, 10, width=32) | st.integers(-5, 5).map(float)
-)
 
 
 @settings(max_examples=60)
