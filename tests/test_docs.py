@@ -12,6 +12,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import howto_code
 import pytest
 import yaml
 
@@ -198,12 +199,24 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
+@cache
+def anchors(page):
+    """The names that GitHub and the site give to the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_images_exist(page):
+    """Pages that the site generates are checked in test_site.py, and by ``make docs``."""
     links = re.findall(r"\]\(\s*([^)\s]+)\s*\)", page.read_text(encoding="utf-8"))
     for link in links:
-        if not re.match(r"https?:|#", link):
-            assert (page.parent / link.partition("#")[0]).exists(), link
+        path, _, anchor = link.partition("#")
+        if not re.match(r"https?:", link) and "_generated/" not in path:
+            target = (page.parent / path).resolve() if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -215,9 +228,10 @@ def test_modules_targets_and_files_exist(page):
     known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for target in re.findall(r"(?:`|\$ |^    )make ([a-z]+)", text, re.MULTILINE):
         assert target in known, target
+    of_reader = howto_code.files(page.stem) if page.parent.name == "howto" else {}
     folders = "benchmarks|config|docs|envs|kernels|scripts|snn|tests|workflow|results/published"
     for path in re.findall(rf"(?<![\w./-])((?:{folders})/[\w./-]*[\w/])", text):
-        if "NAME" not in path:
+        if "NAME" not in path and path not in of_reader:
             assert (ROOT / path).exists(), path
 
 
@@ -229,7 +243,7 @@ def test_tables_and_figures_that_pages_make_exist():
     known = sweeps | set(catalogue.TABLES) | set(catalogue.FIGURES) | set(catalogue.RESERVED)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        own = set(re.findall(r"^ {6}(\w+):$", text, re.MULTILINE))
+        own = set(re.findall(r'^(?: {6}(?=\w+:$)|"(?=\w+": Table))(\w+)', text, re.MULTILINE))
         for name in re.findall(r"results/(?:tables|figures)/(\w+)\.\w+", text):
             assert name in known | own, f"{page.name}: {name}"
 

@@ -1,63 +1,18 @@
-"""A stranger's exercise: a layer that the project does not have, added to a copy of it."""
+"""The layer of docs/howto/add_layer.md, added to a copy of the project, as a stranger would."""
 
 import json
 import subprocess
 import sys
 
 import cuda_on_cpu
+import howto_code
 import numpy as np
 from conftest import ROOT
 from project import IGNORED, copied
 
 from snn.backends.ops import THREADS
 
-TANH = {
-    "snn/models/layers.py": '''
-
-@dataclass(frozen=True)
-class Tanh(Layer):
-    """tanh(Z)."""
-
-    def output(self, shape: Shape) -> Shape:
-        return shape
-
-    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
-        z = step.activation(i, x.shape)
-        step.launch("tanh_forward", (x.name, z.name), (step.rows * x.size,))
-        return z
-
-    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
-        dx = step.gradient(x.name)
-        step.launch("tanh_gradient", (dy, step.activations[i].name, dx), (step.rows * x.size,))
-        return dx
-''',
-    "snn/backends/ops.py": """
-OPS["tanh_forward"] = _layer("tanh", "X Z", "n", lambda n: (n, n), lambda n: n)
-OPS["tanh_gradient"] = _layer("tanh", "G Z D", "n", lambda n: (n, n, n), lambda n: n)
-""",
-    "snn/backends/cpu/ops.py": """
-
-def tanh_forward(X, Z, n):
-    np.tanh(X[:n], out=Z[:n])
-
-
-def tanh_gradient(G, Z, D, n):
-    D[:n] = G[:n] * (1 - Z[:n] ** 2)
-""",
-    "kernels/layers/tanh.cu": """
-extern "C" __global__ void tanh_forward(const float* X, float* Z, int n)
-{
-    const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i < n) Z[i] = tanhf(X[i]);
-}
-
-extern "C" __global__ void tanh_gradient(const float* G, const float* Z, float* D, int n)
-{
-    const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i < n) D[i] = G[i] * (1.0f - Z[i] * Z[i]);
-}
-""",
-}
+TANH = howto_code.files("add_layer")
 """A layer that the project does not have: a class, two operations with NumPy versions, a kernel file."""
 
 TRAIN = """
@@ -104,7 +59,7 @@ def test_a_new_layer_is_a_class_its_operations_and_a_kernel(tmp_path):
     folder = copied(ROOT, tmp_path / "project", ignore=IGNORED).folder
     for path, text in TANH.items():
         with (folder / path).open("a") as file:
-            file.write(text)
+            file.write("\n\n" + text)
 
     def python(*arguments):
         done = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True)

@@ -10,6 +10,7 @@ import sys
 import time
 from datetime import datetime
 
+import pandas as pd
 import pytest
 import yaml
 from project import CELLS_OF_TINY, ON_HOST, ROUNDS, TINY, UNSUPPORTED
@@ -17,6 +18,7 @@ from project import CELLS_OF_TINY, ON_HOST, ROUNDS, TINY, UNSUPPORTED
 from snn.grid.catalogue import FIGURES
 from snn.records import archive
 from snn.records.digest import sealed
+from snn.tables import columns
 
 
 def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
@@ -121,6 +123,14 @@ def test_a_peer_that_there_is_not_is_a_row_with_its_reason(made):
     assert table["step_us"]["reference"] > 0
     assert (made.folder / "results/figures/peers.svg").is_file()
     assert "CUDA graphs need a CUDA device" in (made.folder / "results/tables/opening.html").read_text()
+
+
+def test_every_column_has_a_description(made):
+    paths = sorted(made.folder.glob("results/tables/*.csv"))
+    assert len(paths) > 20
+    for path in paths:
+        for column in pd.read_csv(path, nrows=0):
+            assert columns.describe(path.stem, column), f"{path.stem}: {column}: add it to {columns.PATH}"
 
 
 def test_nothing_runs_again(made):

@@ -5,9 +5,9 @@ A module has ``pages()``: Markdown by the path of a page in docs/_generated/, su
 
 from pathlib import Path
 
-from generators import repository
+from generators import commands, grid, kernels, records, repository, strategies, tables
 
-MODULES = (repository,)
+MODULES = (commands, grid, kernels, records, repository, strategies, tables)
 
 
 def pages() -> dict[str, str]:

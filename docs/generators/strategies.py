@@ -1,0 +1,108 @@
+"""What every strategy is, allocates and copies: from its class, its YAML file and published ledgers."""
+
+import csv
+import inspect
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+from generators.links import ROOT
+from generators.markdown import from_rst, paragraphs, table
+from generators.repository import PUBLISHED
+from snn.config.groups import CONFIG, names, read_yaml
+from snn.strategies.common.traits import on_host, own_runtime
+
+COUNTS = {
+    "mallocs": "device allocations",
+    "host_allocs": "pinned host allocations",
+    "h2d_copies": "copies in",
+    "h2d_bytes": "bytes in",
+    "d2h_copies": "copies out",
+    "d2h_bytes": "bytes out",
+    "launches": "launches",
+    "synchronizations": "waits",
+}
+Row = Mapping[str, str]
+
+
+def pages() -> dict[str, str]:
+    return {"strategies.md": page()}
+
+
+def page() -> str:
+    """The counts of all, then a section for each strategy."""
+    return paragraphs(
+        "# What a strategy allocates and copies",
+        "Each section is the docstring of the strategy's class and its file in `config/strategy/`. "
+        "[Strategies](../reference/strategies.md) puts them in order.",
+        "## Counts of one training",
+        "Blocks from pools and managed memory are no device allocations, and pages that move by themselves are "
+        "no copies. `persistent` and `graph` launch kernels from the device, or as one graph.",
+        counts("strategies", "large"),
+        "The network of the CNN report, also with strategies that the table above does not have:",
+        counts("cnn_strategies", "fashion"),
+        *(section(name) for name in names("strategy")),
+    )
+
+
+def counts(sweep: str, dataset: str) -> str:
+    """The ledgers of a published sweep, a row per strategy and kernel that has one."""
+    path = source(sweep)
+    rows = [row for row in _rows(path) if row["dataset"] == dataset and row["backend"] == "cuda"]
+    rows = [row for row in rows if row["mallocs"]]
+    first = rows[0]
+    shown = [
+        [f"`{row['strategy']}`", f"`{row['kernel']}`", *(_number(row[key]) for key in COUNTS)] for row in rows
+    ]
+    where = path.relative_to(ROOT)
+    return paragraphs(
+        f"Exact counts of one training of {first['network']} on `{dataset}`, from "
+        f"[{path.stem}](../../{where}), measured on {first['device']}:",
+        table(["strategy", "kernel", *COUNTS.values()], shown),
+    )
+
+
+def source(sweep: str) -> Path:
+    """The published table of a sweep with the most rows of a GPU. Raises LookupError where there is none."""
+    rows = {path: _rows(path) for path in sorted(PUBLISHED.glob(f"*/tables/{sweep}.csv"))}
+    found = {path: sum(row["backend"] == "cuda" for row in of_path) for path, of_path in rows.items()}
+    if not any(found.values()):
+        raise LookupError(f"no published folder of a GPU has the table {sweep}")
+    return max(found, key=lambda path: found[path])
+
+
+def section(name: str) -> str:
+    """One strategy: what its module and class say, and its options."""
+    given = read_yaml(CONFIG / "strategy" / f"{name}.yaml")
+    module, _, type_name = given["_target_"].rpartition(".")
+    cls = getattr(import_module(module), type_name)
+    lines = (CONFIG / "strategy" / f"{name}.yaml").read_text(encoding="utf-8")
+    options = [
+        (f"`strategy.{key}`", f"`{value}`", comment)
+        for key, value, comment in re.findall(r"^(\w+): *(.*?) *(?:# (.*))?$", lines, re.MULTILINE)
+        if key not in ("_target_", "name")
+    ]
+    return paragraphs(
+        f"## {name}",
+        from_rst(inspect.getdoc(import_module(module)) or ""),
+        from_rst(inspect.getdoc(cls) or ""),
+        table(["option", "default", "meaning"], options) if options else "",
+        f"Runs on {_where(given)}: `{Path(inspect.getfile(cls)).relative_to(ROOT)}`.",
+    )
+
+
+def _where(given: Mapping[str, str]) -> str:
+    package = own_runtime(given)
+    if package:
+        return f"the runtime of {package}, an optional package"
+    return "the CPU" if on_host(given) else "the device"
+
+
+def _rows(path: Path) -> list[Row]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def _number(text: str) -> str:
+    return f"{float(text):,.0f}" if text else ""

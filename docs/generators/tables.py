@@ -1,0 +1,133 @@
+"""A page for every table: what it holds, how to make it, and what each of its columns contains."""
+
+import csv
+from collections.abc import Sequence
+from importlib import import_module, util
+from pathlib import Path
+
+from generators.links import ROOT
+from generators.markdown import from_rst, paragraphs, table
+from generators.repository import PUBLISHED, sets
+from snn.grid import catalogue
+from snn.report.glossary import WORDS
+from snn.report.html_page import heading
+from snn.tables import columns
+
+CAPTIONS = ROOT / "workflow/report"
+ANY_SWEEP = "any_sweep"
+COMMANDS = {"comparison": "python -m snn.compare A B OUTPUT", "devices": "python -m snn.merge FOLDER ..."}
+"""Tables that no rule makes."""
+
+
+def pages() -> dict[str, str]:
+    found = {name: page(name) for name in names()}
+    order = "\n".join(found)
+    index = paragraphs(
+        "# Tables and their columns",
+        "Every table is a CSV file in `results/tables/`, and a sortable page in the report. A sweep without a "
+        f"table of its own has the columns of [any sweep]({ANY_SWEEP}.md). [Words](words.md) explains verdicts, "
+        "machine states and statuses.",
+        f"```{{toctree}}\n:maxdepth: 1\n\nwords\n{order}\n```",
+    )
+    made = {f"tables/{name}.md": text for name, text in found.items()}
+    return made | {"tables/index.md": index, "tables/words.md": words()}
+
+
+def names() -> list[str]:
+    """The tables with a form of their own, and the form of any sweep's."""
+    own = {*catalogue.TABLES, *catalogue.MICROBENCHMARKS, *catalogue.PAGES, *COMMANDS}
+    return [ANY_SWEEP, *sorted(own)]
+
+
+def page(name: str) -> str:
+    """What one table holds."""
+    published = [folder for folder in sets() if _csv(folder, name)]
+    listed = _columns(name, published)
+    rows = [(f"`{column}`", heading(column), columns.describe(name, column)) for column in listed]
+    also = ", ".join(f"[{folder.name}](../published/{folder.name}.md)" for folder in published)
+    return paragraphs(
+        f"# {name.replace('_', ' ')}",
+        title(name),
+        caption(name),
+        f"`{command(name)}`",
+        f"Published in {also}." if also else "Not among the published tables yet.",
+        "## Columns",
+        table(["column", "header", "what it contains"], rows),
+        _others(name),
+    )
+
+
+def _others(name: str) -> str:
+    """What the list of columns leaves out."""
+    return {
+        ANY_SWEEP: "Each axis of the sweep has a column, such as `training.batch_size`, unless one above shows it.",
+        "devices": "A column of one device has its name after a space: `speedup NVIDIA H200`.",
+    }.get(name, "")
+
+
+def command(name: str) -> str:
+    """What makes the table."""
+    if name in COMMANDS:
+        return COMMANDS[name]
+    return f"snakemake --cores 1 results/tables/{'SWEEP' if name == ANY_SWEEP else name}.csv"
+
+
+def title(name: str) -> str:
+    """The title of its page in the report."""
+    form = catalogue.TABLES[name].form if name in catalogue.TABLES else None
+    module = f"snn.tables.{catalogue.TIDY if name == ANY_SWEEP else form or name}"
+    if util.find_spec(module):
+        said = getattr(import_module(module), "TITLE", "")
+        return f"**{said.format('of the grid, without a form of its own')}.**" if said else ""
+    return ""
+
+
+def caption(name: str) -> str:
+    """Its caption in the report, unless that depends on what was measured."""
+    path = CAPTIONS / f"{'sweep' if name == ANY_SWEEP else name}.rst"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return "" if "{{" in text or "{%" in text else from_rst(text)
+
+
+def _columns(name: str, published: Sequence[Path]) -> list[str]:
+    """Its columns in order: those of published tables, or else those that have a description of their own."""
+    found: list[str] = []
+    for folder in published:
+        for path in _csv(folder, name):
+            with path.open(encoding="utf-8", newline="") as lines:
+                _merge(found, [column.partition(" ")[0] for column in next(csv.reader(lines))])
+    if name == ANY_SWEEP:
+        found = [column for column in found if "." not in column]
+    return found or columns.own(name)
+
+
+def _merge(known: list[str], others: Sequence[str]) -> None:
+    """Put the columns that are not known behind those they follow."""
+    place = 0
+    for column in others:
+        if column in known:
+            place = known.index(column) + 1
+        else:
+            known.insert(place, column)
+            place += 1
+
+
+def _csv(folder: Path, name: str) -> list[Path]:
+    """The files of this table in a published set."""
+    tables = sorted(folder.glob("tables/*.csv"))
+    if name == ANY_SWEEP:
+        special = {*catalogue.TABLES, *catalogue.MICROBENCHMARKS, *catalogue.PAGES, *COMMANDS}
+        return [path for path in tables if path.stem not in special]
+    own = [path for path in tables if path.stem == name]
+    return own + ([PUBLISHED / "devices.csv"] if name == "devices" and folder == sets()[0] else [])
+
+
+def words() -> str:
+    """The words of verdicts, machine states and statuses."""
+    rows = [(f"`{word}`", meaning) for word, (_, meaning) in WORDS.items() if meaning]
+    return paragraphs(
+        "# Words in tables",
+        "Thresholds are in `config/verdicts.yaml`. "
+        "[Protocol and statistics](../../explanation/protocol.md) says how the verdicts come about.",
+        table(["word", "meaning"], rows),
+    )

@@ -1,0 +1,94 @@
+"""What the how-to guides show does what they say: their code is run as it stands on the page."""
+
+import re
+import types
+
+import cuda_on_cpu
+import howto_code
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
+from snn.models.glibc_random import GlibcRandom
+from snn.models.layers import parse
+from snn.models.network import Network, draw_weights
+from snn.profiling.ledger import Ledger
+from snn.profiling.observed import ObservedBackend
+from snn.strategies.reference import Reference
+
+NETWORK = Network((4,), tuple(map(parse, ("linear 8", "relu", "linear 1"))), init="he_uniform")
+
+
+def module(name, text):
+    made = types.ModuleType(name)
+    exec(compile(text, name, "exec"), vars(made))
+    return made
+
+
+def trained(strategy):
+    """The weights after three epochs of random data, and the ledger of everything from setup to close."""
+    random = np.random.default_rng(0)
+    X, Y = random.normal(size=(6, 4)).astype("f4"), random.normal(size=(6, 1)).astype("f4")
+    ledger = Ledger()
+    made = strategy(ObservedBackend(CpuBackend(), ledger))
+    made.setup(NETWORK, X, Y, 4, 0.01)
+    made.load(draw_weights(NETWORK, GlibcRandom(1)))
+    for _ in range(3):
+        made.epoch()
+    weights = made.weights()
+    made.close()
+    return weights, ledger
+
+
+def test_the_strategy_trains_as_the_reference_and_allocates_once_for_each_size():
+    page = howto_code.files("add_strategy")
+    given = yaml.safe_load(page["config/strategy/free_list.yaml"])
+    assert given["_target_"] == "snn.strategies.free_list.FreeList"
+    (path,) = [path for path in page if path.endswith(".py")]
+    weights, ledger = trained(module(given["name"], page[path]).FreeList)
+    expected, of_reference = trained(Reference)
+    for own, other in zip(weights, expected, strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert 0 < ledger.mallocs < of_reference.mallocs / 3
+    assert ledger.frees == ledger.mallocs
+    assert (ledger.h2d_copies, ledger.launches) == (of_reference.h2d_copies, of_reference.launches)
+
+
+@pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no C++ compiler")
+@pytest.mark.parametrize("name", ["matmul", "matmul_tn", "matmul_nt"])
+def test_the_kernel_multiplies(name, tmp_path):
+    page = howto_code.files("add_kernel")
+    given = yaml.safe_load(page["config/kernel/unrolled.yaml"])
+    assert given.keys() == groups.load("kernel", "naive").keys()
+    source = tmp_path / "unrolled.cu"
+    source.write_text(page[given["source"]])
+    random = np.random.default_rng(1)
+    A, B = random.normal(size=(5, 7)).astype("f4"), random.normal(size=(7, 3)).astype("f4")
+    C = np.zeros((5, 3), dtype="f4")
+    operands = {"matmul": (A, B), "matmul_tn": (A.T.copy(), B), "matmul_nt": (A, B.T.copy())}[name]
+    cuda_on_cpu.load(source)[name]((1, 1), (16, 16), (*operands, C, 5, 7, 3))
+    np.testing.assert_allclose(C, A @ B, rtol=1e-5, atol=1e-5)
+
+
+def test_the_table_is_of_the_cells_of_a_sweep():
+    text = (ROOT / "docs/howto/add_table.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
+    rows = {
+        "dataset": "small",
+        "strategy": ["streams", "reference"],
+        "mean_s": [1.0, 2.0],
+        "std_s": 0.1,
+        "runs": 10,
+        "status": "ok",
+        "plan": "",
+        "reason": "",
+        "machine": "quiet",
+        "device": "NVIDIA H200",
+        "backend": "cuda",
+    }
+    table = module("slowest", code).build(pd.DataFrame(rows), {}, {})
+    assert table["strategy"].tolist() == ["reference", "streams"]

@@ -1,0 +1,133 @@
+"""The site's generated pages: what they list is complete, and every link of the site leads somewhere."""
+
+import csv
+import os
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from snn.config import groups
+from snn.tables import columns
+
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
+
+import generators  # noqa: E402
+from generators import commands, grid, kernels, links, records, repository, strategies, tables  # noqa: E402
+
+QUICK = (grid, kernels, records, repository, strategies, tables)
+"""All but ``commands``, which runs each of them."""
+
+
+@cache
+def generated():
+    return {path: text for module in QUICK for path, text in module.pages().items()}
+
+
+def written():
+    """The pages in docs/, by their path there."""
+    pages = [page for page in DOCS.rglob("*.md") if not {"_generated", "_build"} & set(page.parts)]
+    return {str(page.relative_to(DOCS)): page.read_text(encoding="utf-8") for page in pages}
+
+
+def test_every_generator_is_used():
+    modules = {path.stem for path in (DOCS / "generators").glob("*.py")}
+    used = {module.__name__.rpartition(".")[2] for module in generators.MODULES}
+    assert modules == used | {"__init__", "links", "markdown"}
+
+
+def test_every_link_of_the_site_leads_to_a_page_or_a_file():
+    pages = written() | {f"_generated/{path}": text for path, text in generated().items()}
+    pages["_generated/commands.md"] = ""
+    checked = 0
+    for path, text in pages.items():
+        place = Path("docs") / path
+        on_site = text if path.startswith("_generated/") else links.rewritten(text, place, place)
+        for link in re.findall(r"\]\(([^)\s]+)\)", on_site):
+            target = os.path.normpath(place.parent / link.partition("#")[0])
+            if not re.match(r"https?:|#", link):
+                assert target.removeprefix("docs/") in pages or (ROOT / target).is_file(), f"{path}: {link}"
+                checked += 1
+    assert checked > 300
+
+
+def test_every_page_is_in_a_table_of_contents():
+    pages = written() | {f"_generated/{path}": text for path, text in generated().items()}
+    listed = {"index"}
+    for path, text in pages.items():
+        for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+            for entry in re.findall(r"^([\w./*]+)$", block, re.MULTILINE):
+                listed.add(os.path.normpath(Path(path).parent / entry))
+    folders = {entry.removesuffix("/*") for entry in listed if entry.endswith("/*")}
+    for path in pages:
+        assert path.removesuffix(".md") in listed or str(Path(path).parent) in folders, path
+
+
+def test_a_link_is_rewritten_for_the_page_that_it_is_on():
+    text = "[a](../config/README.md#images) ![b](../results/published/devices.svg) [c](https://x.org) [d](#e)"
+    assert links.rewritten(text, Path("docs/results.md"), Path("docs/results.md")) == (
+        "[a](_generated/configuration.md#images) ![b](../results/published/devices.svg) "
+        "[c](https://x.org) [d](#e)"
+    )
+    with pytest.raises(ValueError, match=r"docs/x\.md: snn is a folder without a page"):
+        links.rewritten("[snn](../snn)", Path("docs/x.md"), Path("docs/x.md"))
+
+
+def test_every_choice_setting_kernel_file_and_schema_key_is_listed():
+    pages = generated()
+    for name in groups.names("strategy"):
+        assert f"\n## {name}\n" in pages["strategies.md"]
+    for path in (ROOT / "kernels").rglob("*.cu"):
+        assert f"### {path.relative_to(ROOT / 'kernels')}\n" in pages["kernels.md"]
+    for group in groups.GROUPS:
+        for name in groups.names(group):
+            assert f"\n| `{name}` |" in pages["grid.md"]
+    for key in ("training.accumulate", "protocol.relative_error", "network.recompute"):
+        assert f"| `{key}` |" in pages["grid.md"]
+    for key in ("runs[].seconds", "provenance.git.commit", "ledger"):
+        assert f"| `{key}` |" in pages["record_schema.md"]
+
+
+def test_every_command_line_is_listed():
+    found = commands.modules()
+    assert found[0] == "snn"
+    assert {"snn.compare", "snn.merge", "snn.plan", "snn.retabulate"} <= set(found)
+    assert "--device" in commands.help_of("snn.plan")
+
+
+def test_counts_of_a_strategy_are_those_of_the_published_table():
+    with strategies.source("strategies").open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["dataset"] == "large"]
+    (reference,) = [row for row in rows if row["strategy"] == "reference"]
+    shown = [f"{int(float(reference[key])):,}" for key in strategies.COUNTS]
+    assert f"| `reference` | `{reference['kernel']}` | {' | '.join(shown)} |" in generated()["strategies.md"]
+
+
+# ---- columns
+
+
+@pytest.mark.parametrize("folder", repository.sets(), ids=lambda folder: folder.name)
+def test_every_column_of_the_published_tables_is_described(folder):
+    for path in folder.glob("tables/*.csv"):
+        with path.open(encoding="utf-8", newline="") as lines:
+            for column in next(csv.reader(lines)):
+                said = columns.describe(path.stem, column)
+                assert said, f"{path.stem}: {column}: add it to {columns.PATH}"
+
+
+def test_descriptions_are_of_tables_that_there_are():
+    assert set(columns.tables()) <= set(tables.names())
+
+
+def test_a_column_that_nobody_described_is_found():
+    assert columns.describe("speedup", "speed") is None
+    assert columns.describe("speedup", "speed_ci_low") is None
+    assert columns.describe("speedup", "speedup_ci_low") == (
+        "lower end of the 95% confidence interval of `speedup`"
+    )
+    assert columns.describe("devices", "speedup NVIDIA H200").startswith("on the named device")
+    assert columns.describe("batches", "training.batch_size") == "the setting `training.batch_size`"
