@@ -7,6 +7,7 @@ A comment names the rows and columns that the numbers above it, or in its row of
 Numbers are written as ``2.06 (95% CI 1.84 to 2.29)``, ``8.49 ± 0.13 s`` or ``about 12.1 µs``, in that order.
 """
 
+import ast
 import csv
 import re
 from functools import cache
@@ -261,3 +262,31 @@ def test_every_guarantee_names_a_test_that_exists():
     assert len(rows) > 15
     for row in rows:
         assert re.search(r"`(faults/)?\w+\.py` \|$", row), row
+
+
+def messages():
+    """The texts of the code's string literals; what an f-string fills in is a line break."""
+    sources = [*(ROOT / "snn").rglob("*.py"), *(ROOT / "scripts").glob("*")]
+    for path in sources:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".py" or text.startswith("#!/usr/bin/env python3"):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+                elif isinstance(node, ast.JoinedStr):
+                    yield "".join(getattr(part, "value", "\n") for part in map(filled, node.values))
+
+
+def filled(part):
+    return part if isinstance(part, ast.Constant) else ast.Constant("\n")
+
+
+def test_messages_to_troubleshoot_are_those_of_the_code():
+    text = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    quoted = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    quoted = [message for message in quoted if " " in message]  # the others are words of a column
+    assert len(quoted) > 15
+    known = list(messages())
+    for message in quoted:
+        parts = [part.strip(" ,") for part in message.split("...")]
+        assert any(all(part in literal for part in parts) for literal in known), message

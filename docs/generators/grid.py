@@ -34,8 +34,8 @@ def page() -> str:
         "## Keys of the file",
         table(["key", "value"], top),
         "## Settings",
-        "A list of values is an axis. The default of a setting that belongs to a choice is in the table of that "
-        "choice, below.",
+        "A list of values is an axis. The default of a setting that belongs to a choice is in the table "
+        "of that choice, below.",
         table(["setting", "value", "default", "range, and its reason"], settings),
         "Settings of data sets, strategies and kernels are named `dataset.KEY`, `strategy.KEY` and "
         "`kernel.KEY`:",

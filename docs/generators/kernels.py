@@ -27,9 +27,9 @@ def page() -> str:
     rows = [_choice(name) for name in names("kernel")]
     return paragraphs(
         "# Kernel files",
-        "A kernel of `config/kernel/` is a choice for matrix products; its file is compiled when a cell needs "
-        "it. The other files are used by strategies and measurements. Each entry is the first comment of the "
-        "file.",
+        "A kernel of `config/kernel/` is a choice for matrix products; its file is compiled when a cell "
+        "needs it. The other files are used by strategies and measurements. Each entry is the first comment "
+        "of the file.",
         table(["kernel", "what it is", "file", "precisions", "fused"], rows),
         *(_topic(folder) for folder in folders()),
     )

@@ -37,8 +37,8 @@ def page() -> str:
         "Each section is the docstring of the strategy's class and its file in `config/strategy/`. "
         "[Strategies](../reference/strategies.md) puts them in order.",
         "## Counts of one training",
-        "Blocks from pools and managed memory are no device allocations, and pages that move by themselves are "
-        "no copies. `persistent` and `graph` launch kernels from the device, or as one graph.",
+        "Blocks from pools and managed memory are no device allocations, and pages that move by themselves "
+        "are no copies. `persistent` and `graph` launch kernels from the device, or as one graph.",
         counts("strategies", "large"),
         "The network of the CNN report, also with strategies that the table above does not have:",
         counts("cnn_strategies", "fashion"),

@@ -24,9 +24,9 @@ def pages() -> dict[str, str]:
     order = "\n".join(found)
     index = paragraphs(
         "# Tables and their columns",
-        "Every table is a CSV file in `results/tables/`, and a sortable page in the report. A sweep without a "
-        f"table of its own has the columns of [any sweep]({ANY_SWEEP}.md). [Words](words.md) explains verdicts, "
-        "machine states and statuses.",
+        "Every table is a CSV file in `results/tables/`, and a sortable page in the report. A sweep without "
+        f"a table of its own has the columns of [any sweep]({ANY_SWEEP}.md). [Words](words.md) explains "
+        "verdicts, machine states and statuses.",
         f"```{{toctree}}\n:maxdepth: 1\n\nwords\n{order}\n```",
     )
     made = {f"tables/{name}.md": text for name, text in found.items()}
@@ -60,7 +60,7 @@ def page(name: str) -> str:
 def _others(name: str) -> str:
     """What the list of columns leaves out."""
     return {
-        ANY_SWEEP: "Each axis of the sweep has a column, such as `training.batch_size`, unless one above shows it.",
+        ANY_SWEEP: "Each axis has a column, such as `training.batch_size`, unless one above shows it.",
         "devices": "A column of one device has its name after a space: `speedup NVIDIA H200`.",
     }.get(name, "")
 
