@@ -13,12 +13,12 @@ from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.recommending.more_time import MOST, fitting, wanted
+from snn.recommending.more_time import LEAST, MOST, fitting, wanted
 from snn.recommending.pilot import Pilot, epochs_that_fit
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
-CONTENDER, FIRST = 1.5, 5
+CONTENDER, FIRST = 2, 5
 
 
 @pytest.fixture
@@ -98,10 +98,10 @@ def test_rounds_fit_and_are_cut_alike(wants, data, left):
     assert all(has[name] < found[name] <= wants[name] for name in found)
     most = max(found.values(), default=0)
     assert all(found.get(name, has[name]) >= min(count, most) for name, count in wants.items())
-    if not found and wants:  # not even the first round that anyone lacks
-        first = min(has[name] for name in wants) + 1
-        lacking = [name for name in wants if has[name] < first]
-        assert sum(seconds[name] for name in lacking) > left
+    if not found and wants:  # not even the least that is of use
+        most = max(min(LEAST, max(wants.values())), 1 + min(has[name] for name in wants))
+        lacking = {name: max(min(count, most) - has[name], 0) for name, count in wants.items()}
+        assert sum(lack * seconds[name] for name, lack in lacking.items()) > left
 
 
 @given(st.floats(1e-4, 10), st.floats(0.1, 5), st.integers(1, 1000), st.integers(2, 20), st.floats(10, 1000))

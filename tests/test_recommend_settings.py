@@ -20,7 +20,7 @@ def test_a_table_and_widths_become_a_sweep(table):
     assert found.grid["dataset"] == "csv"
     assert (found.grid["dataset.path"], found.grid["dataset.target"]) == (str(table), "b")
     assert found.grid["network.hidden"] == [[64, 32]]  # one network, not an axis of two
-    assert found.grid["network.init"] == "he_uniform"  # the paper's weights are all positive
+    assert found.grid["network"] == "mlp"  # the paper's initial weights are all positive
     assert found.grid["training.epochs"] == 7
     assert found.output.name == "recommendation-My-wine"
     assert found.choice == "few" and found.device == "auto"
@@ -29,7 +29,22 @@ def test_a_table_and_widths_become_a_sweep(table):
 def test_the_papers_network_keeps_its_weights():
     assert parsed([]).grid == {}
     assert parsed(["--dataset", "large"]).grid == {"dataset": "large"}
-    assert "network.init" not in parsed(["--network", "cnn"]).grid
+    assert parsed(["--network", "cnn"]).grid == {"network": "cnn"}
+    assert parsed(["--hidden", "8"]).grid == {"network": "mlp", "network.hidden": [[8]]}
+
+
+def test_classes_become_outputs(table):
+    table.write_text("a,b,kind\n" + "".join(f"{i},{i % 5},{'xyz'[i % 3]}\n" for i in range(30)))
+    asked = ["--csv", str(table), "--target", "kind", "--classify"]
+    grid = parsed([*asked, "--hidden", "8,4"]).grid
+    assert grid["network.layers"] == [["linear 8", "relu", "linear 4", "relu", "linear 3"]]
+    assert (grid["network"], grid["network.loss"]) == ("layers", "cross_entropy")
+    assert "network.hidden" not in grid
+    assert parsed(asked).grid["network.layers"][0][-1] == "linear 3"
+    with pytest.raises(ConfigError, match="--classify is given beside --network cnn"):
+        parsed([*asked, "--network", "cnn"])
+    with pytest.raises(ConfigError, match="--classify is given without --csv"):
+        parsed(["--classify"])
 
 
 @pytest.mark.parametrize(

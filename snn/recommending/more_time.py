@@ -12,8 +12,8 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import rounds_needed
 from snn.tables import overview
 
-MOST = 30
-"""Rounds of a candidate."""
+LEAST, MOST = 3, 30
+"""Rounds of a candidate. The interval of two is of no use: Student's factor is 12.7."""
 
 
 def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresholds) -> dict[str, int]:
@@ -64,12 +64,13 @@ def _rounds(found: Ratio, first: int, thresholds: Thresholds) -> int:
 def fitting(
     wants: Mapping[str, int], has: Mapping[str, int], seconds: Mapping[str, float], left: float
 ) -> dict[str, int]:
-    """As many of the rounds that cells want as fit into the seconds left; empty where no further one does.
+    """As many of the rounds that cells want as fit into the seconds left; empty where too few do.
 
     ``has`` are the rounds that there are, ``seconds`` what one takes. All cells are cut at the same number of
-    rounds, since only common rounds are compared.
+    rounds, since only common rounds are compared; not below ``LEAST``.
     """
-    for most in range(max(wants.values(), default=0), 0, -1):
+    wanted_most = max(wants.values(), default=0)
+    for most in range(wanted_most, min(LEAST, wanted_most) - 1, -1):
         given = {name: min(count, most) for name, count in wants.items() if min(count, most) > has[name]}
         cost = sum((count - has[name]) * seconds[name] for name, count in given.items())
         if given and cost <= left:

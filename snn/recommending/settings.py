@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from snn import datasets
 from snn.config import groups
 from snn.errors import ConfigError
 
@@ -28,8 +29,8 @@ _LEAST = 20.0
 """Seconds: less does not suffice for one round."""
 
 _OWN_TABLE = {"dataset": "csv", "training.batch_size": 64}
-_OWN_NETWORK = {"network.init": "he_uniform"}
-"""For networks that are not the paper's: its initial weights are all positive, and make others diverge."""
+_OWN_NETWORK = "mlp"
+"""Where widths are given, or a table: the paper's initial weights are all positive, and diverge elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,10 @@ def parsed(arguments: Sequence[str]) -> Settings:
         grid["dataset"] = _choice("dataset", given.dataset)
     if given.network is not None:
         grid["network"] = _choice("network", given.network)
-    elif given.csv is not None:
-        grid |= _OWN_NETWORK
+    elif given.csv is not None or given.hidden is not None:
+        grid["network"] = _OWN_NETWORK
     if given.hidden is not None:
-        grid |= {"network": grid.get("network", "one_hidden"), "network.hidden": [_widths(given.hidden)]}
-        grid |= {} if given.network else _OWN_NETWORK
+        grid["network.hidden"] = [_widths(given.hidden)]
     for key, text, option in (
         ("training.batch_size", given.batch_size, "--batch-size"),
         ("training.epochs", given.epochs, "--epochs"),
@@ -77,6 +77,9 @@ def parsed(arguments: Sequence[str]) -> Settings:
     for one in given.settings:
         key, value = _setting(one)
         grid[key] = value
+    if given.classify:
+        grid |= _classifier(given, grid)
+        grid.pop("network.hidden", None)
     name = Path(given.csv).stem if given.csv else str(grid.get("dataset", "small"))
     return Settings(
         grid,
@@ -101,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--target", metavar="COLUMN", help="the column to predict: its name, or its number from 0")
     add("--dataset", metavar="NAME", help=f"another data set: {', '.join(groups.names('dataset'))}")
     add("--hidden", metavar="N,N", help="widths of the hidden layers, as 64,64 (fully connected, ReLU)")
+    add("--classify", action="store_true", help="the target of --csv is a class, a text or a whole number")
     add("--network", metavar="NAME", help=f"another network: {', '.join(groups.names('network'))}")
     add("--batch-size", metavar="N", help="rows per training step (default: 64 with --csv, else 256)")
     add("--epochs", metavar="N", help="passes over the data in one training (default: 100)")
@@ -127,6 +131,25 @@ def _file(path: str) -> Path:
     if not file.exists():
         raise ConfigError(f"--csv is {path!r}: there is no such file")
     return file.resolve()
+
+
+def _classifier(given: argparse.Namespace, grid: Mapping[str, Any]) -> dict[str, Any]:
+    """A network with an output per class of the table, and its loss, in place of one with a single output."""
+    if given.csv is None or given.network is not None:
+        other = "without --csv" if given.csv is None else f"beside --network {given.network}"
+        raise ConfigError(
+            f"--classify is given {other}: it is for a table, with fully connected layers (--hidden)"
+        )
+    own = {key.partition(".")[2]: value for key, value in grid.items() if key.startswith("dataset.")}
+    choice = datasets.completed(groups.load("dataset", "csv") | own | {"task": "classification"})
+    classes = datasets.make(choice).facts["classes"]
+    widths = _widths(given.hidden) if given.hidden else groups.load("network", _OWN_NETWORK)["hidden"]
+    layers = [layer for width in widths for layer in (f"linear {width}", "relu")]
+    return {
+        "network": "layers",
+        "network.layers": [[*layers, f"linear {len(classes)}"]],
+        "network.loss": "cross_entropy",
+    }
 
 
 def _column(text: str) -> str | int:

@@ -36,7 +36,7 @@ def answered(ranking: pd.DataFrame, answer: pd.DataFrame) -> str:
 
 def _notes(ranking: pd.DataFrame) -> list[str]:
     """What a reader of the table must know of its rows."""
-    notes = []
+    notes = [_score(ranking)] if {"test_r2", "test_accuracy"} & set(ranking) else []
     once = ranking.loc[ranking["rounds"] == 1, "strategy"]
     if len(once):
         notes.append(
@@ -49,6 +49,18 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
         counts = ", ".join(f"{state} in {count} rows" for state, count in states.items())
         notes.append(f"The machine was not always quiet: {counts} (column machine_note of ranking.csv).")
     return notes
+
+
+def _score(ranking: pd.DataFrame) -> str:
+    """The scores on rows that were not trained on, over all candidates."""
+    names = {"test_accuracy": "accuracy", "test_r2": "R²", "test_rmse": "RMSE in the target's units"}
+    parts = [f"{said} {_range(ranking[name].dropna())}" for name, said in names.items() if name in ranking]
+    return f"On held-out rows, after the epochs that were timed: {', '.join(parts)}."
+
+
+def _range(values: pd.Series) -> str:
+    low, high = (f"{value:.3g}" for value in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
 
 
 def _failures(ranking: pd.DataFrame) -> str:
