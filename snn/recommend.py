@@ -83,7 +83,7 @@ def _measure(grid: GridFile, choices: Mapping[str, Any], deadline: float, outsid
     has: dict[str, int] = {}
     given = dict.fromkeys(grid.plan.cells, 1)
     while given:
-        _say(f"{len(given)} candidates, until each has rounds: {max(given.values())}.")
+        _say(f"Measuring {len(given)} candidates, until each has {_rounds(max(given.values()))}.")
         begun = time.monotonic()
         workflow.measure(grid)
         pass_seconds = time.monotonic() - begun
@@ -111,6 +111,10 @@ def _records(grid: GridFile) -> dict[str, list[frame.Record]]:
         paths = naming.record_paths(cell, name, planned.get(name, 0))
         found[name] = list(frame.checked({str(ROOT / path): sources for path in paths}).values())
     return found
+
+
+def _rounds(count: int) -> str:
+    return f"{count} round{'' if count == 1 else 's'}"
 
 
 def _say(line: str) -> None:

@@ -75,5 +75,7 @@ def test_of_a_gpu_that_is_not_here_only_what_is_published_is_said(tmp_path, monk
 
 def test_the_nearest_network_is_one_of_as_many_layers():
     assert elsewhere._distance("64-64", "256-256") < elsewhere._distance("64-64", "64")
-    assert elsewhere._distance("256", "256") == 0
+    assert elsewhere._distance("256", "256") == elsewhere._distance("linear256-relu-linear3", "256") == 0
+    assert elsewhere._distance("conv16x3-relu-linear10", "conv16x3-relu-linear10") == 0
+    assert elsewhere._distance("conv16x3-relu-linear10", "256-256-256") == 30
     assert elsewhere._distance("256", "128") == elsewhere._distance("128", "256") > 0

@@ -70,6 +70,11 @@ def test_what_diverged_or_is_unsupported_has_no_rank(ranked):
     assert table["reason"].tolist()[2] == "it needs a CUDA device"
 
 
+def test_the_table_that_is_printed_says_why_a_row_has_no_time(ranked):
+    said = text.answered(ranked(reference=4.0, graph=None, pinned=None), pd.DataFrame()).splitlines()
+    assert "Unsupported: graph, pinned: it needs a CUDA device." in said
+
+
 def test_a_diverged_winner_is_never_recommended(ranked):
     table = ranked({"reference": math.nan, "combined": math.nan}, reference=4.0, combined=1.0)
     said = text.answered(table, pd.DataFrame())

@@ -1,5 +1,6 @@
 """What can be said of a GPU that is not here: published results, and the planner's bytes."""
 
+import re
 from collections.abc import Mapping
 from math import log
 from typing import Any
@@ -69,13 +70,20 @@ def _rows() -> pd.DataFrame:
 
 def _distance(one: str, other: str) -> float:
     """How different two networks are: 10 for a layer more or of another kind, the log ratio of two widths."""
-    a, b = one.split("-"), other.split("-")
+    a, b = _layers(one), _layers(other)
     if len(a) != len(b):
         return 10.0 * abs(len(a) - len(b))
     return sum(
         abs(log(int(x) / int(y))) if x.isdigit() and y.isdigit() else 10.0 * (x != y)
         for x, y in zip(a, b, strict=True)
     )
+
+
+def _layers(label: str) -> list[str]:
+    """The layers of a label; of linear ones with ReLU the hidden widths alone, as the label of an MLP has."""
+    if re.fullmatch(r"(linear\d+-relu-)+linear\d+", label):
+        return re.findall(r"linear(\d+)-relu", label)
+    return label.split("-")
 
 
 def _memory(cell: Mapping[str, Any], name: str) -> str:

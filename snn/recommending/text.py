@@ -37,6 +37,11 @@ def answered(ranking: pd.DataFrame, answer: pd.DataFrame) -> str:
 def _notes(ranking: pd.DataFrame) -> list[str]:
     """What a reader of the table must know of its rows."""
     notes = [_score(ranking)] if {"test_r2", "test_accuracy"} & set(ranking) else []
+    without = ranking[ranking["mean_s"].isna()]
+    if "reason" in without:
+        for reason, rows in without.groupby("reason"):
+            status = str(rows["status"].iloc[0]).replace("_", " ").capitalize()
+            notes.append(f"{status}: {', '.join(rows['strategy'])}: {reason}.")
     once = ranking.loc[ranking["rounds"] == 1, "strategy"]
     if len(once):
         notes.append(
