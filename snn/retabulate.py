@@ -21,6 +21,7 @@ from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import ConfigError, RecordError, SnnError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
+from snn.figures.trained import trained
 from snn.grid import catalogue, naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
@@ -73,12 +74,13 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
     if limits:
         _write(device_limits.build(limits), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
-        wanted = _record_paths(grid.cells_of(name, sweeps), known)
+        cells = grid.cells_of(name, sweeps)
+        wanted = _record_paths(cells, known)
         chosen = {path: known[path] for path in wanted if path in known}
         if len(chosen) < len(wanted):
             print(f"{name} is left out: {len(wanted) - len(chosen)} of its {len(wanted)} records are missing")
             continue
-        entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
+        entry, said = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
         rows = frame.tabulate(chosen, thresholds)
         if limits and entry.with_limits:
             rows = floors.with_floors(rows, limits)
@@ -90,13 +92,14 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
             table, title = sweep.build(rows, sweeps[name].axes, thresholds), sweep.TITLE.format(name)
         _write(table, output, name, title)
         if name not in catalogue.TABLES:
-            _save(sweep_figure.draw(_written(output, name), sweeps[name].axes, name), output, name)
-        _draw(output, name, paper_device)
+            drawn = sweep_figure.draw(_written(output, name), sweeps[name].axes, name, said)
+            _save(drawn, output, name)
+        _draw(output, name, paper_device, said)
     for name, record in measured.items():
         form = import_module(f"snn.tables.{name}")
         beside = [limits] if limits and catalogue.MICROBENCHMARKS[name].with_limits else []
         _write(form.build(record, *beside), output, name, form.TITLE)
-        _draw(output, name, paper_device)
+        _draw(output, name, paper_device, "")
     paths = _record_paths(grid.all_cells(sweeps), known)
     _write_overview({path: known[path] for path in paths if path in known}, output, thresholds)
 
@@ -106,12 +109,12 @@ def _written(output: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(output / f"tables/{name}.csv")
 
 
-def _draw(output: Path, table: str, paper_device: str) -> None:
+def _draw(output: Path, table: str, paper_device: str, said: str) -> None:
     """The figures with a form of their own that are drawn from a table."""
     for figure, of in catalogue.FIGURES.items():
         if of.table == table:
             form = import_module(f"snn.figures.{of.form or figure}")
-            _save(form.draw(_written(output, table), paper_device), output, figure)
+            _save(form.draw(_written(output, table), paper_device, said), output, figure)
 
 
 def _record_paths(cells: Mapping[str, naming.Cell], known: Container[str]) -> list[str]:

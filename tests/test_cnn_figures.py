@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from figure_layout import said_in
 from matplotlib.container import ErrorbarContainer
 
 from snn.figures import loss_by_epoch, time_by_epoch
@@ -52,15 +53,14 @@ def test_losses_are_those_of_the_run_from_the_published_weights():
     assert not axes.containers[0].has_yerr
 
 
-@pytest.mark.parametrize(("ends", "between"), [((1.0, 12.0), "4"), ((0.01, 300.0), "")])
-def test_a_log_axis_is_labelled_with_plain_numbers(ends, between):
+@pytest.mark.parametrize(("ends", "expected"), [((1.0, 12.0), {"1", "5"}), ((0.01, 300.0), {"0.01", "100"})])
+def test_a_log_axis_is_labelled_with_plain_numbers(ends, expected):
     (axes,) = loss_by_epoch.draw(curve("naive", [1.0, 2.0], list(ends)), "Tesla T4").axes
     axes.figure.canvas.draw()
     low, high = sorted(axes.get_ylim())
-    major = [label.get_text() for label in axes.get_yticklabels() if low <= label.get_position()[1] <= high]
-    assert "1" in major and "$" not in "".join(major)
-    minor = [tick.label1.get_text() for tick in axes.yaxis.get_minor_ticks() if low <= tick.get_loc() <= high]
-    assert (between in minor) if between else not any(minor)
+    shown = [label.get_text() for label in axes.get_yticklabels() if low <= label.get_position()[1] <= high]
+    assert expected <= set(shown) and "$" not in "".join(shown) and 3 <= len(shown) <= 7
+    assert not axes.yaxis.get_minor_ticks()
 
 
 def test_the_exact_gradient_has_a_panel_of_its_own_and_labels_tell_what_differs():
@@ -97,14 +97,14 @@ def test_what_has_no_time_is_named_with_its_status_and_what_was_only_published_i
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert set(labels) == {"naive", "optimised (unsupported)", "PyTorch on the CPU, published"}
     assert lines(axes)["PyTorch on the CPU, published"] == [36.0, 72.0]
-    assert "RTX 6000" in figure.get_suptitle() and "NVIDIA H200" in figure.get_suptitle()
+    assert "RTX 6000" in said_in(figure) and "NVIDIA H200" in said_in(figure)
 
 
 def test_few_images_and_a_cpu_are_said_above_the_figure():
     where = {"device": "AMD EPYC", "backend": "cpu", "data": "256 images of patterns: not the report's data"}
     figure = loss_by_epoch.draw(curve("naive", [1.0, 2.0], **where), "Tesla T4")
-    assert "AMD EPYC (CPU backend)" in figure.get_suptitle()
-    assert "256 images of patterns" in figure.get_suptitle()
+    assert "AMD EPYC (CPU backend)" in said_in(figure)
+    assert "256 images of patterns" in said_in(figure)
 
 
 def test_without_any_time_the_figure_says_so():

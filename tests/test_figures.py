@@ -41,6 +41,11 @@ def error_bars(axes, along="y"):
     return [tuple(bar[:, "xy".index(along)]) for bar in bars if len(bar)]
 
 
+def dots(axes):
+    """The values of the dots of rows, in the order in which they were drawn."""
+    return [one.lines[0].get_xdata()[0] for one in axes.containers if isinstance(one, ErrorbarContainer)]
+
+
 def close_to(low, high):
     return [pytest.approx(ends) for ends in zip(low, high, strict=True)]
 
@@ -49,11 +54,12 @@ def around(rows):
     return close_to(rows["mean_s"] - rows["std_s"], rows["mean_s"] + rows["std_s"])
 
 
-def test_a_sweep_has_bars_of_means_and_standard_deviations():
+def test_a_sweep_has_means_and_standard_deviations():
     rows = table()
-    (axes,) = sweep.draw(rows, ["strategy"], "mine").axes
-    assert [bar.get_height() for bar in axes.patches] == MEANS
-    assert error_bars(axes) == around(rows)
+    (axes,) = sweep.draw(rows.assign(kernel="naive"), ["strategy"], "mine").axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == STRATEGIES
+    assert dots(axes) == MEANS
+    assert error_bars(axes, "x") == around(rows)
 
 
 def test_the_ranking_has_the_fastest_on_top_with_its_standard_deviation():
@@ -62,7 +68,7 @@ def test_the_ranking_has_the_fastest_on_top_with_its_standard_deviation():
     assert [tick.get_text() for tick in axes.get_yticklabels()] == STRATEGIES[::-1]
     top, bottom = axes.get_ylim()[::-1]
     assert top < bottom
-    assert error_bars(axes, "x") == around(rows[::-1])
+    assert error_bars(axes, "x") == around(rows)
 
 
 def test_the_parts_of_a_time_stand_on_each_other():
@@ -70,13 +76,13 @@ def test_the_parts_of_a_time_stand_on_each_other():
     rows = table(**parts | {"launch_s": [1.0, 2.0, 3.0]}, predicted_s=[7.0, 3.0, 2.0], attributed_s=MEANS)
     (axes,) = attribution.draw(rows, "Tesla T4").axes
     for i in range(len(rows)):
-        bars = [bar for bar in axes.patches if abs(bar.get_x() + bar.get_width() / 2 - i) < 1e-9]
-        ends = [bar.get_y() + bar.get_height() for bar in bars]
-        assert [bar.get_y() for bar in bars] == pytest.approx([0.0, *ends[:-1]])
+        bars = [bar for bar in axes.patches if abs(bar.get_y() + bar.get_height() / 2 - i) < 1e-9]
+        ends = [bar.get_x() + bar.get_width() for bar in bars]
+        assert [bar.get_x() for bar in bars] == pytest.approx([0.0, *ends[:-1]])
         assert ends[-1] == pytest.approx(sum(rows.loc[i, f"{part}_s"] for part in attribution.PARTS))
-    assert error_bars(axes) == around(rows)
+    assert error_bars(axes, "x") == around(rows)
     predicted = next(line for line in axes.lines if line.get_label() == "predicted")
-    assert predicted.get_ydata().tolist() == [7.0, 3.0, 2.0]
+    assert list(predicted.get_xdata()) == [7.0, 3.0, 2.0]
 
 
 def test_a_comparison_has_the_interval_of_each_ratio():
@@ -94,7 +100,8 @@ def test_processor_and_gpu_have_the_intervals_of_their_speedups():
     rows = rows.assign(ran_on=["host", "host", "device"], options="")
     (axes,) = cpu.draw(rows, "Tesla T4").axes
     ends = rows["speedup_over_sequential_ci_low"], rows["speedup_over_sequential_ci_high"]
-    assert error_bars(axes, "x") == close_to(*ends)[::-1]  # the fastest on top
+    assert error_bars(axes, "x") == close_to(*ends)
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == STRATEGIES[::-1]  # the fastest on top
     fastest_cpu = next(line for line in axes.lines if line.get_linestyle() == "--")
     assert set(fastest_cpu.get_xdata()) == {2.0}
 
@@ -112,12 +119,11 @@ def test_a_difference_of_losses_is_in_percent_and_so_is_its_interval():
     rows = table(**with_interval("relative_difference", [0.0, 0.02, 0.05]))
     rows = rows.assign(precision=["fp32", "tf32", "bf16"], kernel="naive", convergence=["", "same", "worse"])
     times, losses = precision.draw(rows, "Tesla T4").axes
-    assert [bar.get_height() for bar in times.patches] == MEANS
-    assert error_bars(times) == around(rows)
+    assert dots(times) == MEANS
+    assert error_bars(times, "x") == around(rows)
     ends = (100 * rows[f"relative_difference_ci_{end}"] for end in ("low", "high"))
-    assert error_bars(losses) == close_to(*ends)
-    points = [one.lines[0].get_ydata()[0] for one in losses.containers]
-    assert points == pytest.approx([0.0, 2.0, 5.0])
+    assert error_bars(losses, "x") == close_to(*ends)
+    assert dots(losses) == pytest.approx([0.0, 2.0, 5.0])
 
 
 def test_the_papers_figures_have_their_intervals_and_the_papers_values():
@@ -125,8 +131,9 @@ def test_the_papers_figures_have_their_intervals_and_the_papers_values():
     rows["paper_speedup"] = [1.5, np.nan, 3.0]
     (axes,) = speedup_vs_neurons.draw(rows, "Tesla T4").axes
     assert error_bars(axes) == close_to(rows["speedup_ci_low"], rows["speedup_ci_high"])
-    paper = next(line for line in axes.lines if "paper" in line.get_label())
-    assert (list(paper.get_xdata()), list(paper.get_ydata())) == ([0, 2], [1.5, 3.0])
+    paper = next(line for line in axes.lines if "published" in line.get_label())
+    assert (list(paper.get_xdata()), list(paper.get_ydata())) == ([64, 256], [1.5, 3.0])
+    assert axes.get_xscale() == "log"
     spreads = {"reference_std_s": [0.1, 0.2, 0.3], "combined_std_s": [0.4, 0.5, 0.6]}
     times = {"reference_s": [2.0, 4.0, 8.0], "combined_s": [1.0, 3.0, 5.0]}
     rows = table(**spreads, **times, paper_reference_s=[9.0, 8.0, 7.0], paper_combined_s=[6.0, 5.0, 4.0])

@@ -235,7 +235,7 @@ def test_the_figure_has_a_panel_per_neighbour_and_marks_what_is_untouched(table)
     ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert ticks == ["reference", "combined", "graph", "resident", "persistent"]
     marked = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
-    assert [line.get_fillstyle() for line in marked] == ["none", "none", "full", "full", "none"]
+    assert [line.get_markerfacecolor() != "white" for line in marked] == [False, False, True, True, False]
     low, high = drawn.axes[0].get_xlim()
     assert low < 1 and high > table["slowdown_ci_high"].max()
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
+from figure_layout import said_in
 from records_of import PROVENANCE, QUIET, record, write_all
 
 from snn.analysis import frame
@@ -347,9 +348,9 @@ def test_a_figure_without_any_ratio_is_drawn(load):
     table = reference_vs_combined.build(load("neurons", [[1.0, 1.5]] * 6), {}, THRESHOLDS, "neurons")
     ratios = ["speedup", "speedup_ci_low", "speedup_ci_high"]
     figure = speedup_vs_neurons.draw(table.assign(**dict.fromkeys(ratios, float("nan"))), "Tesla T4")
-    assert "NVIDIA H200" in figure.axes[0].get_legend().get_texts()[-1].get_text()
+    assert "NVIDIA H200" in said_in(figure)
 
 
 def test_a_strategy_keeps_its_colour():
-    assert style.colour("combined") == style.COLOURS["combined"]
-    assert style.colour("mine") == style.colour("mine")
+    assert style.colour("combined") == style.LOOKS["combined"].colour
+    assert style.look("mine") == style.look("mine")

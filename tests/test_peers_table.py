@@ -179,7 +179,7 @@ def test_without_any_peer_times_stand_and_are_held_against_nothing(records):
 
 def test_the_figure_says_times_ratios_and_what_has_none(table):
     axes = figure.draw(table, "Tesla T4").axes
-    assert [one.get_title() for one in axes] == ["medium, 128", "medium, 256"]
+    assert [one.get_title() for one in axes] == ["128", "256"]
     names = [tick.get_text() for tick in axes[0].get_yticklabels()]
     assert names == ["persistent", "jax_scan", "graph", "torch_eager", "torch_compile"]
     said = {text.get_text() for text in axes[0].texts}
@@ -187,7 +187,7 @@ def test_the_figure_says_times_ratios_and_what_has_none(table):
     low, high = axes[0].get_xlim()
     assert low < 1010 < 8010 < high
     some = figure.draw(table.assign(step_us=table["step_us"].where(table["network"] == "128")), "Tesla T4")
-    assert [text.get_text() for text in some.axes[1].texts] == ["ok"] * 4 + ["unsupported"]
+    assert sorted(text.get_text() for text in some.axes[1].texts) == ["ok"] * 4 + ["unsupported"]
     nothing = figure.draw(table.assign(step_us=np.nan), "Tesla T4")
     assert "no cell has a time" in nothing.axes[0].texts[0].get_text()
 

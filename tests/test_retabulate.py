@@ -92,17 +92,6 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
     assert "neurons is left out: 40 of its 60 records are missing" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_published_records_can_be_tabulated(tmp_path):
-    for folder in filter(Path.is_dir, (ROOT / "results/published").iterdir()):
-        assert retabulate.main([str(folder), str(tmp_path / folder.name)]) == 0
-        published = {path.name: path.read_text() for path in folder.glob("tables/*.csv")}
-        made = {path.name: path.read_text() for path in (tmp_path / folder.name).glob("tables/*.csv")}
-        assert made == {
-            name: text for name, text in published.items() if name not in ("gpu.csv", "datasets.csv")
-        }
-
-
 def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
     describe = runpy.run_path(str(ROOT / "scripts/publish"))["describe"]
     versions = {"cupy": "14.2.0", "numpy": "2.5.2", "python": "3.12.3", "torch": "2.11.0", "jax": None}

@@ -1,8 +1,14 @@
 """How allocators look in figures: their names, and the colours of the strategies that use them."""
 
+from snn.figures.style import GREEN, GREY, ORANGE, SKY, Look
 from snn.microbenchmarks.allocators import CUPY_POOL, FIRST_FIT, MALLOC, MALLOC_ASYNC
 
-COLOURS = {MALLOC: "#6b7280", MALLOC_ASYNC: "#84cc16", CUPY_POOL: "#059669", FIRST_FIT: "#d97706"}
+LOOKS = {
+    MALLOC: Look(GREY, "o"),
+    MALLOC_ASYNC: Look(ORANGE, "^"),
+    CUPY_POOL: Look(GREEN, "D"),
+    FIRST_FIT: Look(SKY, "s"),
+}
 
 
 def label(allocator: str, backend: str) -> str:

@@ -1,29 +1,42 @@
 """Time breakdown of one training: a stacked bar per strategy, a panel per data set."""
 
-import matplotlib.pyplot as plt
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-from snn.figures.style import nothing, where
+from snn.figures import layout, rows
+from snn.figures.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from snn.figures.ticks import linear_axis
 from snn.tables.attribution import LABELS
 
 _COLOURS = {
-    "allocation": "#b91c1c",
-    "host_allocation": "#f97316",
-    "streams": "#facc15",
-    "copy_in": "#1d4ed8",
-    "copy_out": "#60a5fa",
-    "launch": "#7c3aed",
-    "kernels": "#059669",
-    "waiting": "#c4b5fd",
-    "host_arithmetic": "#9ca3af",
+    "allocation": VERMILLION,
+    "host_allocation": ORANGE,
+    "streams": YELLOW,
+    "copy_in": BLUE,
+    "copy_out": SKY,
+    "launch": PURPLE,
+    "kernels": GREEN,
+    "waiting": "#4b5563",
+    "host_arithmetic": "#c4c8ce",
 }
 PARTS = {part: (_COLOURS[part], label) for part, label in LABELS.items()}
 """The colour and the label of each part."""
 
+_NOTE = (
+    "Coloured: parts of one training, in an instrumented pass. Black: mean of the uninstrumented runs; "
+    "its bars: standard deviation of the runs. Diamonds: time predicted from per-call costs, without an "
+    "interval."
+)
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``attribution.csv``: the parts of one run, the measured mean with its standard deviation, and the
     time predicted from per-call costs.
 
@@ -31,26 +44,33 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """
     table = table[table["attributed_s"].notna()]
     if table.empty:
-        return nothing("no time breakdown: nothing ran")
-    datasets = list(dict.fromkeys(table["dataset"]))
-    figure, panels = plt.subplots(1, len(datasets), figsize=(1.5 + 3.4 * len(datasets), 4.4), squeeze=False)
-    for axes, dataset in zip(panels[0], datasets, strict=True):
-        rows = table[table["dataset"] == dataset]
-        positions, bottom = np.arange(len(rows)), np.zeros(len(rows))
-        for part, (colour, label) in PARTS.items():
-            heights = rows[f"{part}_s"].to_numpy(float)
-            axes.bar(positions, heights, 0.7, bottom=bottom, color=colour, label=label)
-            bottom += heights
-        axes.errorbar(
-            positions, rows["mean_s"], yerr=rows["std_s"], fmt="_", color="black", capsize=4, label="measured"
-        )
-        axes.plot(
-            positions, rows["predicted_s"], "D", markersize=5, mec="black", mfc="white", label="predicted"
-        )
-        axes.set_xticks(positions, rows["strategy"], rotation=30, ha="right")
-        axes.set_title(dataset, fontsize=10)
-    panels[0][0].set_ylabel("training time (s)")
-    figure.suptitle(f"Time breakdown of one training: {where(table)}", fontsize=10)
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
-    return figure
+        return layout.nothing("no time breakdown: nothing ran")
+    order, datasets = (list(dict.fromkeys(table[name])) for name in ("strategy", "dataset"))
+    figure, panels = rows.grid(order, datasets, height=0.26)
+    for axes, dataset in zip(panels, datasets, strict=True):
+        _panel(axes, table[table["dataset"] == dataset], order)
+    key: list[Artist] = [Patch(color=colour, label=label) for colour, label in PARTS.values()]
+    key += [
+        Line2D([], [], color=BLACK, marker="|", label="mean of the runs"),
+        Line2D([], [], color=BLACK, marker="D", markerfacecolor="white", linestyle="", label="predicted"),
+    ]
+    return layout.framed(figure, "Time breakdown of one training", layout.about(table, trained), _NOTE, key)
+
+
+def _panel(axes: Axes, cells: pd.DataFrame, order: list[str]) -> None:
+    """A stacked bar per strategy; below it what was measured, above it what was predicted."""
+    places = np.array([order.index(strategy) for strategy in cells["strategy"]], dtype=float)
+    start = np.zeros(len(cells))
+    for part, (colour, label) in PARTS.items():
+        lengths = cells[f"{part}_s"].to_numpy(float)
+        axes.barh(places, lengths, 0.6, left=start, color=colour, label=label)
+        start += lengths
+    mean, spread = cells["mean_s"], cells["std_s"]
+    axes.errorbar(mean, places, xerr=spread, fmt="|", color=BLACK, markersize=7, label="measured")
+    diamonds: dict[str, Any] = {"markersize": 4, "mec": BLACK, "mfc": "white", "label": "predicted"}
+    axes.plot(cells["predicted_s"], places, "D", **diamonds)
+    axes.set_xlim(
+        0, 1.05 * np.nanmax([start.max(), (mean + spread.fillna(0)).max(), cells["predicted_s"].max()])
+    )
+    linear_axis(axes.xaxis, 4)
+    axes.set_xlabel("training time (s)")

@@ -1,81 +1,82 @@
 """What the CNN report's Figures 1 to 4 have in common: a curve for each program, beside the published one."""
 
 from collections.abc import Iterator
+from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from snn.figures.style import PAPER_COLOUR, colour, nothing, plain_numbers, texts, where
+from snn.figures import layout
+from snn.figures.style import LINES, MARKERS, paler, texts
+from snn.figures.ticks import at_values, log_axis
 
-_MARKERS = "osD^vPX*"
-_PALEST = 0.65  # of white, in the last of several curves of one strategy
+_HOLLOW: dict[str, Any] = {"linestyle": "--", "linewidth": 0.9, "fillstyle": "none", "markersize": 7}
+"""Around the measured ones, where both are the same."""
+_STYLES = ("-", ":", "-.")
 
 
-def draw(table: pd.DataFrame, column: str, spread: str | None, published: str, what: str) -> Figure:
+def draw(
+    table: pd.DataFrame, column: str, spread: str | None, published: str, what: str, note: str, trained: str
+) -> Figure:
     """A panel for each data set and gradient, each with a line per program and learning rate on a log axis.
 
     Measured values of ``column`` have error bars, the standard deviation ``spread`` of the runs, where there
     is one; dashed lines are the published values. Programs without a time are named with their status.
     """
     if not table[column].notna().any():
-        return nothing(f"{what} by epoch: no cell has a time")
+        return layout.nothing(f"{what} by epoch: no cell has a time")
     points = texts(table, ("dataset", "gradient"))
     panels = {point: table[points == point] for point in dict.fromkeys(points)}
-    size = (1.0 + 5.0 * len(panels), 5.2)
-    figure, grid = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
-    for axes, (point, rows) in zip(grid[0], panels.items(), strict=True):
-        _panel(axes, rows, column, spread, published)
-        axes.set_title(point, fontsize=10)
-    grid[0][0].set_ylabel(what)
-    grid[0][0].set_yscale("log")
-    plain_numbers(grid[0][0].yaxis)
-    figure.suptitle(_title(table, what), fontsize=10)
-    return figure
+    lines, columns = layout.arranged(len(panels), 2)
+    most = max(_labels(rows).nunique() for rows in panels.values())
+    figure, grid = layout.panels(lines, columns, lines * (2.8 + 0.15 * most), sharey=True)
+    places = list(grid.flat)
+    log_axis(places[0].yaxis)
+    shades = _shades(table)
+    for axes, (point, rows) in zip(places, panels.items(), strict=False):
+        _panel(axes, rows, shades, column, spread, published)
+        axes.set_title(point, fontweight="bold")
+    for axes in places[len(panels) :]:
+        axes.remove()
+    for axes in grid[:, 0]:
+        axes.set_ylabel(what)
+    devices = table["published_device"].dropna().unique()
+    said = (
+        f" Open markers, dashed: published, {', '.join(devices)}, without an interval."
+        if len(devices)
+        else ""
+    )
+    title = f"{what[0].upper()}{what[1:].removesuffix(' (s)').removesuffix(' of an epoch')} by epoch"
+    return layout.framed(figure, title, _about(table, trained), note + said)
 
 
-def _title(table: pd.DataFrame, what: str) -> str:
+def _about(table: pd.DataFrame, trained: str) -> list[str]:
     measured = table[table["device"].notna()]
     images = measured["data"].str.partition(":")[0].drop_duplicates()
-    said = f"{what[0].upper()}{what[1:]}: {where(measured)}\n{', '.join(images)}"
-    devices = table["published_device"].dropna().unique()
-    return f"{said}; dashed: published, {', '.join(devices)}" if len(devices) else said
+    return [layout.about(measured)[0], trained or f"Data: {'; '.join(images)}."]
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, column: str, spread: str | None, published: str) -> None:
-    for label, shade, marker, curve in _curves(rows):
-        status = curve["status"].iloc[0]
+def _panel(
+    axes: Axes, rows: pd.DataFrame, shades: dict[str, int], column: str, spread: str | None, published: str
+) -> None:
+    key: list[Artist] = []
+    for label, style, curve in _curves(rows, shades):
+        status, shown = curve["status"].iloc[0], label
         if curve[column].notna().any():
-            axes.errorbar(
-                curve["epoch"],
-                curve[column],
-                yerr=_inside(curve[column], curve[spread]) if spread else None,
-                color=shade,
-                marker=marker,
-                markersize=4,
-                capsize=2,
-                linewidth=1.3,
-                label=label,
-            )
+            bars = _inside(curve[column], curve[spread]) if spread else None
+            axes.errorbar(curve["epoch"], curve[column], yerr=bars, label=label, **style)
         elif isinstance(status, str) and status != "ok":
-            axes.plot([], [], color=shade, marker=marker, label=f"{label} ({status})")
+            shown = f"{label} ({status})"
         if curve[published].notna().any():
-            axes.plot(
-                curve["epoch"],
-                curve[published],
-                color=shade,
-                marker=marker,
-                markersize=8,  # around the measured one, where both are the same
-                markerfacecolor="none",
-                linestyle="--",
-                linewidth=1,
-                label=f"{label}, published",
-            )
+            axes.plot(curve["epoch"], curve[published], label=f"{label}, published", **{**style, **_HOLLOW})
+        only = _HOLLOW if not curve[column].notna().any() and curve[published].notna().any() else {}
+        key.append(Line2D([], [], label=f"{shown}, published" if only else shown, **{**style, **only}))
     axes.set_xlabel("epoch")
-    axes.set_xticks(range(1, 1 + int(rows["epoch"].max() if rows["epoch"].notna().any() else 1)))
-    axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    at_values(axes.xaxis, range(1, 1 + int(rows["epoch"].max() if rows["epoch"].notna().any() else 1)))
+    layout.key_below(axes, 1, key)
 
 
 def _inside(values: pd.Series, spread: pd.Series) -> list[pd.Series]:
@@ -84,24 +85,29 @@ def _inside(values: pd.Series, spread: pd.Series) -> list[pd.Series]:
     return [lower.fillna(0), spread.fillna(0)]
 
 
-def _curves(rows: pd.DataFrame) -> Iterator[tuple[str, str, str, pd.DataFrame]]:
-    """The label, the colour, the marker and the rows of each curve of a panel.
+def _shades(table: pd.DataFrame) -> dict[str, int]:
+    """The number of each program's colour; none of a single program, whose curves have one each."""
+    programs = list(dict.fromkeys(table["program"].astype(str)))
+    return {name: i for i, name in enumerate(programs)} if len(programs) > 1 else {}
 
-    A strategy has its colour of all figures; of several curves of one, the later are paler.
-    """
+
+def _labels(rows: pd.DataFrame) -> pd.Series:
     differ = [name for name in ("reduction", "learning_rate", "threads") if rows[name].nunique() > 1]
-    labels = texts(rows.assign(threads=_threads(rows)), ("program", *differ))
-    strategies = rows.groupby(labels, sort=False)["strategy"].first()
-    for i, (label, strategy) in enumerate(strategies.items()):
-        alike = list(strategies[strategies == strategy].index)
-        first = colour(strategy) if isinstance(strategy, str) else PAPER_COLOUR
-        share = _PALEST * alike.index(label) / max(len(alike) - 1, 1) if alike else 0.0
-        yield str(label), _paler(first, share), _MARKERS[i % len(_MARKERS)], rows[labels == label]
+    return texts(rows.assign(threads=_threads(rows)), ("program", *differ))
+
+
+def _curves(rows: pd.DataFrame, shades: dict[str, int]) -> Iterator[tuple[str, dict[str, Any], pd.DataFrame]]:
+    """The label, the look and the rows of each curve; of a program's curves the later are paler."""
+    labels, seen = _labels(rows), list[str]()
+    for label, curve in rows.groupby(labels, sort=False):
+        program = str(curve["program"].iloc[0])
+        name = program if program in shades else str(label)
+        number, again = shades.setdefault(name, len(shades)), seen.count(name)
+        seen.append(name)
+        shade = paler(LINES[number % len(LINES)], 0.5 if again else 0.0)
+        marker, style = MARKERS[(number + 3 * again) % len(MARKERS)], _STYLES[again % len(_STYLES)]
+        yield str(label), {"color": shade, "marker": marker, "linestyle": style}, curve
 
 
 def _threads(rows: pd.DataFrame) -> list[str | None]:
     return [None if pd.isna(threads) else f"{threads:.0f} threads" for threads in rows["threads"]]
-
-
-def _paler(shade: str, share: float) -> str:
-    return to_hex(tuple(1 - (1 - part) * (1 - share) for part in to_rgb(shade)))  # type: ignore[arg-type]

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.lines import Line2D
 
-from snn.figures.style import nothing, plain_numbers, where
+from snn.figures import layout
+from snn.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
+from snn.figures.ticks import at_values, linear_axis, log_axis
 from snn.microbenchmarks.overlap import FROM_PAGEABLE, FROM_PINNED
 
 _PANELS = {
@@ -17,24 +18,29 @@ _PANELS = {
     "copy to the host": ("copy", "to_host"),
     "first touch of managed pages": ("first_touch", None),
 }
-_COLOURS = {  # of allocators and of kinds of host memory: those of the strategies that use them
-    "malloc": "#6b7280",
-    "malloc_async": "#84cc16",
-    "cupy_pool": "#059669",
-    "host_alloc": "#2563eb",
-    "managed_alloc": "#7c2d12",
-    "pageable": "#6b7280",
-    "pinned": "#2563eb",
-    "managed": "#7c2d12",
-    "managed_prefetch": "#c2845a",
-    "by_device": "#d97706",
-    "by_host": "#111827",
+_LOOKS = {  # of allocators and of kinds of host memory
+    "malloc": (GREY, "o"),
+    "malloc_async": (ORANGE, "^"),
+    "cupy_pool": (GREEN, "D"),
+    "host_alloc": (BLUE, "s"),
+    "managed_alloc": (VERMILLION, "v"),
+    "pageable": (GREY, "o"),
+    "pinned": (BLUE, "s"),
+    "managed": (VERMILLION, "v"),
+    "managed_prefetch": (PURPLE, "D"),
+    "by_device": (SKY, "^"),
+    "by_host": (BLACK, "o"),
 }
 _FROM = {FROM_PINNED: "pinned", FROM_PAGEABLE: "pageable"}
 _UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B"))
+_NOTE = (
+    "Markers: median of the samples; bars: its 95% confidence interval. Dashed lines of allocation: while"
+    " another block is alive. Fraction hidden: of the shorter of copies and kernels, what ran beside the "
+    "other; 1 is all of it."
+)
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``memory_calls.csv``: a panel per kind of call with a line per call, and one of the overlap.
 
     Lines are medians with their 95% interval. The paper has no such figure, so its device is not named.
@@ -48,64 +54,58 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     overlap = rows[rows["call"] == "overlap"].replace({"kind": _FROM})
     count = len(panels) + bool(len(overlap))
     if not count:
-        return nothing("memory_calls: no call was measured")
-    columns = min(3, count)
-    lines = -(-count // columns)
-    figure, grid = plt.subplots(
-        lines, columns, figsize=(0.8 + 3.9 * columns, 0.4 + 3.5 * lines), squeeze=False
-    )
+        return layout.nothing("memory_calls: no call was measured")
+    lines, columns = layout.arranged(count, 2)
+    figure, grid = layout.panels(lines, columns, 2.7 * lines)
     places = list(grid.flat)
     for axes, (title, each) in zip(places, panels.items(), strict=False):
         _by_size(axes, each)
-        axes.set_title(title, fontsize=9)
+        axes.set_title(title, fontweight="bold")
     if len(overlap):
         _by_streams(places[len(panels)], overlap)
     for axes in places[count:]:
-        axes.axis("off")
-    figure.suptitle(f"Time of memory calls: {where(table)}", fontsize=10)
-    return figure
+        axes.remove()
+    about = [*layout.about(table[["device", "backend"]]), "Microbenchmark, without a training."]
+    return layout.framed(figure, "Time of memory calls", about, _NOTE)
 
 
 def _by_size(axes: Axes, rows: pd.DataFrame) -> None:
     """A line per call, and per number of blocks that are alive meanwhile: dashed beside one."""
     is_touch = rows["kind"].iloc[0] == "first_touch"
     keys = [rows["direction"] if is_touch else rows["call"], rows["live"].fillna(0)]
+    key: dict[str, Line2D] = {}
     for (name, live), each in rows.groupby(keys, sort=False):
         each = each.sort_values("bytes")
-        label = name.replace("_", " ") + (", beside another" if live else "")
         spread = [each["median"] - each["low"], each["high"] - each["median"]]
-        style: dict[str, Any] = {
-            "color": _COLOURS[name],
-            "marker": "o",
-            "markersize": 3,
-            "capsize": 2,
-            "label": label,
-        }
-        axes.errorbar(each["bytes"], each["median"], yerr=spread, linestyle="--" if live else "-", **style)
+        shade, marker = _LOOKS[name]
+        look: dict[str, Any] = {"color": shade, "marker": marker, "markersize": 3}
+        look["linestyle"] = "--" if live else "-"
+        axes.errorbar(each["bytes"], each["median"], yerr=spread, **look)
+        if name not in key:
+            key[name] = Line2D([], [], label=name.replace("_", " "), **look)
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    plain_numbers(axes.yaxis)
-    sizes = sorted(set(rows["bytes"]))[::2]
-    axes.set_xticks(sizes, [_size(nbytes) for nbytes in sizes], fontsize=7, rotation=45)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("bytes")
+    log_axis(axes.yaxis)
+    at_values(axes.xaxis, rows["bytes"], _size)
+    axes.set_xlabel("size of the block")
     axes.set_ylabel("time (µs)")
-    axes.legend(fontsize=7, handlelength=3)
+    layout.key_below(axes, handles=key.values())
 
 
 def _by_streams(axes: Axes, rows: pd.DataFrame) -> None:
     for memory, each in rows.groupby("kind", sort=False):
         each = each.sort_values("streams")
         spread = [each["median"] - each["low"], each["high"] - each["median"]]
-        style: dict[str, Any] = {"color": _COLOURS[memory], "marker": "o", "markersize": 4, "capsize": 2}
-        axes.errorbar(each["streams"], each["median"], yerr=spread, label=f"{memory} memory", **style)
-    axes.legend(fontsize=7)
-    axes.axhline(1.0, color="#9ca3af", linestyle="--", linewidth=1)
+        shade, marker = _LOOKS[memory]
+        look: dict[str, Any] = {"color": shade, "marker": marker, "label": f"{memory} memory"}
+        axes.errorbar(each["streams"], each["median"], yerr=spread, **look)
+    axes.axhline(1.0, color=GREY, linestyle="--", linewidth=0.8)
     axes.set_ylim(min(-0.05, rows["median"].min() - 0.1), max(1.1, rows["median"].max() + 0.1))
-    axes.set_xticks(rows["streams"])
+    linear_axis(axes.yaxis)
+    at_values(axes.xaxis, rows["streams"])
     axes.set_xlabel("streams")
     axes.set_ylabel("fraction hidden")
-    axes.set_title("overlap of copies and kernels", fontsize=9)
+    axes.set_title("overlap of copies and kernels", fontweight="bold")
+    layout.key_below(axes)
 
 
 def _size(nbytes: float) -> str:

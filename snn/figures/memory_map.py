@@ -1,22 +1,32 @@
 """The memory map over time: each block of a trace as a box from its allocation to its free."""
 
-import matplotlib.pyplot as plt
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PatchCollection
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from snn.figures import layout
 from snn.figures.allocators import label
-from snn.figures.style import nothing, where
+from snn.figures.style import BLACK
+from snn.figures.ticks import linear_axis
 
 _MIB = 1 << 20
+_SIZES = LinearSegmentedColormap.from_list("sizes", mpl.colormaps["viridis"](np.linspace(0.2, 1, 256)))
+"""Dark to light, for all readers; without the darkest, on which the black lines would be lost."""
+_UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B"))
+_NOTE = (
+    "Boxes: blocks, from the call that allocates one to the call that frees it. Places: addresses, "
+    "without those that no block touches. One replay of the trace, without an interval."
+)
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``memory_map.csv``: a panel per allocator, calls from left to right, places from below.
 
     The line is what is reserved, the dashed one what is in use. The paper has no such figure, so its device
@@ -24,28 +34,36 @@ def draw(table: pd.DataFrame, paper_device: str) -> Figure:
     """
     rows = table[table["status"] == "ok"]
     if rows.empty:
-        return nothing("memory_map: no trace was replayed")
+        return layout.nothing("memory_map: no trace was replayed")
     allocators = list(dict.fromkeys(rows["allocator"]))
-    columns = min(2, len(allocators))
-    lines = -(-len(allocators) // columns)
-    figure, grid = plt.subplots(
-        lines, columns, figsize=(1.4 + 4.4 * columns, 0.6 + 3.2 * lines), sharex=True, squeeze=False
-    )
-    sizes = LogNorm(float(rows["bytes"].min()), float(rows["bytes"].max()) + 1)
+    lines, columns = layout.arranged(len(allocators), 2)
+    figure, grid = layout.panels(lines, columns, 2.3 * lines, sharex=True)
+    least, most = float(rows["bytes"].min()), float(rows["bytes"].max()) + 1
+    sizes = LogNorm(least, most)
     for axes, allocator in zip(grid.flat, allocators, strict=False):
         _boxes(axes, rows[rows["allocator"] == allocator], sizes)
-        axes.set_title(label(allocator, rows["backend"].iloc[0]), fontsize=9)
+        axes.set_title(label(allocator, rows["backend"].iloc[0]), fontweight="bold")
     for axes in list(grid.flat)[len(allocators) :]:
-        axes.axis("off")
+        axes.remove()
     for axes in grid[-1]:
         axes.set_xlabel("call of the trace")
     for axes in grid[:, 0]:
         axes.set_ylabel("place (MiB)")
-    bar = figure.colorbar(ScalarMappable(sizes, "viridis"), ax=grid, shrink=0.7)
-    bar.set_label("bytes of the block")
+    bar = figure.colorbar(ScalarMappable(sizes, _SIZES), ax=grid, shrink=0.8)
+    bar.ax.yaxis.set_minor_locator(mpl.ticker.NullLocator())
+    shown = [size for size in (1 << shift for shift in range(0, 41, 5)) if least <= size <= most]
+    bar.set_ticks(shown, labels=[_size(size) for size in shown])
+    bar.set_label("size of the block")
     trace = rows["trace"].iloc[0].replace("_", " ")
-    figure.suptitle(f"Memory map of the trace {trace}: {where(table)}", fontsize=10)
-    return figure
+    about = [
+        *layout.about(table[["device", "backend"]]),
+        f"Microbenchmark, without a training. Trace: {trace}.",
+    ]
+    key = [
+        Line2D([], [], color=BLACK, linewidth=1, label="reserved"),
+        Line2D([], [], color=BLACK, linewidth=1, linestyle="--", label="in use"),
+    ]
+    return layout.framed(figure, "Memory map over time", about, _NOTE, key)
 
 
 def _boxes(axes: Axes, rows: pd.DataFrame, sizes: LogNorm) -> None:
@@ -55,13 +73,17 @@ def _boxes(axes: Axes, rows: pd.DataFrame, sizes: LogNorm) -> None:
         Rectangle((at, low), end - at, high)
         for at, end, low, high in zip(allocated, freed, place / _MIB, nbytes / _MIB, strict=True)
     ]
-    drawn = PatchCollection(boxes, cmap="viridis", norm=sizes, linewidth=0, rasterized=True)
+    drawn = PatchCollection(boxes, cmap=_SIZES, norm=sizes, linewidth=0, rasterized=True)
     drawn.set_array(nbytes)
     axes.add_collection(drawn)
-    axes.step(allocated, reserved / _MIB, where="post", color="#111827", linewidth=1, label="reserved")
-    axes.step(
-        allocated, in_use / _MIB, where="post", color="#111827", linewidth=1, linestyle="--", label="in use"
-    )
+    for heights, style in ((reserved, "-"), (in_use, "--")):
+        axes.step(allocated, heights / _MIB, where="post", color=BLACK, linewidth=1, linestyle=style)
     axes.set_xlim(0, float(freed.max()))
     axes.set_ylim(0, 1.05 * float(np.max([*((place + nbytes) / _MIB), *(reserved / _MIB)])))
-    axes.legend(fontsize=7, loc="lower right")
+    linear_axis(axes.xaxis)
+    linear_axis(axes.yaxis)
+
+
+def _size(nbytes: int) -> str:
+    shift, unit = next((shift, unit) for shift, unit in _UNITS if nbytes >= 1 << shift)
+    return f"{nbytes / (1 << shift):g} {unit}"

@@ -1,47 +1,58 @@
 """What a way to train in less memory saves, over the time that it takes."""
 
-import matplotlib.pyplot as plt
+import textwrap
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from snn.figures.style import colour, nothing, where
+from snn.figures import layout, rows
+from snn.figures.style import colour
+from snn.figures.ticks import linear_axis
 
 _MIB = 1 << 20
+_LETTERS = 110  # of a title's line
+_NOTE = (
+    "Left: device memory at the peak, counted, without an interval. Right: time of a step over that of "
+    "plain, the dashed line; bars: 95% confidence interval of the ratio."
+)
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``memory_remedies.csv``: a bar per cell for the bytes at the peak, and its time over the plain one
     with its 95% interval beside it; a pair of panels per network. The paper has no such figure.
     """
     known = table[table["peak_bytes"].notna() & table["time_ratio"].notna()]
     if known.empty:
-        return nothing("memory_remedies: no cell has a peak and a time")
+        return layout.nothing("memory_remedies: no cell has a peak and a time")
     networks = list(dict.fromkeys(known["network"]))
-    height = 1.4 + sum(0.7 + 0.27 * (known["network"] == name).sum() for name in networks)
-    figure, grid = plt.subplots(
-        len(networks), 2, figsize=(9, height), squeeze=False, width_ratios=(3, 2), sharey="row"
+    lengths = [(known["network"] == name).sum() for name in networks]
+    height = sum(0.7 + rows.ROW * length for length in lengths)
+    figure, grid = layout.panels(
+        len(networks), 2, height, width_ratios=(3, 2), height_ratios=lengths, sharey="row"
     )
     for (left, right), name in zip(grid, networks, strict=True):
         _pair(left, right, known[known["network"] == name].reset_index(drop=True))
-        left.set_title(name if len(name) < 60 else f"{name[:57]}...", fontsize=8, loc="left")
+        left.set_title(textwrap.fill(str(name), _LETTERS), loc="left", fontweight="bold", x=0)
     grid[-1][0].set_xlabel("device memory at the peak (MiB)")
     grid[-1][1].set_xlabel("time of a step over that of plain")
-    figure.suptitle(f"Training in less memory: {where(table)}", fontsize=10)
-    return figure
+    return layout.framed(figure, "Training in less memory", layout.about(table, trained), _NOTE)
 
 
-def _pair(left: Axes, right: Axes, rows: pd.DataFrame) -> None:
+def _pair(left: Axes, right: Axes, cells: pd.DataFrame) -> None:
     """The bytes and the times of one network, the plain row on top."""
-    colours = [colour(strategy) for strategy in rows["strategy"]]
-    left.barh(rows.index, rows["peak_bytes"].astype(float) / _MIB, 0.8, color=colours)
-    right.axvline(1, color="#9ca3af", linewidth=1, linestyle="--")
-    for i, row in rows.iterrows():
-        ratio, low, high = (row[f"time_ratio{end}"] for end in ("", "_ci_low", "_ci_high"))
-        spread = None if pd.isna(low) else [[max(0, ratio - low)], [max(0, high - ratio)]]
-        right.errorbar(ratio, i, xerr=spread, fmt="o", markersize=4, capsize=3, color=colours[i])
-    several = rows["batch_size"].nunique() > 1
-    batches = [f", batch of {size}" if several else "" for size in rows["batch_size"]]
-    left.set_yticks(rows.index, rows["remedy"] + batches, fontsize=8)
-    left.set_ylim(len(rows) - 0.4, -0.6)
+    several = cells["batch_size"].nunique() > 1
+    batches = [f", batch of {size}" if several else "" for size in cells["batch_size"]]
+    for axes in (right, left):
+        rows.name_rows(axes, cells["remedy"] + batches)
+    right.tick_params(labelleft=False)
+    colours = [colour(strategy) for strategy in cells["strategy"]]
+    left.barh(cells.index, cells["peak_bytes"].astype(float) / _MIB, 0.7, color=colours)
+    linear_axis(left.xaxis)
+    rows.rule(right, 1.0)
+    for i, cell in cells.iterrows():
+        ratio, low, high = (cell[f"time_ratio{end}"] for end in ("", "_ci_low", "_ci_high"))
+        rows.dot(right, i, ratio, (low, high), colours[i])
+        rows.beside(right, i, f"{ratio:.3g}×")
     right.margins(x=0.12)
+    linear_axis(right.xaxis, 4)

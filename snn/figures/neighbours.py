@@ -1,81 +1,62 @@
 """What a busy neighbour does: the slow-down of each strategy, with its interval."""
 
-from typing import Literal
-
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from snn.analysis.verdicts import UNTOUCHED
-from snn.figures.style import colour, list_rows, nothing, plain_numbers, texts, where
+from snn.figures import layout, rows
+from snn.figures.style import GREY, colour, texts
 
 _FILLED = {True: UNTOUCHED, False: "not shown to be untouched"}
-_ROOM = 1.03
-"""The axis ends at this factor beyond the smallest and the largest end of an interval."""
+_ENDS = ["slowdown", "slowdown_ci_low", "slowdown_ci_high"]
+_NOTE = (
+    "Dots: time beside a training on another device of the same host over time alone, on a log axis, and "
+    "as a number on the right; bars: 95% confidence interval of the ratio; dashed line: no slow-down."
+)
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``neighbours.csv``: time beside the neighbour over time alone, with its 95% interval on a log
     axis, a panel per neighbour; the dashed line is no slow-down. The paper has no such figure, so its device
     is not named.
     """
     if not table["slowdown"].notna().any():
-        return nothing("neighbours: no cell has a time beside a neighbour")
-    panels = {name: rows.reset_index(drop=True) for name, rows in table.groupby("neighbour", sort=False)}
-    size = (1.5 + 4.2 * len(panels), 1.6 + 0.3 * max(map(len, panels.values())))
-    figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False)
-    for axes, (name, rows) in zip(grid[0], panels.items(), strict=True):
-        _panel(axes, rows)
-        axes.set_title(f"beside {name}", fontsize=10)
-    handles = [
-        Line2D([], [], color="#374151", marker="o", linestyle="", label=label, fillstyle=_style(filled))
+        return layout.nothing("neighbours: no cell has a time beside a neighbour")
+    names = _names(table)
+    order = list(dict.fromkeys(names))
+    neighbours = list(dict.fromkeys(table["neighbour"]))
+    figure, panels = rows.grid(order, [f"beside {name}" for name in neighbours], most=2)
+    for axes, name in zip(panels, neighbours, strict=True):
+        _panel(axes, table[table["neighbour"] == name], names, order)
+    untouched = (table["verdict"] == UNTOUCHED)[table["slowdown"].notna()]
+    key = [
+        Line2D([], [], color=GREY, marker="o", linestyle="", label=label, mfc=GREY if filled else "white")
         for filled, label in _FILLED.items()
-        if ((table["verdict"] == UNTOUCHED) == filled)[table["slowdown"].notna()].any()
+        if (untouched == filled).any()
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8)
-    figure.suptitle(f"Time beside a busy neighbour over time alone\n{where(table)}", fontsize=10)
-    return figure
+    return layout.framed(
+        figure, "Time beside a busy neighbour over time alone", layout.about(table, trained), _NOTE, key
+    )
 
 
-def _panel(axes: Axes, rows: pd.DataFrame) -> None:
+def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> None:
     """A row per cell, in the order of the table; one without a time has its status."""
-    axes.axvline(1, color="#9ca3af", linewidth=1, linestyle="--")
-    for i, row in rows.iterrows():
-        value, low, high = row["slowdown"], row["slowdown_ci_low"], row["slowdown_ci_high"]
+    rows.rule(axes, 1.0)
+    for i, cell in cells.iterrows():
+        row, value = order.index(names[i]), cell["slowdown"]
         if pd.isna(value):
-            at = axes.get_yaxis_transform()
-            axes.text(0.02, i, row["status"], transform=at, fontsize=7, va="center", color="#6b7280")
+            rows.status(axes, row, cell["status"])
             continue
-        spread = None if pd.isna(low) else [[max(0, value - low)], [max(0, high - value)]]
-        axes.errorbar(
-            value,
-            i,
-            xerr=spread,
-            fmt="o",
-            markersize=5,
-            capsize=3,
-            color=colour(row["strategy"]),
-            fillstyle=_style(row["verdict"] == UNTOUCHED),
-        )
-        axes.annotate(
-            f"{value:.3g}×", (value, i), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=7
-        )
-    axes.set_xscale("log")
-    if rows["slowdown"].notna().any():
-        ends = rows[["slowdown", "slowdown_ci_low", "slowdown_ci_high"]].to_numpy(float)
-        axes.set_xlim(min(pd.Series(ends.ravel()).min(), 1) / _ROOM, pd.Series(ends.ravel()).max() * _ROOM)
-    plain_numbers(axes.xaxis)
+        ends = cell["slowdown_ci_low"], cell["slowdown_ci_high"]
+        rows.dot(axes, row, value, ends, colour(cell["strategy"]), filled=cell["verdict"] == UNTOUCHED)
+        rows.beside(axes, row, f"{value:.3g}×")
+    rows.scale(axes, [1.0, *cells[_ENDS].to_numpy(float).ravel()], log=True)
     axes.set_xlabel("time beside the neighbour / time alone")
-    list_rows(axes, _names(rows))
 
 
-def _style(filled: bool) -> Literal["full", "none"]:
-    return "full" if filled else "none"
-
-
-def _names(rows: pd.DataFrame) -> list[str]:
+def _names(table: pd.DataFrame) -> pd.Series:
     """The strategies' names, of those that occur twice with what tells them apart."""
-    differing = [name for name in ("dataset", "network", "kernel") if rows[name].nunique() > 1]
-    return texts(rows, ["strategy", *differing]).tolist()
+    differing = [name for name in ("dataset", "network", "kernel") if table[name].nunique() > 1]
+    return texts(table, ["strategy", *differing])

@@ -1,83 +1,72 @@
 """Reduced precision: training time and final loss, each beside fp32's."""
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
-from snn.figures.style import missing, nothing, texts, where
+from snn.figures import layout, rows
+from snn.figures.style import BLACK, BLUE, GREY, ORANGE, texts, varied
+from snn.figures.ticks import linear_axis
 
-_COLOURS = {"fp32": "#6b7280", "tf32": "#2563eb", "bf16": "#d97706"}
+_LOOKS = {"fp32": (GREY, "o"), "tf32": (BLUE, "s"), "bf16": (ORANGE, "D")}
+_NOTE = (
+    "Left: mean time of a training; bars: standard deviation of the runs. Right: final loss over that of "
+    "fp32, less one; bars: 95% confidence interval over the seeds, and whether the training converges as "
+    "that in fp32."
+)
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
-    """From ``precision.csv``: above, times with the standard deviation of the runs; below, the relative
-    difference of the final loss from fp32's, with its 95% interval over seeds. A column per network. The
-    paper has no such figure, so its device is not named.
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
+    """From ``precision.csv``: on the left times with the standard deviation of the runs, on the right the
+    relative difference of the final loss from fp32's, with its 95% interval over seeds. A pair of panels per
+    network. The paper has no such figure, so its device is not named.
     """
     if not table["mean_s"].notna().any():
-        return nothing("precision: no cell has a time")
-    points = texts(table, ("dataset", "network"))
-    columns = [table[points == point] for point in dict.fromkeys(points)]
-    widths = [1 + len(rows) for rows in columns]
-    size = (1.2 + 0.55 * sum(widths), 5.6)
-    figure, grid = plt.subplots(
-        2, len(columns), figsize=size, sharex="col", squeeze=False, width_ratios=widths
+        return layout.nothing("precision: no cell has a time")
+    points = texts(table, varied(table, ("dataset", "network")))
+    names = texts(table, ("kernel", "precision"))
+    titles, order = list(dict.fromkeys(points)), list(dict.fromkeys(names))
+    figure, panels = rows.grid(
+        order, [_titled(point, what) for point in titles for what in ("time", "loss")], most=2
     )
-    for (above, below), rows, point in zip(grid.T, columns, dict.fromkeys(points), strict=True):
-        _times(above, rows)
-        _losses(below, rows)
-        above.set_title(point, fontsize=10)
-    grid[0][0].set_ylabel("training time (s)")
-    grid[1][0].set_ylabel("final loss relative to fp32 (%)")
-    shown = [name for name in dict.fromkeys(table["precision"]) if name in _COLOURS]
-    handles = [Patch(color=_COLOURS[name], label=name) for name in shown]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
-    figure.suptitle(f"Precision: {where(table)}", fontsize=10)
-    return figure
+    for number, point in enumerate(titles):
+        left, right = panels[2 * number : 2 * number + 2]
+        cells = table[points == point]
+        _times(left, cells, names, order)
+        _losses(right, cells, names, order)
+    shown = [name for name in dict.fromkeys(table["precision"]) if name in _LOOKS]
+    key = [handle for name in shown for handle in rows.key({name: _LOOKS[name][1]}, _LOOKS[name][0])]
+    return layout.framed(figure, "Reduced precision", layout.about(table, trained), _NOTE, key)
 
 
-def _times(axes: Axes, rows: pd.DataFrame) -> None:
-    x = range(len(rows))
-    axes.bar(x, rows["mean_s"], 0.8, yerr=rows["std_s"], capsize=2, color=_colours(rows))
-    for at, status in zip(x, rows["status"].where(rows["mean_s"].isna()), strict=True):
-        if isinstance(status, str):
-            missing(axes, at, status)
+def _titled(point: str, what: str) -> str:
+    return f"{point}: {what}" if point else what
 
 
-def _losses(axes: Axes, rows: pd.DataFrame) -> None:
-    axes.axhline(0, color=_COLOURS["fp32"], linewidth=1)
-    for x, (_, row) in enumerate(rows.iterrows()):
-        if pd.isna(row["relative_difference"]) or not isinstance(row["convergence"], str):
+def _times(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> None:
+    for i, cell in cells.iterrows():
+        row, mean = order.index(names[i]), cell["mean_s"]
+        if pd.isna(mean):
+            rows.status(axes, row, cell["status"])
             continue
-        low, high = (
-            100 * abs(row[f"relative_difference_ci_{end}"] - row["relative_difference"])
-            for end in ("low", "high")
-        )
-        axes.errorbar(
-            x,
-            100 * row["relative_difference"],
-            yerr=[[low], [high]],
-            fmt="o",
-            capsize=3,
-            color=_colour(row["precision"]),
-        )
-        axes.annotate(
-            row["convergence"],
-            (x, 0),
-            xycoords=("data", "axes fraction"),
-            ha="center",
-            va="bottom",
-            fontsize=7,
-        )
-    axes.margins(y=0.3)
-    axes.set_xticks(range(len(rows)), rows["kernel"], rotation=45, ha="right", fontsize=8)
+        rows.dot(axes, row, mean, (mean - cell["std_s"], mean + cell["std_s"]), *_look(cell["precision"]))
+    rows.scale(axes, cells["mean_s"] + cells["std_s"].fillna(0), log=False)
+    axes.set_xlabel("training time (s)")
 
 
-def _colours(rows: pd.DataFrame) -> list[str]:
-    return [_colour(name) for name in rows["precision"]]
+def _losses(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> None:
+    rows.rule(axes, 0.0)
+    for i, cell in cells.iterrows():
+        row, value = order.index(names[i]), cell["relative_difference"]
+        if pd.isna(value) or not isinstance(cell["convergence"], str):
+            continue
+        ends = cell["relative_difference_ci_low"], cell["relative_difference_ci_high"]
+        rows.dot(axes, row, 100 * value, (100 * ends[0], 100 * ends[1]), *_look(cell["precision"]))
+        rows.beside(axes, row, cell["convergence"])
+    axes.margins(x=0.08)
+    linear_axis(axes.xaxis, 4)
+    axes.set_xlabel("final loss relative to fp32 (%)")
 
 
-def _colour(precision: str) -> str:
-    return _COLOURS.get(precision, "#111827")
+def _look(precision: str) -> tuple[str, str]:
+    return _LOOKS.get(precision, (BLACK, "^"))

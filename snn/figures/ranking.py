@@ -1,33 +1,43 @@
 """All strategies ranked by time: a panel per data set and network, the fastest on top."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.analysis.verdicts import NOT_SIGNIFICANT, REFERENCE
-from snn.figures.style import colour, list_rows, nothing, texts, times, where
+from snn.figures import layout, rows
+from snn.figures.style import colour, texts, times
+
+_NOTE = (
+    "Dots: mean time of a training, on a log axis; bars: standard deviation of the runs. On the right: "
+    "speedup over reference, where this is the row's baseline; ? marks what is not significant at 95%."
+)
+_SHARED = " Rows are in the order of the geometric mean over the panels."
+_HOST, _DEVICE = "on the CPU of the same host", "on the GPU"
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``strategies.csv``: mean times with the standard deviation of the runs on a log axis, joined by a
     line to the reference's, with the speedup over it; at the bottom, what has no time. The paper has no such
     figure, so its device is not named.
     """
-    points = _points(table)
-    panels = [table[points == point] for point in dict.fromkeys(points)]
     if not table["mean_s"].notna().any():
-        return nothing("no strategy has a time")
-    rows = max(map(len, panels))
-    figure, grid = plt.subplots(
-        1, len(panels), figsize=(max(7.0, 1 + 4.4 * len(panels)), 1.6 + 0.26 * rows), squeeze=False
+        return layout.nothing("no strategy has a time")
+    points, names = _points(table), rows.named(table)
+    order = rows.in_order(table, names, points, "mean_s")
+    titles = list(dict.fromkeys(points))
+    figure, panels = rows.grid(order, titles)
+    for axes, point in zip(panels, titles, strict=True):
+        _panel(axes, table[points == point], names, order)
+    beside = rows.on_host(table).any()
+    key: list[Artist] = [rows.dashed("reference")] if (table["strategy"] == "reference").any() else []
+    key += rows.key({_DEVICE: "o", _HOST: "s"}) if beside else []
+    note = _NOTE + (_SHARED if len(titles) > 1 else "") + rows.usual_kernel(table)
+    return layout.framed(
+        figure, "Strategies ranked by training time", layout.about(table, trained), note, key
     )
-    for axes, cells, point in zip(grid[0], panels, dict.fromkeys(points), strict=True):
-        _panel(axes, cells.sort_values("mean_s", kind="stable").reset_index(drop=True))
-        axes.set_title(point, fontsize=10)
-    figure.suptitle(f"Strategies ranked by training time: {where(table)}", fontsize=10)
-    return figure
 
 
 def _points(table: pd.DataFrame) -> pd.Series:
@@ -38,29 +48,26 @@ def _points(table: pd.DataFrame) -> pd.Series:
     return texts(table, ["dataset", *named, *settings])
 
 
-def _panel(axes: Axes, cells: pd.DataFrame) -> None:
-    """A row per cell, in the order given; those without a time are last."""
+def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> None:
+    """A row per cell, in the order given."""
     reference = cells.loc[cells["strategy"] == "reference", "mean_s"].dropna()
-    if len(reference):
-        axes.axvline(reference.iloc[0], color=colour("reference"), linewidth=1, linestyle="--")
+    start = float(reference.iloc[0]) if len(reference) else np.nan
+    rows.rule(axes, start, colour("reference"))
+    beside, ends = rows.on_host(cells), [start]
     for i, cell in cells.iterrows():
-        mean, shade = cell["mean_s"], colour(cell["strategy"])
+        row, mean, spread = order.index(names[i]), cell["mean_s"], cell["std_s"]
+        shade = colour(cell["strategy"])
         if np.isnan(mean):
-            at = axes.get_yaxis_transform()
-            axes.text(0.02, i, cell["status"], transform=at, fontsize=7, va="center", color="#6b7280")
+            rows.status(axes, row, cell["status"])
             continue
-        beside = cell["backend"] == "cpu" and (cells["backend"] != "cpu").any()
-        if len(reference) and not beside:  # on the reference's device
-            axes.plot([reference.iloc[0], mean], [i, i], color=shade, linewidth=2, alpha=0.35)
-        spread = None if np.isnan(cell["std_s"]) else [[min(cell["std_s"], 0.99 * mean)], [cell["std_s"]]]
-        axes.errorbar(mean, i, xerr=spread, fmt="s" if beside else "o", markersize=5, capsize=3, color=shade)
-        axes.annotate(
-            _speedup(cell), (mean, i), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=7
-        )
-    axes.set_xscale("log")
-    axes.margins(x=0.12)
+        if not beside[i] and not np.isnan(start):  # on the reference's device
+            axes.plot([start, mean], [row, row], color=shade, linewidth=2, alpha=0.35, solid_capstyle="butt")
+        interval = None if np.isnan(spread) else (max(mean - spread, 0.01 * mean), mean + spread)
+        rows.dot(axes, row, mean, interval, shade, "s" if beside[i] else "o")
+        rows.beside(axes, row, _speedup(cell))
+        ends += [mean, mean + (0.0 if np.isnan(spread) else spread)]
+    rows.scale(axes, ends, log=True)
     axes.set_xlabel("training time (s)")
-    list_rows(axes, _names(cells))
 
 
 def _speedup(cell: pd.Series) -> str:
@@ -69,14 +76,3 @@ def _speedup(cell: pd.Series) -> str:
     if baseline[0] != "reference" or np.isnan(ratio) or cell["verdict"] == REFERENCE:
         return ""
     return times(ratio) + ("?" if cell["verdict"] == NOT_SIGNIFICANT else "")
-
-
-def _names(cells: pd.DataFrame) -> list[str]:
-    """The strategies' names, each with the choices in which it differs from most rows: ``graph, cublas``."""
-    shown = cells.copy()
-    for name in ("kernel", "precision"):
-        if name in shown:
-            shown[name] = shown[name].where(shown[name] != shown[name].mode()[0])
-    options = [name for name in cells if name.startswith(("strategy.", "kernel."))]
-    named = [name for name in ("kernel", "precision") if name in shown]
-    return texts(shown, ["strategy", *named, *options]).tolist()

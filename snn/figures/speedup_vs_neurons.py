@@ -1,40 +1,52 @@
 """Figure 1: the speedup of ``combined`` by the width of the hidden layer."""
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from snn.figures.style import PAPER_COLOUR, colour, device_text
+from snn.figures import layout
+from snn.figures.style import PAPER_COLOUR, look
+from snn.figures.ticks import at_values, linear_axis
+
+_NOTE = (
+    "Diamonds: mean time of reference over that of combined; bars: 95% confidence interval of the ratio. "
+    "Published values have no interval."
+)
+_DIVERGED = " Open circles: the training diverged."
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
-    """From ``neurons.csv``: the measured ratio with its 95% interval, and the paper's."""
-    where = device_text(table["device"].iloc[0], table["backend"].iloc[0])
-    table = table[table["speedup"].notna()].reset_index(drop=True)
-    figure, axes = plt.subplots(figsize=(6, 3.8))
-    positions = range(len(table))
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
+    """From ``neurons.csv``: the ratio with its 95% interval, and the paper's, over log2 of the width."""
+    about = layout.about(table, trained)
+    table = table[table["speedup"].notna() | table["paper_speedup"].notna()].reset_index(drop=True)
+    table["neurons"] = pd.to_numeric(table["neurons"])
+    figure, ((axes,),) = layout.panels(1, 1, 2.8)
+    shade, marker = look("combined")
     axes.errorbar(
-        positions,
+        table["neurons"],
         table["speedup"],
         yerr=[table["speedup"] - table["speedup_ci_low"], table["speedup_ci_high"] - table["speedup"]],
-        marker="o",
-        capsize=4,
-        color=colour("combined"),
-        label=f"measured: {where}",
+        marker=marker,
+        color=shade,
+        label="measured",
     )
-    published = table["paper_speedup"].notna()
-    axes.plot(
-        [i for i in positions if published[i]],
-        table.loc[published, "paper_speedup"],
-        marker="s",
-        linestyle="--",
-        color=PAPER_COLOUR,
-        label=f"paper: {paper_device}",
+    diverged = table[table["status"] == "diverged"] if "status" in table else table[:0]
+    ring = {"marker": "o", "markersize": 10, "fillstyle": "none", "linestyle": "", "color": shade}
+    if len(diverged):
+        axes.plot(diverged["neurons"], diverged["speedup"], **ring)
+    published = table[table["paper_speedup"].notna()]
+    dashes = {"marker": "s", "linestyle": "--", "color": PAPER_COLOUR}
+    axes.plot(published["neurons"], published["paper_speedup"], **dashes, label=f"published: {paper_device}")
+    axes.axhline(
+        1, color=look("reference").colour, linewidth=0.8, linestyle=":", label="as fast as reference"
     )
-    axes.axhline(1, color=colour("reference"), linewidth=1, label="as fast as the reference")
-    axes.set_xticks(list(positions), table["neurons"].astype(str))
+    if len(table):
+        axes.set_xscale("log", base=2)
+        axes.margins(x=0.06)
+        at_values(axes.xaxis, table["neurons"])
     axes.set_xlabel("neurons in the hidden layer")
-    axes.set_ylabel("speedup of combined\n(reference time / combined time)")
+    axes.set_ylabel("speedup of combined over reference")
     axes.set_ylim(bottom=0)
-    axes.legend()
-    return figure
+    linear_axis(axes.yaxis)
+    key = axes.get_legend_handles_labels()[0]
+    note = _NOTE + (_DIVERGED if len(diverged) else "")
+    return layout.framed(figure, "Speedup of combined by hidden width", about, note, key)

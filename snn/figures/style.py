@@ -1,11 +1,10 @@
-"""Style shared by all figures: the colour of each strategy, how a device is named, how figures are saved."""
+"""Style shared by all figures: fonts, the look of each strategy, names and numbers, how figures are saved."""
 
 import hashlib
 import io
 from collections.abc import Sequence
-from colorsys import hls_to_rgb
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import matplotlib
 
@@ -13,86 +12,134 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
+from PIL import Image
 
 from snn.files import sealed
 
-COLOURS = {
-    "reference": "#6b7280",
-    "streams": "#d97706",
-    "pinned": "#2563eb",
-    "combined": "#059669",
-    "preallocated": "#9333ea",
-    "resident": "#dc2626",
-    "graph": "#0891b2",
-    "pipelined": "#db2777",
-    "synchronous": "#701a75",
-    "pool": "#65a30d",
-    "async_pool": "#a3e635",
-    "managed": "#7c2d12",
-    "managed_prefetch": "#c2845a",
-    "workspace": "#4338ca",
-    "sequential": "#111827",
-    "threads": "#475569",
-    "blas": "#94a3b8",
-    "torch_eager": "#fdba74",
-    "torch_graph": "#f97316",
-    "torch_compile": "#c2410c",
-    "torch_loader": "#fbbf24",
-    "jax_scan": "#0d9488",
+BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
+YELLOW, BLUE, VERMILLION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
+"""The colours of Okabe and Ito, which colour-blind readers tell apart. Yellow is too pale for lines."""
+
+GREY, PALE = "#6b7280", "#d1d5db"
+PAPER_COLOUR = BLACK
+LINES = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK)
+"""The colours of series that are not strategies, in their order."""
+MARKERS = "os^DvPX*"
+"""Their markers, in the same order."""
+
+SMALLEST = 7.0
+"""Points: no text of a figure is smaller, nor are the exponents of its numbers, for there are none."""
+
+
+class Look(NamedTuple):
+    """How a series is drawn: no two strategies that are listed have colour and marker in common."""
+
+    colour: str
+    marker: str
+
+
+LOOKS = {
+    "reference": Look(GREY, "o"),
+    "streams": Look(ORANGE, "^"),
+    "pinned": Look(SKY, "s"),
+    "combined": Look(GREEN, "D"),
+    "preallocated": Look(PURPLE, "v"),
+    "resident": Look(VERMILLION, "o"),
+    "graph": Look(BLUE, "s"),
+    "persistent": Look(BLACK, "D"),
+    "ensemble": Look(BLACK, "*"),
+    "pipelined": Look(ORANGE, "D"),
+    "synchronous": Look(SKY, "v"),
+    "pool": Look(GREEN, "o"),
+    "async_pool": Look(GREEN, "^"),
+    "managed": Look(VERMILLION, "^"),
+    "managed_prefetch": Look(VERMILLION, "v"),
+    "workspace": Look(PURPLE, "s"),
+    "sequential": Look(BLACK, "s"),
+    "threads": Look(BLACK, "^"),
+    "blas": Look(BLACK, "v"),
+    "torch_eager": Look(ORANGE, "P"),
+    "torch_graph": Look(VERMILLION, "P"),
+    "torch_compile": Look(PURPLE, "P"),
+    "torch_loader": Look(ORANGE, "X"),
+    "jax_scan": Look(SKY, "P"),
 }
+_STYLES = ("-", "--", ":", "-.")
+_PALEST = 0.55  # of white, in the last of several series of one strategy
+_OTHERS = "h8<>p"  # markers of strategies that are not listed
+_COLOURS = 128  # of a PNG file: those of a dozen series with their soft edges
 _MOST_PIXELS = 30_000
 """Of a side of a PNG file: readers and matplotlib refuse those of 65,536."""
 
-PAPER_COLOUR = "#111827"
-
-_LITTLE = 20  # ratio of the ends of a log axis up to which numbers between powers of ten are written
-
 plt.rcParams.update(
     {
-        "figure.dpi": 150,
+        "figure.dpi": 200,
         "figure.constrained_layout.use": True,
-        "font.size": 10,
+        "font.size": 8,
+        "axes.titlesize": 8,
+        "axes.labelsize": 7.5,
+        "xtick.labelsize": SMALLEST,
+        "ytick.labelsize": SMALLEST,
+        "legend.fontsize": SMALLEST,
         "axes.spines.top": False,
         "axes.spines.right": False,
+        "axes.linewidth": 0.6,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "lines.linewidth": 1.2,
+        "lines.markersize": 4,
+        "errorbar.capsize": 2,
         "axes.grid": True,
         "axes.grid.axis": "y",
         "grid.color": "#e5e7eb",
+        "grid.linewidth": 0.6,
         "axes.axisbelow": True,
+        "axes.formatter.useoffset": False,
         "legend.frameon": False,
+        "hatch.linewidth": 0.5,
         "svg.hashsalt": "snn",
     }
 )
 
 
+def look(strategy: str) -> Look:
+    """The strategy's colour and marker, the same in every figure; one not listed gets them from its name."""
+    if strategy in LOOKS:
+        return LOOKS[strategy]
+    shade, marker, *_ = hashlib.sha256(strategy.encode()).digest()
+    return Look(LINES[shade % len(LINES)], _OTHERS[marker % len(_OTHERS)])
+
+
 def colour(strategy: str) -> str:
-    """The strategy's colour, the same in every figure; one that is not listed gets a colour from its name."""
-    if strategy in COLOURS:
-        return COLOURS[strategy]
-    hue, lightness, *_ = hashlib.sha256(strategy.encode()).digest()
-    return to_hex(hls_to_rgb(hue / 256, 0.35 + 0.25 * lightness / 256, 0.6))
+    """The strategy's colour."""
+    return look(strategy).colour
 
 
-def list_rows(axes: Axes, names: Sequence[str]) -> None:
-    """One name per row, from the top down, with room for a text above each; grid lines for values alone."""
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.set_ylim(len(names) - 0.4, -0.8)
-    axes.grid(axis="x")
-    axes.grid(visible=False, axis="y")
+def looks(strategies: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Colour, marker and line of each series, by its strategy.
+
+    The first series of a strategy has its look; those that follow are paler, with other markers and lines.
+    Where all are of one strategy, it tells nothing apart: they are as different as colours allow.
+    """
+    if len(set(strategies)) == 1:
+        return [
+            (LINES[i % len(LINES)], MARKERS[i % len(MARKERS)], _STYLES[i // len(LINES) % len(_STYLES)])
+            for i in range(len(strategies))
+        ]
+    found = []
+    for i, strategy in enumerate(strategies):
+        number, last = list(strategies[:i]).count(strategy), list(strategies).count(strategy) - 1
+        shade, marker = look(strategy)
+        other = MARKERS[(MARKERS.find(marker) + number) % len(MARKERS)] if number else marker
+        found.append((paler(shade, _PALEST * number / max(last, 1)), other, _STYLES[number % len(_STYLES)]))
+    return found
 
 
-def plain_numbers(axis: Axis) -> None:
-    """Label a log axis with 0.1, 1, 10 instead of powers; where it spans little, also what lies between."""
-    low, high = sorted(axis.get_view_interval())
-    axis.set_major_formatter("{x:g}")
-    if high < _LITTLE * low:
-        axis.set_minor_formatter("{x:g}")
-    else:
-        axis.set_minor_formatter(NullFormatter())
+def paler(shade: str, share: float) -> str:
+    """A colour with this share of white."""
+    return to_hex(tuple(1 - (1 - part) * (1 - share) for part in to_rgb(shade)))  # type: ignore[arg-type]
 
 
 def times(ratio: float) -> str:
@@ -102,16 +149,13 @@ def times(ratio: float) -> str:
 
 def where(table: pd.DataFrame) -> str:
     """The devices that a table was measured on, the GPU before its host."""
-    devices = table[["device", "backend"]].drop_duplicates().sort_values("backend", ascending=False)
+    devices = table[["device", "backend"]].dropna().drop_duplicates().sort_values("backend", ascending=False)
     return " and ".join(device_text(*row) for row in devices.itertuples(index=False))
 
 
-def nothing(message: str) -> Figure:
-    """A figure that only holds a message, of a table that has nothing to draw."""
-    figure, axes = plt.subplots(figsize=(6, 1.5))
-    axes.axis("off")
-    axes.text(0.5, 0.5, message, ha="center", va="center", color="#6b7280")
-    return figure
+def device_text(device: str, backend: str) -> str:
+    """The device's name in a figure; a CPU is marked as one."""
+    return device if backend == "cuda" else f"{device} (CPU backend)"
 
 
 def texts(table: pd.DataFrame, names: Sequence[str], between: str = ", ") -> pd.Series:
@@ -122,14 +166,13 @@ def texts(table: pd.DataFrame, names: Sequence[str], between: str = ", ") -> pd.
     )
 
 
+def varied(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Those of these columns in which the rows of a table differ."""
+    return [name for name in names if name in table and table[name].nunique() > 1]
+
+
 def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def missing(axes: Axes, at: float, status: str) -> None:
-    """Write the status of a cell without a time where its bar would stand."""
-    foot: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7, "color": "#6b7280"}
-    axes.text(at, 0.02, status, transform=axes.get_xaxis_transform(), **foot)
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:
@@ -149,9 +192,13 @@ def save(figure: Figure, paths: Sequence[str]) -> None:
 def _rendered(figure: Figure, form: str) -> bytes:
     content = io.BytesIO()
     figure.savefig(content, format=form, dpi=figure.dpi, metadata={"Date": None} if form == "svg" else {})
+    return _in_few_colours(content) if form == "png" else content.getvalue()
+
+
+def _in_few_colours(png: io.BytesIO) -> bytes:
+    """The same picture with a palette, which takes a third of the bytes."""
+    content = io.BytesIO()
+    with Image.open(png) as picture:
+        few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+        few.save(content, format="png", optimize=True, dpi=picture.info["dpi"])
     return content.getvalue()
-
-
-def device_text(device: str, backend: str) -> str:
-    """The device's name in a figure; a CPU is marked as one."""
-    return device if backend == "cuda" else f"{device} (CPU backend)"

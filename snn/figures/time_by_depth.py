@@ -1,43 +1,57 @@
 """Figure 2: training time by depth, reference beside combined."""
 
-import matplotlib.pyplot as plt
-import numpy as np
+from itertools import pairwise
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from snn.figures.style import colour, device_text
+from snn.figures import layout
+from snn.figures.style import SMALLEST, colour
+from snn.figures.ticks import linear_axis
+
+_HATCHES = {"reference": "", "combined": "////"}
+_NOTE = (
+    "Coloured: mean time of a training; bars: standard deviation of the runs. Published values have no "
+    "interval. The two devices have axes of their own."
+)
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``depth.csv``: measured means with their standard deviations; the paper's in a separate panel,
-    since times of two devices do not share an axis."""
-    figure, (measured, paper) = plt.subplots(1, 2, figsize=(9, 3.8))
+    since times of two devices do not share an axis. Networks stand at their numbers of hidden layers."""
+    figure, ((measured, paper),) = layout.panels(1, 2, 2.7)
     _bars(measured, table, "", [table["reference_std_s"], table["combined_std_s"]])
-    measured.set_title(
-        f"measured: {device_text(table['device'].iloc[0], table['backend'].iloc[0])}", fontsize=10
-    )
+    measured.set_title("measured", fontweight="bold")
     published = table[table["paper_reference_s"].notna()]
     _bars(paper, published, "paper_", [None, None])
-    paper.set_title(f"paper: {paper_device}", fontsize=10)
+    paper.set_title(f"published: {paper_device}", fontweight="bold")
     measured.set_ylabel("training time (s)")
-    measured.legend()
-    return figure
+    key = [
+        Patch(facecolor=colour(name), hatch=hatch, edgecolor="white", label=name)
+        for name, hatch in _HATCHES.items()
+    ]
+    return layout.framed(figure, "Training time by depth", layout.about(table, trained), _NOTE, key)
 
 
 def _bars(axes: Axes, table: pd.DataFrame, prefix: str, spreads: list) -> None:
-    positions = np.arange(len(table))
-    for offset, name, spread in zip((-0.2, 0.2), ("reference", "combined"), spreads, strict=True):
-        bars = axes.bar(
-            positions + offset,
-            table[f"{prefix}{name}_s"],
-            0.38,
-            yerr=spread,
-            capsize=3,
-            color=colour(name),
-            label=name,
-        )
-        axes.bar_label(bars, fmt="%.3g", fontsize=8, padding=2)
-    axes.set_xticks(positions, table["network"])
-    axes.set_xlabel("hidden layers")
+    places = _depths(table)
+    width = 0.38 * min([1.0, *(right - left for left, right in pairwise(sorted(places)))])
+    for offset, (name, hatch), spread in zip((-0.52, 0.52), _HATCHES.items(), spreads, strict=True):
+        at = [place + offset * width for place in places]
+        look: dict[str, Any] = {"color": colour(name), "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        bars = axes.bar(at, table[f"{prefix}{name}_s"], width, yerr=spread, label=name, **look)
+        axes.bar_label(bars, fmt="%.3g", fontsize=SMALLEST, padding=2)
+    labels = [f"{place:g}\n{network}" for place, network in zip(places, table["network"], strict=True)]
+    axes.set_xticks(places, labels)
+    axes.set_xlabel("hidden layers, and their widths")
     axes.margins(y=0.12)
+    linear_axis(axes.yaxis)
+
+
+def _depths(table: pd.DataFrame) -> list[float]:
+    """The number of hidden layers of each network; those of one number stand beside each other."""
+    depths = [float(len(str(network).split("-"))) for network in table["network"]]
+    return [depth + depths[:i].count(depth) / depths.count(depth) for i, depth in enumerate(depths)]

@@ -5,9 +5,10 @@ from pandas import DataFrame
 
 from snn.figures import curves
 
+_NOTE = "Filled markers: mean of the runs; bars: their standard deviation."
+_COLUMNS = ("cumulative_s", "cumulative_std_s", "published_cumulative_s")
 
-def draw(table: DataFrame, paper_device: str) -> Figure:
+
+def draw(table: DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From a table of ``snn.tables.cnn_epochs``; the paper has no such figure, so its device is not named."""
-    return curves.draw(
-        table, "cumulative_s", "cumulative_std_s", "published_cumulative_s", "cumulative time (s)"
-    )
+    return curves.draw(table, *_COLUMNS, "cumulative time (s)", _NOTE, trained)

@@ -1,13 +1,15 @@
 """Two steps of each strategy: a lane for the host and one per stream, with the bytes held below."""
 
-import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from snn.figures import layout
 from snn.figures.attribution import PARTS
-from snn.figures.style import nothing, where
+from snn.figures.style import PALE
+from snn.figures.ticks import linear_axis
 
 _PART_OF = {
     "malloc": "allocation",
@@ -28,35 +30,41 @@ _PART_OF = {
 }
 _WORK = "launch"  # all other calls: kernels, by their names, and graph launches
 _KIB = 1024
+_HELD = {"pinned_bytes": (PALE, "pinned memory"), "device_bytes": ("#374151", "device memory")}
+_NOTE = (
+    "One trace of one training, without an interval. Host: the calls; streams: the work of the device, by"
+    " its clock. Below each: bytes that are allocated."
+)
 
 
-def draw(table: pd.DataFrame, paper_device: str) -> Figure:
+def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``timeline.csv``; the paper has no such figure, so its device is not named."""
     strategies = list(dict.fromkeys(table["strategy"]))
     if not strategies:
-        return nothing("no trace: nothing ran")
-    figure, panels = plt.subplots(
-        2 * len(strategies),
-        1,
-        figsize=(11, 2.1 * len(strategies) + 0.8),
-        height_ratios=[2, 1] * len(strategies),
-        sharex=True,
-        squeeze=False,
+        return layout.nothing("no trace: nothing ran")
+    lanes = [2 + table.loc[table["strategy"] == name, "stream"].nunique() for name in strategies]
+    ratios = [ratio for count in lanes for ratio in (0.18 * count, 0.34)]
+    figure, panels = layout.panels(
+        2 * len(strategies), 1, sum(ratios) + 0.4 * len(strategies), height_ratios=ratios, sharex=True
     )
     for i, strategy in enumerate(strategies):
         rows = table[table["strategy"] == strategy]
         _lanes(panels[2 * i][0], rows)
-        panels[2 * i][0].set_title(strategy, fontsize=10, loc="left")
+        panels[2 * i][0].set_title(strategy, loc="left", fontweight="bold")
         _bytes(panels[2 * i + 1][0], rows)
-    panels[-1][0].set_xlabel("time (µs)")
-    panels[-1][0].set_xlim(0, table[["end_us", "device_end_us"]].max().max() * 1.01)
-    figure.suptitle(f"Two steps of training, call by call: {where(table)}", fontsize=10)
+        for axes in panels[2 * i : 2 * i + 2, 0]:
+            axes.tick_params(labelbottom=False, length=2)
+    last = panels[-1][0]
+    last.tick_params(labelbottom=True)
+    last.set_xlabel("time (µs)")
+    last.set_xlim(0, table[["end_us", "device_end_us"]].max().max() * 1.01)
+    linear_axis(last.xaxis, 8)
     keys = [*dict.fromkeys(_PART_OF.values()), _WORK, "kernels"]
-    handles = [Patch(color=PARTS[key][0], label=PARTS[key][1]) for key in keys]
-    handles.append(Patch(color="#374151", label="device memory"))
-    handles.append(Patch(color="#d1d5db", label="pinned memory"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=8)
-    return figure
+    key: list[Artist] = [Patch(color=PARTS[each][0], label=PARTS[each][1]) for each in keys]
+    key += [Patch(color=shade, label=label) for shade, label in _HELD.values()]
+    return layout.framed(
+        figure, "Two steps of training, call by call", layout.about(table, trained), _NOTE, key
+    )
 
 
 def _lanes(axes: Axes, rows: pd.DataFrame) -> None:
@@ -72,18 +80,19 @@ def _lanes(axes: Axes, rows: pd.DataFrame) -> None:
             some = done[done["stream"] == stream]
             _bars(axes, lane, some["device_start_us"], some["device_end_us"], colour)
     names = ["host", *("default stream" if s == 0 else f"stream {s:.0f}" for s in streams)]
-    axes.set_yticks(range(len(names)), names, fontsize=8)
+    axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False)
 
 
 def _bars(axes: Axes, lane: int, start: pd.Series, end: pd.Series, colour: str) -> None:
-    axes.broken_barh(list(zip(start, end - start, strict=True)), (lane - 0.38, 0.76), color=colour)
+    boxes = list(zip(start, end - start, strict=True))
+    axes.broken_barh(boxes, (lane - 0.38, 0.76), color=colour, linewidth=0.3, rasterized=True)
 
 
 def _bytes(axes: Axes, rows: pd.DataFrame) -> None:
-    for column, colour in (("pinned_bytes", "#d1d5db"), ("device_bytes", "#374151")):
-        axes.fill_between(rows["end_us"], rows[column] / _KIB, step="post", color=colour, linewidth=0)
+    for column, (shade, _) in _HELD.items():
+        axes.fill_between(rows["end_us"], rows[column] / _KIB, step="post", color=shade, linewidth=0)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("KiB held", fontsize=8)
-    axes.tick_params(labelsize=8)
+    axes.set_ylabel("KiB")
+    linear_axis(axes.yaxis, 2)

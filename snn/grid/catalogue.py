@@ -194,6 +194,7 @@ FIGURES = {
     "memory_map": Figure(MEMORY, "memory map over time", "memory_map"),
     "ranking": Figure(OVERVIEW, "3 strategies ranked", "strategies"),
     "precision": Figure(SWEEPS, "precision", "precision"),
+    "learning_rates": Figure(SWEEPS, "learning_rates", "learning_rates"),
     "cpu": Figure(SWEEPS, "cpu", "cpu"),
     "peers": Figure(SWEEPS, "peers", "peers"),
     "neighbours": Figure(SWEEPS, "neighbours", "neighbours"),

@@ -30,6 +30,7 @@ from snn.hardware.locks import (
     GPUS_AT_ONCE,
     generation,
 )
+from snn.figures.trained import trained
 from snn.workflow.signals import end_at_once
 
 if Path.cwd().resolve() != Path(workflow.basedir).resolve():

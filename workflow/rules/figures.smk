@@ -2,10 +2,20 @@
 # those of snn/figures/style.py.
 
 
+def table_of(wildcards):
+    """The table that a figure is drawn from."""
+    entry = catalogue.FIGURES.get(wildcards.figure, catalogue.TIDY_FIGURE)
+    return entry.table.format(figure=wildcards.figure)
+
+
 def images_in_figure(wildcards):
     """What the cells of a figure's table are trained on, where it is images."""
-    entry = catalogue.FIGURES.get(wildcards.figure, catalogue.TIDY_FIGURE)
-    return images_of(entry.table, wildcards.of)
+    return images_of(table_of(wildcards), wildcards.of)
+
+
+def trained_in_figure(wildcards):
+    """What they train, in words."""
+    return trained(cells_of(table_of(wildcards), wildcards.of).values())
 
 
 for FIGURE in (*OWN_FIGURES, catalogue.TIDY):
@@ -27,6 +37,7 @@ for FIGURE in (*OWN_FIGURES, catalogue.TIDY):
             form=FORM,
             axes=lambda wildcards: axes_of(wildcards.figure, wildcards.of),
             images=images_in_figure,
+            trained=trained_in_figure,
             paper_device=PAPER_DEVICE,
             code=code_of("plot_figure", f"snn.figures.{FORM}"),
         message:

@@ -13,4 +13,4 @@ params, name = snakemake.params, snakemake.wildcards.figure
 form = import_module(f"snn.figures.{params.form}")
 table = pd.read_csv(snakemake.input.table)
 beside = [params.paper_device] if params.axes is None else [params.axes, name]
-save(form.draw(table, *beside), [snakemake.output.svg, snakemake.output.png])
+save(form.draw(table, *beside, params.trained), [snakemake.output.svg, snakemake.output.png])

@@ -1,0 +1,156 @@
+"""The time of cells over a number that their sweep varies: a line per strategy, a panel per other setting."""
+
+import textwrap
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from snn.figures import layout, rows
+from snn.figures.style import GREY, SMALLEST, looks, texts
+from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis, plain
+
+_NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counted, or only names
+_NOTE = "Dots: mean time of a training; bars: standard deviation of the runs."
+
+
+class Axis(NamedTuple):
+    """A column of a table whose values are numbers."""
+
+    name: str
+    label: str
+    values: pd.Series
+    """The number of each row; NaN where it has none."""
+    texts: dict[float, str]
+    """What a tick says that is more than its number."""
+
+
+def axis_of(table: pd.DataFrame, varied: Sequence[str]) -> Axis | None:
+    """The varied column with the most numbers, of those that most rows have at least two of; else None."""
+    found = [
+        axis
+        for name in varied
+        if name in table and name.rpartition(".")[2] not in _NOT_NUMBERS
+        for axis in [_numbers(table, name)]
+        if axis.values.nunique() > 1 and axis.values.notna().mean() > 0.5
+    ]
+    return max(found, key=lambda axis: axis.values.nunique(), default=None)
+
+
+def _numbers(table: pd.DataFrame, name: str) -> Axis:
+    label = name.rpartition(".")[2].replace("_", " ")
+    if name == "kernel.block":
+        sizes = [[float(size) for size in str(block).split("-") if size.isdigit()] for block in table[name]]
+        values = pd.Series([np.prod(one) if one else np.nan for one in sizes], table.index)
+        known = {
+            value: str(block).replace("-", "×") for value, block in zip(values, table[name], strict=True)
+        }
+        said = {value: f"{plain(value)}\n{block}" for value, block in known.items()}
+        told_apart = table.groupby(values)[name].nunique().max() == 1
+        return Axis(name, "threads per block", values if told_apart else values * np.nan, said)
+    if name == "network":
+        label = "neurons in the hidden layer"
+    if table[name].dtype == bool:
+        return Axis(name, label, pd.Series(np.nan, table.index), {})
+    return Axis(name, label, pd.to_numeric(table[name], errors="coerce"), {})
+
+
+def draw(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str, trained: str) -> Figure:
+    """A panel per group; what has a word in place of the number stands on the right of it, what has neither
+    is a dashed line.
+    """
+    points = texts(table, groups)
+    series = rows.named(table.drop(columns=axis.name))
+    looks_of = _looks(table, series)
+    titles = list(dict.fromkeys(points))
+    lines, columns = layout.arranged(len(titles))
+    figure, grid = layout.panels(lines, columns, 2.6 * lines, sharex=False)
+    log = is_wide(table["mean_s"])
+    for axes, point in zip_longest(grid.flat, titles):
+        if point is None:
+            axes.remove()
+            continue
+        _panel(axes, table[points == point], axis, series, looks_of, log)
+        if len(titles) > 1:
+            axes.set_title(textwrap.fill(point, 84 // columns), fontweight="bold")
+        axes.set_xlabel(axis.label)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("training time (s)")
+    key = [handle for name, style in looks_of.items() if (handle := _entry(name, style, table, series, axis))]
+    note = _NOTE + rows.usual_kernel(table)
+    return layout.framed(figure, f"Training time: {title}", layout.about(table, trained), note, key)
+
+
+def _entry(
+    name: str, style: dict[str, Any], table: pd.DataFrame, series: pd.Series, axis: Axis
+) -> Artist | None:
+    if axis.values[series == name].notna().any():
+        return Line2D([], [], label=name, **style)
+    return rows.dashed(name, style["color"])
+
+
+def _looks(table: pd.DataFrame, series: pd.Series) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line of each series."""
+    strategies = table.groupby(series, sort=False)["strategy"].first()
+    return {
+        str(name): {"color": shade, "marker": marker, "linestyle": style}
+        for name, (shade, marker, style) in zip(strategies.index, looks(strategies), strict=True)
+    }
+
+
+def _panel(
+    axes: Axes, cells: pd.DataFrame, axis: Axis, series: pd.Series, looks_of: dict[str, Any], log: bool
+) -> None:
+    numbers = axis.values[cells.index]
+    known = sorted(set(numbers.dropna()))
+    words = list(dict.fromkeys(cells[axis.name][numbers.isna()].dropna().astype(str)))
+    step = (known[-1] / known[0]) ** (1 / max(len(known) - 1, 1)) if is_wide(known) else 0.0
+    width = (known[-1] - known[0]) / max(len(known) - 1, 1) if known else 1.0
+    beyond = [known[-1] * step ** (1 + i) if step else known[-1] + width * (1 + i) for i in range(len(words))]
+    at = dict(zip(words, beyond, strict=True))
+    for name in dict.fromkeys(series[cells.index]):
+        some, style = cells[series[cells.index] == name], looks_of[name]
+        numbered = some.assign(x=numbers[some.index]).dropna(subset="x").sort_values("x")
+        if len(numbered):
+            axes.errorbar(numbered["x"], numbered["mean_s"], yerr=numbered["std_s"], **style)
+        for _, cell in some[numbers[some.index].isna()].iterrows():
+            if isinstance(cell[axis.name], str):
+                one = {**style, "linestyle": ""}
+                axes.errorbar(at[cell[axis.name]], cell["mean_s"], yerr=cell["std_s"], **one)
+            elif pd.notna(cell["mean_s"]):
+                axes.axhline(cell["mean_s"], color=style["color"], linewidth=0.8, linestyle="--", zorder=1)
+        _without_time(axes, numbered)
+    if step:
+        axes.set_xscale("log", base=2)
+    at_values(axes.xaxis, [*known, *beyond], lambda x: _text(x, axis.texts, {v: k for k, v in at.items()}))
+    _vertical(axes, cells, log)
+
+
+def _text(value: float, texts_of: dict[float, str], words: dict[float, str]) -> str:
+    return words.get(value, texts_of.get(value, plain(value)))
+
+
+def _vertical(axes: Axes, cells: pd.DataFrame, log: bool) -> None:
+    ends = cells["mean_s"] + cells["std_s"].fillna(0)
+    if not ends.notna().any():
+        axes.set_yticks([])
+    elif log:
+        log_axis(axes.yaxis)
+        axes.set_ylim(0.8 * cells["mean_s"].min(), 1.25 * ends.max())
+    else:
+        axes.set_ylim(0, 1.1 * ends.max())
+        linear_axis(axes.yaxis)
+
+
+def _without_time(axes: Axes, numbered: pd.DataFrame) -> None:
+    """The status of cells without a time, at the foot of the panel."""
+    failed = numbered[numbered["mean_s"].isna()]
+    for x, status in zip(failed["x"], failed["status"], strict=True):
+        foot: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+        axes.text(x, 0.02, str(status), rotation=90, fontsize=SMALLEST, color=GREY, **foot)

@@ -1,0 +1,216 @@
+"""Dots in rows: a name on the left, a dot with its interval, its numbers in a column on the right.
+
+Panels side by side share the rows, so that a name is written once.
+"""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from snn.figures import layout
+from snn.figures.style import GREY, SMALLEST, texts
+from snn.figures.ticks import is_wide, linear_axis, log_axis
+
+ROW = 0.165  # inches
+_AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
+_LETTERS = 30  # of a title's line, with three panels side by side
+_NAME = 44  # letters of a name's line
+_ROOM = 0.08  # of a log axis, beyond the outermost ends
+
+
+def grid(
+    names: Sequence[str], titles: Sequence[str], most: int = 3, height: float = ROW
+) -> tuple[Figure, list[Axes]]:
+    """A panel per title, at most so many side by side, each with a row per name; names on the left.
+
+    Where there is one panel, it has no title: what it is of stands above the figure.
+    """
+    lines, columns = layout.arranged(len(titles), most)
+    lettered = [textwrap.fill(title, 3 * _LETTERS // columns) for title in titles]
+    tallest = max(title.count("\n") for title in lettered)
+    whole = lines * (_AROUND + 0.14 * tallest + height_of(names, height))
+    figure, found = layout.panels(lines, columns, whole, sharey=True)
+    for number, (axes, title) in enumerate(zip_longest(found.flat, lettered)):
+        if title is None:
+            axes.remove()
+            continue
+        if len(titles) > 1:
+            axes.set_title(title, fontweight="bold")
+        axes.tick_params(labelleft=number % columns == 0, left=number % columns == 0)
+    used = list(found.flat)[: len(titles)]
+    name_rows(used[0], names)
+    for axes in used:
+        axes.grid(axis="x")
+        axes.grid(visible=False, axis="y")
+    return figure, used
+
+
+def height_of(names: Sequence[str], height: float = ROW) -> float:
+    """Inches of rows that are all as high as the longest name needs them."""
+    most = max((len(textwrap.wrap(name, _NAME)) for name in names), default=1)
+    return len(names) * (height + 0.13 * (max(most, 1) - 1))
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """One name per row, from the top down; a long one in several lines."""
+    axes.set_yticks(range(len(names)), [textwrap.fill(name, _NAME) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(axis="x")
+    axes.grid(visible=False, axis="y")
+
+
+def dot(
+    axes: Axes,
+    row: float,
+    value: float,
+    ends: tuple[float, float] | None,
+    shade: str,
+    marker: str = "o",
+    filled: bool = True,
+) -> None:
+    """A dot at a value, and what lies between the ends of its interval where there is one."""
+    known = ends is not None and not np.isnan(ends).any()
+    spread = [[max(0.0, value - ends[0])], [max(0.0, ends[1] - value)]] if known and ends else None
+    look: dict[str, Any] = {"color": shade, "markerfacecolor": shade if filled else "white"}
+    axes.errorbar(value, row, xerr=spread, fmt=marker, elinewidth=1.2, **look)
+
+
+def bands(axes: Axes, count: int) -> None:
+    """A pale band behind every second row, where a row has several dots."""
+    for row in range(1, count, 2):
+        axes.axhspan(row - 0.5, row + 0.5, color="#f3f4f6", linewidth=0, zorder=0)
+
+
+def beside(axes: Axes, row: float, text: str, shade: str = "black") -> None:
+    """A text on the right of a row."""
+    at = axes.get_yaxis_transform()
+    axes.annotate(
+        text, (1.0, row), xytext=(3, 0), xycoords=at, textcoords="offset points", va="center", color=shade,
+        fontsize=SMALLEST, annotation_clip=False,
+    )  # fmt: skip
+
+
+def status(axes: Axes, row: float, text: object) -> None:
+    """Why a row has no dot."""
+    beside(axes, row, str(text) if isinstance(text, str) else "no time", GREY)
+
+
+def scale(axes: Axes, values: Iterable[float], *, log: bool | None = None) -> None:
+    """The axis that holds these values, the ends of intervals among them: logarithmic if they span much.
+
+    A linear one begins at zero.
+    """
+    known = np.asarray([value for value in values if np.isfinite(value)], dtype=float)
+    if not len(known):
+        axes.set_xticks([])
+        return
+    if is_wide(known) if log is None else log:
+        log_axis(axes.xaxis)
+        low, high = known[known > 0].min(), known.max()
+        room = max((high / low) ** _ROOM, 1.05)
+        axes.set_xlim(low / room, high * room)
+    else:
+        axes.set_xlim(min(0.0, known.min() * 1.1), known.max() * 1.08 or 1.0)
+        linear_axis(axes.xaxis, 4)
+
+
+def key(markers: Mapping[str, str], shade: str = GREY) -> list[Artist]:
+    """The entries of a key for what markers mean, by their labels."""
+    return [
+        Line2D([], [], color=shade, marker=marker, linestyle="", label=label)
+        for label, marker in markers.items()
+    ]
+
+
+def rule(axes: Axes, at: float, shade: str = GREY) -> None:
+    """A dashed line behind the dots."""
+    if not np.isnan(at):
+        axes.axvline(at, color=shade, linewidth=0.8, linestyle="--", zorder=1)
+
+
+def dashed(label: str, shade: str = GREY) -> Artist:
+    """Its entry in the key."""
+    return Line2D([], [], color=shade, linewidth=0.8, linestyle="--", label=label)
+
+
+def in_order(table: pd.DataFrame, names: pd.Series, points: pd.Series, column: str) -> list[str]:
+    """The names by the geometric mean of a column over the points, each over its point's; empty ones last."""
+    with np.errstate(divide="ignore"):
+        logs = pd.Series(np.log(table[column].to_numpy(dtype=float)), table.index)
+    relative = logs - logs.groupby(points).transform("mean")
+    return (
+        relative.groupby(names, sort=False)
+        .mean()
+        .sort_values(kind="stable", na_position="last")
+        .index.tolist()
+    )
+
+
+def named(table: pd.DataFrame) -> pd.Series:
+    """The strategies' names, each with the choices in which it differs from most rows: ``graph, cublas``.
+
+    Where most have nothing in common, every row has its choices. A kernel is none of the choices of a row
+    that ran on the CPU beside a GPU.
+    """
+    shown = table.copy()
+    for name in ("kernel", "precision"):
+        if name in shown:
+            left_out = on_host(table) | (shown[name] == _usual(table, name)) | (shown[name].nunique() < 2)
+            shown[name] = shown[name].astype(object).where(~left_out)
+    for name in [each for each in table if each.startswith(("strategy.", "kernel."))]:
+        shown[name] = _said(name.rpartition(".")[2], shown[name])
+    if "options" in shown:
+        shown["options"] = [_option(*row) for row in zip(shown["strategy"], shown["options"], strict=True)]
+    kinds = [name for name in ("kernel", "precision", "options") if name in shown]
+    options = [name for name in table if name.startswith(("strategy.", "kernel."))]
+    return texts(shown, ["strategy", *kinds, *options])
+
+
+def usual_kernel(table: pd.DataFrame) -> str:
+    """The sentence that says which kernel the rows have that name none; nothing where all have one."""
+    if "kernel" not in table or table["kernel"].nunique() < 2:
+        return ""
+    usual = _usual(table, "kernel")
+    return f" The kernel is {usual} where none is named." if usual else ""
+
+
+def _usual(table: pd.DataFrame, name: str) -> str | None:
+    """The kernel or the precision of more than half of the rows."""
+    shares = table.loc[~on_host(table), name].value_counts(normalize=True)
+    return str(shares.index[0]) if len(shares) and shares.iloc[0] > 0.5 else None
+
+
+def on_host(table: pd.DataFrame) -> pd.Series:
+    """Which rows ran on the CPU of the host of the GPU on which others ran."""
+    on_cpu = table["backend"] == "cpu"
+    return on_cpu & (table["backend"] == "cuda").any()
+
+
+def _said(name: str, values: pd.Series) -> list[str | None]:
+    """The values of an option with its name: ``8 threads``, ``channels last True``."""
+    said = name.replace("_", " ")
+    known = [None if pd.isna(value) else value for value in values.astype(object)]
+    return [
+        None if value is None else f"{value:g} {said}" if _is_number(value) else f"{said} {value}"
+        for value in known
+    ]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+
+
+def _option(strategy: object, option: object) -> object:
+    """``8 threads`` of ``threads 8``; other options as they are."""
+    name, _, value = str(option).partition(" ")
+    if name == "threads" and value.isdigit():
+        return f"{value} threads"
+    return option if isinstance(option, str) and option else None

@@ -1,0 +1,110 @@
+"""What a reader would object to in a drawn figure, by the boxes of its texts as the renderer places them."""
+
+import itertools
+from unittest import mock
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.legend import Legend
+from matplotlib.text import Text
+
+from snn.figures.layout import WIDTH
+from snn.figures.style import SMALLEST
+
+_TOUCH = 0.5  # points by which boxes may overlap: they have some room around the letters
+
+
+def faults(figure):
+    """Each fault as a line: too wide, too small a text, a text outside, over another one, or over a line."""
+    drawn = _drawn(figure)
+    unit = figure.dpi / 72
+    said = [] if figure.get_figwidth() <= WIDTH else [f"{figure.get_figwidth():.1f} inches wide"]
+    for text, box in drawn:
+        name = text.get_text()
+        if text.get_fontsize() < SMALLEST:
+            said.append(f"{name!r} is of {text.get_fontsize()} points")
+        if "$" in name and "^" in name:
+            said.append(f"{name!r} has exponents smaller than that")
+        if not (
+            figure.bbox.x0 <= box.x0 + unit
+            and box.x1 <= figure.bbox.x1 + unit
+            and figure.bbox.y0 <= box.y0 + unit
+            and box.y1 <= figure.bbox.y1 + unit
+        ):
+            said.append(f"{name!r} is not within the figure")
+    said += [
+        f"{one.get_text()!r} is over {other.get_text()!r}"
+        for (one, box), (other, beside) in itertools.combinations(drawn, 2)
+        if _overlap(box, beside, _TOUCH * unit)
+    ]
+    lines = _lines(figure)
+    for text, box in drawn:
+        inner = np.array([box.x0 + unit, box.y0 + unit]), np.array([box.x1 - unit, box.y1 - unit])
+        if _crosses(lines, *inner):
+            said.append(f"{text.get_text()!r} is over a line")
+    return said
+
+
+def _drawn(figure):
+    """Every text that is drawn and its box, in the order of drawing."""
+    found = []
+    draw = Text.draw
+
+    def recorded(text, renderer, *args, **kwargs):
+        if text.get_visible() and text.get_text().strip():
+            found.append((text, text.get_window_extent(renderer)))
+        return draw(text, renderer, *args, **kwargs)
+
+    figure.draw_without_rendering()  # the layout is done
+    with mock.patch.object(Text, "draw", recorded):
+        figure.draw_without_rendering()
+    return found
+
+
+def _overlap(one, other, room):
+    return (
+        min(one.x1, other.x1) - max(one.x0, other.x0) > room
+        and min(one.y1, other.y1) - max(one.y0, other.y0) > room
+    )
+
+
+def _lines(figure):
+    """The starts and ends of all pieces of the lines of all panels, error bars among them, in pixels."""
+    found = [np.empty((0, 2, 2))]
+    for axes in figure.axes:
+        for line in axes.lines:
+            if line.get_visible() and line.get_linestyle() != "None":
+                found.append(_pieces(axes, line.get_transform().transform(line.get_xydata())))
+        for lines in axes.collections:
+            if isinstance(lines, LineCollection):
+                at = lines.get_transform().transform
+                found += [_pieces(axes, at(one)) for one in lines.get_segments() if len(one)]
+    return np.concatenate(found)
+
+
+def _pieces(axes, points):
+    """The pieces of a chain of points, cut at the ends of the panel."""
+    inside = np.clip(points, axes.bbox.min, axes.bbox.max)
+    pieces = np.stack([inside[:-1], inside[1:]], axis=1)
+    return pieces[np.isfinite(pieces).all(axis=(1, 2))]
+
+
+def _crosses(pieces, low, high):
+    """Whether one of these straight pieces passes through a box (Liang and Barsky, 1984)."""
+    if not len(pieces) or (low >= high).any():
+        return False
+    start, way = pieces[:, 0], pieces[:, 1] - pieces[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = np.stack([(low - start) / way, (high - start) / way])
+    still = way == 0
+    within = (low < start) & (start < high)
+    enter = np.where(still, np.where(within, -np.inf, np.inf), ends.min(axis=0)).max(axis=1)
+    leave = np.where(still, np.where(within, np.inf, -np.inf), ends.max(axis=0)).min(axis=1)
+    return bool((np.maximum(enter, 0) < np.minimum(leave, 1)).any())
+
+
+def said_in(figure):
+    """All texts of a figure, keys among them, in one line."""
+    legends = [text.get_text() for legend in figure.findobj(Legend) for text in legend.get_texts()]
+    texts = [figure.get_suptitle(), *(text.get_text() for text in figure.texts), *legends]
+    return " ".join(" ".join(texts).split())

@@ -1,0 +1,114 @@
+"""What is published: tables are what its records give, and each figure can be read by itself at 7 inches."""
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+from figure_layout import faults, said_in
+from matplotlib import pyplot as plt
+
+from snn import retabulate
+from snn.figures import devices, layout, style
+from snn.figures.attribution import PARTS
+
+PUBLISHED = ROOT / "results/published"
+FOLDERS = sorted(path for path in PUBLISHED.iterdir() if path.is_dir())
+OF_INTERVALS = ("standard deviation", "confidence interval", "without an interval")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read(
+    folder, tmp_path, monkeypatch
+):
+    found = {}
+
+    def looked_at(figure, output, name):
+        found[name] = faults(figure), said_in(figure)
+        plt.close(figure)
+
+    monkeypatch.setattr(retabulate, "_save", looked_at)
+    assert retabulate.main([str(folder), str(tmp_path)]) == 0
+    published = {path.name: path.read_text() for path in folder.glob("tables/*.csv")}
+    made = {path.name: path.read_text() for path in tmp_path.glob("tables/*.csv")}
+    assert made == {name: text for name, text in published.items() if name not in ("gpu.csv", "datasets.csv")}
+    assert set(found) == {path.stem for path in folder.glob("figures/*.png")}
+    assert {name: wrong for name, (wrong, _) in found.items() if wrong} == {}
+    for name, (_, said) in found.items():
+        known = [pd.read_csv(path)["device"].dropna() for path in tmp_path.glob("tables/*.csv")]
+        assert any(device in said for device in pd.concat(known).unique()), name
+        assert "Microbenchmark" in said or ("Data: " in said and "layers: " in said) or "Network: " in said, (
+            name
+        )
+        assert any(words in said for words in OF_INTERVALS), name
+
+
+def test_the_published_devices_can_be_read():
+    drawn = devices.draw(pd.read_csv(PUBLISHED / "devices.csv"))
+    assert faults(drawn) == []
+    assert "NVIDIA H200" in said_in(drawn) and "confidence interval" in said_in(drawn)
+
+
+def test_the_check_finds_every_fault():
+    figure, ((axes,),) = layout.panels(1, 1, 2.0)
+    axes.plot([0, 1], [0, 1], label="a line")
+    axes.set_axis_off()
+    assert faults(layout.framed(figure, "a title", ["a device"], "a note", axes.lines)) == []
+    assert (figure.get_figwidth(), figure.get_suptitle()) == (layout.WIDTH, "a title")
+    figure.set_layout_engine("none")
+    texts = {
+        "'small' is of 6.0 points": axes.text(0.1, 0.8, "small", fontsize=6),
+        "'outside' is not within the figure": figure.text(0.99, 0.5, "outside"),
+        "'crossed' is over a line": axes.text(0.5, 0.5, "crossed", ha="center", va="center"),
+        "'twice' is over 'twice'": axes.text(0.8, 0.1, "twice"),
+    }
+    texts["beside"] = axes.text(0.82, 0.1, "twice")
+    assert set(faults(figure)) == set(texts) - {"beside"}
+    figure.set_figwidth(8)
+    assert "8.0 inches wide" in faults(figure)
+
+
+def test_a_title_and_a_note_of_any_length_are_within_the_figure():
+    figure, ((axes,),) = layout.panels(1, 1, 1.0)
+    axes.plot([0, 1], [0, 1])
+    words = " ".join(["word"] * 100)
+    key = [axes.plot([], [], label=f"a long name of a series, number {i}")[0] for i in range(9)]
+    layout.framed(figure, f"title {words}", [f"NVIDIA {'H' * 400}", ""], words, key)
+    assert faults(figure) == []
+
+
+def linear(colour):
+    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def lab(rgb):
+    """Linear RGB in CIE L*a*b*, whose distances are about those that are seen."""
+    to_xyz = ((0.4124, 0.3576, 0.1805), (0.2126, 0.7152, 0.0722), (0.0193, 0.1192, 0.9505))
+    xyz = (sum(a * b for a, b in zip(row, rgb, strict=True)) for row in to_xyz)
+    x, y, z = (max(one / white, 1e-6) ** (1 / 3) for one, white in zip(xyz, (0.9505, 1, 1.089), strict=True))
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+SEEN_BY = {  # Machado, Oliveira and Fernandes (2009), complete deficiency, on linear RGB
+    "all": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopes": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
+    "deuteranopes": ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
+    "tritanopes": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
+}
+
+
+@pytest.mark.parametrize("reader", SEEN_BY)
+@pytest.mark.parametrize(
+    "colours", [style.LINES, [shade for shade, _ in PARTS.values()]], ids=["lines", "parts"]
+)
+def test_colours_are_told_apart(reader, colours):
+    seen = [
+        lab([sum(a * max(b, 0) for a, b in zip(row, linear(colour), strict=True)) for row in SEEN_BY[reader]])
+        for colour in colours
+    ]
+    distances = {
+        (colours[i], colours[j]): sum((a - b) ** 2 for a, b in zip(seen[i], seen[j], strict=True)) ** 0.5
+        for i in range(len(seen))
+        for j in range(i)
+    }
+    closest = min(distances, key=distances.get)
+    assert distances[closest] > 10, (closest, distances[closest])
