@@ -3,12 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from figure_layout import faults, said_in
+from matplotlib import pyplot as plt
 from matplotlib.container import ErrorbarContainer
 
 from snn.figures import (
     attribution,
     comparison,
     cpu,
+    layout,
+    learning_rates,
     peers,
     precision,
     ranking,
@@ -16,11 +20,20 @@ from snn.figures import (
     sweep,
     time_by_depth,
 )
+from snn.figures.ticks import log_axis
+from snn.figures.trained import trained
 
 DEVICE = {"device": "NVIDIA H200", "backend": "cuda", "status": "ok", "dataset": "small", "network": "256"}
 STRATEGIES = ["reference", "streams", "pinned"]
 MEANS = [8.0, 4.0, 1.0]
 """Far apart, as are the ends of each interval: no other reading of the table gives the same figure."""
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    """Figures are closed after each test."""
+    yield
+    plt.close("all")
 
 
 def table(**columns):
@@ -89,7 +102,9 @@ def test_a_comparison_has_the_interval_of_each_ratio():
     columns = with_interval("ratio", [1.0, 2.0, 0.5])
     columns |= with_interval("speedup_a", [1.0, 3.0, 7.0]) | with_interval("speedup_b", [1.0, 4.0, 5.0])
     rows = table(**columns)
-    ratios, own = comparison.draw(rows, "one", "other").axes
+    drawn = comparison.draw(rows, "one", "other")
+    assert faults(drawn) == []
+    ratios, own = drawn.axes
     assert error_bars(ratios, "x") == close_to(rows["ratio_ci_low"], rows["ratio_ci_high"])
     for bars, side in ((error_bars(own, "x")[:3], "a"), (error_bars(own, "x")[3:], "b")):
         assert bars == close_to(rows[f"speedup_{side}_ci_low"], rows[f"speedup_{side}_ci_high"])
@@ -147,3 +162,125 @@ def test_the_papers_figures_have_their_intervals_and_the_papers_values():
     ]
     assert error_bars(measured) == expected
     assert [bar.get_height() for bar in paper.patches] == [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]
+
+
+def rates(**changes):
+    known = {"learning_rate": [0.1, 0.001, 0.01], "trainings": 3, "finite": [1, 3, 3], "members": 9}
+    losses = {"final_mse": [np.nan, 8.0, 0.5], "final_mse_std": [np.nan, 0.4, 0.1]}
+    ended = {"status": ["diverged", "ok", "ok"], "initialiser": "he_uniform", "strategy": "ensemble"}
+    return pd.DataFrame(known | losses | {**DEVICE, **ended} | changes)
+
+
+def test_learning_rates_stand_at_their_values_and_those_that_diverged_are_crossed():
+    drawn = learning_rates.draw(rates(), "Tesla T4", "Data: small.")
+    (axes,) = drawn.axes
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    (line,) = [one.lines[0] for one in axes.containers]
+    assert list(line.get_xdata()) == [0.001, 0.01, 0.1]
+    assert error_bars(axes) == close_to([7.6, 0.4], [8.4, 0.6])
+    (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
+    assert list(cross.get_xdata()) == [0.1]
+    assert [text.get_text() for text in axes.texts] == ["2 of 3 diverged"]
+    assert "9 trainings in one launch" in said_in(drawn) and "Data: small." in said_in(drawn)
+    assert faults(drawn) == []
+
+
+def test_learning_rates_of_several_networks_have_a_line_each():
+    drawn = learning_rates.draw(pd.concat([rates(), rates(network="64", final_mse=[2.0, 3.0, 4.0])]), "")
+    assert [one.get_label() for one in drawn.axes[0].containers] == ["256", "64"]
+    assert faults(drawn) == []
+    nothing = learning_rates.draw(rates(final_mse=np.nan), "")
+    assert "finite loss" in nothing.axes[0].texts[0].get_text()
+
+
+def tiles(values, **changes):
+    rows = pd.DataFrame({"strategy": "streams", "strategy.tile_rows": values, "mean_s": 1.0, "std_s": 0.1})
+    return rows.assign(kernel="naive", **DEVICE).assign(**changes)
+
+
+def test_a_number_that_a_sweep_varies_is_an_axis_and_words_stand_beside_it():
+    rows = tiles(["32", "64", "256", "auto"], mean_s=[4.0, 3.0, 2.0, 1.5], network="256")
+    rows = pd.concat([rows, tiles([None], strategy="reference", mean_s=5.0)], ignore_index=True)
+    drawn = sweep.draw(rows, ["strategy", "strategy.tile_rows"], "mine")
+    (axes,) = drawn.axes
+    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "tile rows")
+    numbers, word = axes.containers
+    assert list(numbers.lines[0].get_xdata()) == [32.0, 64.0, 256.0]
+    assert list(numbers.lines[0].get_ydata()) == [4.0, 3.0, 2.0]
+    assert word.lines[0].get_xdata()[0] > 256
+    (reference,) = [
+        line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata()) == 2
+    ]
+    assert set(reference.get_ydata()) == {5.0}
+    axes.figure.draw_without_rendering()
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["32", "64", "256", "auto"]
+    assert faults(drawn) == []
+
+
+def test_blocks_stand_at_their_numbers_of_threads_and_networks_at_their_widths():
+    rows = pd.DataFrame({"strategy": "resident", "mean_s": [1.0, 2.0], "std_s": 0.1, "kernel": "naive"})
+    rows = rows.assign(**DEVICE)
+    (axes,) = sweep.draw(rows.assign(**{"kernel.block": ["8-8", "32-32"]}), ["kernel.block"], "mine").axes
+    assert list(axes.containers[0].lines[0].get_xdata()) == [64, 1024]
+    (axes,) = sweep.draw(rows.assign(network=["64", "256"]), ["network.hidden"], "mine").axes
+    assert list(axes.containers[0].lines[0].get_xdata()) == [64, 256]
+    alike = rows.assign(**{"kernel.block": ["8-32", "32-8"]})  # as many threads: no number tells them apart
+    (axes,) = sweep.draw(alike, ["kernel.block"], "mine").axes
+    assert len(axes.get_yticklabels()) == 2
+
+
+def test_a_cell_without_a_time_has_its_status_at_its_number():
+    rows = tiles(["32", "64", "128"], mean_s=[1.0, np.nan, 2.0], status=["ok", "out_of_memory", "ok"])
+    drawn = sweep.draw(rows, ["strategy.tile_rows"], "mine")
+    (status,) = drawn.axes[0].texts
+    assert (status.get_text(), status.get_position()[0]) == ("out_of_memory", 64.0)
+    assert faults(drawn) == []
+
+
+def test_rows_in_common_are_named_once_and_panels_share_them():
+    rows = pd.concat([table(dataset=name, kernel="naive") for name in ("one", "two")], ignore_index=True)
+    rows["dataset"] = ["one"] * 3 + ["two"] * 3
+    drawn = ranking.draw(rows, "Tesla T4")
+    left, right = drawn.axes
+    assert [left.get_title(), right.get_title()] == ["one", "two"]
+    assert dots(left) == dots(right) == MEANS
+    shown = [
+        sum(tick.label1.get_visible() for tick in axes.yaxis.get_major_ticks()) for axes in (left, right)
+    ]
+    assert shown == [3, 0]
+    assert faults(drawn) == []
+
+
+@pytest.mark.parametrize("low", [1e-6, 0.03, 7.0, 12_000.0])
+@pytest.mark.parametrize("factor", [1.02, 1.7, 4.0, 60.0, 1e5, 1e12])
+@pytest.mark.parametrize("inches", [0.9, 3.0])
+def test_a_log_axis_of_any_span_has_labels_that_do_not_touch(low, factor, inches):
+    figure, ((axes,),) = layout.panels(1, 1, 2.0)
+    figure.set_layout_engine("none")
+    axes.set_position([0.2, 0.3, inches / layout.WIDTH, 0.5])
+    log_axis(axes.xaxis)
+    axes.set_xlim(low, factor * low)
+    assert faults(figure) == []
+    assert len([tick for tick in axes.get_xticks() if low <= tick <= factor * low]) >= (
+        2 if inches > 1 else 1
+    )
+
+
+def test_what_was_trained_is_said_in_words():
+    cells = [
+        {
+            "dataset": {"name": name, "rows": rows},
+            "network": {"hidden": hidden},
+            "training": {"batch_size": 64, "epochs": epochs},
+        }
+        for name, rows, hidden, epochs in (("small", 256, [256], 10), ("large", 25_600, [64, 64], 100))
+    ]
+    data = "Data: small (256 rows), large (25,600 rows)."
+    assert trained(cells) == f"{data} Hidden layers: 256, 64-64. Batch: 64. Epochs: 10, 100."
+    images = {"name": "patterns", "rows": 60, "shape": [1, 28, 28]}
+    convolutions = {"layers": ["conv2d 16 3", "linear 10"]}
+    of_images = [cells[0] | {"dataset": images, "network": convolutions}]
+    assert trained(of_images).startswith("Data: patterns (60 images). Network: conv16x3-linear10. ")
+    many = [cells[0] | {"network": {"hidden": [width]}} for width in range(1, 10)]
+    assert "Hidden layers: 1, 2, 3, 4, 5, 6 and 3 more." in trained(many)
+    assert trained([]) == ""

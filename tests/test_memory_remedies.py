@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
+from figure_layout import faults
 from records_of import LEDGER, MEMORY, record
 
 from snn import plan as command
@@ -93,6 +94,7 @@ def test_a_row_without_a_run_is_shown_with_its_reason(records):
 def test_the_figure_shows_bytes_and_times_of_each_network(table):
     drawn = figure.draw(table, "Tesla T4")
     panels = drawn.axes
+    assert faults(drawn) == []
     assert [len(axes.patches) for axes in panels[::2]] == [6, 1]
     assert [label.get_text() for label in panels[0].get_yticklabels()] == table["remedy"].tolist()[:6]
     batches = table.assign(batch_size=[64, *table["batch_size"][1:]])

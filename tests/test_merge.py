@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from conftest import ROOT
+from figure_layout import faults
 from records_of import halves, record
 
 from snn import merge
@@ -119,7 +120,9 @@ def test_published_values_stand_beside_without_an_interval(tmp_path, three):
 
 def test_the_figure_has_each_devices_interval_and_the_published_values(tmp_path, three):
     table, _ = merged(tmp_path, *three)
-    (axes,) = figure.draw(table.reset_index()).axes
+    drawn = figure.draw(table.reset_index())
+    assert faults(drawn) == []
+    (axes,) = drawn.axes
     rows = [tick.get_text() for tick in axes.get_yticklabels()]
     assert rows == [
         "large, 256, streams",

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
+from figure_layout import faults
 from records_of import COSTS, QUIET, record
 
 from snn import neighbours as check
@@ -236,6 +237,7 @@ def test_the_figure_has_a_panel_per_neighbour_and_marks_what_is_untouched(table)
     assert ticks == ["reference", "combined", "graph", "resident", "persistent"]
     marked = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
     assert [line.get_markerfacecolor() != "white" for line in marked] == [False, False, True, True, False]
+    assert faults(drawn) == []
     low, high = drawn.axes[0].get_xlim()
     assert low < 1 and high > table["slowdown_ci_high"].max()
 

@@ -19,8 +19,7 @@ def trained(cells: Iterable[Mapping[str, Any]]) -> str:
         f"{'Hidden layers' if all(map(_is_widths, networks)) else 'Network'}: {_listed(networks)}.",
     ]
     for name, key in (("Batch", "batch_size"), ("Epochs", "epochs")):
-        values = sorted({cell["training"][key] for cell in found})
-        said.append(f"{name}: {' to '.join(map(str, dict.fromkeys((values[0], values[-1]))))}.")
+        said.append(f"{name}: {_listed(map(str, sorted({cell['training'][key] for cell in found})))}.")
     return " ".join(said)
 
 
