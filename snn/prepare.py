@@ -20,8 +20,9 @@ def main(arguments: list[str]) -> int:
             raise ConfigError("output is missing: the file to write, as output=small.npy")
         output = outputs.checked(settings["output"], datasets.inputs(settings["dataset"]))
         table = datasets.make(settings["dataset"])
-        training, _ = datasets.parts(table.values, settings["dataset"])
-        datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"])
+        training, test = datasets.parts(table.values, settings["dataset"])
+        tested = 0 if test is None else len(test)
+        datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"], tested)
         prepared.write(output, table, settings["dataset"])
     except SnnError as error:
         print(f"snn: {error}", file=sys.stderr)

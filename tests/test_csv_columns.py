@@ -151,7 +151,7 @@ def test_more_values_than_are_encoded_are_refused(tmp_path):
     rows = [(i % 5, f"n{i % (MOST_VALUES + 1)}", i) for i in range(300)]
     said = refused(of_rows(tmp_path, rows, ["a", "name", "y"]), text_columns="one_hot")
     assert said.startswith(f", line {MOST_VALUES + 2}, column 'name': 'n{MOST_VALUES}' is the distinct value")
-    assert f"more than the {MOST_VALUES}" in said
+    assert f"which has text in 300 of 300 rows: at most {MOST_VALUES} are encoded" in said
     most = [(a, name, y) for a, name, y in rows if name != f"n{MOST_VALUES}"]
     table = csv_table.make(of_rows(tmp_path, most, ["a", "name", "y"]), "y", text_columns="one_hot")
     assert table.values.shape[1] == 1 + MOST_VALUES + 1

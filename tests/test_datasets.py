@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import io
+import json
 import os
 import re
 import zipfile
@@ -76,17 +77,30 @@ def test_reads_back_what_was_written(tmp_path_factory, values, target, header, d
 
 
 @settings(max_examples=200)
-@given(content=st.binary(max_size=200), header=st.booleans())
-def test_any_bytes_are_a_table_or_refused(tmp_path_factory, content, header):
+@given(
+    content=st.binary(max_size=200) | st.text('01.-,,"\n\nab\x1b?NA ', max_size=60).map(str.encode),
+    header=st.booleans(),
+    keys=st.fixed_dictionaries(
+        {
+            "standardise": st.booleans(),
+            "held_out": st.sampled_from([0.0, 0.4]),
+            "text_columns": st.sampled_from(["error", "one_hot", "drop"]),
+            "missing": st.sampled_from(["error", "drop_rows"]),
+            "task": st.sampled_from(["regression", "classification"]),
+        }
+    ),
+)
+def test_any_bytes_are_a_table_or_refused(tmp_path_factory, content, header, keys):
     path = tmp_path_factory.mktemp("csv") / "t.csv"
     path.write_bytes(content)
     try:
-        table = csv_table.make(str(path), target=0, header=header).values
+        table = csv_table.make(str(path), target=0, header=header, **keys)
     except DataError as error:
         assert str(path) in str(error)
         assert str(error).isprintable()
     else:
-        assert np.isfinite(table).all()
+        assert np.isfinite(table.values).all()
+        assert json.dumps(table.facts).isprintable()
 
 
 @settings(max_examples=200)

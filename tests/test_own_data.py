@@ -135,7 +135,7 @@ def test_a_plan_counts_the_rows_that_are_trained_on(wine):
 def test_a_batch_is_at_most_what_is_left_to_train_on(tmp_path):
     settings = composed(arguments(of_rows(tmp_path, [(i, i) for i in range(50)], "xy"), "y"))
     with pytest.raises(
-        DataError, match=r"csv has 40 rows to train on.*batch_size is 256, it must be at most 40"
+        DataError, match=r"csv has 40 rows to train on, beside 10 .*batch_size is 256, it must be at most 40"
     ):
         job_of(settings, datasets.make(settings["dataset"]))
 

@@ -98,11 +98,15 @@ def kept(path: Path, choice: Mapping[str, Any]) -> Table:
     return table
 
 
-def split(table: np.ndarray, batch_size: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """X (rows, features) and Y (rows, 1). Raises DataError if there are fewer rows than one batch has."""
+def split(table: np.ndarray, batch_size: int, name: str, tested: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """X (rows, features) and Y (rows, 1) of training rows, beside which so many are ``tested`` on.
+
+    Raises DataError if there are fewer rows than one batch has.
+    """
     if len(table) < batch_size:
+        beside = f", beside {tested} that are tested on" if tested else ""
         raise DataError(
-            f"dataset {name} has {len(table)} rows to train on, fewer than one batch: "
+            f"dataset {name} has {len(table)} rows to train on{beside}, fewer than one batch: "
             f"training.batch_size is {batch_size}, it must be at most {len(table)}"
         )
     return np.ascontiguousarray(table[:, :-1]), np.ascontiguousarray(table[:, -1:])

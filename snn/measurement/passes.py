@@ -33,7 +33,7 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
     training, name = cell["training"], cell["dataset"]["name"]
     batch_size = training["batch_size"]
     learned, tested = datasets.parts(table.values, cell["dataset"])
-    X, Y = datasets.split(learned, batch_size, name)
+    X, Y = datasets.split(learned, batch_size, name, 0 if tested is None else len(tested))
     network = networks.trained(cell, tuple(cell["dataset"].get("shape", X.shape[1:])))
     _check_task(cell, network, table.facts)
     test, is_classification = None, network.loss is CROSS_ENTROPY

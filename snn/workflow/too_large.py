@@ -69,10 +69,10 @@ def _large(plan: Plan) -> Iterator[Large]:
     nbytes = _memory(plan.device)
     if nbytes is None:
         return
-    tables: dict[tuple[str, str], tuple[int, int] | None] = {}
+    tables: dict[tuple[str, ...], tuple[int, int] | None] = {}
     for sweep in plan.sweeps.values():
         for name, cell in zip(sweep.named, sweep.cells, strict=True):
-            file = cell["dataset"].get("path"), cell["dataset"].get("delimiter")
+            file = tuple(cell["dataset"].get(key) for key in ("path", "delimiter", "text_columns"))
             if file not in tables:
                 tables[file] = datasets.at_most(cell["dataset"]) if all(file) else None
             table = tables[file]

@@ -183,6 +183,7 @@ def _check_value(sheet: Sheet, line: int, column: int, value: str, count: int, m
         )
     if count > most:
         raise DataError(
-            f"{place} is the distinct value number {count} of this column, more than the {most} that are "
-            "encoded: remove the column from the file, or group its values"
+            f"{place} is the distinct value number {count} of this column, which has text in "
+            f"{sheet.columns[column].texts} of {sheet.rows} rows: at most {most} are encoded; remove the "
+            "column from the file, or group its values"
         )
