@@ -1,6 +1,7 @@
 """Fixtures that several test files share."""
 
 import fcntl
+import functools
 import shutil
 import sys
 from contextlib import ExitStack, contextmanager
@@ -28,6 +29,15 @@ from snn.strategies.common.traits import own_runtime  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 
+TOGETHER = {
+    "pipeline": ("test_workflow.py", "test_report.py", "test_survival.py", "test_reruns.py"),
+    "numba": ("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
+}
+"""Files of one group: they share a project in which everything was made, or loops that Numba compiled."""
+
+LONGEST = ("pipeline", "test_persistent_on_cpu.py", "test_compile.py", "numba", "test_convolutions_on_cpu.py")
+"""Groups that begin first, so that at the end no process waits for the other."""
+
 PEERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
 STRATEGIES = [name for name in groups.names("strategy") if name not in PEERS]
 
@@ -41,12 +51,15 @@ def _why_no_gpu() -> str | None:
 
 
 def pytest_collection_modifyitems(items):
+    for test in {item.obj for item in items if "name" in getattr(item, "fixturenames", ())}:
+        if hasattr(test, "hypothesis"):
+            test.hypothesis.inner_test = _skipping(test.hypothesis.inner_test)
     reason = _why_no_gpu()
     if reason:
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=reason))
-    items.sort(key=lambda item: _group(item.nodeid) != "pipeline")  # the longest group first
+    items.sort(key=lambda item: _turn(_group(item.nodeid)))
 
 
 def pytest_xdist_auto_num_workers():
@@ -62,14 +75,14 @@ def pytest_xdist_make_scheduler(config, log):
     return Groups(config, log)
 
 
-PIPELINE = ("test_workflow.py", "test_report.py", "test_survival.py", "test_reruns.py")
-"""The files whose tests share the made project."""
-
-
 def _group(nodeid: str) -> str:
     """Tests of one group run one after the other in one process, which makes their fixtures once."""
-    file = nodeid.partition("::")[0]
-    return "pipeline" if file.endswith(PIPELINE) else file
+    file = nodeid.partition("::")[0].rpartition("/")[2]
+    return next((group for group, files in TOGETHER.items() if file in files), file)
+
+
+def _turn(group: str) -> int:
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
 
 
 @contextmanager
@@ -87,6 +100,19 @@ def pytest_runtest_protocol(item):
             kind = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
             room.enter_context(_flock(Path(__file__), kind))
         return (yield)
+
+
+def _skipping(test):
+    """A test of examples that skips at the first unsupported one, instead of looking for a smaller one."""
+
+    @functools.wraps(test)
+    def skipping(*arguments, **options):
+        try:
+            return test(*arguments, **options)
+        except Unsupported as error:
+            pytest.skip(str(error))
+
+    return skipping
 
 
 @pytest.hookimpl(hookwrapper=True)

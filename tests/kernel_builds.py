@@ -1,5 +1,6 @@
 """How the tests build each source in kernels/: in which launch shapes and with which further defines."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,14 +116,20 @@ class Convolution:
         return tuple(self.given()[name] for name in OPS[op].numbers)
 
 
+_ANOTHER = re.compile(r"^//.*\n|^#include \"\w+\.cu\"\n|^\n", re.MULTILINE)
+"""What a source may hold that is nothing but another source."""
+
 _NUMBERS = ("channels", "height", "width", "filters", "kernel", "padding", "size", "rows", "parts")
 
 
 def convolutions() -> list[Convolution]:
-    """Every source with every shape, and with every precision that it has."""
+    """Every source with every shape, and with every precision that it has; one that is another's with one."""
     found = []
     for source in CONVOLUTIONS:
         kernel = groups.load("kernel", source.stem)
+        if _ANOTHER.sub("", source.read_text()) == "":
+            found.append(Convolution(source, "uneven", kernel["precisions"][0]))
+            continue
         found += [Convolution(source, shape, kernel["precisions"][0]) for shape in CONVOLVED]
         found += [Convolution(source, "uneven", precision) for precision in kernel["precisions"][1:]]
         if kernel["work"] == [1, 1] and not kernel["fused"]:

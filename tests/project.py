@@ -3,10 +3,10 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections import Counter
 
+import forked_snakemake
 import pandas as pd
 import yaml
 
@@ -61,21 +61,18 @@ class Project:
         path = self.folder / "config/verdicts.yaml"
         path.write_text(re.sub(r"^drifted: \S+", "drifted: 1.0e+9", path.read_text(), flags=re.MULTILINE))
 
+    @staticmethod
+    def arguments(*arguments, cores=None):
+        return (*(("--cores", str(cores)) if cores else ()), *arguments)
+
     def command(self, *arguments, cores=None):
-        chosen = ["--cores", str(cores)] if cores else []
-        return [sys.executable, "-m", "snakemake", *chosen, *arguments]
+        return [sys.executable, "-m", "snakemake", *self.arguments(*arguments, cores=cores)]
 
     def snakemake(self, *arguments, cores=None, fails=False):
         """Run snakemake; returns what it printed. Its exit status must be as expected."""
-        done = subprocess.run(
-            self.command(*arguments, cores=cores),
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert (done.returncode != 0) == fails, done.stdout
-        return done.stdout
+        status, printed = forked_snakemake.run(self.folder, self.arguments(*arguments, cores=cores))
+        assert (status != 0) == fails, printed
+        return printed
 
     def jobs(self, *arguments, **options):
         """How many jobs of each rule a run has, ``all`` left out and the rounds of ``train`` together."""

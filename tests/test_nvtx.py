@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import STRATEGIES
 from every_source import EverySource
+from real_records import QUICK
 from test_measure import JOB
 
 from snn.config import compose, groups
@@ -118,14 +119,11 @@ def test_a_call_that_fails_leaves_no_range_open():
         assert recorded.open == 0
 
 
-SETTINGS = ("device=cpu", "training.epochs=1", "protocol=brief")
-
-
 def test_ranges_are_pushed_only_if_they_are_asked_for_and_can_be_seen(monkeypatch):
     monkeypatch.setattr(nvtx, "annotate", None)
-    assert cell.run(compose.composed(SETTINGS))["status"] == "ok"
+    assert cell.run(compose.composed(QUICK))["status"] == "ok"
     with pytest.raises(ConfigError, match="profile=nvtx is for Nsight Systems"):
-        cell.run(compose.composed([*SETTINGS, "profile=nvtx"]))
+        cell.run(compose.composed([*QUICK, "profile=nvtx"]))
     with pytest.raises(ConfigError, match="profile is 'nsys': it must be one of none, nvtx"):
         compose.composed(["profile=nsys"])
 
@@ -134,8 +132,8 @@ def test_a_record_is_the_same_with_ranges(monkeypatch):
     recorded = Recorded()
     monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
     monkeypatch.setattr(cell, "_ranges", lambda: (recorded.push, recorded.pop))
-    plain = cell.run(compose.composed(SETTINGS))
-    annotated = cell.run(compose.composed([*SETTINGS, "profile=nvtx"]))
+    plain = cell.run(compose.composed(QUICK))
+    annotated = cell.run(compose.composed([*QUICK, "profile=nvtx"]))
     assert recorded.names
     assert plain["cell"] == annotated["cell"]
     assert plain["provenance"]["source_hash"] == annotated["provenance"]["source_hash"]
@@ -149,7 +147,7 @@ def test_memory_that_runs_out_for_ranges_does_not_cost_what_was_measured(monkeyp
     monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
     monkeypatch.setattr(cell, "_ranges", lambda: (full, full))
     monkeypatch.setattr(nvtx, "annotate", full)
-    assert cell.run(compose.composed([*SETTINGS, "profile=nvtx"]))["status"] == "ok"
+    assert cell.run(compose.composed([*QUICK, "profile=nvtx"]))["status"] == "ok"
     assert "there are no NVTX ranges: planted" in capsys.readouterr().err
 
 

@@ -11,6 +11,14 @@ from pathlib import Path
 import pytest
 from project import ROUNDS, TINY
 
+KILLS = (
+    (signal.SIGKILL, "workflow", -signal.SIGKILL),
+    (signal.SIGKILL, "cell", 1),
+    (signal.SIGTERM, "workflow", 128 + signal.SIGTERM),
+    (signal.SIGINT, "workflow", 128 + signal.SIGINT),
+    (signal.SIGHUP, "workflow", 128 + signal.SIGHUP),
+)
+
 
 def slow(*strategies):
     sweep = {"strategy": list(strategies), "training.epochs": 60, "protocol.runs": 20}
@@ -18,36 +26,29 @@ def slow(*strategies):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
-@pytest.mark.parametrize(
-    ("number", "victim", "status"),
-    [
-        (signal.SIGKILL, "workflow", -signal.SIGKILL),
-        (signal.SIGKILL, "cell", 1),
-        (signal.SIGTERM, "workflow", 128 + signal.SIGTERM),
-        (signal.SIGINT, "workflow", 128 + signal.SIGINT),
-        (signal.SIGHUP, "workflow", 128 + signal.SIGHUP),
-    ],
-)
-def test_a_kill_in_a_cell_and_the_same_command_carries_on(project, number, victim, status):
+def test_a_kill_in_a_cell_and_the_same_command_carries_on(project):
+    """Killed in every way, one after the other: each time a cell is done and the next one is at work."""
     shutil.rmtree(project.folder / "results/cells")
-    project.write_grid(slow("reference", "combined"))
-    command = project.command("results/tables/slow.csv")
-    with (project.folder / "log").open("w") as log:
-        started = subprocess.Popen(
-            command, cwd=project.folder, stdout=log, stderr=log, preexec_fn=_hear_every_signal
+    project.write_grid(slow("reference", "combined", "pinned"))
+    command, log, kept = project.command("results/tables/slow.csv"), project.folder / "log", {}
+    for number, victim, status in KILLS:
+        with log.open("w") as file:
+            started = subprocess.Popen(
+                command, cwd=project.folder, stdout=file, stderr=file, preexec_fn=_hear_every_signal
+            )
+        # The data set and the limits are there.
+        cell = _wait_for(
+            lambda parent=started.pid: log.read_text().count("Finished jobid") == 1 and _cell_process(parent)
         )
-    # The data set and the limits are there, one cell is done, and the next cell is at work.
-    log = project.folder / "log"
-    cell = _wait_for(lambda: log.read_text().count("Finished jobid") == 1 and _cell_process(started.pid))
-    os.kill(started.pid if victim == "workflow" else cell, number)
-    assert started.wait(timeout=30) == status
-    assert "Traceback" not in log.read_text()
-    _wait_for(lambda: not Path(f"/proc/{cell}").exists())
-    kept = {path: path.stat().st_mtime_ns for path in project.records()}
-    assert kept
-    assert not list(project.folder.glob("results/cells/**/.*"))
+        os.kill(started.pid if victim == "workflow" else cell, number)
+        assert started.wait(timeout=30) == status, (number, victim)
+        assert "Traceback" not in log.read_text(), (number, victim)
+        _wait_for(lambda process=Path(f"/proc/{cell}"): not process.exists())
+        before, kept = kept, {path: path.stat().st_mtime_ns for path in project.records()}
+        assert len(kept) > len(before) and before.items() <= kept.items(), (number, victim)
+        assert not list(project.folder.glob("results/cells/**/.*")), (number, victim)
     found = project.jobs("results/tables/slow.csv")
-    assert found == {"train": 2 * ROUNDS - len(kept), "build_sweep": 1}
+    assert found == {"train": 3 * ROUNDS - len(kept), "build_sweep": 1}
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 

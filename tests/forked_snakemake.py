@@ -1,0 +1,39 @@
+"""Snakemake in a process of its own, forked from one that has imported it, which is most of a dry run's time.
+
+The forking process has imported nothing of this project: a copy of the checkout is imported as it is by then.
+"""
+
+import multiprocessing
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+_FORKING = multiprocessing.get_context("forkserver")
+_FORKING.set_forkserver_preload(["snakemake.cli", "snakemake.api", "snakemake.persistence", "pandas"])
+
+
+def run(folder: Path, arguments: tuple[str, ...]) -> tuple[int, str]:
+    """The exit status of ``snakemake ARGUMENTS``, started in this folder, and all that it printed."""
+    with tempfile.NamedTemporaryFile("r", prefix="snakemake-", suffix=".log") as log:
+        started = _FORKING.Process(target=_main, args=(folder, arguments, log.name, dict(os.environ)))
+        started.start()
+        started.join()
+        return started.exitcode, Path(log.name).read_text()
+
+
+def _main(folder: Path, arguments: tuple[str, ...], log: str, environment: dict[str, str]) -> None:
+    """In the new process: what ``python -m snakemake`` would do there."""
+    printed = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(printed, stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    here = str(Path(__file__).resolve().parent)
+    sys.path[:] = [str(folder), *(path for path in sys.path if path and not here.startswith(path))]
+    sys.argv = ["snakemake", *arguments]
+
+    from snakemake import cli
+
+    cli.main()
