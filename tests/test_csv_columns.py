@@ -130,7 +130,9 @@ def test_text_is_refused_with_what_would_be_said(tmp_path):
 
 def test_one_hot_has_a_column_per_value_in_the_order_of_code_points(tmp_path):
     path = of_rows(tmp_path, COLOURS, ["a", "colour", "y"])
-    made = csv_table.make(path, "y", text_columns="one_hot").values
+    found = csv_table.make(path, "y", text_columns="one_hot")
+    made = found.values
+    assert found.facts == {"one_hot_columns": ["colour"]}
     values = ["Blue", "blue", "green", "red"]
     assert made.tolist() == [[a, *(float(colour == one) for one in values), y] for a, colour, y in COLOURS]
     standardised = csv_table.make(path, "y", text_columns="one_hot", standardise=True).values

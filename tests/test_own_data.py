@@ -156,6 +156,10 @@ def test_a_text_target_is_learned_with_cross_entropy_and_the_record_names_its_cl
     store.checked(json.loads(json.dumps(record)), "the record")
     assert record["data"]["classes"] == ["left", "right"]
     assert record["data"]["test_rows"] == 40
+    held = np.random.RandomState(1).permutation(200)
+    sides = np.array([row[2] for row in rows])[held]
+    commonest = "left" if (sides[:160] == "left").sum() >= 80 else "right"
+    assert record["data"]["majority_accuracy"] == np.mean(sides[160:] == commonest)
     assert record["summary"]["mean_test_accuracy"] > 0.9
     assert "test_r2" not in record["runs"][0]
     of_data = [

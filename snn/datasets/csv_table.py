@@ -79,8 +79,9 @@ def make(
     mean and s the standard deviation of the rows trained on, for each feature of numbers and the target of a
     regression (``csv_assembly``).
 
-    The table's facts have ``classes``; ``left_out_rows`` and ``left_out_columns``, if there are any; of a
-    standardised table ``standardised_sha256``, which is of m and s of each such column in turn (float64), and
+    The table's facts have ``classes`` and ``majority_accuracy``, that of the commonest class on the rows held
+    out; ``one_hot_columns``, ``left_out_rows`` and ``left_out_columns``, if there are any; of a standardised
+    table ``standardised_sha256``, which is of m and s of each such column in turn (float64), and
     the target's ``target_mean`` and ``target_scale``.
 
     Raises DataError for a missing, empty or changed file, rows of different lengths, and whatever is not

@@ -69,8 +69,8 @@ def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, A
     if len(classes) > network.outputs:
         named = ", ".join(classes[:_NAMED]) + (", ..." if len(classes) > _NAMED else "")
         raise ConfigError(
-            f"dataset {cell['dataset']['name']} has {len(classes)} classes ({named}), but network.layers end "
-            f"in {network.outputs} outputs: end them in linear {len(classes)}"
+            f"{cell['dataset'].get('path', 'the data set')} has {len(classes)} classes ({named}), but "
+            f"network.layers end in {network.outputs} outputs: end them in linear {len(classes)}"
         )
 
 

@@ -1,7 +1,6 @@
 """From the columns of a CSV file to a table: its rows in order, text as 0 and 1, numbers standardised."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,9 @@ class Assembly:
             made[:, at:] = self._number(target)
         else:
             made[:, at] = target.numbers[self._order.rows]
-        return Table(made, self._facts(target, classes))
+        encoded = [feature.name for feature in features if feature.values]
+        of_features = {"one_hot_columns": encoded} if encoded else {}
+        return Table(made, {**self._facts(target, classes), **of_features, **self._majority(made, classes)})
 
     def _one_hot(self, source: Source) -> np.ndarray:
         return source.numbers[self._order.rows, None] == np.arange(len(source.values))
@@ -78,7 +79,14 @@ class Assembly:
             column = z
         return column[:, None]
 
-    def _facts(self, target: Source, classes: list[str] | None) -> Mapping[str, Any]:
+    def _majority(self, made: np.ndarray, classes: list[str] | None) -> dict[str, float]:
+        """The accuracy on test rows, if there are any, of the class that most training rows are of."""
+        if classes is None or self._order.training == len(made):
+            return {}
+        training, test = np.split(made[:, -1].astype(np.intp), [self._order.training])
+        return {"majority_accuracy": float(np.mean(test == np.bincount(training).argmax()))}
+
+    def _facts(self, target: Source, classes: list[str] | None) -> dict[str, Any]:
         facts: dict[str, Any] = {} if classes is None else {"classes": classes}
         if not self._standardise:
             return facts
