@@ -99,7 +99,7 @@ def test_the_report_of_cells_that_are_all_unsupported(settings, tmp_path):
     said = overview_text.with_sentences(table)
     assert list(said["answer"].unique()) == ["No strategy finished."] * bool(len(table))
     to_html(said, overview.TITLE, summary.summary(table, points, origins))
-    opening = summary.fragment(table, points, origins)
+    opening = summary.fragment(recommended, table, points, origins, THRESHOLDS)
     assert "Nothing to compare" in opening
     if len(points):
         assert REASON in opening
