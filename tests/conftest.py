@@ -2,6 +2,7 @@
 
 import fcntl
 import functools
+import gc
 import shutil
 import sys
 from contextlib import ExitStack, contextmanager
@@ -60,6 +61,12 @@ def pytest_collection_modifyitems(items):
             if "gpu" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: _turn(_group(item.nodeid)))
+
+
+def pytest_collection_finish():
+    """What was collected stays: every timed run collects garbage first, and would look through all of it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers():

@@ -77,8 +77,8 @@ def builds_of_old(source: Path) -> list[Build]:
 
 
 CONVOLVED = {  # by name: channels, height, width, filters, kernel, padding, size of a pooling, rows, parts
-    "first": (1, 28, 28, 16, 3, 0, 2, 5, 128),
-    "second": (16, 26, 26, 32, 3, 0, 2, 2, 8),
+    "first": (1, 28, 28, 16, 3, 0, 2, 3, 128),
+    "second": (16, 26, 26, 32, 3, 0, 2, 1, 8),
     "uneven": (5, 11, 9, 7, 2, 1, 3, 3, 4),
     "wide": (2, 6, 131, 34, 5, 2, 2, 1, 3),
     "large": (3, 12, 13, 3, 9, 10, 4, 2, 5),

@@ -38,13 +38,6 @@ def test_an_edit_of_what_measures_limits_makes_every_table_of_them_again(project
     assert {"measure_limits", "build_device_limits", "build_peers"} <= jobs.keys()
 
 
-def test_an_edited_style_of_pages_makes_pages_and_no_figure_again(project):
-    with (project.folder / "snn/report/page.css").open("a") as file:
-        file.write("/* edited */\n")
-    jobs = project.jobs("--dry-run")
-    assert {"build_device_limits", "build_datasets", "build_configuration", "build_peers"} <= jobs.keys()
-
-
 def test_the_largest_batch_of_all_cells_is_asked_of_a_data_set_before_any_training(project):
     shutil.rmtree(project.folder / "results/cells")
     rows = "".join(f"{i},{i % 7},{i % 3}\n" for i in range(20))

@@ -45,18 +45,18 @@ KEPT = [
 """Inputs that were met with a fault: add what the fuzzer finds."""
 
 VALID = {
-    "command line": Input("", "snn", ("device=cpu", "output=r.json")),
-    "grid": Input("", "grid", ("g.yaml",), {"g.yaml": _GRID}),
-    "CSV": Input("", "snn.prepare", _OF_CSV, {"t.csv": _CSV}),
-    "images": Input(
+    "command line": lambda: Input("", "snn", ("device=cpu", "output=r.json")),
+    "grid": lambda: Input("", "grid", ("g.yaml",), {"g.yaml": _GRID}),
+    "CSV": lambda: Input("", "snn.prepare", _OF_CSV, {"t.csv": _CSV}),
+    "images": lambda: Input(
         "",
         "snn.prepare",
         ("dataset=idx", "dataset.path=images", "training.batch_size=1", "output=t.npy"),
         FOLDER,
     ),
-    "archive": Input("", "snn.retabulate", ("a", "out"), archive()),
-    "two archives": Input("", "snn.compare", ("a", "a", "out"), archive()),
-    "plan of rounds": Input("", "plan", ("p.json",), {"p.json": b'{"x/y": 3}'}),
+    "archive": lambda: Input("", "snn.retabulate", ("a", "out"), archive()),
+    "two archives": lambda: Input("", "snn.compare", ("a", "a", "out"), archive()),
+    "plan of rounds": lambda: Input("", "plan", ("p.json",), {"p.json": b'{"x/y": 3}'}),
 }
 
 
@@ -77,10 +77,10 @@ def test_every_input_is_refused_or_valid(door, number, tmp_path_factory):
     run()
 
 
-@pytest.mark.parametrize("one", VALID.values(), ids=VALID)
-def test_what_the_inputs_are_made_of_is_accepted(tmp_path, one):
+@pytest.mark.parametrize("make", VALID.values(), ids=VALID)
+def test_what_the_inputs_are_made_of_is_accepted(tmp_path, make):
     """Else they would be refused for another reason."""
-    assert met(one, tmp_path)[0] == "accepted"
+    assert met(make(), tmp_path)[0] == "accepted"
 
 
 # ---- the fuzzer sees what it looks for
