@@ -72,7 +72,9 @@ def test_a_title_and_a_note_of_any_length_are_within_the_figure():
     words = " ".join(["word"] * 100)
     key = [axes.plot([], [], label=f"a long name of a series, number {i}")[0] for i in range(9)]
     layout.framed(figure, f"title {words}", [f"NVIDIA {'H' * 400}", ""], words, key)
-    assert faults(figure) == []
+    for dpi in (200, 120, 72):  # a text is as wide at every resolution
+        figure.set_dpi(dpi)
+        assert faults(figure) == []
 
 
 def linear(colour):

@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from conftest import ROOT
+from figure_layout import faults
 from records_of import PROVENANCE, limits_of, record
 
 from snn import retabulate
@@ -48,13 +49,26 @@ def undrawn(monkeypatch):
     monkeypatch.setattr(retabulate, "_save", lambda figure, *where: plt.close(figure))
 
 
-def test_everything_is_made_from_a_whole_archive(tmp_path, capsys):
+def test_everything_is_made_from_a_whole_archive(tmp_path, capsys, monkeypatch):
+    """Figures of which there is no published one can be read too."""
+    published, save, wrong = (
+        {path.stem for path in ROOT.glob("results/published/*/figures/*")},
+        retabulate._save,
+        [],
+    )
+
+    def looked_at(figure, output, name):
+        wrong.extend(faults(figure) if name not in published else [])
+        save(figure, output, name)
+
+    monkeypatch.setattr(retabulate, "_save", looked_at)
     assert retabulate.main([archived(tmp_path / "a", CELLS), str(tmp_path / "out")]) == 0
     tables, figures = made(tmp_path / "out")
     named = {*catalogue.own_tables(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
     assert tables == {*named, "recommendation", "overview"}
     drawn = {*catalogue.own_figures(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
     assert figures == {f"{name}.{ending}" for name in drawn for ending in ("svg", "png")}
+    assert wrong == []
     assert capsys.readouterr().out == ""
 
 

@@ -11,7 +11,7 @@ from snn.figures.style import colour
 from snn.figures.ticks import linear_axis
 
 _MIB = 1 << 20
-_LETTERS = 110  # of a title's line
+_LETTERS = 54  # of a title's line
 _NOTE = (
     "Left: device memory at the peak, counted, without an interval. Right: time of a step over that of "
     "plain, the dashed line; bars: 95% confidence interval of the ratio."
@@ -27,7 +27,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         return layout.nothing("memory_remedies: no cell has a peak and a time")
     networks = list(dict.fromkeys(known["network"]))
     lengths = [(known["network"] == name).sum() for name in networks]
-    height = sum(0.7 + rows.ROW * length for length in lengths)
+    height = sum(0.85 + rows.ROW * length for length in lengths)
     figure, grid = layout.panels(
         len(networks), 2, height, width_ratios=(3, 2), height_ratios=lengths, sharey="row"
     )
@@ -48,6 +48,7 @@ def _pair(left: Axes, right: Axes, cells: pd.DataFrame) -> None:
     right.tick_params(labelleft=False)
     colours = [colour(strategy) for strategy in cells["strategy"]]
     left.barh(cells.index, cells["peak_bytes"].astype(float) / _MIB, 0.7, color=colours)
+    left.set_xlim(left=0)
     linear_axis(left.xaxis)
     rows.rule(right, 1.0)
     for i, cell in cells.iterrows():

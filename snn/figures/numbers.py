@@ -17,7 +17,7 @@ from snn.figures.style import GREY, SMALLEST, looks, texts
 from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis, plain
 
 _NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counted, or only names
-_NOTE = "Dots: mean time of a training; bars: standard deviation of the runs."
+_NOTE = "Markers: mean time of a training; bars: standard deviation of the runs."
 
 
 class Axis(NamedTuple):

@@ -195,13 +195,17 @@ def on_host(table: pd.DataFrame) -> pd.Series:
 
 
 def _said(name: str, values: pd.Series) -> list[str | None]:
-    """The values of an option with its name: ``8 threads``, ``channels last True``."""
+    """The values of an option with its name: ``8 threads``, ``1 thread``, ``channels last True``."""
     said = name.replace("_", " ")
     known = [None if pd.isna(value) else value for value in values.astype(object)]
     return [
-        None if value is None else f"{value:g} {said}" if _is_number(value) else f"{said} {value}"
+        None if value is None else _counted(value, said) if _is_number(value) else f"{said} {value}"
         for value in known
     ]
+
+
+def _counted(number: float, names: str) -> str:
+    return f"{number:g} {names.removesuffix('s') if number == 1 else names}"
 
 
 def _is_number(value: object) -> bool:
@@ -212,5 +216,5 @@ def _option(strategy: object, option: object) -> object:
     """``8 threads`` of ``threads 8``; other options as they are."""
     name, _, value = str(option).partition(" ")
     if name == "threads" and value.isdigit():
-        return f"{value} threads"
+        return _counted(float(value), name)
     return option if isinstance(option, str) and option else None

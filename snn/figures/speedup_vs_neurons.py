@@ -47,6 +47,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     axes.set_ylabel("speedup of combined over reference")
     axes.set_ylim(bottom=0)
     linear_axis(axes.yaxis)
-    key = axes.get_legend_handles_labels()[0]
+    *others, measured = axes.get_legend_handles_labels()[0]  # error bars are the last
+    key = [measured, *others]
     note = _NOTE + (_DIVERGED if len(diverged) else "")
     return layout.framed(figure, "Speedup of combined by hidden width", about, note, key)

@@ -69,7 +69,7 @@ LOOKS = {
 _STYLES = ("-", "--", ":", "-.")
 _PALEST = 0.55  # of white, in the last of several series of one strategy
 _OTHERS = "h8<>p"  # markers of strategies that are not listed
-_COLOURS = 128  # of a PNG file: those of a dozen series with their soft edges
+_COLOURS = 256  # of a PNG file: those of a dozen series with their soft edges
 _MOST_PIXELS = 30_000
 """Of a side of a PNG file: readers and matplotlib refuse those of 65,536."""
 
@@ -77,6 +77,7 @@ plt.rcParams.update(
     {
         "figure.dpi": 200,
         "figure.constrained_layout.use": True,
+        "text.hinting": "no_hinting",  # so that a text is as wide in every format and at every resolution
         "font.size": 8,
         "axes.titlesize": 8,
         "axes.labelsize": 7.5,

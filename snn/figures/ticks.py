@@ -37,7 +37,7 @@ def log_axis(axis: Axis) -> None:
 
 def linear_axis(axis: Axis, most: int = 5) -> None:
     """Label a linear axis with plain numbers, at most so many and one more."""
-    axis.set_major_locator(MaxNLocator(most))
+    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
     _plainly(axis)
 
 
