@@ -229,11 +229,12 @@ def test_blocks_stand_at_their_numbers_of_threads_and_networks_at_their_widths()
     assert len(axes.get_yticklabels()) == 2
 
 
-def test_a_cell_without_a_time_has_its_status_at_its_number():
+def test_a_cell_without_a_time_is_crossed_at_its_number_and_its_status_is_said():
     rows = tiles(["32", "64", "128"], mean_s=[1.0, np.nan, 2.0], status=["ok", "out_of_memory", "ok"])
     drawn = sweep.draw(rows, ["strategy.tile_rows"], "mine")
-    (status,) = drawn.axes[0].texts
-    assert (status.get_text(), status.get_position()[0]) == ("out_of_memory", 64.0)
+    (cross,) = [line for line in drawn.axes[0].lines if line.get_marker() == "x"]
+    assert list(cross.get_xdata()) == [64.0]
+    assert "Crosses: cells without a time (out_of_memory)." in said_in(drawn)
     assert faults(drawn) == []
 
 

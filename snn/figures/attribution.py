@@ -46,7 +46,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     if table.empty:
         return layout.nothing("no time breakdown: nothing ran")
     order, datasets = (list(dict.fromkeys(table[name])) for name in ("strategy", "dataset"))
-    figure, panels = rows.grid(order, datasets, height=0.26)
+    figure, panels = rows.grid(order, len(datasets), height=0.26)
     for axes, dataset in zip(panels, datasets, strict=True):
         _panel(axes, table[table["dataset"] == dataset], order)
     key: list[Artist] = [Patch(color=colour, label=label) for colour, label in PARTS.values()]
@@ -54,7 +54,9 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         Line2D([], [], color=BLACK, marker="|", label="mean of the runs"),
         Line2D([], [], color=BLACK, marker="D", markerfacecolor="white", linestyle="", label="predicted"),
     ]
-    return layout.framed(figure, "Time breakdown of one training", layout.about(table, trained), _NOTE, key)
+    return rows.framed(
+        figure, panels, datasets, "Time breakdown of one training", layout.about(table, trained), _NOTE, key
+    )
 
 
 def _panel(axes: Axes, cells: pd.DataFrame, order: list[str]) -> None:

@@ -26,13 +26,15 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     points, names = texts(table, varied(table, ("dataset", "network"))), rows.named(table)
     order = rows.in_order(table, names, points, "mean_s")
     titles = list(dict.fromkeys(points))
-    figure, panels = rows.grid(order, titles)
+    figure, panels = rows.grid(order, len(titles))
     for axes, point in zip(panels, titles, strict=True):
         _panel(axes, table[points == point], names, order)
     markers = {f"on the {kind}": _MARKERS[kind] for kind in dict.fromkeys(table["ran_on"])}
     key = [*rows.key(markers), rows.dashed("fastest CPU baseline")]
     note = _NOTE + (_SHARED if len(titles) > 1 else "")
-    return layout.framed(figure, "Speedup over one CPU core", layout.about(table, trained), note, key)
+    return rows.framed(
+        figure, panels, titles, "Speedup over one CPU core", layout.about(table, trained), note, key
+    )
 
 
 def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> None:

@@ -3,6 +3,7 @@
 The note says what dots, bars and lines are, so that a figure can be read without its caption.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ _TITLE = FontProperties(size=9, weight="bold")
 _ABOUT = FontProperties(size=7.5)
 _NOTE = FontProperties(size=SMALLEST)
 _AXIS = 0.4  # inches of an axis with one line of labels and its title
+PANEL = FontProperties(size=8, weight="bold")
+"""Of the title of a panel."""
 _LEADING = 1.3  # of a font's size, from line to line
 _KEY: dict[str, Any] = {"handlelength": 2.0, "columnspacing": 1.4, "handletextpad": 0.5, "borderpad": 0.2}
 
@@ -106,6 +109,14 @@ def nothing(message: str) -> Figure:
     return figure
 
 
+def titled(axes: Axes, title: str, inches: float) -> None:
+    """The title of a panel, from its left edge on, in lines that are at most so wide."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    lines = "\n".join(wrapped(figure, title, PANEL, inches))
+    axes.set_title(lines, fontproperties=PANEL, x=0, ha="left")
+
+
 def key_below(axes: Axes, columns: int = 2, handles: Iterable[Artist] | None = None) -> None:
     """The legend of one panel, under its axis."""
     entries = list(handles) if handles is not None else axes.get_legend_handles_labels()[0]
@@ -117,18 +128,27 @@ def key_below(axes: Axes, columns: int = 2, handles: Iterable[Artist] | None = N
 
 
 def wrapped(figure: Figure, text: str, font: FontProperties, inches: float = WIDTH - 2 * _EDGE) -> list[str]:
-    """The text in lines that are at most so wide; a longer word is cut."""
+    """The text in lines that are at most so wide, broken at spaces and hyphens; a longer word is cut."""
     lines: list[str] = []
     for word in text.split():
-        while _width(figure, word, font) > inches:
-            fitting = next(n for n in range(len(word), 0, -1) if _width(figure, word[:n], font) <= inches)
-            lines.append(word[:fitting])
-            word = word[fitting:]
-        if lines and _width(figure, f"{lines[-1]} {word}", font) <= inches:
-            lines[-1] = f"{lines[-1]} {word}"
-        else:
-            lines.append(word)
+        for number, piece in enumerate(re.split(r"(?<=-)", word)):
+            longer = f"{lines[-1]}{'' if number else ' '}{piece}" if lines else piece
+            if lines and _width(figure, longer, font) <= inches:
+                lines[-1] = longer
+                continue
+            while _width(figure, piece, font) > inches and len(piece) > 1:
+                ends = range(len(piece) - 1, 1, -1)
+                end = next((end for end in ends if _width(figure, piece[:end], font) <= inches), 1)
+                lines.append(piece[:end])
+                piece = piece[end:]
+            lines.append(piece)
     return lines
+
+
+def widest(figure: Figure, names: Iterable[str]) -> float:
+    """Inches of the widest of these names of rows or ticks."""
+    lines = (line for name in names for line in name.split("\n"))
+    return max((_width(figure, line, _NOTE) for line in lines), default=0.0)
 
 
 def _width(figure: Figure, text: str, font: FontProperties) -> float:

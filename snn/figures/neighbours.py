@@ -27,7 +27,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     names = _names(table)
     order = list(dict.fromkeys(names))
     neighbours = list(dict.fromkeys(table["neighbour"]))
-    figure, panels = rows.grid(order, [f"beside {name}" for name in neighbours], most=2)
+    figure, panels = rows.grid(order, len(neighbours), most=2)
     for axes, name in zip(panels, neighbours, strict=True):
         _panel(axes, table[table["neighbour"] == name], names, order)
     untouched = (table["verdict"] == UNTOUCHED)[table["slowdown"].notna()]
@@ -36,8 +36,14 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         for filled, label in _FILLED.items()
         if (untouched == filled).any()
     ]
-    return layout.framed(
-        figure, "Time beside a busy neighbour over time alone", layout.about(table, trained), _NOTE, key
+    return rows.framed(
+        figure,
+        panels,
+        [f"beside {name}" for name in neighbours],
+        "Time beside a busy neighbour over time alone",
+        layout.about(table, trained),
+        _NOTE,
+        key,
     )
 
 

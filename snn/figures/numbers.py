@@ -1,6 +1,5 @@
 """The time of cells over a number that their sweep varies: a line per strategy, a panel per other setting."""
 
-import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from snn.figures import layout, rows
-from snn.figures.style import GREY, SMALLEST, looks, texts
+from snn.figures.style import looks, texts
 from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis, plain
 
 _NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counted, or only names
@@ -78,12 +77,14 @@ def draw(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str, tra
             continue
         _panel(axes, table[points == point], axis, series, looks_of, log)
         if len(titles) > 1:
-            axes.set_title(textwrap.fill(point, 84 // columns), fontweight="bold")
+            layout.titled(axes, point, layout.WIDTH / columns - 0.8)
         axes.set_xlabel(axis.label)
     for axes in grid[:, 0]:
         axes.set_ylabel("training time (s)")
     key = [handle for name, style in looks_of.items() if (handle := _entry(name, style, table, series, axis))]
-    note = _NOTE + rows.usual_kernel(table)
+    failed = table.loc[table["mean_s"].isna() & axis.values.notna(), "status"].dropna().unique()
+    crosses = f" Crosses: cells without a time ({', '.join(failed)})." if len(failed) else ""
+    note = _NOTE + crosses + rows.usual_kernel(table)
     return layout.framed(figure, f"Training time: {title}", layout.about(table, trained), note, key)
 
 
@@ -125,7 +126,7 @@ def _panel(
                 axes.errorbar(at[cell[axis.name]], cell["mean_s"], yerr=cell["std_s"], **one)
             elif pd.notna(cell["mean_s"]):
                 axes.axhline(cell["mean_s"], color=style["color"], linewidth=0.8, linestyle="--", zorder=1)
-        _without_time(axes, numbered)
+        _without_time(axes, numbered, style["color"], list(looks_of).index(name))
     if step:
         axes.set_xscale("log", base=2)
     at_values(axes.xaxis, [*known, *beyond], lambda x: _text(x, axis.texts, {v: k for k, v in at.items()}))
@@ -148,9 +149,14 @@ def _vertical(axes: Axes, cells: pd.DataFrame, log: bool) -> None:
         linear_axis(axes.yaxis)
 
 
-def _without_time(axes: Axes, numbered: pd.DataFrame) -> None:
-    """The status of cells without a time, at the foot of the panel."""
-    failed = numbered[numbered["mean_s"].isna()]
-    for x, status in zip(failed["x"], failed["status"], strict=True):
-        foot: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
-        axes.text(x, 0.02, str(status), rotation=90, fontsize=SMALLEST, color=GREY, **foot)
+def _without_time(axes: Axes, numbered: pd.DataFrame, shade: str, number: int) -> None:
+    """A cross for each cell without a time, at the foot of the panel; those of each series at a height."""
+    failed = numbered.loc[numbered["mean_s"].isna(), "x"]
+    at: dict[str, Any] = {
+        "transform": axes.get_xaxis_transform(),
+        "linestyle": "",
+        "marker": "x",
+        "color": shade,
+    }
+    if len(failed):
+        axes.plot(failed, [0.03 + 0.05 * (number % 19)] * len(failed), **at)

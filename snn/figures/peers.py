@@ -31,13 +31,15 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     names = _names(table, points)
     order = rows.in_order(table, names, points, "step_us")
     titles = list(dict.fromkeys(points))
-    figure, panels = rows.grid(order, titles)
+    figure, panels = rows.grid(order, len(titles))
     for axes, point in zip(panels, titles, strict=True):
         _panel(axes, table[points == point], names, order)
     markers = {_KINDS[peer]: _MARKERS[peer] for peer in (True, False) if (table["peer"] == peer).any()}
     key = [*rows.key(markers), rows.dashed("best peer")]
     note = _NOTE + (_SHARED if len(titles) > 1 else "")
-    return layout.framed(figure, "Time per training step", layout.about(table, trained), note, key)
+    return rows.framed(
+        figure, panels, titles, "Time per training step", layout.about(table, trained), note, key
+    )
 
 
 def _names(table: pd.DataFrame, points: pd.Series) -> pd.Series:

@@ -26,9 +26,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     points = texts(table, varied(table, ("dataset", "network")))
     names = texts(table, ("kernel", "precision"))
     titles, order = list(dict.fromkeys(points)), list(dict.fromkeys(names))
-    figure, panels = rows.grid(
-        order, [_titled(point, what) for point in titles for what in ("time", "loss")], most=2
-    )
+    figure, panels = rows.grid(order, 2 * len(titles), most=2)
     for number, point in enumerate(titles):
         left, right = panels[2 * number : 2 * number + 2]
         cells = table[points == point]
@@ -36,7 +34,9 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         _losses(right, cells, names, order)
     shown = [name for name in dict.fromkeys(table["precision"]) if name in _LOOKS]
     key = [handle for name in shown for handle in rows.key({name: _LOOKS[name][1]}, _LOOKS[name][0])]
-    return layout.framed(figure, "Reduced precision", layout.about(table, trained), _NOTE, key)
+    said = [_titled(point, what) for point in titles for what in ("time", "loss")]
+    about = layout.about(table, trained)
+    return rows.framed(figure, panels, said, "Reduced precision", about, _NOTE, key)
 
 
 def _titled(point: str, what: str) -> str:

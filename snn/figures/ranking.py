@@ -28,15 +28,15 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     points, names = _points(table), rows.named(table)
     order = rows.in_order(table, names, points, "mean_s")
     titles = list(dict.fromkeys(points))
-    figure, panels = rows.grid(order, titles)
+    figure, panels = rows.grid(order, len(titles))
     for axes, point in zip(panels, titles, strict=True):
         _panel(axes, table[points == point], names, order)
     beside = rows.on_host(table).any()
     key: list[Artist] = [rows.dashed("reference")] if (table["strategy"] == "reference").any() else []
     key += rows.key({_DEVICE: "o", _HOST: "s"}) if beside else []
     note = _NOTE + (_SHARED if len(titles) > 1 else "") + rows.usual_kernel(table)
-    return layout.framed(
-        figure, "Strategies ranked by training time", layout.about(table, trained), note, key
+    return rows.framed(
+        figure, panels, titles, "Strategies ranked by training time", layout.about(table, trained), note, key
     )
 
 

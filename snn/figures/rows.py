@@ -5,7 +5,6 @@ Panels side by side share the rows, so that a name is written once.
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -21,36 +20,54 @@ from snn.figures.ticks import is_wide, linear_axis, log_axis
 
 ROW = 0.165  # inches
 _AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
-_LETTERS = 30  # of a title's line, with three panels side by side
+_APART = 0.25  # inches between the titles of panels side by side
 _NAME = 44  # letters of a name's line
 _ROOM = 0.08  # of a log axis, beyond the outermost ends
 
 
-def grid(
-    names: Sequence[str], titles: Sequence[str], most: int = 3, height: float = ROW
-) -> tuple[Figure, list[Axes]]:
-    """A panel per title, at most so many side by side, each with a row per name; names on the left.
-
-    Where there is one panel, it has no title: what it is of stands above the figure.
-    """
-    lines, columns = layout.arranged(len(titles), most)
-    lettered = [textwrap.fill(title, 3 * _LETTERS // columns) for title in titles]
-    tallest = max(title.count("\n") for title in lettered)
-    whole = lines * (_AROUND + 0.14 * tallest + height_of(names, height))
+def grid(names: Sequence[str], count: int, most: int = 3, height: float = ROW) -> tuple[Figure, list[Axes]]:
+    """So many panels, at most so many side by side, each with a row per name; names on the left."""
+    lines, columns = layout.arranged(count, most)
+    whole = lines * (_AROUND + height_of(names, height))
     figure, found = layout.panels(lines, columns, whole, sharey=True)
-    for number, (axes, title) in enumerate(zip_longest(found.flat, lettered)):
-        if title is None:
-            axes.remove()
-            continue
-        if len(titles) > 1:
-            axes.set_title(title, fontweight="bold")
+    for number, axes in enumerate(found.flat):
         axes.tick_params(labelleft=number % columns == 0, left=number % columns == 0)
-    used = list(found.flat)[: len(titles)]
-    name_rows(used[0], names)
-    for axes in used:
         axes.grid(axis="x")
         axes.grid(visible=False, axis="y")
+    for axes in list(found.flat)[count:]:
+        axes.remove()
+    used = list(found.flat)[:count]
+    name_rows(used[0], names)
     return figure, used
+
+
+def framed(
+    figure: Figure,
+    panels: Sequence[Axes],
+    titles: Sequence[str],
+    title: str,
+    about: Sequence[str],
+    note: str,
+    key: Iterable[Artist] = (),
+) -> Figure:
+    """The frame of a figure of rows (``layout.framed``), and the titles of its panels.
+
+    A single panel has none: what it is of stands above the figure.
+    """
+    if len(panels) > 1:
+        place = panels[0].get_subplotspec()
+        assert place is not None
+        lines, columns, *_ = place.get_geometry()
+        names = [label.get_text() for label in panels[0].get_yticklabels()]
+        texts_of = [
+            [text.get_text() for axes in panels[i::columns] for text in axes.texts] for i in range(columns)
+        ]
+        taken = layout.widest(figure, names) + sum(layout.widest(figure, texts) for texts in texts_of)
+        for axes, said in zip(panels, titles, strict=True):
+            layout.titled(axes, said, (layout.WIDTH - taken) / columns - _APART)
+        tallest = max(axes.get_title().count("\n") for axes in panels)
+        figure.set_figheight(figure.get_figheight() + 0.14 * tallest * lines)
+    return layout.framed(figure, title, about, note, key)
 
 
 def height_of(names: Sequence[str], height: float = ROW) -> float:
@@ -163,7 +180,9 @@ def named(table: pd.DataFrame) -> pd.Series:
     shown = table.copy()
     for name in ("kernel", "precision"):
         if name in shown:
-            left_out = on_host(table) | (shown[name] == _usual(table, name)) | (shown[name].nunique() < 2)
+            alone = table.groupby(["strategy", "backend"])[name].transform("nunique") < 2
+            left_out = (on_host(table) & alone) | (shown[name] == _usual(table, name))
+            left_out |= shown[name].nunique() < 2
             shown[name] = shown[name].astype(object).where(~left_out)
     for name in [each for each in table if each.startswith(("strategy.", "kernel."))]:
         shown[name] = _said(name.rpartition(".")[2], shown[name])

@@ -51,7 +51,7 @@ def _rows(table: pd.DataFrame, groups: Sequence[str], title: str, trained: str) 
         names = texts(pd.DataFrame({"name": said.replace("", None), "point": points}), ("name", "point"))
         names, points = names.where(names != "", rows.named(table)), pd.Series("", table.index)
     titles, order = list(dict.fromkeys(points)), list(dict.fromkeys(names))
-    figure, panels = rows.grid(order, titles)
+    figure, panels = rows.grid(order, len(titles))
     beside = rows.on_host(table)
     log = is_wide(table["mean_s"])
     for axes, point in zip(panels, titles, strict=True):
@@ -67,4 +67,6 @@ def _rows(table: pd.DataFrame, groups: Sequence[str], title: str, trained: str) 
         axes.set_xlabel("training time (s)")
     key = rows.key(_HOST) if beside.any() else []
     note = _NOTE + rows.usual_kernel(table)
-    return layout.framed(figure, f"Training time: {title}", layout.about(table, trained), note, key)
+    return rows.framed(
+        figure, panels, titles, f"Training time: {title}", layout.about(table, trained), note, key
+    )

@@ -1,0 +1,67 @@
+"""The figure of a sweep of any shape can be read: long names, many settings, times of any span, or none."""
+
+import itertools
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+from figure_layout import faults, said_in
+from matplotlib import pyplot as plt
+
+from snn.figures import ranking, sweep
+
+CHOICES = {
+    "strategy": ["reference", "managed_prefetch", "torch_compile", "a_new_strategy_of_mine"],
+    "dataset": ["small", "my_own_data_set_of_wines"],
+    "network": ["256", "64-64", "conv16x3-relu-conv32x3-relu-maxpool2-linear10"],
+    "kernel": ["naive", "tiled_fused"],
+    "training.batch_size": [16, 64, 4096],
+    "training.learning_rate": [1e-4, 1e-3, 0.25],
+    "network.seed": [1, 2, 3],
+    "strategy.tile_rows": ["32", "64", "128", "auto"],
+    "strategy.pin_memory": [True, False],
+    "kernel.block": ["2-2", "8-8", "32-32", "32-16"],
+    "dataset.rows": [100, 1000, 100_000],
+}
+"""What the sweeps of these tests vary, some of it in each; the first four are columns of every table."""
+
+STATUSES = ["out_of_memory", "unsupported", "diverged"]
+
+
+def any_sweep(seed):
+    """A sweep's table and its axes: some settings, times over up to eight decades, some rows without one."""
+    choose = random.Random(seed)
+    settings = list(CHOICES)
+    varied = [*settings[:4], *choose.sample(settings[4:], choose.randint(0, 2))]
+    values = [choose.sample(CHOICES[name], choose.randint(1, min(3, len(CHOICES[name])))) for name in varied]
+    rows = pd.DataFrame(list(itertools.product(*values)), columns=varied).head(120)
+    span = choose.choice([0.1, 1, 4])
+    rows["mean_s"] = [10 ** choose.uniform(-span, span) for _ in range(len(rows))]
+    rows["std_s"] = rows["mean_s"] * [choose.choice([0.01, 0.3, 2.0, np.nan]) for _ in range(len(rows))]
+    rows["status"] = [choose.choice(STATUSES) if choose.random() < 0.1 else "ok" for _ in range(len(rows))]
+    rows.loc[rows["status"] != "ok", ["mean_s", "std_s"]] = np.nan
+    on_host = rows["strategy"] == rows["strategy"][0]
+    rows["device"] = on_host.map({True: "AMD EPYC 9454 48-Core Processor", False: "NVIDIA H100 80GB HBM3"})
+    rows["backend"] = on_host.map({True: "cpu", False: "cuda"})
+    rows = rows.assign(speedup=1e5 * rows["mean_s"], baseline="reference, naive", verdict="faster")
+    axes = ["network.hidden" if name == "network" else name for name in varied if rows[name].nunique() > 1]
+    return rows, axes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sweep_of_any_shape_can_be_read(seed):
+    rows, axes = any_sweep(seed)
+    for drawn in (sweep.draw(rows, axes, "a_sweep_of_mine"), ranking.draw(rows, "Tesla T4")):
+        assert faults(drawn) == []
+        assert "standard deviation" in said_in(drawn)
+        assert all(device in said_in(drawn) for device in set(rows["device"]))
+        plt.close(drawn)
+
+
+def test_these_sweeps_are_of_both_kinds():
+    """Some have a number as their axis, some a row per cell, and some cells have no time."""
+    drawn = [sweep.draw(*any_sweep(seed), "mine") for seed in range(6)]
+    assert {figure.axes[0].get_xlabel() for figure in drawn} > {"training time (s)"}
+    assert any("Crosses" in said_in(figure) for figure in drawn)
+    plt.close("all")
