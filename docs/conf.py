@@ -13,7 +13,8 @@ from generators import links, write  # noqa: E402
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 project = "snn-memory-strategies"
-author = "the contributors"
+author = "The snn-memory-strategies authors"
+copyright = f"2026, {author}"
 release = _PROJECT["version"]
 version = release
 html_title = "Memory strategies for training on GPUs"

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Sequence
 from importlib import import_module, util
+from itertools import islice
 from pathlib import Path
 
 from generators.links import ROOT
@@ -17,6 +18,11 @@ CAPTIONS = ROOT / "workflow/report"
 ANY_SWEEP = "any_sweep"
 COMMANDS = {"comparison": "python -m snn.compare A B OUTPUT", "devices": "python -m snn.merge FOLDER ..."}
 """Tables that no rule makes."""
+
+_MOST_ROWS = 200
+"""Rows that are looked through for an example."""
+
+_LONG = 60
 
 
 def pages() -> dict[str, str]:
@@ -42,8 +48,11 @@ def names() -> list[str]:
 def page(name: str) -> str:
     """What one table holds."""
     published = [folder for folder in sets() if _csv(folder, name)]
-    listed = _columns(name, published)
-    rows = [(f"`{column}`", heading(column), columns.describe(name, column)) for column in listed]
+    listed, example = _columns(name, published), _example(name, published)
+    rows = [
+        (f"`{column}`", heading(column), columns.describe(name, column), example.get(column, ""))
+        for column in listed
+    ]
     also = ", ".join(f"[{folder.name}](../published/{folder.name}.md)" for folder in published)
     return paragraphs(
         f"# {name.replace('_', ' ')}",
@@ -52,7 +61,7 @@ def page(name: str) -> str:
         f"`{command(name)}`",
         f"Published in {also}." if also else "Not among the published tables yet.",
         "## Columns",
-        table(["column", "header", "what it contains"], rows),
+        table(["column", "header", "what it contains", "example"], rows),
         _others(name),
     )
 
@@ -99,6 +108,25 @@ def _columns(name: str, published: Sequence[Path]) -> list[str]:
     if name == ANY_SWEEP:
         found = [column for column in found if "." not in column]
     return found or columns.own(name)
+
+
+def _example(name: str, published: Sequence[Path]) -> dict[str, str]:
+    """The first value of each column in the published tables."""
+    found: dict[str, str] = {}
+    for path in (path for folder in published for path in _csv(folder, name)):
+        with path.open(encoding="utf-8", newline="") as lines:
+            for row in islice(csv.DictReader(lines), _MOST_ROWS):
+                for column, value in row.items():
+                    if value:
+                        found.setdefault(column.partition(" ")[0], _shown(value))
+    return found
+
+
+def _shown(value: str) -> str:
+    try:
+        return f"{float(value):.6g}" if "." in value else value
+    except ValueError:
+        return value if len(value) <= _LONG else value[:_LONG].rpartition(" ")[0] + " ..."
 
 
 def _merge(known: list[str], others: Sequence[str]) -> None:
