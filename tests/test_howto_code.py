@@ -92,3 +92,14 @@ def test_the_table_is_of_the_cells_of_a_sweep():
     }
     table = module("slowest", code).build(pd.DataFrame(rows), {}, {})
     assert table["strategy"].tolist() == ["reference", "streams"]
+
+
+def test_the_invented_table_is_the_one_that_the_tutorial_shows(tmp_path, monkeypatch):
+    text = (ROOT / "docs/tutorials/own_data.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
+    monkeypatch.chdir(tmp_path)
+    module("houses", code)
+    lines = (tmp_path / "houses.csv").read_text().splitlines()
+    assert len(lines) == 1601
+    shown = re.search(r"    \$ head -4 houses.csv\n((?:    .*\n){4})", text)[1]
+    assert [line.strip() for line in shown.splitlines()] == lines[:4]

@@ -93,10 +93,13 @@ def test_every_choice_setting_kernel_file_and_schema_key_is_listed():
 
 
 def test_every_command_line_is_listed():
-    found = commands.modules()
-    assert found[0] == "snn"
-    assert {"snn.compare", "snn.merge", "snn.plan", "snn.retabulate"} <= set(found)
-    assert "--device" in commands.help_of("snn.plan")
+    found = commands.commands()
+    listed = {command[-1].rpartition(".")[2].replace("-", "_") for command in found.values()}
+    modules = {path.stem for path in (ROOT / "snn").glob("*.py") if "__main__" in path.read_text()}
+    assert modules <= listed | {"__main__"}
+    assert {"compare", "merge", "plan", "recommend", "retabulate"} <= listed
+    assert found["python -m snn"] == ("snn",)
+    assert "--device" in commands.help_of(("snn.plan",))
 
 
 def test_counts_of_a_strategy_are_those_of_the_published_table():

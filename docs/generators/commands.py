@@ -3,10 +3,14 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 from generators.links import ROOT
 from generators.markdown import code, paragraphs
+
+Command = tuple[str, ...]
+"""The arguments of Python's -m."""
 
 
 def pages() -> dict[str, str]:
@@ -15,30 +19,43 @@ def pages() -> dict[str, str]:
 
 def page() -> str:
     """A section for each command, and the targets of make."""
-    commands = modules()
+    found = commands()
     with ThreadPoolExecutor(2) as pool:
-        printed = list(pool.map(help_of, commands))
-    sections = [
-        f"## {' '.join(['python', '-m', name])}\n\n{code(text)}"
-        for name, text in zip(commands, printed, strict=True)
-    ]
+        printed = list(pool.map(help_of, found.values()))
+    sections = [f"## {name}\n\n{code(text)}" for name, text in zip(found, printed, strict=True)]
     make = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return paragraphs("# Commands", *sections, "## make", code(make))
 
 
-def modules() -> list[str]:
-    """The modules that are command lines, the package itself first."""
+def commands() -> dict[str, Command]:
+    """By what one types: those of the program ``snn``, then modules that are command lines of their own."""
+    program = _program()
     own = sorted(path for path in (ROOT / "snn").glob("*.py") if _is_command(path))
-    return ["snn", *(f"snn.{path.stem}" for path in own if path.stem != "__main__")]
+    modules = ["snn", *(f"snn.{path.stem}" for path in own if path.stem != "__main__")]
+    of_program = {module for module, *_ in program.values()} | {f"snn.{name}" for name in _names(program)}
+    rest = [module for module in modules if module not in of_program]
+    return program | {f"python -m {module}": (module,) for module in rest}
+
+
+def _program() -> dict[str, Command]:
+    """The commands of the package's entry point."""
+    if not (ROOT / "snn/cli.py").is_file():
+        return {}
+    names = import_module("snn.cli").known()
+    return {"snn": ("snn.cli",)} | {f"snn {name}": ("snn.cli", name) for name in names}
+
+
+def _names(program: dict[str, Command]) -> list[str]:
+    return [name.replace("-", "_") for _, *rest in program.values() for name in rest]
 
 
 def _is_command(path: Path) -> bool:
     return 'if __name__ == "__main__"' in path.read_text(encoding="utf-8")
 
 
-def help_of(module: str) -> str:
+def help_of(command: Command) -> str:
     """What a command prints when it is asked for its help."""
     done = subprocess.run(
-        [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", *command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     return (done.stdout or done.stderr).replace("``", "")
