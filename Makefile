@@ -51,7 +51,7 @@ format: dev ## format everything
 
 docs: env ## the documentation as a site, in docs/_build/html
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r envs/requirements-docs.txt
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 linkcheck: docs ## ask the network for every external link of the documentation

@@ -106,7 +106,8 @@ def test_counts_of_a_strategy_are_those_of_the_published_table():
     with strategies.source("strategies").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["dataset"] == "large"]
     (reference,) = [row for row in rows if row["strategy"] == "reference"]
-    shown = [f"{int(float(reference[key])):,}" for key in strategies.COUNTS]
+    shown = [strategies.shown(key, reference[key]) for key in strategies.COUNTS]
+    assert shown[0] == f"{int(reference['mallocs']):,}"
     assert f"| `reference` | `{reference['kernel']}` | {' | '.join(shown)} |" in generated()["strategies.md"]
 
 

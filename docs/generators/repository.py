@@ -27,6 +27,7 @@ def published(folder: Path) -> str:
     page = Path("docs/_generated/published") / f"{folder.name}.md"
     up = "../../../" + str(folder.relative_to(ROOT))
     text = rewritten((ROOT / source).read_text(encoding="utf-8"), source, page).rstrip()
+    text = text.replace("# ", f"# {folder.name}: ", 1)
     tables = [f"[{path.stem}]({up}/tables/{path.name})" for path in sorted(folder.glob("tables/*.csv"))]
     figures = [f"![{path.stem}]({up}/figures/{path.name})" for path in sorted(folder.glob("figures/*.svg"))]
     parts = [text]

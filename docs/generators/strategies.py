@@ -17,9 +17,9 @@ COUNTS = {
     "mallocs": "device allocations",
     "host_allocs": "pinned host allocations",
     "h2d_copies": "copies in",
-    "h2d_bytes": "bytes in",
+    "h2d_bytes": "MB in",
     "d2h_copies": "copies out",
-    "d2h_bytes": "bytes out",
+    "d2h_bytes": "MB out",
     "launches": "launches",
     "synchronizations": "waits",
 }
@@ -38,7 +38,8 @@ def page() -> str:
         "[Strategies](../reference/strategies.md) puts them in order.",
         "## Counts of one training",
         "Blocks from pools and managed memory are no device allocations, and pages that move by themselves "
-        "are no copies. `persistent` and `graph` launch kernels from the device, or as one graph.",
+        "are no copies. A graph's launch starts all kernels of an epoch, and that of `persistent` a whole "
+        "training. CPU baselines have no device, so all their counts are 0 and they are left out.",
         counts("strategies", "large"),
         "The network of the CNN report, also with strategies that the table above does not have:",
         counts("cnn_strategies", "fashion"),
@@ -52,14 +53,15 @@ def counts(sweep: str, dataset: str) -> str:
     rows = [row for row in _rows(path) if row["dataset"] == dataset and row["backend"] == "cuda"]
     rows = [row for row in rows if row["mallocs"]]
     first = rows[0]
-    shown = [
-        [f"`{row['strategy']}`", f"`{row['kernel']}`", *(_number(row[key]) for key in COUNTS)] for row in rows
+    lines = [
+        [f"`{row['strategy']}`", f"`{row['kernel']}`", *(shown(key, row[key]) for key in COUNTS)]
+        for row in rows
     ]
     where = path.relative_to(ROOT)
     return paragraphs(
-        f"Exact counts of one training of {first['network']} on `{dataset}`, from "
+        f"Exact counts of one training of the network {first['network']} on `{dataset}`, from "
         f"[{path.stem}](../../{where}), measured on {first['device']}:",
-        table(["strategy", "kernel", *COUNTS.values()], shown),
+        table(["strategy", "kernel", *COUNTS.values()], lines),
     )
 
 
@@ -104,5 +106,8 @@ def _rows(path: Path) -> list[Row]:
         return list(csv.DictReader(lines))
 
 
-def _number(text: str) -> str:
-    return f"{float(text):,.0f}" if text else ""
+def shown(key: str, text: str) -> str:
+    """A count, or bytes as megabytes."""
+    if not text:
+        return ""
+    return f"{float(text) / 1e6:,.1f}" if key.endswith("_bytes") else f"{float(text):,.0f}"
