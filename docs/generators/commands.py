@@ -12,6 +12,9 @@ from generators.markdown import code, paragraphs
 Command = tuple[str, ...]
 """The arguments of Python's -m."""
 
+PROGRAM = "snn.cli"
+"""The entry point of the program ``snn``."""
+
 
 def pages() -> dict[str, str]:
     return {"commands.md": page()}
@@ -29,24 +32,15 @@ def page() -> str:
 
 def commands() -> dict[str, Command]:
     """By what one types: those of the program ``snn``, then modules that are command lines of their own."""
-    program = _program()
     own = sorted(path for path in (ROOT / "snn").glob("*.py") if _is_command(path))
     modules = ["snn", *(f"snn.{path.stem}" for path in own if path.stem != "__main__")]
-    of_program = {module for module, *_ in program.values()} | {f"snn.{name}" for name in _names(program)}
-    rest = [module for module in modules if module not in of_program]
-    return program | {f"python -m {module}": (module,) for module in rest}
-
-
-def _program() -> dict[str, Command]:
-    """The commands of the package's entry point."""
-    if not (ROOT / "snn/cli.py").is_file():
-        return {}
-    names = import_module("snn.cli").known()
-    return {"snn": ("snn.cli",)} | {f"snn {name}": ("snn.cli", name) for name in names}
-
-
-def _names(program: dict[str, Command]) -> list[str]:
-    return [name.replace("-", "_") for _, *rest in program.values() for name in rest]
+    program: dict[str, Command] = {}
+    if PROGRAM in modules:
+        cli = import_module(PROGRAM)
+        program = {"snn": (PROGRAM,)} | {f"snn {name}": (PROGRAM, name) for name in cli.known()}
+        known = {PROGRAM, *(command.module for command in cli.known().values())}
+        modules = [module for module in modules if module not in known]
+    return program | {f"python -m {module}": (module,) for module in modules}
 
 
 def _is_command(path: Path) -> bool:
