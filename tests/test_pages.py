@@ -144,3 +144,11 @@ def test_configuration_says_what_varies_what_is_derived_and_what_all_share(tmp_p
     assert values["memory_calls", "samples"] == ("setting", "6")
     assert not table["key"].str.contains("_target_").any()
     assert not table.duplicated(["sweep", "key"]).any()
+
+
+def test_a_page_says_what_its_columns_contain():
+    table = pd.DataFrame({"strategy": ["a"], "speedup": [1.5], "training.batch_size": [64]})
+    text = to_html(table, "T", name="sweep")
+    assert "<dt>speedup</dt><dd>mean time of the baseline divided by that of this row</dd>" in text
+    assert "<dd>the setting <code>training.batch_size</code></dd>" in text
+    assert "What the columns contain" not in to_html(table, "T")

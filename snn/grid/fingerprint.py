@@ -100,10 +100,10 @@ def closure(modules: Iterable[str]) -> set[str]:
 
 
 def assets(files: Iterable[str]) -> set[str]:
-    """The style sheets and scripts in the folders of these files: what a page that they write is made of."""
+    """The style sheets, scripts and texts in the folders of these files: what their pages are made of."""
     folders = {Path(file).parent for file in files}
     found = (path for folder in folders for path in (ROOT / folder).iterdir())
-    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".css", ".js")}
+    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".css", ".js", ".yaml")}
 
 
 def digest(files: Iterable[str]) -> str:

@@ -3,12 +3,14 @@
 import html
 import math
 import numbers
+import re
 from pathlib import Path
 
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
 from snn.report.glossary import WORD_COLUMNS, WORDS, badge
+from snn.tables.columns import describe
 
 _HERE = Path(__file__).parent
 _LONG = 45
@@ -85,6 +87,24 @@ def legend(table: pd.DataFrame) -> str:
         if word in words and meaning
     )
     return f"<dl>{lines}</dl>" if lines else ""
+
+
+def columns(table: pd.DataFrame, name: str) -> str:
+    """What each column of the table of this name contains, folded; empty where it has no name."""
+    described = {column: describe(name, column) for column in table if name}
+    lines = "".join(
+        f"<dt>{html.escape(heading(column))}</dt><dd>{_literals(text)}</dd>"
+        for column, text in described.items()
+        if text
+    )
+    if not lines:
+        return ""
+    return f"<details><summary>What the columns contain</summary>\n<dl>{lines}</dl></details>"
+
+
+def _literals(text: str) -> str:
+    """A description as HTML: what stands in backquotes is a name."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def heading(name: str) -> str:

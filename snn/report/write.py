@@ -56,7 +56,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 def write(table: pd.DataFrame, csv: str, path: str, title: str) -> None:
     """Write both files; numbers are rounded in the page, not in the CSV."""
-    write_page(table, csv, path, to_html(table, title))
+    write_page(table, csv, path, to_html(table, title, name=Path(csv).stem))
 
 
 def write_page(table: pd.DataFrame, csv: str, path: str, page: str) -> None:
@@ -64,8 +64,11 @@ def write_page(table: pd.DataFrame, csv: str, path: str, page: str) -> None:
     sealed.write(Path(path), page.encode(), {Path(csv): table.to_csv(index=False).encode()})
 
 
-def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:
-    """A page: title, ``before`` (HTML) or else the facts common to all rows, the table, its words."""
+def to_html(table: pd.DataFrame, title: str, before: str = "", name: str = "") -> str:
+    """A page: title, ``before`` (HTML) or else the facts common to all rows, the table, its words.
+
+    ``name`` is the table's, by which its columns are described at the end.
+    """
     constant = [name for name in FACTS if name in table and table[name].nunique() <= 1]
     facts = "".join(f"{fact(name, table[name].iloc[0])}. " for name in constant if _is_known(table[name]))
     before = before or f"<p>{html.escape(facts.strip())}</p>\n"
@@ -78,7 +81,7 @@ def to_html(table: pd.DataFrame, title: str, before: str = "") -> str:
     return html_page.document(
         title,
         f'{before}{html_page.sortable(shown)}\n<p class="faint">{html.escape(hints)}</p>\n'
-        f"{html_page.legend(shown)}",
+        f"{html_page.legend(shown)}{html_page.columns(shown, name)}",
     )
 
 

@@ -242,8 +242,9 @@ def shown(path, entry, caption):
         of = {"device": PLANS[wildcards.of].device.name} if len(PLANS) > 1 else {}
         return entry.labels(form) | of
 
-    if not Path(f"workflow/report/{caption}.rst").exists():
-        caption = f"any_{form}"
+    # A figure that is called as a table has a caption of its own.
+    names = (f"{caption}_{form}", caption, f"any_{form}")
+    caption = next(one for one in names if Path(f"workflow/report/{one}.rst").exists())
     return report(
         path,
         # Categories are sorted by name.
