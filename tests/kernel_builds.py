@@ -154,9 +154,9 @@ class Training:
 
 _ALL = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
-    ((32, 256), 256, True, False, 1, ("sm_90", "sm_100", "sm_120")),
-    ((32, 1024), 256, True, False, 1, ("sm_90", "sm_120")),
-    ((32, 1024), 256, True, False, 10, ("sm_90", "sm_100")),
+    ((32, 256), 256, True, False, 1, ("sm_90", "sm_100")),
+    ((32, 1024), 256, True, False, 1, ("sm_120",)),
+    ((32, 1024), 256, True, False, 10, ("sm_90",)),
     ((48, 512), 256, True, False, 1, ("sm_90",)),
     ((64, 256), 128, True, False, 1, ("sm_90",)),
     ((16, 1024), 150, True, False, 10, ("sm_90",)),
@@ -166,8 +166,8 @@ _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
     ((32, 256, 1024, 256), 256, True, False, 1, ("sm_90", "sm_100")),
     ((16, 128, 1024, 256), 250, True, False, 1, ("sm_90",)),
     ((32, 256, 512, 256), 128, True, False, 1, ("sm_90",)),
-    ((48, 256, 1024, 256), 256, True, False, 1, ("sm_75", "sm_90", "sm_120")),
-    ((32, 256, 1024, 256), 256, True, True, 1, ("sm_80", "sm_90", "sm_100", "sm_120")),
+    ((48, 256, 1024, 256), 256, True, False, 1, ("sm_75", "sm_90")),
+    ((32, 256, 1024, 256), 256, True, True, 1, ("sm_80", "sm_100", "sm_120")),
 ]
 
 

@@ -267,7 +267,7 @@ def test_every_guarantee_names_a_test_that_exists():
 
 def messages():
     """The texts of the code's string literals; what an f-string fills in is a line break."""
-    sources = [*(ROOT / "snn").rglob("*.py"), *(ROOT / "scripts").glob("*")]
+    sources = [*(ROOT / "snn").rglob("*.py"), *filter(Path.is_file, (ROOT / "scripts").glob("*"))]
     for path in sources:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".py" or text.startswith("#!/usr/bin/env python3"):

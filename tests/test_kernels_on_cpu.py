@@ -157,7 +157,7 @@ class TestProducts:
         names = set(cuda_on_cpu.load(build.source, **build.defines))
         assert {"matmul", "matmul_tn"} <= names <= set(PRODUCTS)
 
-    @settings(max_examples=12)
+    @settings(max_examples=8)
     @given(shape=shapes, seed=st.integers(0, 2**32 - 1))
     def test_real_numbers(self, build, shape, seed):
         m, k, n = shape
@@ -169,7 +169,7 @@ class TestProducts:
                 wrong = ~(np.abs(got - expected) <= slack)
                 assert not wrong.any(), f"{name}: {wrong.sum()} elements, the first {np.argwhere(wrong)[0]}"
 
-    @settings(max_examples=6)
+    @settings(max_examples=4)
     @given(shape=st.tuples(*3 * [st.integers(1, 40)]), seed=st.integers(0, 2**32 - 1))
     def test_small_integers_are_exact_and_what_is_not_finite_passes_through(self, build, shape, seed):
         m, k, n = shape

@@ -1,5 +1,8 @@
 """Results of many machines in one table: each device beside the others, and never over another's."""
 
+from functools import cache
+from pathlib import Path
+
 import pandas as pd
 import pytest
 from conftest import ROOT
@@ -24,8 +27,13 @@ PAPER = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in publish
 TIMES = {"reference": 4.0, "streams": 4.0, "pinned": 3.0, "combined": 2.0, "preallocated": 1.0}
 
 
+@cache
+def _grid(device):
+    return sweeps.read(ROOT / "config/grid.yaml", device)
+
+
 def cells_on(backend, name, dataset="large"):
-    found = sweeps.read(ROOT / "config/grid.yaml", Device(backend, name))["dataset_size"].cells
+    found = _grid(Device(backend, name))["dataset_size"].cells
     return [
         cell | {"protocol": cell["protocol"] | {"runs": 8, "rounds": 2}}
         for cell in found
@@ -59,8 +67,9 @@ def merged(tmp_path, *folders):
 
 
 @pytest.fixture
-def three(tmp_path):
-    """A GPU, another on which `combined` is slower, and a CPU that has two strategies."""
+def three(tmp_path, monkeypatch):
+    """A GPU, another on which `combined` is slower, and a CPU that has two strategies; no figure is written."""
+    monkeypatch.setattr(merge, "save", lambda figure, paths: [Path(path).touch() for path in paths])
     other = cells_on("cuda", T4)
     slower = records_of(other, {"combined": 4.0, "reference": 0.5}, device=T4, device_uuid="GPU-2")
     host = [c for c in cells_on("cpu", "AMD EPYC") if c["strategy"]["name"] in ("reference", "combined")]

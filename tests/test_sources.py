@@ -15,15 +15,20 @@ from snn.config import groups
 from snn.config.compose import composed
 from snn.grid import fingerprint
 from snn.grid.catalogue import MICROBENCHMARKS
+from snn.grid.sweeps import Reader
+from snn.hardware.devices import Device
 from snn.strategies.common import factory
 
 ALL = [*STRATEGIES, *PEERS]
 
 
-def files(strategy, device="cuda", kernel="naive"):
-    return set(
-        fingerprint.of_cell(composed([f"strategy={strategy}", f"device={device}", f"kernel={kernel}"]))
-    )
+def files(strategy, device="cuda", kernel="naive", **settings):
+    """The sources of a cell of a grid, which test_grid.py compares with those that Hydra composes."""
+    sweep = {"strategy": strategy, "kernel": kernel} | settings
+    where = Device(device, "a device")
+    found = Reader(Path("grid.yaml"), {"sweeps": {"one": sweep}}).sweeps(["one"], where, where)
+    (cell,) = found["one"].cells
+    return set(fingerprint.of_cell(cell))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -73,8 +78,9 @@ def test_image_files_concern_the_data_sets_that_are_read_from_them():
 
 
 def of_layers(strategy, kernel="naive"):
-    cell = [f"strategy={strategy}", "device=cuda", "network=layers", f"kernel={kernel}"]
-    return set(fingerprint.of_cell(composed([*cell, "precision=tf32"] if kernel == "tensor_core" else cell)))
+    return files(
+        strategy, kernel=kernel, network="layers", precision="tf32" if kernel == "tensor_core" else "fp32"
+    )
 
 
 def test_kernels_of_layers_concern_networks_of_layers():

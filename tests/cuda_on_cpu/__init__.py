@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +73,19 @@ def _of_all() -> tuple[str, ...]:
 
 @functools.cache
 def _runtime() -> list[Path]:
-    folder = Path(_folder().name)
     objects = []
     for source in sorted(HERE.glob("*.cpp")):
-        objects.append(folder / f"{source.stem}.o")
-        _run(COMPILER, *COMMON, "-O2", "-c", source, "-o", objects[-1])
+        flags = (*COMMON, "-O2", "-c", source)
+        objects.append(compiled.kept(f"{source.stem}.o", (_of_all(), flags), _compiling(*flags)))
     # Parsed once and found beside what includes it; g++ ignores it where another __CUDA_ARCH__ is asked for.
-    header = "cuda_on_cpu.h"
-    _run(COMPILER, *COMMON, *KERNEL, "-x", "c++-header", HERE / header, "-o", folder / f"{header}.gch")
+    name = "cuda_on_cpu.h.gch"
+    flags = (*COMMON, *KERNEL, "-x", "c++-header", HERE / "cuda_on_cpu.h")
+    (Path(_folder().name) / name).symlink_to(compiled.kept(name, (_of_all(), flags), _compiling(*flags)))
     return objects
+
+
+def _compiling(*flags: str | Path) -> Callable[[Path], None]:
+    return lambda target: _run(COMPILER, *flags, "-o", target) and None
 
 
 def load(source: str | Path, **defines: object) -> dict[str, Any]:
