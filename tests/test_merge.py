@@ -68,7 +68,7 @@ def merged(tmp_path, *folders):
 
 @pytest.fixture
 def three(tmp_path, monkeypatch):
-    """A GPU, another on which `combined` is slower, and a CPU that has two strategies; no figure is written."""
+    """A GPU, another on which `combined` is slower, and a CPU of two strategies; no figure is written."""
     monkeypatch.setattr(merge, "save", lambda figure, paths: [Path(path).touch() for path in paths])
     other = cells_on("cuda", T4)
     slower = records_of(other, {"combined": 4.0, "reference": 0.5}, device=T4, device_uuid="GPU-2")
