@@ -61,8 +61,9 @@ publish: env ## copy this device's results to results/published/
 	$(BIN)/python scripts/publish
 
 pins: dev ## recompile envs/*.txt from envs/*.in
-	cd envs && for part in "" -cuda12 -cuda13 -nvrtc -dev -peers -slurm -docs; do \
-	    ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-emit-index-url \
+	cd envs && for part in "" -build -cuda12 -cuda13 -nvrtc -dev -peers -slurm -docs; do \
+	    [ "$$part" = -build ] && unsafe=--allow-unsafe || unsafe=; \
+	    ../$(BIN)/pip-compile --quiet --upgrade $$unsafe --strip-extras --no-header --no-emit-index-url \
 	        --no-emit-trusted-host --no-emit-find-links --annotation-style=line \
 	        -o requirements$$part.txt requirements$$part.in || exit; \
 	done

@@ -1,19 +1,76 @@
-"""How each ``python -m snn...`` ends: its status, and no traceback where nobody reads what it prints."""
+"""How each command begins and ends: its help, its errors in one line, its status, and no traceback."""
 
 import errno
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from snn.errors import SnnError
+from snn.errors import ConfigError, SnnError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+WRONG = 2
+"""The status where a user's input is wrong."""
+
+EXIT_CODES: Mapping[int, str] = {
+    0: "done",
+    WRONG: "something that was given is wrong: one line says what, and what would be right",
+    130: "interrupted",
+    141: "the reader of the output, such as head, has gone",
+}
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
+Main = Callable[[list[str]], int]
 
-def run(main: Callable[[list[str]], int]) -> int:
+
+def answered(
+    arguments: list[str],
+    doc: str | None,
+    work: Main,
+    codes: Mapping[int, str] | None = None,
+    more: Callable[[], str] | None = None,
+) -> int:
+    """The status of a command's work: 0 with its help printed where that is asked for, 2 for an SnnError.
+
+    ``doc`` is the docstring of its module, ``codes`` are exit codes of its own, ``more`` adds to the help.
+    """
+    if {"-h", "--help"} & set(arguments):
+        print(helped(doc or "", codes or {}, more() if more else ""))
+        return 0
+    try:
+        return work(arguments)
+    except SnnError as error:
+        print(f"snn: {error}", file=sys.stderr)
+        return WRONG
+
+
+def helped(doc: str, codes: Mapping[int, str], more: str = "") -> str:
+    """The help of a command: of a docstring, usage, a colon and what it does, then its exit codes."""
+    usage, _, text = doc.strip().removeprefix("``").partition("``")
+    text = text.lstrip(": ").strip().replace("``", "`")
+    all_codes = sorted({**EXIT_CODES, **codes}.items())
+    parts = [
+        f"usage: {usage}",
+        text[:1].upper() + text[1:],
+        more,
+        "\n".join(["exit codes:", *(f"{code:5}  {meaning}" for code, meaning in all_codes)]),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def counted(arguments: list[str], name: str, usage: str, least: int, most: int | None = None) -> None:
+    """Raise ConfigError unless a command got as many arguments as its usage says."""
+    if len(arguments) < least or (most is not None and len(arguments) > most):
+        raise ConfigError(
+            f"{name} takes {usage}, and {len(arguments)} arguments are given; --help says what they are"
+        )
+
+
+def run(main: Main) -> int:
     """The status of a command line, its output written out: 141 where its reader, such as ``head``, has gone.
 
     That is the status of a program that ends by SIGPIPE. 2: what it printed could not be written, or the
@@ -23,7 +80,14 @@ def run(main: Callable[[list[str]], int]) -> int:
         Path.cwd()
     except OSError as error:
         print(f"snn: the current folder cannot be used: {error.strerror}", file=sys.stderr)
-        return 2
+        return WRONG
+    if not (ROOT / "config/config.yaml").is_file():
+        print(
+            f"snn: {ROOT} has no config/, kernels/ and workflow/, which stay in the clone: "
+            "install it in place, with make env, or with pip install -e . (not without -e)",
+            file=sys.stderr,
+        )
+        return WRONG
     try:
         status = main(sys.argv[1:])
         if sys.stdout is not None:
@@ -36,7 +100,7 @@ def run(main: Callable[[list[str]], int]) -> int:
             raise
         _drop_output()
         print(f"snn: the output cannot be written: {error.strerror}", file=sys.stderr)
-        return 2
+        return WRONG
     except (KeyboardInterrupt, RuntimeError) as error:
         # Python 3.11 raises a RuntimeError from what it was interrupted in, if that is the making of a class.
         if not isinstance(error.__cause__ or error, KeyboardInterrupt):

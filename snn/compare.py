@@ -1,4 +1,4 @@
-"""``python -m snn.compare A B OUTPUT``: compare two sets of results, of other machines, dates or versions.
+"""``snn compare A B OUTPUT``: compare two sets of results, of other machines, dates or versions.
 
 A and B are folders of results, or archives written by scripts/publish. OUTPUT gets comparison.csv, .html,
 .svg and .png. Times are divided only where device, driver and the probe's costs are the same on both sides.
@@ -14,7 +14,7 @@ from snn.analysis import frame
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
-from snn.errors import RecordError, SnnError
+from snn.errors import RecordError
 from snn.figures import comparison as figure
 from snn.figures.style import save
 from snn.records.archive import read_all
@@ -24,14 +24,12 @@ from snn.tables import comparison
 
 def main(arguments: list[str]) -> int:
     """Write table and figure; 0, or 2 on a user's error."""
-    if len(arguments) != 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    try:
-        print(run(*map(Path, arguments)))
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "compare", "A B OUTPUT", 3, 3)
+    print(run(*map(Path, arguments)))
     return 0
 
 

@@ -12,7 +12,6 @@ threads.assign()
 
 from snn import command  # noqa: E402
 from snn.config.groups import ROOT  # noqa: E402
-from snn.errors import SnnError  # noqa: E402
 from snn.grid import fingerprint  # noqa: E402
 from snn.hardware.devices import Device, choices  # noqa: E402
 from snn.hardware.limits import VERSION, Measured  # noqa: E402
@@ -22,16 +21,14 @@ from snn.measurement import device_record  # noqa: E402
 
 def main(arguments: list[str]) -> int:
     """Write the record; 0, or 2 on a user's error."""
-    if len(arguments) not in (2, 3):
-        print(__doc__, file=sys.stderr)
-        return 2
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "snn.measure_limits", "cuda|cpu OUTPUT [NAME]", 2, 3)
     end_with_parent()
     backend, output, *names = arguments
-    try:
-        device_record.write(output, lambda: record(choices(backend, *names)[0]))
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    device_record.write(output, lambda: record(choices(backend, *names)[0]))
     return 0
 
 

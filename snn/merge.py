@@ -1,4 +1,4 @@
-"""``python -m snn.merge FOLDER... [output=devices]``: results of any number of machines in one table.
+"""``snn merge FOLDER... [output=devices]``: results of any number of machines in one table.
 
 Each FOLDER is one of results, or an archive written by scripts/publish. The output is a new folder, or one
 that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
@@ -18,7 +18,7 @@ from snn import command
 from snn.analysis import published
 from snn.analysis.verdicts import DIFFERS
 from snn.config.groups import CONFIG, read_yaml
-from snn.errors import ConfigError, SnnError
+from snn.errors import ConfigError
 from snn.figures import devices as figure
 from snn.figures.style import save
 from snn.files.outputs import replaced_folder
@@ -32,14 +32,12 @@ _MOST_LINES = 12
 
 def main(arguments: list[str]) -> int:
     """Write table and figure, print what differs; 0, or 2 on a user's error."""
-    if {"-h", "--help"} & set(arguments) or not arguments:
-        print(__doc__, file=sys.stdout if arguments else sys.stderr)
-        return 0 if arguments else 2
-    try:
-        print(run(*_parsed(arguments)))
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "merge", "FOLDER... [output=devices]", 1)
+    print(run(*_parsed(arguments)))
     return 0
 
 

@@ -14,7 +14,7 @@ from snn.hardware import threads
 threads.assign()
 
 from snn import command  # noqa: E402
-from snn.errors import ConfigError, SnnError, shown  # noqa: E402
+from snn.errors import ConfigError, shown  # noqa: E402
 from snn.grid.microbenchmarks import source_hash  # noqa: E402
 from snn.hardware.devices import Device, choices  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
@@ -26,18 +26,15 @@ from snn.records.untrusted import strict  # noqa: E402
 
 def main(arguments: list[str]) -> int:
     """Write the record; 0, or 2 on a user's error."""
-    asked = bool({"-h", "--help"} & set(arguments))
-    if asked or len(arguments) not in (4, 5):
-        print(__doc__, file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "snn.microbenchmark", "NAME SETTINGS auto|cuda|cpu OUTPUT [DEVICE]", 4, 5)
     end_with_parent()
     name, text, backend, output, *names = arguments
-    try:
-        settings = _settings(name, text)
-        device_record.write(output, lambda: record(name, settings, choices(backend, *names)[0]))
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    settings = _settings(name, text)
+    device_record.write(output, lambda: record(name, settings, choices(backend, *names)[0]))
     return 0
 
 

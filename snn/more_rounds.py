@@ -1,4 +1,4 @@
-"""``python -m snn.more_rounds TABLE [rounds=N] [grid=FILE] [device=cpu|cuda]``: more rounds for unclear rows.
+"""``snn more-rounds TABLE [rounds=N] [grid=FILE] [device=cpu|cuda]``: more rounds for unclear rows.
 
 TABLE is results/tables/NAME.csv, or NAME, and of a device that was planned by name
 results/tables/DEVICE/NAME.csv. Its rows are compared as in the table (in recommendation and
@@ -29,8 +29,9 @@ from snn.analysis.intervals import Ratio, ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import LEAST, MOST, rounds_needed
 from snn.config.groups import CONFIG, read_yaml
+from snn.config.suggestions import meant
 from snn.config.validation import MOST_ROUNDS
-from snn.errors import ConfigError, RecordError, SnnError, shown
+from snn.errors import ConfigError, RecordError, shown
 from snn.grid import catalogue, fingerprint, more_rounds, naming, plans
 from snn.grid import sweeps as grid
 from snn.tables import overview
@@ -54,15 +55,13 @@ class Pair(NamedTuple):
 
 def main(arguments: list[str]) -> int:
     """Plan the rounds and print what for; 0, or 2 on a user's error."""
-    if {"-h", "--help"} & set(arguments) or not arguments:
-        print(__doc__, file=sys.stdout if arguments else sys.stderr)
-        return 0 if arguments else 2
-    try:
-        table, settings = _parsed(arguments)
-        print(plan(table, settings))
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "more-rounds", "TABLE [KEY=VALUE ...]", 1)
+    table, settings = _parsed(arguments)
+    print(plan(table, settings))
     return 0
 
 
@@ -173,9 +172,13 @@ def _parsed(arguments: list[str]) -> tuple[str, dict[str, str]]:
     given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
     unknown = sorted(given.keys() - set(_KEYS))
     if unknown:
-        raise ConfigError(f"there is no key {unknown[0]}: {', '.join(_KEYS)}")
+        raise ConfigError(
+            f"there is no key {shown(unknown[0])}{meant(unknown[0], _KEYS)}: {', '.join(_KEYS)}"
+        )
     if len(tables) != 1:
         raise ConfigError(f"{len(tables)} tables are named: it must be one, as results/tables/speedup.csv")
+    if not Path(tables[0]).name:
+        raise ConfigError(f"{shown(tables[0])} names no table: it must be one, as results/tables/speedup.csv")
     folder, name = Path("tables", tables[0]).with_suffix("").parts[-2:]
     return name if folder == "tables" else f"{folder}/{name}", given
 

@@ -15,7 +15,7 @@ import pandas as pd
 from snn import command
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTOUCHED
 from snn.config import groups
-from snn.errors import RecordError, SnnError, shown
+from snn.errors import RecordError, shown
 from snn.files import regular
 from snn.grid import neighbours
 from snn.hardware.devices import BACKENDS
@@ -27,18 +27,15 @@ _MOST_BYTES = 64 << 20
 
 def main(arguments: list[str]) -> int:
     """Print what the tables decide and how the file differs; 0, 1 where it does, or 2 on a user's error."""
-    if {"-h", "--help"} & set(arguments) or not arguments:
-        print(__doc__, file=sys.stdout if arguments else sys.stderr)
-        return 0 if arguments else 2
-    try:
-        measured = measured_untouched([_read(Path(argument)) for argument in arguments])
-        differing = differences(measured, neighbours.untouched())
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    return command.answered(arguments, __doc__, _main, {1: "the file says something else"})
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "snn.neighbours", "TABLE...", 1)
+    measured = measured_untouched([_read(Path(argument)) for argument in arguments])
+    differing = differences(measured, neighbours.untouched())
     if not measured:
-        print("snn: no table has a time on a GPU beside a neighbour", file=sys.stderr)
-        return 2
+        raise RecordError("no table has a time on a GPU beside a neighbour")
     print(f"untouched: [{', '.join(sorted(name for name, untouched in measured.items() if untouched))}]")
     for line in differing:
         print(f"{neighbours.FILE}: {line}")

@@ -1,4 +1,4 @@
-"""``python -m snn.perfetto RECORD ... OUTPUT``: the traces of records as a file for ui.perfetto.dev.
+"""``snn perfetto RECORD ... OUTPUT``: the traces of records as a file for ui.perfetto.dev.
 
 Each strategy is a process: the host's calls are one thread, each stream is a thread, and counters show the
 bytes held. The format is the Trace Event Format, JSON.
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from snn import command
-from snn.errors import SnnError
 from snn.files import outputs
 from snn.models.network import network_label
 from snn.records import store
@@ -21,15 +20,13 @@ _HOST = 1000  # streams are the threads of their own numbers
 
 def main(arguments: list[str]) -> int:
     """Write the file; 0, or 2 on a user's error."""
-    if len(arguments) < 2:
-        print(__doc__, file=sys.stderr)
-        return 2
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "perfetto", "RECORD ... OUTPUT", 2)
     *paths, output = arguments
-    try:
-        write(outputs.checked(output, paths), [store.read(Path(path)) for path in paths])
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    write(outputs.checked(output, paths), [store.read(Path(path)) for path in paths])
     return 0
 
 

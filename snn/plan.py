@@ -1,15 +1,15 @@
-"""``python -m snn.plan [KEY=VALUE ...] [--device NAME] [--free SIZE] [--fraction F] [--json FILE]``
+"""``snn plan [KEY=VALUE ...] [--device NAME] [--free SIZE] [--fraction F] [--json FILE]``
 
 Does it fit? Predicts the device memory of a cell by kind, the largest batch that fits, and what would help.
-The settings are those of ``python -m snn``. With sweep=NAME (and grid=FILE) in their place it says of every
-cell of a sweep whether it fits.
+The settings are those of ``snn run``. With sweep=NAME (and grid=FILE) in their place it says of every cell of
+a sweep whether it fits. Nothing is trained and no GPU is needed.
 
-Nothing is trained and no GPU is needed: --device names one of config/gpus.yaml, --free says how much memory
-there is, as 11GiB. Without either it is what is free on this machine's GPU. The budget is the share
---fraction of it, 0.9 unless given. Exit status: 0, also where a cell does not fit; 2 on a user's error.
+  --device NAME   plan for one of config/gpus.yaml, as "Tesla T4"; without it, for this machine's GPU
+  --free SIZE     how much memory there is, as 11GiB; without it, what is free on that GPU
+  --fraction F    the share of it that may be used; 0.9 unless given
+  --json FILE     write the plan to a file as well
 """
 
-import argparse
 import json
 import re
 import sys
@@ -20,39 +20,38 @@ from typing import Any
 from snn import command
 from snn.config import compose
 from snn.config.groups import CONFIG
-from snn.errors import ConfigError, DeviceError, SnnError, Unsupported
+from snn.errors import ConfigError, DeviceError, Unsupported, shown
 from snn.files import outputs
 from snn.grid import sweeps
 from snn.hardware import devices
 from snn.hardware.devices import Device
+from snn.options import Options
 from snn.planning import gpus
 from snn.planning.plan import plan, predicted
 from snn.profiling.memory import size
 
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_MOST_BYTES = 10**15
 _SHOWN = 10  # remedies that are printed
 _SWEEP, _THIS = "sweep", ""
 
 
 def main(arguments: list[str]) -> int:
     """Print the plan of a cell, or of each cell of a sweep; 0, or 2 on a user's error."""
-    try:
-        given = _parser().parse_args(arguments)
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    try:
-        gpu = _gpu(given.device, given.free)
-        budget = int(_fraction(given.fraction) * gpu.nbytes)
-        cells = _cells(given.settings, gpu)
-        target = None if given.json is None else outputs.checked(given.json, (), "--json")
-        plans = (
-            {"": plan(cells[_THIS], gpu, budget).plain()}
-            if _THIS in cells
-            else {name: _whether(cell, gpu, budget) for name, cell in cells.items()}
-        )
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    return command.answered(arguments, __doc__, _main, {0: "done, also where a cell does not fit"})
+
+
+def _main(arguments: list[str]) -> int:
+    given = _parser().read(arguments)
+    gpu = _gpu(given.device, given.free)
+    budget = int(_fraction(given.fraction) * gpu.nbytes)
+    cells = _cells(given.settings, gpu)
+    target = None if given.json is None else outputs.checked(given.json, (), "--json")
+    plans = (
+        {"": plan(cells[_THIS], gpu, budget).plain()}
+        if _THIS in cells
+        else {name: _whether(cell, gpu, budget) for name, cell in cells.items()}
+    )
     print(_head(gpu, budget))
     for name, found in plans.items():
         print(_said(found) if name == _THIS else _line(name, found))
@@ -63,10 +62,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m snn.plan", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def _parser() -> Options:
+    parser = Options("plan")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--free", metavar="SIZE")
@@ -93,12 +90,13 @@ def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
 
 
 def _size(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
-    if not found or found[2] not in _UNITS or not float(found[1]):
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", text.strip().lower())
+    nbytes = float(found[1]) * _UNITS.get(found[2], 0) if found else 0.0
+    if not 1 <= nbytes <= _MOST_BYTES:
         raise ConfigError(
-            f"--free is {text!r}: it must be a size, as 11GiB, 500MiB or 8e9 bytes as 8000000000"
+            f"--free is {shown(text)}: it must be a size to 1 PB, as 11GiB, 500MiB or 8e9 bytes as 8000000000"
         )
-    return int(float(found[1]) * _UNITS[found[2]])
+    return int(nbytes)
 
 
 def _fraction(text: str) -> float:
@@ -107,7 +105,7 @@ def _fraction(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value <= 1:
-        raise ConfigError(f"--fraction is {text!r}: it must be a number above 0, and at most 1")
+        raise ConfigError(f"--fraction is {shown(text)}: it must be a number above 0, and at most 1")
     return value
 
 

@@ -1,4 +1,4 @@
-"""``python -m snn.retabulate ARCHIVE OUTPUT [GRID]``: make tables and figures from published records.
+"""``snn retabulate ARCHIVE OUTPUT [GRID]``: make tables and figures from published records.
 
 ARCHIVE is a folder written by ``scripts/publish``, its records.jsonl.gz, or a folder of results. GRID is the
 grid file that defines the tables; its default is the sweeps published with the archive, or config/grid.yaml.
@@ -18,7 +18,7 @@ from snn import command
 from snn.analysis import floors, frame
 from snn.analysis.machine_state import Thresholds
 from snn.config.groups import CONFIG, ROOT, read_yaml
-from snn.errors import ConfigError, RecordError, SnnError
+from snn.errors import ConfigError, RecordError
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
 from snn.figures.trained import trained
@@ -33,15 +33,13 @@ from snn.tables import device_limits, overview, overview_text, recommendation, s
 
 def main(arguments: list[str]) -> int:
     """Write all tables and figures that the archive has the records for; 0, or 2 on a user's error."""
-    if len(arguments) not in (2, 3):
-        print(__doc__, file=sys.stderr)
-        return 2
-    archive, output = Path(arguments[0]), Path(arguments[1])
-    try:
-        retabulate(archive, output, Path(arguments[2]) if len(arguments) == 3 else None)
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "retabulate", "ARCHIVE OUTPUT [GRID]", 2, 3)
+    archive, output, *grid_file = map(Path, arguments)
+    retabulate(archive, output, *grid_file)
     return 0
 
 

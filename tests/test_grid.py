@@ -229,10 +229,13 @@ def test_record_paths_can_be_read(tmp_path):
 @pytest.mark.parametrize(
     ("sweep", "said"),
     [
-        ({"datset": "small"}, "sweeps.x: 'datset' is not a key here: one of dataset, network"),
+        (
+            {"datset": "small"},
+            "sweeps.x: 'datset' is not a key here (did you mean dataset?): one of dataset, network",
+        ),
         (
             {"dataset": "smal"},
-            "sweeps.x.dataset: 'smal' is not a choice: one of csv, fashion, idx, large, medium, mnist, pat",
+            "sweeps.x.dataset: 'smal' is not a choice (did you mean small?): one of csv, fashion, idx",
         ),
         ({"dataset": ["small", "smal"]}, "sweeps.x.dataset.1: 'smal' is not a choice"),
         ({"dataset": ["small", "small"]}, "holds a value twice"),
@@ -243,7 +246,10 @@ def test_record_paths_can_be_read(tmp_path):
         ({"network.layers": "relu"}, "the layers of one network, as [linear 8, relu, linear 1]"),
         ({"network": "layers", "network.layers": [["linear 1"], ["tanh"]]}, "'tanh' is not a layer"),
         ({"network": "layers", "network.loss": "mse"}, "network.loss is 'mse': it must be"),
-        ({"network.layers": ["relu"]}, "network.layers: network=one_hidden has no such key: hidden, init"),
+        (
+            {"network.layers": ["relu"]},
+            "network.layers: network=one_hidden has no such key (it is one of network=cnn",
+        ),
         ({"network.init": "zeros"}, "'zeros' is not a choice: one of uniform01, he_uniform, kaiming_uniform"),
         ({"training.epochs": 0}, "sweeps.x.training.epochs: 0 is not right: it must be a whole number"),
         (
@@ -257,8 +263,11 @@ def test_record_paths_can_be_read(tmp_path):
         ({"strategy": "ensemble", "strategy.seeds": [[1, 2], [0]]}, "strategy.seeds is [0]: it must be"),
         ({"strategy": "streams", "strategy.tile_rows": []}, "strategy.tile_rows is []: it must be a value"),
         ({"strategy": "torch_compile", "strategy.mode": "max-autotune"}, "strategy.mode is 'max-autotune': "),
-        ({"dataset": "csv"}, "sweeps.x: dataset.path is missing"),
-        ({"on_cpu": {"dataset": "smal"}}, "sweeps.x.on_cpu.dataset: 'smal' is not a choice: one of"),
+        ({"dataset": "csv"}, "sweeps.x: dataset.path and dataset.target are missing"),
+        (
+            {"on_cpu": {"dataset": "smal"}},
+            "sweeps.x.on_cpu.dataset: 'smal' is not a choice (did you mean small?)",
+        ),
         ({"on_cpu": []}, "sweeps.x.on_cpu: [] is not right: it must be settings, each a key with its value"),
         (
             {"union": [{"on_cpu": {"on_cpu": {}}}]},
@@ -266,7 +275,10 @@ def test_record_paths_can_be_read(tmp_path):
             "on_cpu and devices stand in a sweep, or beside defaults",
         ),
         ({"on_cpu": {"training.epochs": 0}}, "sweeps.x.on_cpu.training.epochs: 0 is not right"),
-        ({"training.gradient": "published"}, "'published' is not a choice: one of exact, published_naive"),
+        (
+            {"training.gradient": "published"},
+            "'published' is not a choice (did you mean published_naive?): one of exact, published_naive",
+        ),
         ({"training.reduction": ["mean", "max"]}, "training.reduction.1: 'max' is not a choice: one of mean"),
         ({"training.drop_last": 1}, "sweeps.x.training.drop_last: 1 is not right: it must be true or false"),
         (None, "sweeps.x"),
@@ -288,9 +300,12 @@ def test_refuses_a_missing_csv(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda g: g.pop("sweeps"), "'sweeps' is a required property"),
+        (lambda g: g.pop("sweeps"), "the key sweeps is missing: a grid has sweeps, as sweeps: {mine"),
         (lambda g: g.update(sweeps={}), "one or more sweeps"),
-        (lambda g: g.update(device="gpu"), "device: 'gpu' is not a choice: one of auto, cpu, cuda"),
+        (
+            lambda g: g.update(device="gpu"),
+            "device: 'gpu' is not a choice (did you mean cuda?): one of auto, cpu, cuda",
+        ),
         (lambda g: g["sweeps"].update(speedup={}), "taken by a table or figure"),
         (lambda g: g["sweeps"]["neurons"].update(strategy="combined"), "reference is missing: neurons.csv"),
         (lambda g: g["sweeps"]["neurons"].update(strategy="reference"), "combined is missing: neurons.csv"),

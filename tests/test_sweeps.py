@@ -8,6 +8,7 @@ import yaml
 from conftest import ROOT
 
 from snn.config import groups
+from snn.config.grammar import written
 from snn.errors import ConfigError
 from snn.grid import fingerprint, more_rounds, naming, sweeps
 from snn.hardware.devices import Device
@@ -194,7 +195,7 @@ def test_overrides_are_what_differs_from_the_files(read):
     ],
 )
 def test_values_in_the_grammar_of_hydra(value, text):
-    assert sweeps._hydra_value(value) == text
+    assert written(value) == text
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ def test_an_axis_has_a_value():
         ),
         (
             {"sweeps": {"x": {"dataset": ["small", "smal"]}}},
-            "sweeps.x.dataset.1: 'smal' is not a choice: one of csv",
+            "sweeps.x.dataset.1: 'smal' is not a choice (did you mean small?): one of csv",
         ),
         ({"sweeps": {"x": {"network.seed": [1, True, 1.0]}}}, "network.seed.1: True is not right"),
         ({"sweeps": {"x": {"network.hidden": [[8], [8]]}}}, "holds a value twice"),

@@ -303,7 +303,10 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
     grid["sweeps"]["tiles"]["strategy"] = "combine"
     project.write_grid(grid)
     printed = project.snakemake(fails=True)
-    assert "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice: one of async_pool" in printed
+    assert (
+        "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice (did you mean combined?): one of async_pool"
+        in printed
+    )
     assert "Traceback" not in printed
     assert len(project.records()) == ROUNDS * CELLS_OF_TINY
 

@@ -1,13 +1,12 @@
 """The configuration of one cell: its keys and types, composed by Hydra and checked before any work."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.errors import HydraException, OverrideParseException
+from hydra.errors import HydraException
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -16,39 +15,39 @@ from snn.config.completion import complete
 from snn.config.neighbour import ANY
 from snn.config.overrides import check
 from snn.config.sizes import check_memory
-from snn.config.validation import check_profile, check_round
-from snn.errors import ConfigError
+from snn.config.validation import check_path, check_profile, check_round
+from snn.errors import ConfigError, shown
 
 
 @dataclass
 class TrainingConfig:
-    epochs: int = MISSING
-    batch_size: int = MISSING
-    learning_rate: float = MISSING
-    reduction: str = MISSING
-    gradient: str = MISSING
-    drop_last: Any = MISSING  # not bool, which OmegaConf makes of any number
-    accumulate: int = MISSING
+    epochs: Any = MISSING
+    batch_size: Any = MISSING
+    learning_rate: Any = MISSING
+    reduction: Any = MISSING
+    gradient: Any = MISSING
+    drop_last: Any = MISSING
+    accumulate: Any = MISSING
 
 
 @dataclass
 class ProtocolConfig:
-    runs: int = MISSING
-    min_runs: int = MISSING
-    rounds: int = MISSING
-    relative_error: float | None = MISSING
-    max_seconds: float | None = MISSING
-    warmup_seconds: float = MISSING
-    max_warmup_seconds: float = MISSING
-    neighbour: str = ANY
+    runs: Any = MISSING
+    min_runs: Any = MISSING
+    rounds: Any = MISSING
+    relative_error: Any = MISSING
+    max_seconds: Any = MISSING
+    warmup_seconds: Any = MISSING
+    max_warmup_seconds: Any = MISSING
+    neighbour: Any = ANY
 
 
 @dataclass
 class KernelConfig:
     name: str = MISSING
     source: str | None = MISSING
-    block: list[int] = MISSING
-    work: list[int] | None = MISSING
+    block: Any = MISSING
+    work: Any = MISSING
     fused: bool = MISSING
     pretransposed: bool = MISSING
     precisions: list[str] = MISSING
@@ -62,12 +61,16 @@ class PrecisionConfig:
 @dataclass
 class DeviceConfig:
     backend: str = MISSING
-    name: str | None = None
+    name: Any = None
 
 
 @dataclass
 class Config:
-    """Every key of a cell. ``dataset``, ``network`` and ``strategy`` hold the keys of the chosen file."""
+    """Every key of a cell. ``dataset``, ``network`` and ``strategy`` hold the keys of the chosen file.
+
+    Values that can be set have no type here: OmegaConf would convert them, and refuse in its own words what
+    ``snn.config.validation`` refuses in those of the key.
+    """
 
     dataset: Any = MISSING
     network: Any = MISSING
@@ -77,10 +80,10 @@ class Config:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
     device: DeviceConfig = field(default_factory=DeviceConfig)
-    round: int | None = None
-    data: str | None = None
-    output: str | None = None
-    profile: str = "none"
+    round: Any = None
+    data: Any = None
+    output: Any = None
+    profile: Any = "none"
 
 
 def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, Any]:
@@ -97,21 +100,13 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, 
             config = compose("config", overrides=list(overrides))
         plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise ConfigError(_explain(error)) from error
-    complete(plain)
+        message = " ".join(str(error).split())
+        raise ConfigError(f"{shown(list(overrides))}: these cannot be composed: {message}") from error
+    complete(plain, {override.partition("=")[0] for override in overrides})
     check_round(plain["round"])
     check_profile(plain["profile"])
+    check_path("output", plain["output"])
+    check_path("data", plain["data"])
     if checks_memory:
         check_memory(plain)
     return plain
-
-
-def _explain(error: Exception) -> str:
-    """A short form of Hydra's message."""
-    merging = re.search(r"Error merging override (.+)", str(error))
-    if merging and error.__cause__ is not None:
-        return f"{merging[1].strip()}: {str(error.__cause__).splitlines()[0]}"
-    message = " ".join(str(error).split())
-    if isinstance(error, OverrideParseException):
-        return f"{error.override}: {message}; text with other characters than letters is quoted: KEY='...'"
-    return message

@@ -94,29 +94,10 @@ def options(section: str, choice: str | None) -> tuple[str, ...]:
     if section == "training":
         return tuple(default_training())
     values = load(section, choice or default_choices()[section])
-    return tuple(key for key, value in values.items() if not _defines(section, key, value))
+    return tuple(key for key, value in values.items() if not defines(section, key, value))
 
 
-def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
-    """Raise ConfigError unless a key, as ``kernel.block``, may be set beside this choice of its group.
-
-    ``of_choice``: it has the value that the choice's file gives it, so that nothing is set.
-    """
-    section, _, key = where.partition(".")
-    known = options(section, choice)
-    if key in known:
-        return
-    place = f"{section}={choice}" if choice else section
-    if not _defines(section, key):
-        raise ConfigError(f"{where}: {place} has no such key: {', '.join(known) or 'it has none'}")
-    if not of_choice:
-        raise ConfigError(
-            f"{where} cannot be set, for it is part of {place}: choose with {section}=..., "
-            f"one of {', '.join(names(section))}"
-        )
-
-
-def _defines(section: str, key: str, value: object = "") -> bool:
+def defines(section: str, key: str, value: object = "") -> bool:
     """Whether a key, which the file of the choice gives this value, makes a choice what it is."""
     if section == "device" and key == "name":  # the device that a cell was planned for
         return False

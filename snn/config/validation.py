@@ -2,13 +2,14 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any
 
-from snn.config import groups
+from snn.config import groups, keys
 from snn.config.neighbour import ANY, NONE
 from snn.config.ranges import MOST_MEMBERS, RANGES, error, of
+from snn.config.suggestions import meant
 from snn.datasets.csv_table import is_delimiter, is_target
 from snn.errors import ConfigError
 from snn.hardware.devices import BACKENDS
@@ -109,6 +110,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
         right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"
         raise error("training.batch_size", training["batch_size"], right)
     _one_of("device.backend", cell["device"]["backend"], BACKENDS)
+    check_path("device.name", cell["device"]["name"], "the name of a device")
     _check_block(cell["kernel"])
     _check_remedies(cell)
 
@@ -162,7 +164,7 @@ def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> No
             )
         _one_of("network.loss", network["loss"], tuple(LOSSES))
         for layer in network["layers"][:_MOST_ELEMENTS]:
-            parse(layer)
+            _check_layer(layer)
     label = network_label(network)
     if len(label) > _MOST_LABEL:
         key = "network.hidden" if "hidden" in network else "network.layers"
@@ -175,6 +177,15 @@ def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> No
     shape = dataset.get("shape") or [dataset.get("features")]
     if None not in shape:  # else it is known once the data are read
         build(network, tuple(shape))
+
+
+def _check_layer(text: object) -> None:
+    """Check a layer's text, and its numbers: at most a hidden layer's width."""
+    most = RANGES["network.hidden"].most
+    if any(number > most for number in vars(parse(text)).values() if _is_whole(number)):
+        raise error(
+            "network.layers", text, f"a layer of numbers to {most}: {RANGES['network.hidden'].reason}"
+        )
 
 
 def _check_work(kernel: Mapping[str, Any]) -> None:
@@ -194,6 +205,23 @@ def check_round(number: object) -> None:
     """Raise ConfigError if no cell can have a round of this number; it may be one beyond the protocol's."""
     if number is not None and not (_is_whole(number) and 1 <= number <= MOST_ROUNDS):  # type: ignore[operator]
         raise error("round", number, f"from 1 to {MOST_ROUNDS}, or null for all runs of the protocol")
+
+
+def check_path(key: str, value: object, right: str = "the path of a file") -> None:
+    """Raise ConfigError where the value of a key is neither text nor null."""
+    if value is not None and not isinstance(value, str):
+        raise error(key, value, f"{right}, in quotes if it looks like a number or a list, or null")
+
+
+def check_given(cell: Mapping[str, Any], given: Collection[str]) -> None:
+    """Raise ConfigError where one of the keys that were set by hand has no effect.
+
+    A protocol's fewest runs may be more than the runs that are set beside it, which then decide alone.
+    """
+    protocol = cell["protocol"]
+    if "protocol.min_runs" in given and protocol["min_runs"] > protocol["runs"]:
+        right = f"at most protocol.runs, which is {protocol['runs']}"
+        raise error("protocol.min_runs", protocol["min_runs"], right)
 
 
 def check_profile(profile: object) -> None:
@@ -242,11 +270,16 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
     """Check a choice against its file, which is the schema: the same keys, values of the same types."""
     name = values["name"]
     usual = groups.load(group, name)
+    missing = [f"{group}.{key}" for key, value in values.items() if value == "???"]
+    if missing:
+        are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+        to_set = " ".join(f"{key}=..." for key in missing)
+        raise ConfigError(
+            f"{' and '.join(missing)} {are} missing: {group}={name} needs {them}; set {them} with {to_set}"
+        )
     for key, value in values.items():
         where = f"{group}.{key}"
-        groups.check_key(where, name, of_choice=value == usual.get(key))
-        if value == "???":
-            raise ConfigError(f"{where} is missing: {group}={name} needs it; set it with {where}=...")
+        keys.check_key(where, name, of_choice=value == usual.get(key))
         kind = type(usual[key])
         if value is None and usual[key] is None:
             continue
@@ -298,4 +331,4 @@ def _is_pair(key: str, value: object) -> bool:
 
 def _one_of(key: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise error(key, value, f"one of {', '.join(allowed)}")
+        raise error(key, value, f"one of {', '.join(allowed)}{meant(str(value), allowed)}")

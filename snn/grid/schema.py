@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from snn.config import groups
+from snn.config import groups, keys
+from snn.config.suggestions import meant, nearest
 from snn.errors import ConfigError, shown
+from snn.grid.naming import SECTIONS
+
+_AS_SWEEPS = ": a grid has sweeps, as sweeps: {mine: {strategy: [reference, combined]}}"
 
 
 def validate(grid: Any) -> None:
@@ -67,15 +71,48 @@ def _branch(error: Any) -> Any:
     return error
 
 
+def _choices(error: Any) -> str:
+    return ", ".join(map(str, error.validator_value))
+
+
+def _hint(place: list[str], error: Any) -> str:
+    """What may have been meant by a value that is no choice, in parentheses; else empty."""
+    if not isinstance(error.instance, str):
+        return ""
+    if "," in error.instance:
+        return f" (a list is written in brackets, [{error.instance}])"
+    if place and place[-1] in groups.GROUPS:
+        return keys.hint(place[-1], error.instance, ": ")
+    return meant(error.instance, map(str, error.validator_value))
+
+
+def _nested(section: str, value: Any) -> str:
+    """How keys that stand inside their section are written; empty of what is no section with keys."""
+    if section not in SECTIONS or not isinstance(value, dict) or not value:
+        return ""
+    key, inner = next(iter(value.items()))
+    return f"keys of {section} are written with a dot: {section}.{key}: {shown(inner)}"
+
+
 def _say(error: Any) -> str:
     """A validation error in the words of the grid: the value, and what would be right."""
+    place = [part for part in error.absolute_path if isinstance(part, str)]
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
         unknown = [key for key in error.instance if key not in known]
-        return f"{', '.join(map(shown, unknown[:5]))} is not a key here: one of {', '.join(known)}"
+        nested = _nested(unknown[0], error.instance[unknown[0]])
+        hint = f" ({nested})" if nested else meant(unknown[0], known)
+        return f"{', '.join(map(shown, unknown[:5]))} is not a key here{hint}: one of {', '.join(known)}"
+    if error.validator == "required":
+        (missing, *_) = (key for key in error.validator_value if key not in error.instance)
+        found = nearest(missing, error.instance)
+        hint = f" (is {found} meant to be it?)" if found else ""
+        return f"the key {missing} is missing{hint}{_AS_SWEEPS if missing == 'sweeps' else ''}"
     if error.validator == "enum":
-        choices = ", ".join(map(str, error.validator_value))
-        return f"{shown(error.instance)} is not a choice: one of {choices}"
-    if error.validator not in ("required", "uniqueItems") and "description" in error.schema:
-        return f"{shown(error.instance)} is not right: it must be {error.schema['description']}"
+        return f"{shown(error.instance)} is not a choice{_hint(place, error)}: one of {_choices(error)}"
+    if place and (nested := _nested(place[-1], error.instance)):
+        return f"{shown(error.instance)} is not right: {nested}"
+    if error.validator != "uniqueItems" and "description" in error.schema:
+        hint = keys.hint(place[-1], error.instance, ": ") if place and place[-1] in groups.GROUPS else ""
+        return f"{shown(error.instance)} is not right{hint}: it must be {error.schema['description']}"
     return error.message

@@ -2,15 +2,15 @@
 
 import itertools
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from snn import datasets
-from snn.config import groups
+from snn.config import groups, keys
 from snn.config.completion import complete
+from snn.config.grammar import written
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, SnnError
 from snn.grid.catalogue import TABLES, TIDY_TABLE, check_name
@@ -131,17 +131,27 @@ def overrides(cell: Cell) -> list[str]:
     if cell["network"].keys() != groups.load("network", chosen["network"]).keys():
         chosen["network"] = _with_keys("network", cell["network"])
         found.append(f"network={chosen['network']}")
+    protocol = cell["protocol"]
+    if protocol["min_runs"] > protocol["runs"]:  # it may not be set by hand, so it is that of a file
+        chosen["protocol"] = _with_value("protocol", "min_runs", protocol["min_runs"])
+        found.append(f"protocol={chosen['protocol']}")
     for section in SECTIONS:
         given = groups.default_training() if section == "training" else groups.load(section, chosen[section])
         for key, value in cell[section].items():
             if value != given.get(key) and not (section == "device" and key == "backend"):
-                found.append(f"{section}.{key}={_hydra_value(value)}")
+                found.append(f"{section}.{key}={written(value)}")
     return found
 
 
 def _with_keys(group: str, values: Mapping[str, Any]) -> str:
     """A choice of a group whose file has the keys of these values."""
     return next(name for name in groups.names(group) if groups.load(group, name).keys() == values.keys())
+
+
+def _with_value(group: str, key: str, value: Any) -> str:
+    """A choice of a group whose file gives a key this value: the one of config/config.yaml, if it does."""
+    usual = groups.default_choices()[group]
+    return next(name for name in (usual, *groups.names(group)) if groups.load(group, name)[key] == value)
 
 
 def _settled(settings: Mapping[str, Any], on_cpu: bool) -> dict[str, Any]:
@@ -240,9 +250,9 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) ->
     for key, value in point.items():
         section, _, leaf = key.partition(".")
         if leaf:
-            groups.check_key(key, chosen.get(section))
+            keys.check_key(key, chosen.get(section))
             cell[section][leaf] = value
-    complete(cell)
+    complete(cell, point)
     if "sha256" in cell["dataset"]:
         cell["dataset"]["sha256"] = _digest_of(cell["dataset"])
     return {section: dict(sorted(cell[section].items())) for section in SECTIONS}
@@ -256,25 +266,6 @@ def _digest_of(dataset: Mapping[str, Any]) -> str:
             f"dataset.sha256 is {dataset['sha256']!r}, but {dataset['path']} has {found}: it has changed"
         )
     return found
-
-
-def _hydra_value(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides.
-
-    In quotes, a quote is escaped, and so are backslashes before a quote or at the end, and no others.
-    """
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        escaped = re.sub(
-            r"(\\*)('|\Z)", lambda found: found[1] * 2 + (f"\\{found[2]}" if found[2] else ""), value
-        )
-        return f"'{escaped}'"
-    if isinstance(value, list):
-        return "[" + ",".join(_hydra_value(one) for one in value) + "]"
-    return repr(value)
 
 
 def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:

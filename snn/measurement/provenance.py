@@ -1,16 +1,14 @@
 """The provenance of a measurement: device, software versions, source revision and host."""
 
-import os
 import platform
 import resource
-import subprocess
 import sys
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 
-from snn.config.groups import ROOT
+from snn.files import revision
 from snn.hardware.devices import Device, find, usable_processors
 from snn.hardware.threads import blas_threads
 
@@ -32,7 +30,7 @@ def describe(device: Device) -> dict[str, Any]:
             "jax": _version("jax"),
         },
         "blas_threads": blas_threads(),
-        "git": _git(),
+        "git": revision.git(),
         "host": {
             "system": f"{platform.system()} {platform.machine()}",
             "cpu": find("cpu").name,
@@ -63,21 +61,3 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _git() -> dict[str, Any]:
-    """The commit, and whether tracked files are modified; without a repository, SNN_GIT_COMMIT and None."""
-    commit = _git_output("rev-parse", "HEAD")
-    if commit is None:
-        return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}
-    return {"commit": commit, "dirty": bool(_git_output("status", "--porcelain", "--untracked-files=no"))}
-
-
-def _git_output(*arguments: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()

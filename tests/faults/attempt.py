@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 from snn import __main__ as train
-from snn import compare, measure_limits, merge, more_rounds, perfetto, prepare, retabulate
+from snn import cli, compare, measure_limits, merge, more_rounds, perfetto, prepare, retabulate
 from snn.datasets import quadratic
 from snn.datasets.common import published
 from snn.errors import SnnError
@@ -210,6 +210,7 @@ def _as_command(read: Callable[[list[str]], None]) -> Callable[[list[str]], int]
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "cli": cli.main,
     "snn": train.main,
     "snn.prepare": prepare.main,
     "snn.perfetto": perfetto.main,

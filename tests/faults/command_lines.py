@@ -11,6 +11,7 @@ from wrong_settings import Wrong, all_wrong
 
 from snn.config import groups
 from snn.config.compose import composed
+from snn.config.grammar import written
 from snn.grid import sweeps
 from snn.grid.naming import SECTIONS
 
@@ -84,7 +85,7 @@ def _text(key: str, value: Any) -> str:
         return value
     if isinstance(value, dict):
         return "{" + ",".join(f"{inner}:{_text('', of)}" for inner, of in value.items()) + "}"
-    return sweeps._hydra_value(value)
+    return written(value)
 
 
 def _known() -> Iterator[Input]:

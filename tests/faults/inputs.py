@@ -7,6 +7,7 @@ from pathlib import Path
 
 import archives
 import command_lines
+import commands
 import csv_files
 import grids
 import image_sets
@@ -20,6 +21,7 @@ Inputs = Callable[[], st.SearchStrategy[Input]]
 
 DOORS: dict[str, tuple[Inputs, Inputs]] = {
     "command line": (command_lines.malformed, command_lines.garbage),
+    "commands": (commands.malformed, commands.garbage),
     "grid": (grids.malformed, grids.garbage),
     "CSV": (csv_files.malformed, csv_files.garbage),
     "images": (image_sets.malformed, image_sets.garbage),

@@ -35,6 +35,25 @@ KEPT = [
         f"{HERE}/g.yaml",
     ),
     Input(
+        "a layer that is too wide, and fits",
+        "snn.prepare",
+        (
+            "output=r.npy",
+            "training.batch_size=2",
+            "network=layers",
+            "network.layers=['linear 9999999', 'linear 1']",
+        ),
+        {},
+        "network.layers is 'linear 9999999'",
+    ),
+    Input(
+        "more memory than a float holds",
+        "cli",
+        ("plan", "dataset=small", "--free", "1" * 400 + "GiB"),
+        {},
+        "--free is '111",
+    ),
+    Input(
         "a label beyond 64 bits",
         "snn",
         (*_OF_CSV[:5], "network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy"),
@@ -45,6 +64,8 @@ KEPT = [
 """Inputs that were met with a fault: add what the fuzzer finds."""
 
 VALID = {
+    "command": lambda: Input("", "cli", ("list", "kernels")),
+    "cell of a command": lambda: Input("", "cli", ("run", "device=cpu", "--strict", "output=r.json")),
     "command line": lambda: Input("", "snn", ("device=cpu", "output=r.json")),
     "grid": lambda: Input("", "grid", ("g.yaml",), {"g.yaml": _GRID}),
     "CSV": lambda: Input("", "snn.prepare", _OF_CSV, {"t.csv": _CSV}),
@@ -60,6 +81,11 @@ VALID = {
 }
 
 
+_OF_USERS = ("command line", "commands", "grid", "CSV")
+_MOST, _FEW = 50, 20
+"""Inputs for each of these doors, 200 in all, and for each of the others; a quarter of them garbage."""
+
+
 @pytest.mark.parametrize("one", KEPT, ids=lambda one: one.what)
 def test_what_once_was_a_fault_is_refused(tmp_path, one):
     assert met(one, tmp_path) == ("refused", "")
@@ -68,7 +94,12 @@ def test_what_once_was_a_fault_is_refused(tmp_path, one):
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("number", [0, 1], ids=["malformed", "garbage"])
 def test_every_input_is_refused_or_valid(door, number, tmp_path_factory):
-    @settings(max_examples=15 if number == 0 else 5, suppress_health_check=list(HealthCheck))
+    count = _MOST if door in _OF_USERS else _FEW
+
+    @settings(
+        max_examples=count - count // 4 if number == 0 else count // 4,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(DOORS[door][number]())
     def run(one):
         how, seen = met(one, tmp_path_factory.mktemp("input"))

@@ -3,6 +3,7 @@
 
 from snn import datasets
 from snn.files import sealed
+from snn.grid import notes
 from snn.hardware.locks import folder_lock
 from snn.records import store
 from snn.workflow import leftovers, slurm, too_large
@@ -100,6 +101,8 @@ SOURCE_HASH_AT = source_hashes(CELLS)
 
 if workflow.is_main_process:
     check_targets()
+    for NOTE in notes.notes(GRID_FILE):
+        print(f"snn: note: {GRID_FILE}: {NOTE}", file=sys.stderr)
     for WARNING in too_large.warnings(PLANS.values()):
         print(f"snn: warning: {GRID_FILE}: {WARNING}", file=sys.stderr)
     JOBS_LEFT = jobs_left()

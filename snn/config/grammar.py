@@ -1,0 +1,95 @@
+"""The values of a command line, in the grammar of Hydra's overrides: read, written, and explained."""
+
+import re
+import shlex
+from typing import Any
+
+from snn.config import groups
+from snn.config.suggestions import one_of_several
+from snn.errors import ConfigError, shown
+
+_QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"", re.DOTALL)
+_BRACKETS = re.compile(r"(?<!\\)[\[\](){}]")
+_OPENING = "[({"
+
+_MOST_SHOWN = 200
+"""Characters of a text that a message repeats."""
+
+TEXTS = ("output", "data", "dataset.path", "dataset.target", "dataset.delimiter", "device.name")
+"""Keys whose value is a text of the user."""
+
+
+def check_value(key: str, value: str) -> None:
+    """Raise ConfigError, saying how it is written, unless Hydra reads the text of a value as one value."""
+    bare = _QUOTED.sub("", value)
+    opened = [mark for mark in _BRACKETS.findall(bare) if mark in _OPENING]
+    several = _is_several(f"{key}={value}") if len(opened) < 2 else None
+    if several is False:
+        return
+    given = shown(f"{key}={value}")
+    if key in TEXTS:
+        raise ConfigError(f"{given}: {_unread(key, value)}")
+    if len(opened) > 1:
+        raise ConfigError(
+            f"{given}: a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
+        )
+    if several or ("," in bare and not opened):
+        raise ConfigError(f"{given}: {_one_value(key, value)}")
+    raise ConfigError(f"{given}: {_unread(key, value)}")
+
+
+def _is_several(override: str) -> bool | None:
+    """Whether an override is of several values; None if Hydra cannot read it."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # which is large
+    from hydra.errors import HydraException
+
+    try:
+        return bool(OverridesParser.create().parse_override(override).is_sweep_override())
+    except HydraException:
+        return None
+
+
+def written(value: Any) -> str:
+    """A value in the grammar of Hydra's overrides.
+
+    In quotes, a quote is escaped, and so are backslashes before a quote or at the end, and no others.
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = re.sub(
+            r"(\\*)('|\Z)", lambda found: found[1] * 2 + (f"\\{found[2]}" if found[2] else ""), value
+        )
+        return f"'{escaped}'"
+    if isinstance(value, list):
+        return "[" + ",".join(written(one) for one in value) + "]"
+    return repr(value)
+
+
+def missing_brackets(value: str) -> int:
+    """How many brackets of a value's text are open at its end; negative where one is closed too often."""
+    marks = _BRACKETS.findall(_QUOTED.sub("", value))
+    return sum(1 if mark in _OPENING else -1 for mark in marks)
+
+
+def _one_value(key: str, value: str) -> str:
+    if key in groups.list_valued():
+        return f"a list is written in brackets, as {key}=[{value}]"
+    return one_of_several(key, value) if "(" not in value else one_of_several(key, "1, 2")
+
+
+def _unread(key: str, value: str) -> str:
+    open_ = missing_brackets(value)
+    if open_ and key not in TEXTS:
+        return f"a bracket is {'not closed' if open_ > 0 else 'closed that was not opened'}"
+    if key in groups.list_valued():
+        return "the value cannot be read: a list is written in square brackets, with commas, as [256, 256]"
+    right = _in_shell(f"{key}={written(value if len(value) < _MOST_SHOWN else '...')}")
+    return f"the value cannot be read: text with such characters has quotes of its own, {right} in a shell"
+
+
+def _in_shell(argument: str) -> str:
+    """An argument as one types it into a shell."""
+    return shlex.quote(argument) if re.search(r'["$`!]|\\\\', argument) else f'"{argument}"'

@@ -1,0 +1,41 @@
+"""Which version of the sources this is: the commit of the checkout, and the version of the project."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def version() -> str:
+    """The version that ``pyproject.toml`` gives the project."""
+    import tomllib
+
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return str(tomllib.load(file)["project"]["version"])
+
+
+def said() -> str:
+    """Version and commit in a line."""
+    found = git()
+    dirty = ", dirty working tree" if found["dirty"] else ""
+    return f"snn {version()}, commit {found['commit'] or 'unknown'}{dirty}"
+
+
+def git() -> dict[str, Any]:
+    """The commit, and whether tracked files are modified; without a repository, SNN_GIT_COMMIT and None."""
+    commit = _output("rev-parse", "HEAD")
+    if commit is None:
+        return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}
+    return {"commit": commit, "dirty": bool(_output("status", "--porcelain", "--untracked-files=no"))}
+
+
+def _output(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

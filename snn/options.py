@@ -1,0 +1,38 @@
+"""The options of a command that has some, such as ``--device NAME``: errors are of one line, in our words."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from snn.config.suggestions import meant
+from snn.errors import ConfigError, shown
+
+
+class Options(argparse.ArgumentParser):
+    """A parser of the command ``snn NAME`` that raises ConfigError, and leaves the help to its caller."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(prog=f"snn {name}", add_help=False, allow_abbrev=False)
+
+    def read(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """The options and what stands between them. Raises ConfigError for what is none of them."""
+        found, unknown = self.parse_known_intermixed_args(list(arguments))
+        for argument in unknown:
+            name = argument.partition("=")[0]
+            known = [option for option in self._option_string_actions if option.startswith("--")]
+            hint = meant(name, known)
+            raise ConfigError(
+                f"{shown(argument)}: {self.prog} has no such option{hint}; it has {', '.join(known)}"
+            )
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        """Raise ConfigError for what argparse says."""
+        needs = re.fullmatch(r"argument (?:.*/)?(--?[\w-]+): expected .*", message)
+        if needs:
+            raise ConfigError(f"{needs[1]} needs a value: {needs[1]} {self._metavar(needs[1])}")
+        raise ConfigError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+
+    def _metavar(self, option: str) -> Any:
+        return self._option_string_actions[option].metavar or "VALUE"

@@ -1,0 +1,110 @@
+"""The line at the end of a cell: its mean, interval, verdict and loss; and the status that goes with it."""
+
+import json
+import math
+
+import pytest
+from records_of import record
+
+from snn import run
+from snn.analysis.cell_line import line
+from snn.analysis.intervals import mean_interval
+from snn.config.compose import composed
+from snn.config.groups import CONFIG, read_yaml
+from snn.grid.naming import SECTIONS
+from snn.measurement import cell
+
+THRESHOLDS = read_yaml(CONFIG / "verdicts.yaml")
+
+
+def cell_of(*settings):
+    found = composed(["device=cuda", "device.name='NVIDIA H200'", *settings])
+    return {section: found[section] for section in SECTIONS}
+
+
+def said(seconds, *settings, **given):
+    return line(record(cell_of(*settings), seconds, **given), THRESHOLDS)
+
+
+def test_mean_interval_verdict_and_loss():
+    seconds = [0.0122, 0.0123, 0.0124]
+    low, high = (1e3 * end for end in mean_interval([seconds]))
+    assert said(seconds, "strategy=combined", mse=41.25) == (
+        "small 256: combined with naive: ok, machine quiet, "
+        f"12.3 ms per run (95% CI {low:.4g} to {high:.4g} ms, 3 runs), final loss 41.25"
+    )
+    assert 12 < low < 12.3 < high < 13
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(2.5, "2.5 s"), (2.5e-3, "2.5 ms"), (2.5e-5, "25 µs")])
+def test_times_have_a_unit_in_which_they_are_read(seconds, shown):
+    assert f"{shown} in one run, which has no interval" in said([seconds])
+
+
+def test_a_machine_that_was_not_quiet_is_said():
+    assert "ok, machine noisy, " in said([1.0, 2.0, 3.0])
+
+
+def test_other_outcomes_say_what_there_is():
+    assert "diverged, machine quiet, " in said([1.0, 1.0], mse=math.nan)
+    assert "final loss not finite" in said([1.0, 1.0], mse=math.nan)
+    assert said([], ended=("unsupported", "no such memory")).endswith("naive: unsupported, no time")
+    assert said([], ended=("out_of_memory", "x")).endswith("out_of_memory, machine quiet, no time")
+
+
+def test_what_is_particular_to_a_cell():
+    assert "with tensor_core in bf16: " in said([1.0], "kernel=tensor_core", "precision=bf16")
+    assert "2 networks in each, final loss" in said([1.0, 1.1], "strategy=ensemble")
+    assert said([1.0], "dataset=patterns", "network=cnn", accuracies=[0.9125]).endswith(
+        "test accuracy 91.25%"
+    )
+
+
+# ---- at the end of a command
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    def give(*settings, **given):
+        made = record(cell_of(*settings), given.pop("seconds", [1.0, 1.1]), **given)
+        monkeypatch.setattr(cell, "run", lambda config: made)
+        return made
+
+    return give
+
+
+def test_the_line_is_beside_the_record(measured, capsys, tmp_path):
+    made = measured()
+    assert run.main(["device=cpu"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == made
+    assert printed.err == f"{line(made, THRESHOLDS)}\n"
+    assert run.main(["device=cpu", f"output={tmp_path}/r.json"]) == 0
+    assert capsys.readouterr().out == f"{line(made, THRESHOLDS)}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({}, 0),
+        ({"mse": math.inf}, 3),
+        ({"seconds": [], "ended": ("unsupported", "no such memory")}, 3),
+        ({"seconds": [], "ended": ("out_of_memory", "it is full")}, 3),
+    ],
+)
+def test_outcomes_without_a_result_have_a_status_where_that_is_asked_for(
+    measured, capsys, tmp_path, given, status
+):
+    measured(**given)
+    output = tmp_path / "r.json"
+    assert run.main(["device=cpu", f"output={output}", "--strict"]) == status
+    assert output.exists()
+    assert run.main(["--strict", "device=cpu"]) == status
+    assert run.main(["device=cpu"]) == 0
+    assert "3  with --strict" in (run.main(["--help"]) or capsys.readouterr().out)
+
+
+def test_an_output_is_checked_before_anything_is_measured(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(cell, "run", lambda config: pytest.fail("it was measured"))
+    assert run.main(["device=cpu", f"output={tmp_path}"]) == 2
+    assert "output is" in capsys.readouterr().err

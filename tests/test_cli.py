@@ -1,0 +1,222 @@
+"""The command ``snn``: its commands and their help, what starts without NumPy, and completion in a shell."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from conftest import ROOT
+from test_unsupported import ON_CPU
+
+from snn import cli, command, completion, listing
+from snn.config import groups
+from snn.files import revision
+
+
+def started(*arguments, module="snn.cli", **environment):
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def refused(capsys, *arguments):
+    assert cli.main([*arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("snn: ") and said.err.count("\n") == 1
+    return said.err
+
+
+@pytest.mark.parametrize("name", cli.known())
+def test_every_command_explains_itself(capsys, name):
+    module = import_module(cli.COMMANDS[name].module)
+    assert cli.main([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: snn {name}")
+    assert "exit codes:" in shown and "  2  " in shown and "130  interrupted" in shown
+    assert len(shown.splitlines()) > 6
+    assert module.main(["-h"]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_help_lists_the_commands_and_python_m_snn_stays(capsys):
+    assert cli.main([]) == cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for name, one in cli.known().items():
+        assert f"  {name}" in shown and one.summary in shown
+    assert started("--help", module="snn").stdout == started("run", "--help").stdout
+
+
+def test_a_command_gets_its_arguments_and_its_status_is_returned(monkeypatch):
+    seen = []
+    merge = import_module("snn.merge")
+    monkeypatch.setattr(merge, "main", lambda arguments: seen.append(arguments) or 7)
+    assert cli.main(["merge", "a", "--b"]) == 7
+    assert seen == [["a", "--b"]]
+
+
+def test_a_command_is_known_as_soon_as_its_module_is_there(monkeypatch, capsys):
+    monkeypatch.setitem(cli.COMMANDS, "absent", cli.Command("snn.no_such_module", "x"))
+    monkeypatch.setitem(cli.COMMANDS, "present", cli.Command("snn.listing", "x"))
+    assert "absent" not in cli.known() and "present" in cli.known()
+    assert "'absent': there is no such command" in refused(capsys, "absent")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["pln"], "'pln': there is no such command (did you mean plan?); there are "),
+        (["retabluate", "a", "b"], "(did you mean retabulate?)"),
+        (["more_rounds"], "(did you mean more-rounds?)"),
+        (["dataset=small"], "a setting stands behind a command, as snn run dataset=small"),
+        (["--colour"], "'--colour': there is no such command"),
+        (["list"], "list takes one of strategies, kernels, networks, datasets, protocols, precisions, dev"),
+        (["list", "strategy"], "list 'strategy': there is no such list (did you mean strategies?)"),
+        (["list", "kernls"], "(did you mean kernels?)"),
+        (["completion", "bsh"], "completion takes bash or zsh, not 'bsh' (did you mean bash?)"),
+        (["completion"], "completion takes bash or zsh, not ''"),
+        (["compare", "a"], "compare takes A B OUTPUT, and 1 arguments are given"),
+        (["retabulate"], "retabulate takes ARCHIVE OUTPUT [GRID], and 0 arguments are given"),
+        (["perfetto", "a"], "perfetto takes RECORD ... OUTPUT"),
+        (["merge"], "merge takes FOLDER... [output=devices]"),
+        (["plan", "--devic", "T4"], "'--devic': snn plan has no such option (did you mean --device?)"),
+        (["plan", "--device"], "--device needs a value: --device NAME"),
+        (["plan", "--device", "Tesla T4", "strateg=graph"], "strateg: there is no such key (did you mean st"),
+        (["run", "list", "strategies"], "'list' is a command of its own: snn list strategies"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_would_be_right(capsys, arguments, said):
+    assert said in refused(capsys, *arguments)
+
+
+def test_options_and_settings_of_a_plan_stand_in_any_order(capsys):
+    for arguments in (
+        ["dataset=small", "--device", "Tesla T4", "strategy=graph"],
+        ["--device", "Tesla T4", "dataset=small", "strategy=graph"],
+    ):
+        assert cli.main(["plan", *arguments]) == 0
+        assert "on Tesla T4" in capsys.readouterr().out
+
+
+def test_version_and_commit(monkeypatch, capsys):
+    monkeypatch.setattr(revision, "git", lambda: {"commit": "c0ffee", "dirty": True})
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"snn {revision.version()}, commit c0ffee, dirty working tree\n"
+    monkeypatch.setattr(revision, "git", lambda: {"commit": None, "dirty": None})
+    assert revision.said() == f"snn {revision.version()}, commit unknown"
+    shown = started("--version", module="snn")
+    assert shown.returncode == 0 and shown.stdout.startswith(f"snn {revision.version()}, commit ")
+
+
+# ---- lists
+
+
+@pytest.mark.parametrize(("topic", "group"), listing.TOPICS.items())
+def test_a_list_has_a_line_for_each_choice(capsys, topic, group):
+    assert cli.main(["list", topic]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _ in lines] == groups.names(group)
+    assert all(text.endswith(".") and len(text) > 20 for _, text in lines)
+
+
+def test_the_list_says_what_needs_a_gpu_or_packages(capsys):
+    described = {name: listing.described("strategy", name) for name in groups.names("strategy")}
+    on_gpu = {name for name, text in described.items() if "Needs a GPU" in text}
+    assert on_gpu == {*ON_CPU, "torch_graph"}
+    peers = {name for name, text in described.items() if "requirements-peers" in text}
+    assert peers == {name for name in described if name.startswith(("torch_", "jax_"))}
+    assert listing.described("kernel", "tensor_core").endswith("Precisions: tf32, bf16.")
+
+
+# ---- the start
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["list", "strategies"], ["completion", "words", "run", "str"]]
+)
+def test_what_only_says_something_starts_without_large_packages(arguments):
+    large = ("numpy", "cupy", "pandas", "hydra", "omegaconf", "matplotlib", "jsonschema", "argparse")
+    code = (
+        "import json, sys; from snn import cli; cli.main(json.loads(sys.argv[1])); "
+        f"print(json.dumps([name for name in {large} if name in sys.modules]), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(arguments)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout
+    assert json.loads(done.stderr) == []
+
+
+def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, capsys):
+    """As an installation that is not editable is."""
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    assert command.run(lambda arguments: 0) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"{tmp_path} has no config/, kernels/ and workflow/" in said and "pip install -e ." in said
+
+
+# ---- completion
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (["re"], {"retabulate"}),
+        (["li"], {"list"}),
+        (["list", "k"], {"kernels"}),
+        (["list", "p"], {"protocols", "precisions"}),
+        (["completion", ""], {"bash", "zsh"}),
+        (["run", "strategy=com"], {"strategy=combined"}),
+        (["run", "dataset=csv", "dataset.ta"], {"dataset.target="}),
+        (["run", "dataset.ta"], set()),
+        (["run", "network=layers", "network.la"], {"network.layers="}),
+        (["run", "training.b"], {"training.batch_size="}),
+        (["run", "training.batch_size=3", "training.b"], set()),
+        (["plan", "prec"], {"precision="}),
+        (["run", "output=a"], set()),
+        (["compare", "a"], set()),
+        (["nonsense", "a"], set()),
+    ],
+)
+def test_words_that_complete_a_line(given, found):
+    words = set(completion.words(given))
+    assert words == found or (given == ["re"] and words == found | {"recommend"})
+
+
+def test_words_of_any_line_are_found_without_an_error(capsys):
+    for given in ([], ["--help"], ["run", "strategy=nonsense", "strategy."], ["run", "=", "=="]):
+        assert cli.main(["completion", "words", *given]) == 0
+        assert "Traceback" not in capsys.readouterr().err
+
+
+def completed(line, tmp_path):
+    """What bash makes of a line at a press of Tab."""
+    program = tmp_path / "snn"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m snn.cli "$@"\n')
+    program.chmod(0o755)
+    script = (
+        'eval "$(snn completion bash)"; COMP_LINE=$1; COMP_POINT=${#1}; COMPREPLY=(); compopt() { :; }; '
+        '_snn; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", line],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout.split()
+
+
+def test_bash_completes(tmp_path):
+    assert completed("snn retab", tmp_path) == ["retabulate"]
+    assert completed("snn list ", tmp_path) == list(listing.TOPICS)
+    assert completed("snn run strategy=comb", tmp_path) == ["combined"]
+    assert completed("snn run dataset=csv dataset.pa", tmp_path) == ["dataset.path="]

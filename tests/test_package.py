@@ -1,0 +1,110 @@
+"""The package: what `pip install -e .` and `make env` install, with the versions that envs/ pins."""
+
+import importlib.util
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
+
+import pytest
+from conftest import ROOT
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PINNED = Version((ROOT / "envs/requirements-build.txt").read_text(encoding="utf-8").split("==")[1].split()[0])
+
+
+@pytest.fixture
+def make_env():
+    loader = SourceFileLoader("make_env", str(ROOT / "scripts/make_env"))
+    spec = importlib.util.spec_from_loader("make_env", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_the_command_is_a_function_of_ours():
+    module, _, name = PROJECT["project"]["scripts"]["snn"].partition(":")
+    assert callable(getattr(import_module(module), name))
+
+
+def test_what_is_pinned_can_build_it():
+    (required,) = map(Requirement, PROJECT["build-system"]["requires"])
+    assert required.name == "setuptools" and PINNED in required.specifier
+
+
+def test_dependencies_are_those_that_are_pinned():
+    dynamic = PROJECT["tool"]["setuptools"]["dynamic"]
+    files = [
+        dynamic["dependencies"]["file"],
+        *(one["file"] for one in dynamic["optional-dependencies"].values()),
+    ]
+    for (file,) in files:
+        lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+        requirements = [
+            Requirement(line.partition("#")[0]) for line in lines if line.partition("#")[0].strip()
+        ]
+        assert requirements
+        assert all(str(one.specifier).startswith("==") for one in requirements)
+    assert files[0] == ["envs/requirements.txt"]
+
+
+def test_an_editable_installation_is_a_path_and_a_program(tmp_path):
+    """As setuptools builds it; a path costs a start of Python nothing, a finder of modules does."""
+    import setuptools
+
+    if Version(setuptools.__version__) < PINNED:
+        pytest.skip(f"setuptools is {setuptools.__version__} here, and {PINNED} in what make env builds")
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for name in ("pyproject.toml", "README.md", "envs", "snn", "config"):
+        (clone / name).symlink_to(ROOT / name)
+    build = "from setuptools import build_meta; print(build_meta.build_editable('.'))"
+    subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True)
+    (wheel,) = clone.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "made"], check=True)
+    (path,) = (tmp_path / "made").glob("*.pth")
+    assert path.read_text().strip() == str(clone)
+    (points,) = (tmp_path / "made").glob("*.dist-info/entry_points.txt")
+    assert "snn = snn.cli:entry" in points.read_text()
+
+
+# ---- scripts/make_env
+
+
+def test_make_env_installs_the_clone_without_a_download(make_env, monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(make_env, "VENV", tmp_path)
+    monkeypatch.setattr(make_env, "STAMP", tmp_path / "installed")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").touch()
+    monkeypatch.setattr(make_env, "pip", lambda arguments: calls.append(arguments) or 0)
+    files = make_env.requirements(dev=False)
+    assert ROOT / "envs/requirements-build.txt" in files
+    make_env.install(files)
+    assert calls[-1] == ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]
+    assert {str(file) for file in files} <= {*calls[0]}
+
+
+def test_make_env_installs_again_what_is_installed_otherwise(make_env, monkeypatch, tmp_path):
+    """Another command, say; but not for a setting of another tool in the same file."""
+    monkeypatch.setattr(make_env, "ROOT", tmp_path)
+
+    def fingerprint(text):
+        (tmp_path / "pyproject.toml").write_text(text)
+        return make_env.fingerprint([])
+
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert fingerprint(text) == fingerprint(text.replace("line-length = 110", "line-length = 99"))
+    assert fingerprint(text) != fingerprint(text.replace('snn = "snn.cli:entry"', 'snn2 = "snn.cli:entry"'))
+
+
+def test_an_environment_that_is_up_to_date_is_left_alone(make_env, monkeypatch, tmp_path):
+    monkeypatch.setattr(make_env, "STAMP", tmp_path / "installed")
+    monkeypatch.setattr(make_env, "install", lambda files: pytest.fail("it was installed"))
+    monkeypatch.setattr(sys, "argv", ["make_env"])
+    for dev in (False, True):  # one with the test tools is good for normal use as well
+        make_env.STAMP.write_text(make_env.fingerprint(make_env.requirements(dev)))
+        make_env.main()
