@@ -49,13 +49,17 @@ def answered(
 
 
 def helped(doc: str, codes: Mapping[int, str], more: str = "") -> str:
-    """The help of a command: of a docstring, usage, a colon and what it does, then its exit codes."""
+    """The help of a command: of a docstring, usage, a colon and what it does, then its exit codes.
+
+    A text that begins with ``usage:`` is the help of options, and stays as it is.
+    """
     usage, _, text = doc.strip().removeprefix("``").partition("``")
     text = text.lstrip(": ").strip().replace("``", "`")
     all_codes = sorted({**EXIT_CODES, **codes}.items())
+    options = doc.startswith("usage:")
     parts = [
-        f"usage: {usage}",
-        text[:1].upper() + text[1:],
+        doc.strip() if options else f"usage: {usage}",
+        "" if options else text[:1].upper() + text[1:],
         more,
         "\n".join(["exit codes:", *(f"{code:5}  {meaning}" for code, meaning in all_codes)]),
     ]

@@ -20,12 +20,12 @@ from typing import Any
 from snn import command
 from snn.config import compose
 from snn.config.groups import CONFIG
+from snn.config.options import Options
 from snn.errors import ConfigError, DeviceError, Unsupported, shown
 from snn.files import outputs
 from snn.grid import sweeps
 from snn.hardware import devices
 from snn.hardware.devices import Device
-from snn.options import Options
 from snn.planning import gpus
 from snn.planning.plan import plan, predicted
 from snn.profiling.memory import size

@@ -11,13 +11,12 @@ import pandas as pd
 from snn import command
 from snn.analysis import frame
 from snn.config.groups import CONFIG, ROOT, read_yaml
-from snn.errors import SnnError
 from snn.files import outputs
 from snn.grid import fingerprint, more_rounds, naming
 from snn.hardware import devices
 from snn.recommending import elsewhere, grid_file, more_time, pilot, text, workflow
 from snn.recommending.grid_file import GridFile
-from snn.recommending.settings import Settings, parsed
+from snn.recommending.settings import Settings, helped, parsed
 
 NOTHING_ENDED_WELL = 3
 _LEAST_OF_PASS = 2.0
@@ -26,18 +25,17 @@ _LEAST_OF_PASS = 2.0
 
 def main(arguments: list[str]) -> int:
     """Measure, rank and print; 0, 2 on a user's error, 3 where no training ended well."""
+    codes = {0: "a recommendation was made", NOTHING_ENDED_WELL: "no training ended well, so there is none"}
+    return command.answered(arguments, helped(), _main, codes)
+
+
+def _main(arguments: list[str]) -> int:
     started = time.monotonic()
-    try:
-        settings = parsed(arguments)
-        if settings.device not in devices.BACKENDS and settings.device != devices.find("auto").name:
-            print(elsewhere.described(settings))
-            return 0
-        return _recommend(settings, started)
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
-        return 2
+    settings = parsed(arguments)
+    if settings.device not in devices.BACKENDS and settings.device != devices.find("auto").name:
+        print(elsewhere.described(settings))
+        return 0
+    return _recommend(settings, started)
 
 
 def _recommend(settings: Settings, started: float) -> int:

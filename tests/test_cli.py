@@ -173,7 +173,7 @@ def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, cap
         (["list", "p"], {"protocols", "precisions"}),
         (["completion", ""], {"bash", "zsh"}),
         (["run", "strategy=com"], {"strategy=combined"}),
-        (["run", "dataset=csv", "dataset.ta"], {"dataset.target="}),
+        (["run", "dataset=csv", "dataset.tar"], {"dataset.target="}),
         (["run", "dataset.ta"], set()),
         (["run", "network=layers", "network.la"], {"network.layers="}),
         (["run", "training.b"], {"training.batch_size="}),

@@ -304,7 +304,7 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
     project.write_grid(grid)
     printed = project.snakemake(fails=True)
     assert (
-        "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice (did you mean combined?): one of async_pool"
+        "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice (did you mean combined?)"
         in printed
     )
     assert "Traceback" not in printed

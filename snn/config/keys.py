@@ -16,7 +16,7 @@ _WIDTHS = re.compile(r"[\[(]?[0-9]+([-x ]+[0-9]+)*[\])]?")
 
 def known(chosen: Mapping[str, str] | None = None) -> list[str]:
     """Every key that may be given beside these choices, and those of config/config.yaml of other groups."""
-    choices = groups.default_choices() | dict(chosen or {})
+    choices = groups.chosen(chosen or {})
     of_groups = [f"{group}.{key}" for group in groups.GROUPS for key in groups.options(group, choices[group])]
     of_training = [f"training.{key}" for key in groups.default_training()]
     return [*groups.GROUPS, *of_groups, *of_training, *BESIDE_THE_CELL]

@@ -11,6 +11,7 @@ import yaml
 
 from snn import datasets
 from snn.config import groups
+from snn.config.options import Options
 from snn.errors import ConfigError
 
 DESCRIPTION = """Which strategy trains your network fastest on this device, and why.
@@ -20,9 +21,7 @@ while there is time, and leaves a ranked table and a report. What was measured s
 larger --budget continues. Without a GPU it measures the CPU, and shows what is published of a GPU."""
 
 EPILOG = """KEY=VALUE are settings as in a grid: training.reduction=sum, or a network of any layers:
-network=layers 'network.layers=[linear 64, relu, linear 1]'
-
-exit status: 0, a recommendation was made; 2, a user's error; 3, no training ended well, so there is none"""
+network=layers 'network.layers=[linear 64, relu, linear 1]'"""
 
 _SECONDS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _LEAST = 20.0
@@ -48,8 +47,8 @@ class Settings:
 
 
 def parsed(arguments: Sequence[str]) -> Settings:
-    """The settings of a command line. Raises ConfigError, naming option and value; SystemExit for --help."""
-    given = _parser().parse_args(arguments)
+    """The settings of a command line. Raises ConfigError, naming option and value."""
+    given = _parser().read(arguments)
     grid: dict[str, Any] = {}
     if given.csv is not None:
         if given.target is None:
@@ -90,14 +89,13 @@ def parsed(arguments: Sequence[str]) -> Settings:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="snn recommend",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def helped() -> str:
+    """The options, each with what it means."""
+    return _parser().format_help()
+
+
+def _parser() -> Options:
+    parser = Options("recommend", DESCRIPTION, EPILOG)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="further settings, as in a grid")
     add = parser.add_argument
     add("--csv", metavar="FILE", help="a table of numbers to train on, one sample per row, with a header")

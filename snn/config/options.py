@@ -12,8 +12,15 @@ from snn.errors import ConfigError, shown
 class Options(argparse.ArgumentParser):
     """A parser of the command ``snn NAME`` that raises ConfigError, and leaves the help to its caller."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(prog=f"snn {name}", add_help=False, allow_abbrev=False)
+    def __init__(self, name: str, description: str = "", epilog: str = "") -> None:
+        super().__init__(
+            prog=f"snn {name}",
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            add_help=False,
+            allow_abbrev=False,
+        )
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The options and what stands between them. Raises ConfigError for what is none of them."""
