@@ -189,7 +189,7 @@ def test_every_cell_of_a_sweep_is_said_to_fit_or_not(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--free", "11X"], "--free is '11X': it must be a size, as 11GiB"),
+        (["--free", "11X"], "--free is '11X': it must be a size to 1 PB, as 11GiB"),
         (["--free", "0GiB"], "--free is '0GiB'"),
         (
             ["--free", "1GiB", "--fraction", "2"],

@@ -95,6 +95,10 @@ def _known() -> Iterator[Input]:
     for option in ("--device", "--free", "--fraction", "--json"):
         yield Input(f"{option} without a value", "cli", ("plan", option), {}, option)
         yield Input(f"{option} cut off", "cli", ("plan", option[:-1], "1"), {}, option)
+    for option in ("--csv", "--target", "--hidden", "--budget", "--epochs", "--network"):
+        yield Input(f"{option} without a value", "cli", ("recommend", option), {}, option)
+        for value in ("", "x y", "-1", "\0", "nan", "1" * 400):
+            yield Input(f"{option} {value[:20]!r}", "cli", ("recommend", option, value), {})
     beside = ("--free", "1GiB", "dataset=small")
     for device in ("", "T5", "cpu", "../x", "\0", "NVIDIA  H200"):
         yield Input(f"a plan for {device!r}", "cli", ("plan", "--device", device), {})
