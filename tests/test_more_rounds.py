@@ -146,7 +146,7 @@ def test_the_number_may_be_given_and_no_cell_loses_a_round(planned, capsys):
         (["mine", "rounds=0"], "rounds is '0': it must be a number from 1 to 1000"),
         (["mine", "rounds=²"], "rounds is '²'"),
         (["mine", f"rounds={'9' * 5000}"], "rounds is '999"),
-        (["mine", "cores=2"], "there is no key cores: rounds, grid, device, devices"),
+        (["mine", "cores=2"], "there is no key 'cores': rounds, grid, device, devices"),
         (["mine", "speedup"], "2 tables are named"),
         (["yours"], "there is no table 'yours' to plan rounds for: one of recommendation, overview, mine"),
         (["gpu"], "there is no table 'gpu'"),
