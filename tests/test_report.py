@@ -90,6 +90,10 @@ def test_a_browser_shows_it_without_error_or_request_and_legibly(report, chromiu
     page.wait("document.querySelector('#app .answer') && document.querySelector('#rulegraph canvas')")
     readable(page, "the first page")
     assert page.run("document.querySelector('#app .answer').getBoundingClientRect().top") < 100
+    page.run("document.querySelectorAll('.answer details').forEach((one) => { one.open = true; })")
+    readable(page, "the rankings")
+    answer = "document.querySelector('#app .answer')"
+    assert page.run(f"{answer}.scrollWidth <= {answer}.clientWidth")  # nothing is wider than the page
     for category in report.categories:
         page.run(f"app.showCategory({json.dumps(category)})")
         readable(page, category)

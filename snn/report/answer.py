@@ -17,7 +17,7 @@ _HEADINGS = (
     "One training",
     "Times as fast as the reference (95% CI)",
     "Times as fast as the runner-up (95% CI)",
-    "Lead",
+    "Lead over every other",
 )
 _RANKED = (
     "strategy",
