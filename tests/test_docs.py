@@ -17,6 +17,8 @@ import howto_code
 import pytest
 import yaml
 
+from snn import cli
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     ROOT / "README.md",
@@ -226,6 +228,8 @@ def test_modules_targets_and_files_exist(page):
     for module in re.findall(r"python -m (snn[\w.]*)", text):
         path = ROOT / module.rstrip(".").replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
+    for name in re.findall(r"(?:^    (?:\$ )?|`)snn ([a-z]+(?:-[a-z]+)*)", text, re.MULTILINE):
+        assert name in cli.known(), name
     known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for target in re.findall(r"(?:`|\$ |^    )make ([a-z]+)", text, re.MULTILINE):
         assert target in known, target
