@@ -1,114 +1,190 @@
 """``python -m snn.recommend``, or ``snn recommend``: which strategy trains one's own network fastest."""
 
-import shutil
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from snn import command
+from snn import command, datasets
 from snn.analysis import frame
 from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.errors import ConfigError, shown
 from snn.files import outputs
-from snn.grid import fingerprint, more_rounds, naming
+from snn.grid import more_rounds
 from snn.hardware import devices
-from snn.recommending import elsewhere, grid_file, more_time, pilot, text, workflow
+from snn.recommending import command_line, elsewhere, grid_file, measured, more_time, pilot, text, workflow
 from snn.recommending.grid_file import GridFile
-from snn.recommending.settings import Settings, helped, parsed
+from snn.recommending.settings import Settings, parsed
+from snn.recommending.words import in_options
+from snn.workflow.signals import ending_at_once
 
 NOTHING_ENDED_WELL = 3
 _LEAST_OF_PASS = 2.0
 """Seconds that the workflow takes beside its jobs: to plan, and to make the tables."""
 
+_OUTPUTS = ("report.html", "ranking.csv", "grid.yaml")
+
 
 def main(arguments: list[str]) -> int:
     """Measure, rank and print; 0, 2 on a user's error, 3 where no training ended well."""
     codes = {0: "a recommendation was made", NOTHING_ENDED_WELL: "no training ended well, so there is none"}
-    return command.answered(arguments, helped(), _main, codes)
+    return command.answered(arguments, command_line.helped(), _main, codes)
 
 
 def _main(arguments: list[str]) -> int:
     started = time.monotonic()
     settings = parsed(arguments)
-    if settings.device not in devices.BACKENDS and settings.device != devices.find("auto").name:
-        print(elsewhere.described(settings))
-        return 0
-    return _recommend(settings, started)
+    with in_options(settings.keys):
+        if settings.device not in devices.BACKENDS and settings.device != devices.find("auto").name:
+            print(elsewhere.described(settings))
+            return 0
+        with ending_at_once(), workflow.held():
+            return _recommend(settings, started)
 
 
 def _recommend(settings: Settings, started: float) -> int:
     choices = read_yaml(grid_file.CHOICES)
     device = devices.find(settings.device if settings.device in devices.BACKENDS else "auto")
-    for name in _OUTPUTS:
-        outputs.checked(str(settings.output / name), key="--output")
     grid = grid_file.write(settings, device.backend)
     cell = grid_file.training_of(grid.plan)
+    _check_output(settings.output, datasets.inputs(cell["dataset"]))
+    _check_data(cell)
     _say(text.announced(cell, device, len(grid.plan.cells)))
-    timed, epochs = pilot.run(cell, settings.budget), cell["training"]["epochs"]
-    first = choices["first_round"]
-    fitting = pilot.epochs_that_fit(
-        timed, epochs, len(grid.plan.cells), first["runs"], first["share"] * settings.budget
-    )
-    if fitting < epochs:
-        _say(f"Each run trains {fitting} of the {epochs} epochs, so that the budget suffices.")
-        grid = grid_file.write(settings, device.backend, fitting)
-    _measure(grid, choices, started + settings.budget - choices["report_seconds"], timed.outside)
+    timed = pilot.run(cell, settings.budget)
+    grid = _of_epochs_that_fit(grid, settings, timed, choices["first_round"])
+    deadline = started + settings.budget
+    grid = _measure(grid, settings, choices, deadline, timed.outside)
     _say("Writing the report.")
-    page = settings.output / "report.html"
+    page = settings.output / _OUTPUTS[0]
     workflow.report(grid, page.absolute())
     for source, name in zip((workflow.TABLE, grid.path), _OUTPUTS[1:], strict=True):
-        shutil.copyfile(ROOT / source, settings.output / name)
+        with outputs.replaced(settings.output / name) as file:
+            file.write((ROOT / source).read_bytes())
     ranking, answer = pd.read_csv(ROOT / workflow.TABLE), pd.read_csv(ROOT / workflow.ANSWER)
-    print(text.answered(ranking, answer))
+    trained = grid_file.training_of(grid.plan)["training"]["epochs"]
+    print(text.answered(ranking, answer, trained, cell["training"]["epochs"]))
     if device.backend == "cpu":
         print(f"\n{elsewhere.on_a_gpu(cell)}")
     took = time.monotonic() - started
     print(f"\n{settings.output}: {', '.join(_OUTPUTS)} ({took:.0f} s)")
-    return 0 if (ranking["status"] == "ok").any() else NOTHING_ENDED_WELL
+    return 0 if ranking["rank"].notna().any() else NOTHING_ENDED_WELL
 
 
-_OUTPUTS = ("report.html", "ranking.csv", "grid.yaml")
+def _check_output(folder: Path, inputs: list[Path]) -> None:
+    """Raise ConfigError where a file of the output cannot be written, or would replace the user's table."""
+    with suppress(OSError):  # which is said below
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"--output is {shown(str(folder))}: it is a file, and must be a folder")
+    for name in _OUTPUTS:
+        path = str(folder / name)
+        try:
+            outputs.checked(path, inputs, key="--output")
+        except ConfigError as error:
+            raise ConfigError(str(error).replace(repr(path), shown(str(folder)), 1)) from error
 
 
-def _measure(grid: GridFile, choices: Mapping[str, Any], deadline: float, outside: float) -> None:
+def _check_data(cell: Mapping[str, Any]) -> None:
+    """Raise DataError where the user's file cannot be trained on, before anything is said or measured."""
+    dataset = cell["dataset"]
+    if dataset.get("path"):
+        training, test = datasets.parts(datasets.make(dataset).values, dataset)
+        tested = 0 if test is None else len(test)
+        datasets.split(training, cell["training"]["batch_size"], dataset["name"], tested)
+
+
+def _of_epochs_that_fit(
+    full: GridFile, settings: Settings, timed: pilot.Pilot, first: Mapping[str, Any]
+) -> GridFile:
+    """The grid whose runs have as many epochs as fit; those of an earlier call, whose records then count."""
+    cell = grid_file.training_of(full.plan)
+    epochs, backend = cell["training"]["epochs"], cell["device"]["backend"]
+
+    def fitting(candidates: int) -> int:
+        return pilot.epochs_that_fit(
+            timed, epochs, candidates, first["runs"], first["share"] * settings.budget
+        )
+
+    earlier = [
+        full,
+        *(grid_file.write(settings, backend, count) for count in grid_file.shortened(settings, backend)),
+    ]
+    for grid in sorted(earlier, key=lambda grid: len(measured.missing(grid, only_first=True))):
+        lacking = measured.missing(grid, only_first=True)
+        count = grid_file.training_of(grid.plan)["training"]["epochs"]
+        if len(lacking) < len(grid.plan.cells) and (not lacking or count <= fitting(len(lacking))):
+            if count < epochs:
+                _say(f"Each run trains {count} of the {epochs} epochs, as when this was measured before.")
+            return grid
+    count = fitting(len(full.plan.cells))
+    if count == epochs:
+        return full
+    _say(f"Each run trains {count} of the {epochs} epochs, so that the budget suffices.")
+    return grid_file.write(settings, backend, count)
+
+
+def _measure(
+    grid: GridFile, settings: Settings, choices: Mapping[str, Any], deadline: float, outside: float
+) -> GridFile:
     """A round of every candidate, then more of the contenders' until they are clear or time is over.
 
-    ``outside`` are the seconds of a job that its record does not count.
+    ``outside`` are the seconds of a job that its record does not count. The report is given as many seconds
+    as ``report_passes`` passes of the workflow take beside their jobs. Returns the grid that was measured,
+    without candidates whose measurement failed.
     """
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     has: dict[str, int] = {}
     given = dict.fromkeys(grid.plan.cells, 1)
+    of_pass = _LEAST_OF_PASS
     while given:
         _say(f"Measuring {len(given)} candidates, until each has {_rounds(max(given.values()))}.")
         begun = time.monotonic()
-        workflow.measure(grid)
+        grid = _all_that_can_be(grid, settings)
         pass_seconds = time.monotonic() - begun
-        records = _records(grid)
+        records = measured.records(grid)
         new = [one for name, of in records.items() for one in of[has.get(name, 0) :]]
         counted = sum(outside + one["provenance"]["elapsed_seconds"] for one in new)
+        if counted < pass_seconds:  # else records are of an earlier call
+            of_pass = max(of_pass, pass_seconds - counted)
         has = {name: len(of) for name, of in records.items()}
         named = {f"{name} {i}": one for name, of in records.items() for i, one in enumerate(of)}
         cells = frame.tabulate(named, thresholds)
         wants = more_time.wanted(cells, choices["contender"], choices["rounds"], thresholds)
-        left = deadline - time.monotonic() - max(pass_seconds - counted, _LEAST_OF_PASS)
+        left = deadline - time.monotonic() - (1 + choices["report_passes"]) * of_pass
         given = more_time.fitting(wants, has, more_time.seconds_per_round(records, outside), left)
         if given:
             more_rounds.add(given, ROOT / more_rounds.FILE)
     if wants:
-        _say("The time is over before every comparison is clear. With a larger --budget it continues.")
+        _say(
+            "Not every comparison is clear, but the time left is too short for further rounds. "
+            "With a larger --budget it continues."
+        )
+    return grid
 
 
-def _records(grid: GridFile) -> dict[str, list[frame.Record]]:
-    """The records of each cell by its name, in the order of its rounds."""
-    planned = more_rounds.read(ROOT / more_rounds.FILE)
-    found = {}
-    for name, cell in grid.plan.cells.items():
-        sources = fingerprint.digest(fingerprint.of_cell(cell))
-        paths = naming.record_paths(cell, name, planned.get(name, 0))
-        found[name] = list(frame.checked({str(ROOT / path): sources for path in paths}).values())
-    return found
+def _all_that_can_be(grid: GridFile, settings: Settings) -> GridFile:
+    """Measure what is missing. Candidates whose measurement failed are left out of the grid, once others have
+    been measured, the reference among them. Raises WorkflowError."""
+    try:
+        workflow.measure(grid)
+        return grid
+    except workflow.WorkflowError as error:
+        failed = measured.missing(grid)
+        reference = grid_file.training_of(grid.plan)
+        left = [cell for name, cell in grid.plan.cells.items() if name not in failed]
+        if not error.of_jobs or not failed or reference not in left or len(left) < 2:
+            raise
+        names = ", ".join(grid.plan.cells[name]["strategy"]["name"] for name in failed)
+        _say(f"The measurement failed of {names}, as it says above. The others are compared without.")
+        epochs = reference["training"]["epochs"]
+        backend = reference["device"]["backend"]
+        shorter = epochs if grid.path.stem.endswith(f"-{epochs}") else None
+        fewer = grid_file.write(settings, backend, shorter, without=failed)
+        workflow.measure(fewer)
+        return fewer
 
 
 def _rounds(count: int) -> str:

@@ -7,6 +7,12 @@ from snn.errors import ConfigError
 from snn.recommending import grid_file
 from snn.recommending.settings import parsed
 
+MINE, NUMBERS, KIND = (
+    ["--csv", "mine.csv"],
+    ["--target", "b", "dataset.text_columns=drop"],
+    ["--target", "kind", "--classify"],
+)
+
 
 @pytest.fixture
 def table(tmp_path):
@@ -76,12 +82,40 @@ def test_digits_are_the_number_of_a_column(table, target):
         (["--network", "cnm"], "--network is 'cnm': it must be one of"),
         (["--hidden", "64,x"], "--hidden is '64,x': it must be widths"),
         (["--hidden", "0"], "--hidden is '0'"),
-        (["--epochs", "ten"], "--epochs is 'ten': it must be a number"),
+        (["--hidden", "9999999"], "--hidden is '9999999': it must be widths of layers, 1 to 1048576"),
+        (["--hidden", "\u0663"], "--hidden is"),
+        (["--hidden", "64", "--network", "cnn"], "--hidden is '64', but the network cnn has its own layers"),
+        (["--epochs", "ten"], "--epochs is 'ten': it must be a whole number, at least 1"),
+        (["--epochs", "0"], "--epochs is '0': it must be a whole number, at least 1"),
+        (["--epochs", "1_0"], "--epochs is '1_0'"),
+        (["--batch-size", "9" * 5000], "(5002 characters): it must be a whole number"),
+        (["--learning-rate", "-1"], "--learning-rate is '-1': it must be a number above 0"),
+        (["--learning-rate", "nan"], "--learning-rate is 'nan': it must be a number above 0"),
+        (["--csv", "x" * 300, "--target", "b"], "it cannot be read: File name too long"),
+        (["--csv", "", "--target", "b"], "--csv is '': there is no such file"),
+        (["--dataset", "csv"], "--dataset is 'csv': give the table as --csv FILE --target COLUMN"),
+        (["--output", ""], "--output is '': it must be a folder"),
+        (["--colour"], "'--colour': snn recommend has no such option"),
+        (["--buget=20s"], "'--buget=20s': snn recommend has no such option"),
+        (["--epochs"], "--epochs needs a value: --epochs N"),
+        (["--epochs", "5", "training.epochs=7"], "training.epochs is given beside --epochs"),
+        (["training.epochs=5", "training.epochs=7"], "training.epochs is given twice"),
+        (["training.epochs=[1,2]"], "it must be one value: strategies are compared on one training"),
+        (["dataset=[small,large]"], "it must be one value"),
+        (["union=[{strategy: graph}]"], "chosen by config/recommend.yaml"),
+        (["on_cpu={strategy: graph}"], "chosen by config/recommend.yaml"),
+        (["devices=cpu"], "chosen by config/recommend.yaml"),
+        (["training.epochs=2020-01-01"], "training.epochs: 2020-01-01 is not right"),
+        (["training.epochs=!!set {a}"], "training.epochs: the tag"),
+        (["training.epochs=" + "9" * 5000], "training.epochs: 999"),
+        (["training.epochs=" + "[" * 2000], "more than 24 levels"),
+        (["training.epochs={1: 2}"], "the key 1 is not text"),
+        (["training.epochs=1:30"], "training.epochs: 1:30 is not right"),
         (["--budget", "soon"], "--budget is 'soon': it must be a time, as 90s, 2min or 1h"),
         (["--budget", "5s"], "--budget is '5s': it must be from 20s"),
         (["strategy=graph"], "the strategies, the protocol and the device are chosen by"),
         (["training.epochs"], "'training.epochs' is no setting: it must be KEY=VALUE"),
-        (["training.epochs=[1"], "cannot be read as YAML"),
+        (["training.epochs=[1"], "training.epochs: "),
     ],
 )
 def test_what_is_wrong_is_named_with_what_would_be_right(arguments, said):
@@ -102,19 +136,73 @@ def test_a_table_needs_its_target(table):
     [
         (["training.epoch=3"], "training.epoch"),
         (["--hidden", "1000000,1000000"], "kernels count in 32 bits"),
-        (["--epochs", "0"], "training.epochs: 0 is not right: it must be"),
-        (["--learning-rate", "-1"], "training.learning_rate: -1 is not right: it must be"),
-        (["--hidden", "9999999"], "network.hidden is [9999999]: it must be"),
-        (["--device", "NVIDIA H300"], "neither here nor published"),
-        (["--output", "/proc/nothing"], "--output is"),
+        (["training.epochs=0"], "training.epochs: 0 is not right: it must be"),
+        (["--learning-rate", "1e99"], "--learning-rate is 1e+99: it must be a number from"),
+        (["--batch-size", "9999"], "--batch-size is 9999: it must be at most"),
+        (["--network", "cnn"], "choose --dataset patterns, mnist or fashion"),
+        (["--dataset", "idx"], "dataset.path is missing: dataset=idx needs it: add dataset.path=..."),
+        (["--device", "NVIDIA H300"], "neither here nor known"),
+        (["--device", "gpu"], "neither here nor known: it must be auto, cuda, cpu or one of NVIDIA A100"),
+        (["--output", "/proc/nothing"], "--output is '/proc/nothing': a folder of the system"),
+        (["--output", "mine.csv"], "--output is 'mine.csv': it is a file, and must be a folder"),
+        (["--output", "mine.csv/x"], "--output is 'mine.csv/x': no file can be written there"),
+        (["--output", "x" * 300], "no file can be written there: File name too long"),
+        (["--csv", ".", "--target", "b"], "it is a folder, not a file"),
+        ([*MINE, "--target", "c"], "mine.csv: --target is 'c', which is not in the header: a, b, kind, one"),
+        ([*MINE, "--target", "9"], "mine.csv: --target is 9: it must be between -4 and 3"),
+        ([*MINE, "--target", "b"], "column 'kind': 'x' is not a number"),
+        ([*MINE, "--target", "kind"], "to tell these apart, say --classify"),
+        ([*MINE, *NUMBERS], "fewer than one batch: --batch-size is 64, it must be at most 24"),
+        ([*MINE, *NUMBERS, "training.batch_size=99"], "training.batch_size is 99, it must be at most 24"),
+        ([*MINE, *NUMBERS, "dataset.delimiter=;"], "For semicolons add 'dataset.delimiter=;'"),
+        ([*MINE, *NUMBERS, "dataset=small"], "dataset is given beside --csv"),
+        ([*MINE, *NUMBERS, "dataset.path=x.csv"], "dataset.path is given beside --csv"),
+        ([*MINE, *NUMBERS, "dataset.colour=1"], "dataset.colour: dataset=csv has no such key"),
+        (
+            [*MINE, "--target", "one", "--classify", NUMBERS[-1]],
+            "column 'one' of mine.csv has one class",
+        ),
+        ([*MINE, *KIND, "network.layers=[linear 3]"], "network.layers is given beside --classify"),
+        ([*MINE, *KIND, "dataset.colour=1"], "dataset.colour: dataset=csv has no such key"),
+        ([*MINE, *KIND, "dataset.header=maybe"], "dataset.header is 'maybe': it must be true or false"),
+        ([*MINE, "--target", "real", "--classify"], "--target is 'real', which is not in the header"),
+        ([*MINE, *NUMBERS, "--batch-size", "8", "--output", "out"], "this file is an input"),
     ],
 )
 def test_what_a_grid_refuses_is_said_without_the_grid(arguments, said, tmp_path, monkeypatch, capsys):
     """Nothing runs before the settings are right."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(grid_file, "ROOT", tmp_path)
+    rows = "".join(f"{i},{i % 5},{'xyz'[i % 3]},7\n" for i in range(30))
+    (tmp_path / "mine.csv").write_text(f"a,b,kind,one\n{rows}")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/ranking.csv").symlink_to(tmp_path / "mine.csv")
+    for module in (grid_file, recommend, recommend.workflow, recommend.measured):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(recommend.pilot, "run", lambda *a: pytest.fail("a pilot was started"))
-    given = arguments if "NVIDIA H300" in arguments else ["--device", "cpu", *arguments]
+    given = arguments if "--device" in arguments else ["--device", "cpu", *arguments]
     assert recommend.main(given) == 2
-    said_by_it = capsys.readouterr().err.splitlines()[-1]
-    assert said in said_by_it and "sweeps.recommend" not in said_by_it, said_by_it
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("snn: ") and said in line and "sweeps.recommend" not in line, line
+
+
+def test_settings_may_stand_anywhere(table):
+    found = parsed(["training.epochs=5", "--csv", str(table), "training.reduction=sum", "--target", "b"])
+    assert (found.grid["training.epochs"], found.grid["training.reduction"]) == (5, "sum")
+    assert found.keys == {"training.epochs", "training.reduction"}
+    assert (
+        parsed(["--csv", str(table), "--target", "b", "training.batch_size=8"]).grid["training.batch_size"]
+        == 8
+    )
+
+
+def test_a_path_is_of_the_folder_where_the_command_was_started(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grid = parsed(["--dataset", "idx", "dataset.path=images"]).grid
+    assert grid["dataset.path"] == str(tmp_path / "images")
+
+
+def test_a_gpu_without_published_results_is_planned_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(grid_file, "ROOT", tmp_path)
+    assert recommend.main(["--device", "NVIDIA H100 PCIe"]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing is published for NVIDIA H100 PCIe." in said and "of 79.65 GiB" in said

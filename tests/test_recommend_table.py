@@ -42,6 +42,27 @@ def ranked(tmp_path):
     return table
 
 
+def test_the_order_is_that_of_common_rounds(tmp_path):
+    """Of two with one mean time, the one that was measured while the machine was fast is the slower one."""
+    path = tmp_path / "grid.yaml"
+    sweep = {"protocol.rounds": 2, "strategy": ["reference", "combined", "graph"]}
+    path.write_text(yaml.safe_dump({"sweeps": {"recommend": sweep}}))
+    rounds = {"reference": [3.0], "combined": [2.9, 4.0], "graph": [1.0, 3.0]}
+    records = {
+        f"{name} {number}": record(cell, [seconds, seconds * 1.01], number=number)
+        for name, cell in sweeps.read(path, GPU)["recommend"].named.items()
+        for number, seconds in enumerate(rounds[cell["strategy"]["name"]], 1)
+    }
+    table = recommend.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    assert table["strategy"].tolist() == ["graph", "combined", "reference"]
+    assert table["behind"].tolist() == pytest.approx([1, 6.9 / 4, 3])
+    assert table["mean_s"][1] > table["mean_s"][2]  # of slower rounds
+
+
+def answered(table, answer=None, trained=100):
+    return text.answered(table, pd.DataFrame() if answer is None else answer, trained, 100)
+
+
 def test_rows_are_in_the_order_of_time_with_both_ratios(ranked):
     table = ranked(reference=4.0, combined=1.0, graph=2.0)
     assert table["strategy"].tolist() == ["combined", "graph", "reference"]
@@ -71,13 +92,14 @@ def test_what_diverged_or_is_unsupported_has_no_rank(ranked):
 
 
 def test_the_table_that_is_printed_says_why_a_row_has_no_time(ranked):
-    said = text.answered(ranked(reference=4.0, graph=None, pinned=None), pd.DataFrame()).splitlines()
+    said = answered(ranked(reference=4.0, graph=None, pinned=None)).splitlines()
     assert "Unsupported: graph, pinned: it needs a CUDA device." in said
 
 
 def test_a_diverged_winner_is_never_recommended(ranked):
     table = ranked({"reference": math.nan, "combined": math.nan}, reference=4.0, combined=1.0)
-    said = text.answered(table, pd.DataFrame())
+    said = answered(table)
+    assert table["rank"].isna().all() and (table["against_fastest"] == "").all()
     assert "No recommendation: no training ended well. diverged: combined, reference." in said
     assert "--learning-rate may help" in said
 
@@ -85,8 +107,42 @@ def test_a_diverged_winner_is_never_recommended(ranked):
 def test_the_table_that_is_printed_names_rounds_and_states(ranked):
     table = ranked(reference=4.0, combined=0.001).assign(machine="noisy", rounds=[1, 2])
     answer = pd.DataFrame([{"answer": "combined is the fastest.", "reason": "It copies less."}])
-    lines = text.answered(table, answer).splitlines()
+    lines = answered(table, answer).splitlines()
     assert lines[1:3] == ["combined is the fastest.", "It copies less."]
-    assert "1 ms" in lines[5] and "4e+03" in lines[5]
+    assert "1 ms" in lines[6] and "4e+03" in lines[6]
     assert lines[-2].startswith("Measured in one round only") and "combined" in lines[-2]
     assert "noisy in 2 rows" in lines[-1]
+
+
+def test_without_a_recommendation_the_answer_is_that_of_the_ranking(ranked):
+    """The table of recommendations has none in reduced precision, or of a gradient that is published."""
+    said = answered(ranked(reference=4.0, combined=1.0, graph=1.0001)).splitlines()[1]
+    assert said.startswith("combined has the shortest mean time, 4") and said.endswith(
+        "times as fast as the reference; not significantly slower: graph."
+    )
+    said = answered(ranked(reference=4.0, combined=1.0)).splitlines()[1]
+    assert said.startswith("combined is the fastest, 4")
+
+
+def test_a_lead_of_one_round_is_preliminary(ranked):
+    table = ranked(reference=4.0, combined=1.0)
+    assert "Preliminary" not in answered(table)
+    assert "\nPreliminary: this is of one round" in answered(table.assign(rounds=1))
+
+
+def test_the_times_are_said_to_be_of_fewer_epochs(ranked):
+    table = ranked(reference=4.0, combined=1.0)
+    assert "Times are of trainings of 100 epochs.\n" in answered(table) + "\n"
+    assert "Times are of trainings of 7 epochs, not of all 100" in answered(table, trained=7)
+
+
+def test_scores_are_of_those_that_ended_well(ranked):
+    table = ranked({"combined": math.nan}, reference=4.0, combined=1.0)
+    assert "R² 0.7, RMSE" in answered(table.assign(test_r2=[0.7, -9.0], test_rmse=[2.0, 99.0]))
+    assert "held-out" not in answered(table.assign(test_r2=[math.nan, 0.5]))
+    assert "nan" not in answered(table.assign(test_r2=[math.nan, 0.5]))
+
+
+def test_what_ended_well_and_cannot_be_compared_is_not_said_to_have_failed(ranked):
+    table = ranked(reference=4.0, combined=1.0).assign(rank=None)
+    assert "No recommendation: no training can be compared with the reference.\n" in answered(table)

@@ -70,7 +70,9 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
     rows = [pool(of_cell, thresholds) for of_cell in cells.values()]
     frame = pd.DataFrame(rows)
     integers = [key for key in frame if _integers_with_gaps([row.get(key) for row in rows])]
-    return frame.astype(dict.fromkeys(integers, "Int64") | dict.fromkeys(_REAL, "float"))
+    return frame.astype(
+        dict.fromkeys(integers, "Int64") | dict.fromkeys(_REAL, "float")
+    ).copy()  # in one block
 
 
 def _integers_with_gaps(values: Sequence[Any]) -> bool:

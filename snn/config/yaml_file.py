@@ -39,14 +39,18 @@ def read_yaml(path: Path) -> Any:
 
     Raises ConfigError, naming file, line and key, where it cannot be read or is more than that.
     """
-    text = _text(path)
+    return read_text(_text(path), path)
+
+
+def read_text(text: str, source: Path | str) -> Any:
+    """The content of a text in YAML, as of a file; errors name its ``source``."""
     try:
-        return _Reader(path, yaml.parse(text, Loader=yaml.CSafeLoader)).document()
+        return _Reader(source, yaml.parse(text, Loader=yaml.CSafeLoader)).document()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise ConfigError(f"{path}{line}: {problem}") from error
+        raise ConfigError(f"{source}{line}: {problem}") from error
 
 
 def _text(path: Path) -> str:
@@ -61,7 +65,7 @@ def _text(path: Path) -> str:
 class _Reader:
     """Builds the document from the events of the parser, and counts and checks what it builds."""
 
-    def __init__(self, path: Path, events: Iterator[yaml.Event]) -> None:
+    def __init__(self, path: Path | str, events: Iterator[yaml.Event]) -> None:
         self._path, self._events = path, events
         self._anchors: dict[str, tuple[Any, int, int]] = {}  # value, size, height
         self._place: list[str] = []

@@ -29,7 +29,11 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: s
             problem = _why_not(path, inputs) or _try(path)
         except (FileExistsError, NotADirectoryError):
             problem = "no file can be written there: a part of its path is a file, not a folder"
-        except (OSError, ValueError) as error:
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # RuntimeError: a folder that is a link to itself
             problem = f"no file can be written there: {getattr(error, 'strerror', None) or error}"
     if problem:
         raise ConfigError(f"{key} is {output!r}: {problem}")

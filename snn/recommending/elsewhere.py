@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from snn.config.groups import ROOT
-from snn.errors import ConfigError, Unsupported
+from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.errors import ConfigError, Unsupported, shown
 from snn.models.network import network_label
 from snn.planning import gpus
 from snn.planning.plan import predicted
@@ -23,10 +23,11 @@ _SHOWN = 3
 
 def described(settings: Settings) -> str:
     """All that is known without the device that the settings name. Raises ConfigError for one not known."""
-    known = sorted({row["device"] for row in _rows().to_dict("records")})
+    rows = _rows()
+    known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *read_yaml(CONFIG / "gpus.yaml")})
     if settings.device not in known:
         raise ConfigError(
-            f"--device is {settings.device!r}, which is neither here nor published: it must be auto, cuda, "
+            f"--device is {shown(settings.device)}, which is neither here nor known: it must be auto, cuda, "
             f"cpu or one of {', '.join(known)}"
         )
     cell = grid_file.training_of(grid_file.write(settings, "cpu").plan)
@@ -47,8 +48,11 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     near = near.sort_values(["distance", "is_other", "mean_s"]).drop_duplicates(["network", "dataset"])
     near = near.head(_SHOWN)
     same = len(near) and not near["distance"].iloc[0]
+    published = (
+        f"Published for an {name}, of {'this network' if same else 'similar networks'} on these data sets:"
+    )
     lines = [
-        f"Published for an {name}, of {'this network' if same else 'similar networks'} on these data sets:",
+        published if len(near) else f"Nothing is published for {name}.",
         *(f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in near.iterrows()),
         f"  Device memory that your training would take there: {_memory(cell, name)}.",
         "  Not known: the times of your own training there. Rows, columns, batch size and layers change the",

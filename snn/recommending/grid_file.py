@@ -1,9 +1,10 @@
 """The grid of a recommendation: one sweep of all candidates for one training."""
 
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import yaml
 
 from snn.config.groups import CONFIG, ROOT, read_yaml
-from snn.errors import ConfigError
+from snn.errors import SnnError
 from snn.files import outputs
 from snn.grid import plans, sweeps
 from snn.grid.plans import Plan
@@ -37,35 +38,74 @@ class GridFile:
     plan: Plan
 
 
-def write(settings: Settings, backend: str, epochs: int | None = None) -> GridFile:
+def write(
+    settings: Settings, backend: str, epochs: int | None = None, without: Collection[str] = ()
+) -> GridFile:
     """Write the grid of these settings, and read it as the workflow will.
 
-    ``epochs`` replaces those of the settings. Raises ConfigError and DataError as ``snn.grid.plans.read``,
-    without the name of the grid, which a user has not written.
+    ``epochs`` replaces those of the settings; ``without`` are the names of cells that are left out. Raises
+    ConfigError and DataError as ``snn.grid.plans.read``, without the name of the grid, which a user has not
+    written.
     """
-    choices = read_yaml(CHOICES)
-    runs = choices["first_round"]["runs"]
-    beside = {
-        **_PROTOCOL,
-        "protocol.runs": runs,
-        "protocol.min_runs": runs,
-        **settings.grid,
-        **({} if epochs is None else {"training.epochs": epochs}),
-    }
-    grid = {"sweeps": {SWEEP: {**beside, "union": choices["candidates"][backend][settings.choice]}}}
-    text = json.dumps([grid, backend], sort_keys=True)
-    path = FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.yaml"
-    with outputs.replaced(ROOT / path) as file:
-        file.write(("# Written by snn recommend.\n" + yaml.safe_dump(grid, sort_keys=False)).encode())
-    try:
-        (plan,) = plans.read(ROOT / path, {"device": backend})
-        sweeps.check_sizes(ROOT / path, plan.sweeps)
-    except ConfigError as error:
-        said = str(error).removeprefix(f"{ROOT / path}: ")
-        raise ConfigError(re.sub(rf"^sweeps\.{SWEEP}(: |\.)", "", said)) from error
-    return GridFile(path, plan)
+    content, name = _content(settings, backend)
+    if epochs is not None:
+        content |= {"training.epochs": epochs}
+        name += f"-{epochs}"
+    path = FOLDER / f"{name}.yaml"
+    if without:
+        path = FOLDER / f"{name}-without-failed.yaml"
+        points = [
+            (point, _written(path, content | {"union": [point]}, backend).cells)
+            for point in _points(content["union"])
+        ]
+        content |= {"union": [point for point, cells in points if not set(without) & set(cells)]}
+    return GridFile(path, _written(path, content, backend))
+
+
+def shortened(settings: Settings, backend: str) -> list[int]:
+    """The epochs of the runs of earlier recommendations for the same settings, where they were fewer."""
+    _, name = _content(settings, backend)
+    found = [re.fullmatch(rf"{name}-(\d+)", path.stem) for path in (ROOT / FOLDER).glob(f"{name}-*.yaml")]
+    return sorted((int(each[1]) for each in found if each), reverse=True)
 
 
 def training_of(plan: Plan) -> Mapping[str, Any]:
     """The cell of the reference: the same training as every candidate's."""
     return next(cell for cell in plan.cells.values() if cell["strategy"]["name"] == "reference")
+
+
+def _content(settings: Settings, backend: str) -> tuple[dict[str, Any], str]:
+    """The sweep of these settings, and a name that tells it from others."""
+    choices = read_yaml(CHOICES)
+    runs = choices["first_round"]["runs"]
+    content = {
+        **_PROTOCOL,
+        "protocol.runs": runs,
+        "protocol.min_runs": runs,
+        **settings.grid,
+        "union": choices["candidates"][backend][settings.choice],
+    }
+    text = json.dumps([content, backend], sort_keys=True)
+    return content, hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _written(path: Path, content: Mapping[str, Any], backend: str) -> Plan:
+    grid = {"sweeps": {SWEEP: dict(content)}}
+    with outputs.replaced(ROOT / path) as file:
+        file.write(("# Written by snn recommend.\n" + yaml.safe_dump(grid, sort_keys=False)).encode())
+    try:
+        (plan,) = plans.read(ROOT / path, {"device": backend})
+        sweeps.check_sizes(ROOT / path, plan.sweeps)
+    except SnnError as error:
+        (ROOT / path).unlink(missing_ok=True)
+        said = re.sub(rf"^{re.escape(str(ROOT / path))}(, line \d+)?: ", "", str(error))
+        raise type(error)(re.sub(rf"^sweeps\.{SWEEP}(: |\.)", "", said)) from error
+    return plan
+
+
+def _points(products: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Products of settings as products of one value each."""
+    for product in products:
+        axes = [value if isinstance(value, list) else [value] for value in product.values()]
+        for values in itertools.product(*axes):
+            yield {key: [value] for key, value in zip(product, values, strict=True)}

@@ -1,6 +1,8 @@
 """How long an epoch and a job take here: one epoch of the reference, in a process of its own."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +16,7 @@ from typing import Any
 from snn.config.groups import ROOT
 from snn.errors import ConfigError, SnnError
 from snn.grid.sweeps import overrides
+from snn.hardware.locks import END_WITH_PARENT
 
 _BESIDE_RUNS = 2.0
 """A job's untimed epochs, warm-up and passes, as a number of runs."""
@@ -56,8 +59,12 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
                 [*command, f"output={output}"],
                 cwd=ROOT,
                 timeout=budget / 2,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
+                errors="replace",
+                env=os.environ | {END_WITH_PARENT: str(os.getpid())},
+                start_new_session=True,  # Ctrl-C ends this process, which ends that one
             )
         except subprocess.TimeoutExpired:
             raise ConfigError(
@@ -66,12 +73,22 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
             ) from None
         elapsed = time.perf_counter() - started
         if ended.returncode:
-            raise PilotError(ended.stderr.strip().removeprefix("snn: "))
+            raise PilotError(_why(ended.returncode, ended.stderr))
         record = json.loads(output.read_text(encoding="utf-8"))
     if not record["runs"]:
         raise PilotError(f"the reference: {record['status']}: {record['reason']}")
     epoch = record["runs"][0]["seconds"]
     return Pilot(epoch, elapsed - 2 * epoch, elapsed - record["provenance"]["elapsed_seconds"])
+
+
+def _why(status: int, said: str) -> str:
+    """One line: the refusal of a cell's process, or how it ended without one."""
+    lines = said.strip().splitlines()
+    if refused := [line for line in lines if line.startswith("snn: ") and "warning: " not in line]:
+        return refused[-1].removeprefix("snn: ")
+    ended = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+    last = f": {lines[-1]}" if lines else ""
+    return f"the first training of the reference ended with {ended}, so that nothing was measured{last}"
 
 
 def epochs_that_fit(pilot: Pilot, epochs: int, candidates: int, runs: int, seconds: float) -> int:
@@ -87,9 +104,9 @@ def epochs_that_fit(pilot: Pilot, epochs: int, candidates: int, runs: int, secon
     if fitting < 1:
         needed = candidates * (pilot.job + (runs + _BESIDE_RUNS) * pilot.epoch)
         raise ConfigError(
-            f"one epoch of the reference takes {pilot.epoch:.3g} s, so a round of {candidates} candidates "
-            f"takes about {needed:.0f} s, which is more than the budget has for it ({seconds:.0f} s): "
-            f"give --budget {2 * needed + 30:.0f}s, or train on fewer rows"
+            f"a round of {candidates} candidates takes about {needed:.0f} s, of which the budget has "
+            f"{seconds:.0f} s for it: {pilot.job:.2g} s for each process beside its training, and "
+            f"{pilot.epoch:.2g} s per epoch of the reference: give --budget {2 * needed + 30:.0f}s"
         )
     digits = 10 ** (len(str(floor(fitting))) - 1)
     return floor(fitting) // digits * digits

@@ -1,10 +1,11 @@
 """What ``snn recommend`` prints: the training, the answer, and the ranked table."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
+from snn.analysis.verdicts import FASTEST, SHORTEST, SLOWER
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 
@@ -23,26 +24,55 @@ def announced(cell: Mapping[str, Any], device: Device, candidates: int) -> str:
     )
 
 
-def answered(ranking: pd.DataFrame, answer: pd.DataFrame) -> str:
-    """The answer with its reason, then a line per candidate."""
+def answered(ranking: pd.DataFrame, answer: pd.DataFrame, trained: int, epochs: int) -> str:
+    """The answer with its reason, then a line per candidate; times are of the epochs that were ``trained``.
+
+    ``answer`` has no row for trainings of which no recommendation is published, as in reduced precision: of
+    these, the answer is that of the ranking.
+    """
     lines = [""]
-    if not (ranking["status"] == "ok").any():
-        lines.append(f"No recommendation: no training ended well. {_failures(ranking)}")
+    if not ranking["rank"].notna().any():
+        compared = "can be compared with the reference" if (ranking["status"] == "ok").any() else "ended well"
+        lines.append(f"No recommendation: no training {compared}. {_failures(ranking)}".rstrip())
     elif len(answer):
         row = answer.iloc[0]
         lines += [row["answer"], *([row["reason"]] if isinstance(row["reason"], str) else [])]
-    return "\n".join([*lines, "", _table(ranking), *_notes(ranking)])
+    else:
+        lines.append(_headline(ranking))
+    if len(ranking[ranking["rank"].notna()]) > 1 and ranking.loc[ranking["rank"] == 1, "rounds"].item() == 1:
+        lines.append("Preliminary: this is of one round, and says nothing of how much rounds differ.")
+    short = f", not of all {epochs}: what is done once per training weighs more" if trained < epochs else ""
+    counted = "1 epoch" if trained == 1 else f"{trained} epochs"
+    notes = [f"Times are of trainings of {counted}{short}.", *_notes(ranking)]
+    return "\n".join([*lines, "", _table(ranking), *notes])
+
+
+def _headline(ranking: pd.DataFrame) -> str:
+    """The first row of the ranking in words, with those that are not slower."""
+    best = ranking[ranking["rank"] == 1].iloc[0]
+    ties = ranking.loc[
+        ~ranking["against_fastest"].isin([FASTEST, SHORTEST, SLOWER]) & ranking["rank"].notna()
+    ]
+    has = "is the fastest" if best["against_fastest"] == FASTEST else "has the shortest mean time"
+    over = (
+        ""
+        if best["strategy"] == "reference"
+        else f", {_ratio(best, 'speedup')} times as fast as the reference"
+    )
+    others = f"; not significantly slower: {', '.join(ties['strategy'])}" if len(ties) else ""
+    return f"{best['strategy']} {has}{over if pd.notna(best['speedup']) else ''}{others}."
 
 
 def _notes(ranking: pd.DataFrame) -> list[str]:
     """What a reader of the table must know of its rows."""
-    notes = [_score(ranking)] if {"test_r2", "test_accuracy"} & set(ranking) else []
+    ended_well = ranking[ranking["status"] == "ok"]
+    notes = [*_score(ended_well)] if len(ended_well) else []
     without = ranking[ranking["mean_s"].isna()]
     if "reason" in without:
         for reason, rows in without.groupby("reason"):
             status = str(rows["status"].iloc[0]).replace("_", " ").capitalize()
             notes.append(f"{status}: {', '.join(rows['strategy'])}: {reason}.")
-    once = ranking.loc[ranking["rounds"] == 1, "strategy"]
+    once = ranking.loc[(ranking["rounds"] == 1) & ranking["rank"].notna(), "strategy"]
     if len(once):
         notes.append(
             f"Measured in one round only, as clearly slower or for lack of time: {', '.join(once)}. Their "
@@ -56,11 +86,13 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     return notes
 
 
-def _score(ranking: pd.DataFrame) -> str:
-    """The scores on rows that were not trained on, over all candidates."""
+def _score(ranking: pd.DataFrame) -> Iterator[str]:
+    """The scores on rows that were not trained on, over the candidates that ended well."""
     names = {"test_accuracy": "accuracy", "test_r2": "R²", "test_rmse": "RMSE in the target's units"}
-    parts = [f"{said} {_range(ranking[name].dropna())}" for name, said in names.items() if name in ranking]
-    return f"On held-out rows, after the epochs that were timed: {', '.join(parts)}."
+    found = {said: ranking[name].dropna() for name, said in names.items() if name in ranking}
+    parts = [f"{said} {_range(values)}" for said, values in found.items() if len(values)]
+    if parts:
+        yield f"On held-out rows, after the epochs that were timed: {', '.join(parts)}."
 
 
 def _range(values: pd.Series) -> str:
@@ -72,7 +104,7 @@ def _failures(ranking: pd.DataFrame) -> str:
     failed = ranking[~ranking["status"].isin(["ok", "unsupported"])]
     words = "; ".join(f"{status}: {', '.join(of['strategy'])}" for status, of in failed.groupby("status"))
     hint = " A smaller --learning-rate may help." if (failed["status"] == "diverged").any() else ""
-    return f"{words}.{hint}"
+    return f"{words}.{hint}" if words else ""
 
 
 def _table(ranking: pd.DataFrame) -> str:
@@ -88,7 +120,7 @@ def _table(ranking: pd.DataFrame) -> str:
             ],
             "time": [_seconds(value) for value in shown["mean_s"]],
             "vs reference": [_ratio(row, "speedup") for _, row in shown.iterrows()],
-            "verdict": shown["verdict"].fillna(""),
+            "verdict": shown["verdict"].astype(object).fillna(""),
             "behind": [_ratio(row, "behind") for _, row in shown.iterrows()],
             "against fastest": shown["against_fastest"].fillna(""),
             "rounds": shown["rounds"],

@@ -1,50 +1,114 @@
 """The workflow, started as a user would start it: in the project's folder, one job at a time."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from snn.config.groups import ROOT
 from snn.errors import SnnError
-from snn.recommending import SWEEP
-from snn.recommending.grid_file import GridFile
+from snn.files import outputs
+from snn.hardware.locks import LockedError, folder_lock, generation
+from snn.recommending import SWEEP, measured
+from snn.recommending.grid_file import FOLDER, GridFile
 
 TABLE = Path(f"results/tables/{SWEEP}.csv")
 ANSWER = Path("results/tables/recommendation.csv")
 FIGURE = Path(f"results/figures/{SWEEP}.svg")
 
-_NOISE = "Using workflow specific profile"
+_OF_A_JOB = "Exiting because a job execution failed"
+"""What Snakemake prints where a measurement failed, if not told to print nothing."""
+
+_NOISE = (
+    *(
+        "Using workflow specific profile",
+        "Assuming unrestricted",
+        "Building DAG",
+        "Using shell",
+        "Select jobs",
+    ),
+    *("Execute ", "Nothing to be done", "Complete log", "Elapsed time", "At least one job", "WorkflowError:"),
+    *("Provided cores", "Rules claiming", "Removing output files", "RuleException:", _OF_A_JOB),
+)
+"""What begins the lines of Snakemake that tell a user of this command nothing."""
+
+_SILENT, _WITH_ERRORS = ("--quiet", "all"), ("--quiet", "rules", "progress", "reason", "host")
 
 
 class WorkflowError(SnnError):
-    """The workflow ended with an error; it has printed why."""
+    """The workflow ended with an error; it has printed why. ``of_jobs``: measurements failed."""
+
+    def __init__(self, message: str, of_jobs: bool = False) -> None:
+        super().__init__(message)
+        self.of_jobs = of_jobs
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """A context in which no other recommendation works in this project: they share the tables.
+
+    Raises LockedError where one is at work, and OutputError where nothing can be written.
+    """
+    folder = ROOT / FOLDER
+    with outputs.reported(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    last = generation(folder)
+    if last is None:
+        raise LockedError(
+            f"another snn recommend is at work in {ROOT}, and two would disturb each other's times: "
+            "start this one when that has ended"
+        )
+    lock = folder_lock(folder, last)
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def measure(grid: GridFile) -> None:
     """Measure what is missing, and make the tables. Raises WorkflowError."""
-    _snakemake(grid, [TABLE, ANSWER])
+    _again(TABLE, ANSWER)
+    _snakemake(grid, [*measured.paths(grid), TABLE, ANSWER, "--keep-going", *_WITH_ERRORS])
 
 
 def report(grid: GridFile, page: Path) -> None:
     """Draw the figure, and put tables and figure into one page. Raises WorkflowError."""
-    _snakemake(grid, [TABLE, ANSWER, FIGURE])
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", page])
+    _again(FIGURE)
+    _snakemake(grid, [TABLE, ANSWER, FIGURE, *_SILENT])
+    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", page, *_SILENT])
+
+
+def _again(*made: Path) -> None:
+    """Have these made again: without its notes, Snakemake takes another grid's tables for these."""
+    for path in made:
+        with outputs.reported(ROOT / path):
+            (ROOT / path).unlink(missing_ok=True)
 
 
 def _snakemake(grid: GridFile, arguments: Sequence[str | Path]) -> None:
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", *map(str, arguments), "--quiet", "all"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", *map(str, arguments)]
     backend = grid.plan.device.backend
     command += ["--config", f"grid={grid.path}", f"device={backend}"]
+    of_jobs = False
     with subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,  # Ctrl-C ends this process, which ends that one
     ) as run:
-        assert run.stderr is not None
-        for line in run.stderr:
-            if not line.startswith(_NOISE):
+        assert run.stdout is not None
+        for line in run.stdout:
+            of_jobs |= _OF_A_JOB in line
+            if line.strip() and not line.startswith(_NOISE):
                 print(line, end="", file=sys.stderr, flush=True)
     if run.returncode:
         raise WorkflowError(
             f"the workflow ended with status {run.returncode}, as it says above; what was measured is kept, "
-            "and the same command continues"
+            "and the same command continues",
+            of_jobs,
         )

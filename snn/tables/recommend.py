@@ -1,12 +1,14 @@
 """Strategies ranked by the time of a training, each compared with the reference and with the fastest."""
 
 from collections.abc import Mapping
+from math import isnan
 from typing import Any
 
 import pandas as pd
 
 from snn.analysis.classification import beside_times
-from snn.analysis.intervals import mean_interval
+from snn.analysis.comparability import common_rounds
+from snn.analysis.intervals import mean_interval, ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines, speedup
 from snn.analysis.status import outcome
@@ -19,7 +21,7 @@ _BEHIND = ("behind", "behind_ci_low", "behind_ci_high")
 
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per cell, those that ended well first, by mean time, with a ``rank`` in each training.
+    """One row per cell, those that ended well first, by ``behind``, with a ``rank`` in each training.
 
     ``speedup`` is over the reference, and ``behind`` the row's mean time over the shortest one, both with
     their 95% intervals. ``verdict`` is of ``speedup``; ``against_fastest`` says whether a row is ``slower``
@@ -39,7 +41,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
 
 
 def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
-    order = [row["cell"] for row in overview.ranked(cells, thresholds)]
+    order = _order(cells, thresholds)
     rest = cells[~cells["cell"].isin(order)].sort_values("mean_s", kind="stable")["cell"]
     cells = cells.set_index("cell").loc[[*order, *rest]].reset_index()
     intervals = [mean_interval(rounds) for rounds in cells["rounds"]]
@@ -66,6 +68,20 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         .join(outcome(cells))
         .assign(**{key: cells[key] for key in ("machine", "machine_note", "device", "backend")})
     )
+
+
+def _order(cells: pd.DataFrame, thresholds: Thresholds) -> list[str]:
+    """The cells that ended well: the shortest mean time, then the others by their time over that one's.
+
+    That is of common rounds: in a round that only one of two cells has, the machine may have been slower.
+    """
+    ended_well = [row for row in overview.ranked(cells, thresholds) if row["status"] == "ok"]
+    if not ended_well:
+        return []
+    best, *others = ended_well
+    behind = [ratio(*common_rounds(other, best)).value for other in others]
+    order = sorted(range(len(others)), key=lambda i: (isnan(behind[i]), behind[i]))
+    return [best["cell"], *(others[i]["cell"] for i in order)]
 
 
 def _options(cells: pd.DataFrame) -> list[str]:

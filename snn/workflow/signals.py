@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
 
@@ -29,6 +29,19 @@ def end_at_once(elsewhere: Callable[[], None] | None = None) -> None:
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, partial(_end, elsewhere))
+
+
+@contextlib.contextmanager
+def ending_at_once() -> Iterator[None]:
+    """A context in which these signals end this process and all that it started, as ``end_at_once`` says."""
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    end_at_once()
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _end(elsewhere: Callable[[], None] | None, number: int, frame: FrameType | None) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 from snn import __main__ as train
-from snn import cli, compare, measure_limits, merge, more_rounds, perfetto, prepare, retabulate
+from snn import cli, compare, measure_limits, merge, more_rounds, perfetto, prepare, recommend, retabulate
 from snn.datasets import quadratic
 from snn.datasets.common import published
 from snn.errors import SnnError
@@ -22,7 +22,7 @@ from snn.grid import more_rounds as planned_rounds
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement import cell, device_record
-from snn.recommending import pilot
+from snn.recommending import grid_file, pilot, workflow
 
 FAULTS = ("traceback", "hang", "accepted", "not named", "written elsewhere")
 HANGS_AFTER = 10.0
@@ -141,9 +141,11 @@ def _without_work() -> Iterator[None]:
     with (
         mock.patch.object(cell, "device_lock", side_effect=Accepted),
         mock.patch.object(device_record, "device_lock", side_effect=Accepted),
-        mock.patch.object(pilot, "run", side_effect=Accepted),
         mock.patch.object(quadratic, "make", make_small),
         mock.patch.object(published.Published, "_found", side_effect=Accepted),
+        mock.patch.object(pilot, "run", side_effect=Accepted),
+        mock.patch.object(grid_file, "ROOT", Path.cwd()),
+        mock.patch.object(workflow, "ROOT", Path.cwd()),
     ):
         yield
 
@@ -221,6 +223,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "snn.retabulate": retabulate.main,
     "snn.more_rounds": more_rounds.main,
     "snn.measure_limits": measure_limits.main,
+    "snn.recommend": recommend.main,
     "grid": _as_command(_grid),
     "plan": _as_command(_plan),
 }

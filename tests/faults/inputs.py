@@ -12,6 +12,7 @@ import csv_files
 import grids
 import image_sets
 import prepared_files
+import recommendations
 import stored_records
 from attempt import Input, met
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -22,6 +23,7 @@ Inputs = Callable[[], st.SearchStrategy[Input]]
 DOORS: dict[str, tuple[Inputs, Inputs]] = {
     "command line": (command_lines.malformed, command_lines.garbage),
     "commands": (commands.malformed, commands.garbage),
+    "recommendation": (recommendations.malformed, recommendations.garbage),
     "grid": (grids.malformed, grids.garbage),
     "CSV": (csv_files.malformed, csv_files.garbage),
     "images": (image_sets.malformed, image_sets.garbage),

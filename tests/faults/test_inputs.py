@@ -7,6 +7,7 @@ from pathlib import Path
 import attempt
 import inputs
 import pytest
+import recommendations
 from archives import archive
 from attempt import HERE, Input, met
 from hypothesis import HealthCheck, given, settings
@@ -67,6 +68,7 @@ VALID = {
     "command": lambda: Input("", "cli", ("list", "kernels")),
     "cell of a command": lambda: Input("", "cli", ("run", "device=cpu", "--strict", "output=r.json")),
     "command line": lambda: Input("", "snn", ("device=cpu", "output=r.json")),
+    "recommendation": lambda: Input("", "snn.recommend", recommendations.TRAINED, {"t.csv": _CSV}),
     "grid": lambda: Input("", "grid", ("g.yaml",), {"g.yaml": _GRID}),
     "CSV": lambda: Input("", "snn.prepare", _OF_CSV, {"t.csv": _CSV}),
     "images": lambda: Input(

@@ -1,0 +1,231 @@
+"""How `snn recommend` goes on: epochs of an earlier call, a candidate that fails, two at once, a signal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import psutil
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import record
+
+from snn import recommend
+from snn.errors import ConfigError
+from snn.recommending import grid_file, measured, pilot, workflow
+from snn.recommending.pilot import Pilot
+from snn.recommending.settings import parsed
+
+QUICK = Pilot(epoch=0.01, job=0.5, outside=0.3)
+ASKED = ["--device", "cpu", "--dataset", "small", "--output", "out"]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder in place of the checkout's results; nothing is measured in it."""
+    monkeypatch.chdir(tmp_path)
+    for module in (grid_file, recommend, workflow, measured):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(pilot, "run", lambda cell, budget: QUICK)
+    return tmp_path
+
+
+def measure(grid, folder, seconds=None, but=()):
+    """Write the records that the workflow would, as fast as the reference but for these strategies."""
+    for name, cell in grid.plan.cells.items():
+        strategy = cell["strategy"]["name"]
+        if strategy in but:
+            continue
+        took = (seconds or {}).get(strategy, 1.0)
+        for number, path in enumerate(measured._planned(grid)[name], 1):
+            made = record(
+                cell, [took, took * 1.001, took * 0.999], number=number, device=cell["device"]["name"]
+            )
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(json.dumps(made))
+    ranking = {"rank": [1], "strategy": ["resident"], "kernel": ["naive"], "mean_s": [1.0], "verdict": [""]}
+    ranking |= {
+        f"{ratio}{end}": [1.0] for ratio in ("speedup", "behind") for end in ("", "_ci_low", "_ci_high")
+    }
+    ranking |= {"against_fastest": ["fastest"], "rounds": [1], "status": ["ok"], "machine": ["quiet"]}
+    (folder / workflow.TABLE).parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(ranking).to_csv(folder / workflow.TABLE)
+    pd.DataFrame([{"answer": "resident is the fastest.", "reason": "So."}]).to_csv(folder / workflow.ANSWER)
+
+
+@pytest.fixture
+def grids(project, monkeypatch):
+    """The grids that were measured, one after the other."""
+    seen = []
+
+    def run(grid, but=()):
+        seen.append(grid)
+        measure(grid, project, but=but)
+
+    monkeypatch.setattr(workflow, "measure", run)
+    monkeypatch.setattr(workflow, "report", lambda grid, page: page.write_text("report"))
+    return seen
+
+
+def epochs(grid):
+    return {cell["training"]["epochs"] for cell in grid.plan.cells.values()}
+
+
+def test_a_larger_budget_goes_on_with_the_epochs_of_a_smaller_one(grids, capsys):
+    """Else nothing that was measured would be used again."""
+    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
+    (few,) = epochs(grids[-1])
+    assert few < 100 and f"Each run trains {few} of the 100 epochs, so that" in capsys.readouterr().err
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
+    assert epochs(grids[-1]) == {few} and "as when this was measured before" in capsys.readouterr().err
+    assert recommend.main([*ASKED, "--budget", "10min", "--epochs", "90"]) == 0  # another training
+    assert epochs(grids[-1]) == {90}
+
+
+def test_what_was_interrupted_in_its_first_round_goes_on(grids, project, monkeypatch):
+    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
+    (few,) = epochs(grids[-1])
+    lost = measured.paths(grids[-1])[0]
+    (project / lost).unlink()
+    monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(0.012, 0.5, 0.3))
+    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
+    assert epochs(grids[-1]) == {few}
+
+
+def test_without_a_record_the_epochs_are_chosen_anew(grids, project):
+    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
+    for path in measured.paths(grids[-1]):
+        (project / path).unlink()
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
+    assert epochs(grids[-1]) == {100}
+
+
+def test_a_candidate_that_fails_is_left_out(grids, project, monkeypatch, capsys):
+    monkeypatch.setattr(workflow, "measure", _failing(grids, project, {"blas", "workspace"}))
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
+    said = capsys.readouterr().err
+    assert "The measurement failed of workspace, blas, as it says above." in said
+    names = {cell["strategy"]["name"] for cell in grids[-1].plan.cells.values()}
+    assert not {"blas", "workspace"} & names and {"reference", "resident", "combined"} <= names
+
+
+@pytest.mark.parametrize(("failing", "of_jobs"), [({"reference"}, True), ({"blas"}, False)])
+def test_without_the_reference_or_a_failed_job_the_error_stands(
+    failing, of_jobs, grids, project, monkeypatch, capsys
+):
+    monkeypatch.setattr(workflow, "measure", _failing(grids, project, failing, of_jobs))
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "snn: the workflow failed"
+
+
+def _failing(grids, project, failing, of_jobs=True):
+    def run(grid):
+        grids.append(grid)
+        measure(grid, project, but=failing)
+        if failing & {cell["strategy"]["name"] for cell in grid.plan.cells.values()}:
+            raise workflow.WorkflowError("the workflow failed", of_jobs)
+
+    return run
+
+
+def test_two_at_once_do_not_mix_their_tables(grids, capsys):
+    with workflow.held():
+        assert recommend.main(ASKED) == 2
+    assert "another snn recommend is at work in" in capsys.readouterr().err
+    assert not grids
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
+
+
+def test_tables_of_another_grid_are_not_taken_for_its_own(project, monkeypatch):
+    """Snakemake without its notes keeps a table that is there, and does not look for the records below it."""
+    for path in (workflow.TABLE, workflow.ANSWER):
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text("of another grid")
+    asked = []
+    monkeypatch.setattr(workflow, "_snakemake", lambda grid, arguments: asked.extend(arguments))
+    grid = grid_file.write(parsed(ASKED), "cpu")
+    workflow.measure(grid)
+    assert not (project / workflow.TABLE).exists() and not (project / workflow.ANSWER).exists()
+    assert set(measured.paths(grid)) <= set(asked) and len(measured.paths(grid)) == len(grid.plan.cells)
+
+
+def test_an_output_that_cannot_be_written_at_the_end_is_an_error(grids, project, monkeypatch, capsys):
+    def report(grid, page):
+        (project / "out/ranking.csv").mkdir()
+
+    monkeypatch.setattr(workflow, "report", report)
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
+    assert "snn: out/ranking.csv: cannot be written" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "why"),
+    [
+        (
+            -9,
+            "",
+            "ended with signal SIGKILL, so that nothing was measured",
+        ),
+        (
+            1,
+            "Traceback\n  x\nKeyError: 3\n",
+            "with status 1, so that nothing was measured: KeyError: 3",
+        ),
+        (2, "snn: warning: rounded\nsnn: t.csv: no rows\n", "t.csv: no rows"),
+        (2, "snn: t.csv: no rows\nsnn: warning: rounded\n", "t.csv: no rows"),
+    ],
+)
+def test_a_pilot_that_fails_says_why_in_one_line(status, said, why):
+    found = pilot._why(status, said)
+    assert found.endswith(why) and "\n" not in found and "Traceback" not in found
+
+
+def test_a_budget_that_is_too_short_names_what_takes_the_time():
+    with pytest.raises(ConfigError, match=r"0.5 s for each process .* 2 s per epoch .* give --budget 198s"):
+        pilot.epochs_that_fit(Pilot(2.0, 0.5, 0.2), 100, 8, 3, 10)
+
+
+def test_the_candidates_that_are_left_out_keep_the_others_cells(project):
+    grid = grid_file.write(parsed(ASKED), "cpu")
+    out = [name for name, cell in grid.plan.cells.items() if cell["strategy"]["name"] == "blas"]
+    fewer = grid_file.write(parsed(ASKED), "cpu", without=out)
+    assert list(fewer.plan.cells) == [name for name in grid.plan.cells if name not in out]
+    assert fewer.path != grid.path
+    again = yaml.safe_load((project / fewer.path).read_text())["sweeps"]["recommend"]
+    assert {"strategy": ["blas"]} not in again["union"]
+
+
+_SLEEPING = """
+import subprocess, sys
+from snn.workflow.signals import ending_at_once
+with ending_at_once():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    print(child.pid, flush=True)
+    child.wait()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_what_was_started(number):
+    """Its children have sessions of their own, so that a terminal's Ctrl-C reaches this process alone."""
+    here = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLEEPING],
+        env=here,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        child = psutil.Process(int(run.stdout.readline()))
+        run.send_signal(number)
+        said = run.stderr.read()
+    assert run.returncode == 128 + number
+    assert said.splitlines() == [f"ended by {number.name}: the same command continues where this one stopped"]
+    until = time.monotonic() + 10
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < until
+        time.sleep(0.01)
