@@ -40,7 +40,13 @@ def test_both_recipes_start_from_the_same_exact_base():
 
 
 def test_both_recipes_run_the_same_steps():
-    expected = ["python", "packages requirements.txt", "device DEVICE", "sources"]
+    expected = [
+        "python",
+        "packages requirements.txt",
+        "packages requirements-build.txt",
+        "device DEVICE",
+        "sources",
+    ]
     assert steps(RECIPE.splitlines()) == steps(section("post")) == expected
 
 
