@@ -31,7 +31,7 @@ complete -o default -F _snn snn
 _ZSH = """\
 _snn() {
     local -a found
-    found=(${(f)"$(snn completion words ${(@Q)words[2,CURRENT]} 2>/dev/null)"})
+    found=(${(f)"$(snn completion words "${(@Q)words[2,CURRENT]}" 2>/dev/null)"})
     if (( ! $#found )); then
         _files
     else

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -195,17 +196,13 @@ def test_words_of_any_line_are_found_without_an_error(capsys):
         assert "Traceback" not in capsys.readouterr().err
 
 
-def completed(line, tmp_path):
-    """What bash makes of a line at a press of Tab."""
+def asked_by_a_shell(script, tmp_path, *arguments):
+    """What a shell prints, to which `snn` is the program of this checkout."""
     program = tmp_path / "snn"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m snn.cli "$@"\n')
     program.chmod(0o755)
-    script = (
-        'eval "$(snn completion bash)"; COMP_LINE=$1; COMP_POINT=${#1}; COMPREPLY=(); compopt() { :; }; '
-        '_snn; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
     done = subprocess.run(
-        ["bash", "-c", script, "bash", line],
+        [*arguments[:1], *("-f",) * (arguments[0] == "zsh"), "-c", script, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -215,8 +212,33 @@ def completed(line, tmp_path):
     return done.stdout.split()
 
 
+def completed(line, tmp_path):
+    """What bash makes of a line at a press of Tab."""
+    script = (
+        'eval "$(snn completion bash)"; COMP_LINE=$1; COMP_POINT=${#1}; COMPREPLY=(); compopt() { :; }; '
+        '_snn; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    return asked_by_a_shell(script, tmp_path, "bash", line)
+
+
 def test_bash_completes(tmp_path):
     assert completed("snn retab", tmp_path) == ["retabulate"]
     assert completed("snn list ", tmp_path) == list(listing.TOPICS)
     assert completed("snn run strategy=comb", tmp_path) == ["combined"]
     assert completed("snn run dataset=csv dataset.pa", tmp_path) == ["dataset.path="]
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="there is no zsh here")
+def test_zsh_completes(tmp_path):
+    script = (
+        'compdef() { : }; compadd() { print -r -- "${@[4,-1]}" }; _files() { print files }; '
+        'eval "$(snn completion zsh)"; words=("$@"); CURRENT=$#words; _snn'
+    )
+    for words, found in (
+        (["snn", "retab"], ["retabulate"]),
+        (["snn", "list", ""], list(listing.TOPICS)),
+        (["snn", "run", "strategy=comb"], ["strategy=combined"]),
+        (["snn", "run", "dataset=csv", "dataset.pa"], ["dataset.path="]),
+        (["snn", "compare", "a"], ["files"]),
+    ):
+        assert asked_by_a_shell(script, tmp_path, "zsh", *words) == found
