@@ -60,6 +60,13 @@ def test_what_is_particular_to_a_cell():
     )
 
 
+@pytest.mark.parametrize(("r2", "shown"), [(0.98765, ", R² on test rows 0.9877"), (None, "")])
+def test_the_score_of_rows_that_are_held_out(r2, shown):
+    made = record(cell_of(), [1.0], mse=0.5)
+    made["summary"]["mean_test_r2"] = r2
+    assert line(made, THRESHOLDS).endswith(f"final loss 0.5{shown}")
+
+
 # ---- at the end of a command
 
 

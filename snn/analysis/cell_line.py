@@ -24,6 +24,8 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
         parts += [_time([run["seconds"] for run in record["runs"]]), _networks(summary), _loss(summary)]
         if "mean_test_accuracy" in summary:
             parts.append(f"test accuracy {summary['mean_test_accuracy']:.2%}")
+        if summary.get("mean_test_r2") is not None:
+            parts.append(f"R² on test rows {summary['mean_test_r2']:.4g}")
     else:
         parts.append("no time")
     precision = "" if cell["precision"]["name"] == "fp32" else f" in {cell['precision']['name']}"
