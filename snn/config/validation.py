@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from snn.config import groups, keys
@@ -17,7 +16,7 @@ from snn.models import remedies
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import parse
-from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, TASKS
+from snn.models.losses import LOSSES, TASKS
 from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
 
 PROFILES = ("none", "nvtx")
@@ -213,57 +212,9 @@ def check_path(key: str, value: object, right: str = "the path of a file") -> No
         raise error(key, value, f"{right}, in quotes if it looks like a number or a list, or null")
 
 
-def check_given(cell: Mapping[str, Any], given: Collection[str]) -> None:
-    """Raise ConfigError where one of the keys that were set by hand has no effect.
-
-    A protocol's fewest runs may be more than the runs that are set beside it, which then decide alone.
-    """
-    protocol = cell["protocol"]
-    if "protocol.min_runs" in given and protocol["min_runs"] > protocol["runs"]:
-        right = f"at most protocol.runs, which is {protocol['runs']}"
-        raise error("protocol.min_runs", protocol["min_runs"], right)
-
-
 def check_profile(profile: object) -> None:
     """Raise ConfigError, naming the choices, where there is no such pass."""
     _one_of("profile", profile, PROFILES)
-
-
-def settle(cell: Mapping[str, Any]) -> None:
-    """Give a checked cell the one form that its values have, however they were written.
-
-    Its rounds are at most its runs, since each round has at least one; what may be 5 or 5.0 is 5.0. A
-    neighbour of any kind is not named. Layers to compute again are in the order of the network. The task of a
-    data set that leaves it open is that of the network's loss.
-    """
-    cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
-    if cell["protocol"].get("neighbour") == ANY:
-        del cell["protocol"]["neighbour"]
-    cell["network"]["recompute"] = sorted(cell["network"]["recompute"])
-    if cell["dataset"].get("task", "") is None:
-        cell["dataset"]["task"] = LOSSES[cell["network"].get("loss", MEAN_SQUARED_ERROR.name)].task
-    for section, values in cell.items():
-        if not isinstance(values, Mapping):
-            continue
-        for key in _real_keys(section, values["name"] if section in ("dataset", "strategy") else None):
-            if key in values:
-                values[key] = _real(values[key])  # type: ignore[index]
-
-
-@cache
-def _real_keys(section: str, choice: str | None) -> tuple[str, ...]:
-    """The keys of a section that hold real numbers, or lists of them."""
-    usual = groups.load(section, choice) if choice else {}
-    ranged = [key for key, its in RANGES.items() if its.real and key.startswith(f"{section}.")]
-    real = [key for key, value in usual.items() if isinstance(value, float)]
-    return tuple({*(key.partition(".")[2] for key in ranged), *real})
-
-
-def _real(value: Any) -> Any:
-    """A whole number as a real one, also in a list; null is null."""
-    if isinstance(value, list):
-        return [_real(element) for element in value]
-    return value if value is None else float(value)
 
 
 def _check_choice(group: str, values: Mapping[str, Any]) -> None:
