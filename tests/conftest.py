@@ -34,7 +34,8 @@ TOGETHER = {
     "pipeline": ("test_workflow.py", "test_report.py", "test_survival.py", "test_reruns.py"),
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
-        *("test_unsupported.py", "test_profile.py", "test_nvtx.py", "test_training.py", "test_remedies.py"),
+        *("test_unsupported.py", "test_profile.py", "test_time_breakdown.py", "test_nvtx.py"),
+        *("test_training.py", "test_remedies.py"),
     ),
 }
 """Files of one group: they share a project in which everything was made, or loops that Numba compiled."""
