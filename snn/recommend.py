@@ -1,4 +1,4 @@
-"""``python -m snn.recommend``, or ``snn recommend``: which strategy trains one's own network fastest."""
+"""``snn recommend``: which strategy trains one's own network fastest."""
 
 import sys
 import time

@@ -46,6 +46,8 @@ def test_classes_become_outputs(table):
     assert grid["network.layers"] == [["linear 8", "relu", "linear 4", "relu", "linear 3"]]
     assert (grid["network"], grid["network.loss"]) == ("layers", "cross_entropy")
     assert "network.hidden" not in grid
+    assert grid["training.learning_rate"] == 0.02
+    assert parsed([*asked, "--learning-rate", "0.1"]).grid["training.learning_rate"] == 0.1
     assert parsed(asked).grid["network.layers"][0][-1] == "linear 3"
     with pytest.raises(ConfigError, match="--classify is given beside --network cnn"):
         parsed([*asked, "--network", "cnn"])

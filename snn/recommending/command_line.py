@@ -40,7 +40,11 @@ def _parser() -> Options:
     add("--network", metavar="NAME", help=f"another network: {', '.join(groups.names('network'))}")
     add("--batch-size", metavar="N", help="rows per training step (default: 64 with --csv, else 256)")
     add("--epochs", metavar="N", help="passes over the data in one training (default: 100)")
-    add("--learning-rate", metavar="R", help="of plain gradient descent (default: 0.002)")
+    add(
+        "--learning-rate",
+        metavar="R",
+        help="of plain gradient descent (default: 0.002; with --classify 0.02)",
+    )
     add(
         "--budget",
         metavar="TIME",

@@ -26,6 +26,8 @@ _CHOSEN = ("strategy", "protocol", "device", "devices", "union", "on_cpu")
 """What is not a setting of the training."""
 
 _OWN_BATCH = 64
+_OF_CLASSES = 0.02
+"""Learning rate of cross-entropy, whose gradients are smaller than those of squared errors."""
 _OWN_NETWORK = "mlp"
 """Where widths are given, or a table: the paper's initial weights are all positive, and diverge elsewhere."""
 
@@ -68,7 +70,7 @@ def parsed(arguments: Sequence[str]) -> Settings:
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     budget = _seconds(given.budget)
     if given.classify:
-        grid |= _classifier(given, grid, frozenset(own))
+        grid |= {"training.learning_rate": _OF_CLASSES} | grid | _classifier(given, grid, frozenset(own))
         grid.pop("network.hidden", None)
     name = Path(given.csv).stem if given.csv else str(grid.get("dataset", "small"))
     return Settings(
