@@ -17,7 +17,7 @@ WRONG = 2
 
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
-    WRONG: "something that was given is wrong: one line says what, and what would be right",
+    WRONG: "refused or failed: one line says what, and what would be right",
     130: "interrupted",
     141: "the reader of the output, such as head, has gone",
 }

@@ -139,8 +139,10 @@ def _measure(
     has: dict[str, int] = {}
     given = dict.fromkeys(grid.plan.cells, 1)
     of_pass = _LEAST_OF_PASS
+    measured.limit_rounds(grid)
     while given:
-        _say(f"Measuring {len(given)} candidates, until each has {_rounds(max(given.values()))}.")
+        if lacking := measured.missing(grid):
+            _say(f"Measuring {len(lacking)} candidates, until each has {_rounds(max(given.values()))}.")
         begun = time.monotonic()
         grid = _all_that_can_be(grid, settings)
         pass_seconds = time.monotonic() - begun
@@ -166,25 +168,22 @@ def _measure(
 
 
 def _all_that_can_be(grid: GridFile, settings: Settings) -> GridFile:
-    """Measure what is missing. Candidates whose measurement failed are left out of the grid, once others have
-    been measured, the reference among them. Raises WorkflowError."""
-    try:
-        workflow.measure(grid)
-        return grid
-    except workflow.WorkflowError as error:
-        failed = measured.missing(grid)
-        reference = grid_file.training_of(grid.plan)
-        left = [cell for name, cell in grid.plan.cells.items() if name not in failed]
-        if not error.of_jobs or not failed or reference not in left or len(left) < 2:
-            raise
-        names = ", ".join(grid.plan.cells[name]["strategy"]["name"] for name in failed)
-        _say(f"The measurement failed of {names}, as it says above. The others are compared without.")
-        epochs = reference["training"]["epochs"]
-        backend = reference["device"]["backend"]
-        shorter = epochs if grid.path.stem.endswith(f"-{epochs}") else None
-        fewer = grid_file.write(settings, backend, shorter, without=failed)
-        workflow.measure(fewer)
-        return fewer
+    """Measure what is missing. Candidates whose measurement failed are left out of the grid, as long as two
+    others are left, the reference among them. Raises WorkflowError."""
+    while True:
+        try:
+            workflow.measure(grid)
+            return grid
+        except workflow.WorkflowError as error:
+            failed = measured.missing(grid)
+            reference = grid_file.training_of(grid.plan)
+            left = [cell for name, cell in grid.plan.cells.items() if name not in failed]
+            if not error.of_jobs or not failed or reference not in left or len(left) < 2:
+                raise
+            names = ", ".join(grid.plan.cells[name]["strategy"]["name"] for name in failed)
+            _say(f"Measuring {names} failed (see above); the other candidates are compared without.")
+            without = grid.without | set(failed)
+            grid = grid_file.write(settings, reference["device"]["backend"], grid.epochs, without=without)
 
 
 def _rounds(count: int) -> str:

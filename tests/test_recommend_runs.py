@@ -16,6 +16,7 @@ from records_of import record
 
 from snn import recommend
 from snn.errors import ConfigError
+from snn.grid import more_rounds
 from snn.recommending import grid_file, measured, pilot, workflow
 from snn.recommending.pilot import Pilot
 from snn.recommending.settings import parsed
@@ -108,9 +109,58 @@ def test_a_candidate_that_fails_is_left_out(grids, project, monkeypatch, capsys)
     monkeypatch.setattr(workflow, "measure", _failing(grids, project, {"blas", "workspace"}))
     assert recommend.main([*ASKED, "--budget", "10min"]) == 0
     said = capsys.readouterr().err
-    assert "The measurement failed of workspace, blas, as it says above." in said
+    assert "Measuring workspace, blas failed (see above); the other candidates are compared without." in said
     names = {cell["strategy"]["name"] for cell in grids[-1].plan.cells.values()}
     assert not {"blas", "workspace"} & names and {"reference", "resident", "combined"} <= names
+
+
+def test_a_candidate_that_failed_stays_out_when_another_fails_later(grids, project, monkeypatch, capsys):
+    """And the runs keep the epochs that they had."""
+    failing = [{"workspace"}, set(), {"workspace", "blas"}]
+
+    def run(grid):
+        grids.append(grid)
+        now = failing.pop(0) if failing else {"workspace", "blas"}
+        measure(grid, project, but=now)
+        if now & {cell["strategy"]["name"] for cell in grid.plan.cells.values()}:
+            raise workflow.WorkflowError("the workflow failed", of_jobs=True)
+
+    monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(2.0, 0.5, 0.3))
+    monkeypatch.setattr(workflow, "measure", run)
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
+    said = capsys.readouterr().err
+    assert "Measuring workspace failed" in said and "Measuring blas failed" in said
+    names = {cell["strategy"]["name"] for cell in grids[-1].plan.cells.values()}
+    assert not {"blas", "workspace"} & names and "reference" in names
+    (few,) = set.union(*map(epochs, grids))
+    assert few < 100
+
+
+def test_rounds_that_an_earlier_call_had_time_for_are_not_all_measured(grids, project):
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
+    grid = grids[-1]
+    (name, *_), had = grid.plan.cells, len(measured.paths(grid))
+    more_rounds.add(dict.fromkeys(grid.plan.cells, 30), project / more_rounds.FILE)
+    assert len(measured.paths(grid)) == 30 * len(grid.plan.cells)
+    measured.limit_rounds(grid)
+    assert len(measured.paths(grid)) == had and not measured.missing(grid)
+    first = next(path for path in measured.paths(grid) if name in str(path))
+    (project / first).unlink()
+    measured.limit_rounds(grid)
+    assert [path for path in measured.paths(grid) if name in str(path)] == [first]
+    assert measured.missing(grid) == [name]
+
+
+def test_a_pilot_that_waits_for_another_measurement_says_so(monkeypatch):
+    cell = grid_file.training_of(grid_file.write(parsed(ASKED), "cpu").plan)
+
+    def waits(*arguments, **options):
+        said = b"waiting for another measurement on this machine to finish"
+        raise subprocess.TimeoutExpired("snn", options["timeout"], stderr=said)
+
+    monkeypatch.setattr(subprocess, "run", waits)
+    with pytest.raises(pilot.PilotError, match="another measurement on this machine has not ended"):
+        pilot.run(cell, 20.0)
 
 
 @pytest.mark.parametrize(("failing", "of_jobs"), [({"reference"}, True), ({"blas"}, False)])

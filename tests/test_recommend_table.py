@@ -127,7 +127,7 @@ def test_without_a_recommendation_the_answer_is_that_of_the_ranking(ranked):
 def test_a_lead_of_one_round_is_preliminary(ranked):
     table = ranked(reference=4.0, combined=1.0)
     assert "Preliminary" not in answered(table)
-    assert "\nPreliminary: this is of one round" in answered(table.assign(rounds=1))
+    assert "\nPreliminary: measured in one round only" in answered(table.assign(rounds=1))
 
 
 def test_the_times_are_said_to_be_of_fewer_epochs(ranked):

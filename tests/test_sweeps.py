@@ -353,7 +353,7 @@ def test_a_plan_is_read_and_grows(tmp_path):
         ('{"a": 1001}', "a has 1001 rounds: it must be from 1 to 1000; remove it"),
         ('{"b": 1, "a": true}', "a has True rounds: it must be from 1 to 1000; remove it"),
         ("[]", "it must hold the number of rounds by the name of a cell; remove it"),
-        ("{", "; remove it, or plan again with python -m snn.more_rounds"),
+        ("{", "; remove it, or plan again with snn more-rounds"),
     ],
 )
 def test_a_plan_that_is_none_is_refused(tmp_path, text, said):

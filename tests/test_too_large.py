@@ -52,13 +52,13 @@ def test_the_cheap_bound_is_above_what_is_predicted():
 def test_cells_that_will_not_fit_are_named_by_sweep_and_device(tmp_path):
     (said,) = too_large.warnings(read(tmp_path, BIG))
     assert said.startswith("sweeps.big: 1 of its cells will not fit into the 15360 MiB of Tesla T4: ")
-    assert "large/4096-4096/graph-naive" in said and "python -m snn.plan says what would" in said
+    assert "large/4096-4096/graph-naive" in said and "snn plan says what would" in said
 
 
 def test_what_is_not_looked_at_is_said(tmp_path):
     (said,) = too_large.warnings(read(tmp_path, BIG), seconds=-1)
     assert said.endswith(
-        "large cells were not looked at: python -m snn.plan sweep=NAME says whether they fit"
+        "large cells were not looked at: snn plan sweep=NAME says whether they fit"
     )
     assert int(said.split()[0]) >= 4
 

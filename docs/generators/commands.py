@@ -52,4 +52,6 @@ def help_of(command: Command) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
-    return (done.stdout or done.stderr).replace("``", "")
+    if done.returncode:
+        raise RuntimeError(f"python -m {' '.join(command)} --help: {done.stderr}")
+    return done.stdout.replace("``", "")

@@ -16,7 +16,7 @@ from snn.tables import columns
 
 CAPTIONS = ROOT / "workflow/report"
 ANY_SWEEP = "any_sweep"
-COMMANDS = {"comparison": "python -m snn.compare A B OUTPUT", "devices": "python -m snn.merge FOLDER ..."}
+COMMANDS = {"comparison": "snn compare A B OUTPUT", "devices": "snn merge FOLDER ..."}
 """Tables that no rule makes."""
 
 _MOST_ROWS = 200

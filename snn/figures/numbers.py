@@ -113,7 +113,8 @@ def _panel(
     words = list(dict.fromkeys(cells[axis.name][numbers.isna()].dropna().astype(str)))
     step = (known[-1] / known[0]) ** (1 / max(len(known) - 1, 1)) if is_wide(known) else 0.0
     width = (known[-1] - known[0]) / max(len(known) - 1, 1) if known else 1.0
-    beyond = [known[-1] * step ** (1 + i) if step else known[-1] + width * (1 + i) for i in range(len(words))]
+    last = known[-1] if known else 0.0
+    beyond = [last * step ** (1 + i) if step else last + width * (1 + i) for i in range(len(words))]
     at = dict(zip(words, beyond, strict=True))
     for name in dict.fromkeys(series[cells.index]):
         some, style = cells[series[cells.index] == name], looks_of[name]

@@ -18,7 +18,7 @@ def read(file: Path = FILE) -> dict[str, int]:
     try:
         planned = read_json(file)
     except RecordError as error:
-        raise ConfigError(f"{error}; remove it, or plan again with python -m snn.more_rounds") from error
+        raise ConfigError(f"{error}; remove it, or plan again with snn more-rounds") from error
     if not isinstance(planned, dict):
         raise ConfigError(f"{file}: it must hold the number of rounds by the name of a cell; remove it")
     for name, rounds in planned.items():
@@ -27,6 +27,14 @@ def read(file: Path = FILE) -> dict[str, int]:
                 f"{file}: {name} has {rounds!r} rounds: it must be from 1 to {MOST_ROUNDS}; remove it"
             )
     return planned
+
+
+def limit(rounds: Mapping[str, int], file: Path = FILE) -> None:
+    """Plan no more than so many rounds for the cells of these names."""
+    planned = read(file)
+    fewer = {name: min(count, planned[name]) for name, count in rounds.items() if name in planned}
+    if any(planned[name] != count for name, count in fewer.items()):
+        write(file, planned | fewer)
 
 
 def add(rounds: Mapping[str, int], file: Path = FILE) -> None:

@@ -10,12 +10,12 @@ DESCRIPTION = """Which strategy trains your network fastest on this device, and 
 
 Measures the candidates of config/recommend.yaml through the workflow, gives those in the lead more rounds
 while there is time, and leaves a ranked table and a report. What was measured stays: the same command
-continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows what is published
-of a GPU."""
+continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows published
+results of a GPU."""
 
 EPILOG = """KEY=VALUE are settings as in a grid: training.reduction=sum, or a network of any layers:
 network=layers 'network.layers=[linear 64, relu, linear 1]'
-of a table with semicolons 'dataset.delimiter=;', and of one without a header dataset.header=false"""
+for a table separated by semicolons 'dataset.delimiter=;', for one without a header dataset.header=false"""
 
 
 def helped() -> str:
@@ -55,7 +55,7 @@ def _parser() -> Options:
         "--device",
         metavar="NAME",
         default="auto",
-        help="auto, cuda, cpu, or a GPU's name: of one that is not here, only what is published is shown",
+        help="auto, cuda, cpu, or a GPU's name: for one not in this machine, only published results",
     )
     add("--all", action="store_true", help="measure every strategy, not only the usual candidates")
     add("--output", metavar="FOLDER", help="for the table and the report (default: recommendation-NAME)")

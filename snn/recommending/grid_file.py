@@ -32,10 +32,15 @@ _PROTOCOL = {
 
 @dataclass(frozen=True)
 class GridFile:
-    """A grid that is written; ``path`` is relative to the project's folder, where the workflow runs."""
+    """A grid that is written; ``path`` is relative to the project's folder, where the workflow runs.
+
+    ``epochs`` are those that replace the settings', if they do, and ``without`` the cells that are left out.
+    """
 
     path: Path
     plan: Plan
+    epochs: int | None = None
+    without: frozenset[str] = frozenset()
 
 
 def write(
@@ -59,7 +64,7 @@ def write(
             for point in _points(content["union"])
         ]
         content |= {"union": [point for point, cells in points if not set(without) & set(cells)]}
-    return GridFile(path, _written(path, content, backend))
+    return GridFile(path, _written(path, content, backend), epochs, frozenset(without))
 
 
 def shortened(settings: Settings, backend: str) -> list[int]:

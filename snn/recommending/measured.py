@@ -30,11 +30,24 @@ def missing(grid: GridFile, only_first: bool = False) -> list[str]:
     return [
         name
         for name, of_cell in _planned(grid).items()
-        if any(
-            source_hash_of(ROOT / path) != _sources(grid.plan.cells[name])
-            for path in of_cell[: 1 if only_first else None]
-        )
+        if any(not _is_current(grid, name, path) for path in of_cell[: 1 if only_first else None])
     ]
+
+
+def limit_rounds(grid: GridFile) -> None:
+    """Let the cells have no further rounds than those that are measured with the current code, and one.
+
+    An earlier call may have planned more, which it had time for.
+    """
+    has = {
+        name: next((i for i, path in enumerate(of_cell) if not _is_current(grid, name, path)), len(of_cell))
+        for name, of_cell in _planned(grid).items()
+    }
+    more_rounds.limit({name: max(count, 1) for name, count in has.items()}, ROOT / more_rounds.FILE)
+
+
+def _is_current(grid: GridFile, name: str, path: str) -> bool:
+    return source_hash_of(ROOT / path) == _sources(grid.plan.cells[name])
 
 
 def _planned(grid: GridFile) -> dict[str, list[str]]:

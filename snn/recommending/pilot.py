@@ -30,6 +30,9 @@ _SHORT = {
     "protocol.max_warmup_seconds": 0,
 }
 
+_WAITING = "waiting for another measurement"
+"""What a process prints that finds the device locked (``snn.hardware.locks``)."""
+
 
 class PilotError(SnnError):
     """The pilot's cell was not measured; what it printed says why."""
@@ -66,12 +69,18 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
                 env=os.environ | {END_WITH_PARENT: str(os.getpid())},
                 start_new_session=True,  # Ctrl-C ends this process, which ends that one
             )
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as error:
+            if _WAITING in str(error.stderr):
+                raise PilotError(
+                    "another measurement on this machine has not ended: start this again when it has"
+                ) from None
             raise ConfigError(
                 f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
                 "give a larger --budget, or train on fewer rows"
             ) from None
         elapsed = time.perf_counter() - started
+        if _WAITING in ended.stderr:
+            return run(cell, max(budget - elapsed, 10.0))  # for its own time
         if ended.returncode:
             raise PilotError(_why(ended.returncode, ended.stderr))
         record = json.loads(output.read_text(encoding="utf-8"))

@@ -40,7 +40,7 @@ def answered(ranking: pd.DataFrame, answer: pd.DataFrame, trained: int, epochs: 
     else:
         lines.append(_headline(ranking))
     if len(ranking[ranking["rank"].notna()]) > 1 and ranking.loc[ranking["rank"] == 1, "rounds"].item() == 1:
-        lines.append("Preliminary: this is of one round, and says nothing of how much rounds differ.")
+        lines.append("Preliminary: measured in one round only, so the variation between rounds is unknown.")
     short = f", not of all {epochs}: what is done once per training weighs more" if trained < epochs else ""
     counted = "1 epoch" if trained == 1 else f"{trained} epochs"
     notes = [f"Times are of trainings of {counted}{short}.", *_notes(ranking)]
@@ -75,8 +75,8 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     once = ranking.loc[(ranking["rounds"] == 1) & ranking["rank"].notna(), "strategy"]
     if len(once):
         notes.append(
-            f"Measured in one round only, as clearly slower or for lack of time: {', '.join(once)}. Their "
-            "intervals do not include how much rounds differ."
+            "Measured in one round only, because clearly slower, or because the time was over: "
+            f"{', '.join(once)}. Their intervals do not include how much rounds differ."
         )
     states = ranking["machine"].fillna("").str.split(", ").explode()
     states = states[~states.isin(["", "quiet"])].value_counts()

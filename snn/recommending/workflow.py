@@ -34,7 +34,7 @@ _NOISE = (
 )
 """What begins the lines of Snakemake that tell a user of this command nothing."""
 
-_SILENT, _WITH_ERRORS = ("--quiet", "all"), ("--quiet", "rules", "progress", "reason", "host")
+_WITH_ERRORS = ("--quiet", "rules", "progress", "reason", "host")
 
 
 class WorkflowError(SnnError):
@@ -76,8 +76,8 @@ def measure(grid: GridFile) -> None:
 def report(grid: GridFile, page: Path) -> None:
     """Draw the figure, and put tables and figure into one page. Raises WorkflowError."""
     _again(FIGURE)
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, *_SILENT])
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", page, *_SILENT])
+    _snakemake(grid, [TABLE, ANSWER, FIGURE, *_WITH_ERRORS])
+    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", page, *_WITH_ERRORS])
 
 
 def _again(*made: Path) -> None:

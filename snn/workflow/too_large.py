@@ -58,10 +58,10 @@ def warnings(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         yield (
             f"sweeps.{sweep}: {len(found)} of its cells will not fit into the {has / _MIB:.0f} MiB of "
-            f"{device}: {', '.join(found[:3])}{more}. python -m snn.plan says what would"
+            f"{device}: {', '.join(found[:3])}{more}. snn plan says what would"
         )
     if left:
-        yield f"{left} large cells were not looked at: python -m snn.plan sweep=NAME says whether they fit"
+        yield f"{left} large cells were not looked at: snn plan sweep=NAME says whether they fit"
 
 
 def _large(plan: Plan) -> Iterator[Large]:

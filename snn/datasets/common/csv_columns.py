@@ -18,7 +18,6 @@ MOST_VALUES = 100
 MOST_CLASSES = 1000
 LONGEST_VALUE = 200
 """Characters of a value of text; those of classes stand in records."""
-_COUNTED = 10_000
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NOT_DECIMAL = re.compile(r"[^0-9eE+\-. \t]")
@@ -128,17 +127,6 @@ def _note(columns: Sequence[Column], line: int, row: Sequence[str]) -> None:
 def shortened(text: str) -> str:
     """A cell as a message shows it."""
     return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
-
-
-def distinct(rows: Rows, column: int) -> str:
-    """How many distinct values a column has, in words."""
-    found: set[str] = set()
-    for _, row in rows:
-        if len(found) <= _COUNTED:
-            found.add(row[column].strip())
-    found -= MISSING
-    count = f"more than {_COUNTED}" if len(found) > _COUNTED else str(len(found))
-    return f"{count} distinct value{'' if len(found) == 1 else 's'}"
 
 
 def encoded(sheet: Sheet, rows: Rows, used: Sequence[int], most: Mapping[int, int]) -> Encoded:
