@@ -57,9 +57,7 @@ def test_cells_that_will_not_fit_are_named_by_sweep_and_device(tmp_path):
 
 def test_what_is_not_looked_at_is_said(tmp_path):
     (said,) = too_large.warnings(read(tmp_path, BIG), seconds=-1)
-    assert said.endswith(
-        "large cells were not looked at: snn plan sweep=NAME says whether they fit"
-    )
+    assert said.endswith("large cells were not looked at: snn plan sweep=NAME says whether they fit")
     assert int(said.split()[0]) >= 4
 
 
