@@ -41,6 +41,7 @@ def test_the_answer_is_printed_with_its_table(asked):
     _, done = asked
     assert "resident" in done.stdout and "reference" in done.stdout
     assert "mine.csv, network 4, batch size 64, 3 epochs, learning rate 0.001: 3 candidates" in done.stderr
+    assert done.stderr.splitlines()[-1] == "Writing the report."
     assert "Published for an NVIDIA H200, of similar networks on these data sets:" in done.stdout
     assert "Not known: the times of your own training there." in done.stdout
 

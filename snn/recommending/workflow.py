@@ -31,6 +31,7 @@ _NOISE = (
     ),
     *("Execute ", "Nothing to be done", "Complete log", "Elapsed time", "At least one job", "WorkflowError:"),
     *("Provided cores", "Rules claiming", "Removing output files", "RuleException:", _OF_A_JOB),
+    *("Creating report", "Adding ", "Loading script code", "Report created"),
 )
 """What begins the lines of Snakemake that tell a user of this command nothing."""
 
