@@ -17,6 +17,7 @@ from records_of import record
 from snn import recommend
 from snn.errors import ConfigError
 from snn.grid import more_rounds
+from snn.hardware.locks import WAITING
 from snn.recommending import grid_file, measured, pilot, workflow
 from snn.recommending.pilot import Pilot
 from snn.recommending.settings import parsed
@@ -155,8 +156,7 @@ def test_a_pilot_that_waits_for_another_measurement_says_so(monkeypatch):
     cell = grid_file.training_of(grid_file.write(parsed(ASKED), "cpu").plan)
 
     def waits(*arguments, **options):
-        said = b"waiting for another measurement on this machine to finish"
-        raise subprocess.TimeoutExpired("snn", options["timeout"], stderr=said)
+        raise subprocess.TimeoutExpired("snn", options["timeout"], stderr=WAITING.encode())
 
     monkeypatch.setattr(subprocess, "run", waits)
     with pytest.raises(pilot.PilotError, match="another measurement on this machine has not ended"):

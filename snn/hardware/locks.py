@@ -20,6 +20,9 @@ END_WITH_PARENT = "SNN_END_WITH_PARENT"
 GPUS_AT_ONCE = "SNN_GPUS_AT_ONCE"
 """The variable of the environment with the number of GPUs that a workflow's cells may use at once."""
 
+WAITING = "waiting for another measurement on this machine to finish"
+"""What a process prints that finds all its devices locked."""
+
 _PR_SET_PDEATHSIG = 1
 _FOLDER_LOCK = "snn.lock"
 _MOMENT = 0.05
@@ -103,7 +106,7 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
     for name in names:
         if _try(descriptors[name], kind):
             return name
-    print("waiting for another measurement on this machine to finish", file=sys.stderr, flush=True)
+    print(WAITING, file=sys.stderr, flush=True)
     if len(names) == 1:
         _flock(descriptors[names[0]], kind)
         return names[0]

@@ -104,7 +104,7 @@ def _written(path: Path, content: Mapping[str, Any], backend: str) -> Plan:
     except SnnError as error:
         (ROOT / path).unlink(missing_ok=True)
         said = re.sub(rf"^{re.escape(str(ROOT / path))}(, line \d+)?: ", "", str(error))
-        raise type(error)(re.sub(rf"^sweeps\.{SWEEP}(: |\.)", "", said)) from error
+        raise type(error)(said) from error
     return plan
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from snn.config.groups import ROOT
 from snn.errors import ConfigError, SnnError
 from snn.grid.sweeps import overrides
-from snn.hardware.locks import END_WITH_PARENT
+from snn.hardware.locks import END_WITH_PARENT, WAITING
 
 _BESIDE_RUNS = 2.0
 """A job's untimed epochs, warm-up and passes, as a number of runs."""
@@ -29,9 +29,6 @@ _SHORT = {
     "protocol.warmup_seconds": 0,
     "protocol.max_warmup_seconds": 0,
 }
-
-_WAITING = "waiting for another measurement"
-"""What a process prints that finds the device locked (``snn.hardware.locks``)."""
 
 
 class PilotError(SnnError):
@@ -70,7 +67,7 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
                 start_new_session=True,  # Ctrl-C ends this process, which ends that one
             )
         except subprocess.TimeoutExpired as error:
-            if _WAITING in str(error.stderr):
+            if WAITING in str(error.stderr):
                 raise PilotError(
                     "another measurement on this machine has not ended: start this again when it has"
                 ) from None
@@ -79,7 +76,7 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
                 "give a larger --budget, or train on fewer rows"
             ) from None
         elapsed = time.perf_counter() - started
-        if _WAITING in ended.stderr:
+        if WAITING in ended.stderr:
             return run(cell, max(budget - elapsed, 10.0))  # for its own time
         if ended.returncode:
             raise PilotError(_why(ended.returncode, ended.stderr))

@@ -14,7 +14,7 @@ TRAINED = ("--device=cpu", "--csv=t.csv", "--target=b", "--batch-size=1", "datas
 
 
 def _any(further: Sequence[str]) -> Input:
-    """Which of these are right is what the options say themselves."""
+    """Arguments that may or may not be valid: whether they are accepted is up to the options' own checks."""
     return _of("garbage", further, "", is_wrong=False, really_valid=lambda here: True)
 
 
