@@ -23,6 +23,7 @@ from snn.config.compose import composed
 from snn.datasets import fashion_mnist, mnist
 from snn.datasets.common import download, published
 from snn.errors import DataError
+from snn.files import cache
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 FILES = image_set(rows=5, test_rows=3)
@@ -37,7 +38,7 @@ def sha256(content):
 def bare(monkeypatch, tmp_path):
     """A machine that has no images."""
     monkeypatch.setattr(published, "SYSTEM", tmp_path / "system")
-    monkeypatch.setenv(download.CACHE, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "*")
 
 
@@ -178,7 +179,7 @@ def test_a_file_that_is_nowhere_is_refused_once_with_all_ways_to_have_it(small, 
     assert "dataset.path=FOLDER" in said
     assert "apt-get install dataset-few" in said
     assert f"access to one of {port}, {empty}: " in said
-    assert download.CACHE in said
+    assert cache.VARIABLE in said
     without = replace(few, package=None, mirrors=(port,))
     with pytest.raises(DataError, match=f"the same files in {tmp_path}/system/few"):
         without.make(None, 5, 3, SHAPE)

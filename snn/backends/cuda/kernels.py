@@ -11,6 +11,7 @@ import cupy
 from cupy.cuda import driver
 
 from snn.backends import kernel_source
+from snn.backends.cuda import modules
 from snn.backends.cuda.cublas import Cublas
 from snn.backends.launch_shapes import launch_shape
 from snn.backends.ops import OPS, Op
@@ -122,7 +123,7 @@ def _module(
     shape: tuple[tuple[str, int], ...] = (),
 ) -> cupy.RawModule:
     defines = {"BLOCK_X": block[0], "BLOCK_Y": block[1], "WORK_ROWS": work[0], "WORK_COLS": work[1]}
-    options = ["-std=c++17", *(f"-D{name}={value}" for name, value in (defines | dict(shape)).items())]
+    options = [f"-D{name}={value}" for name, value in (defines | dict(shape)).items()]
     if precision != "fp32":
         options.append(f"-D{precision.upper()}")
-    return cupy.RawModule(code=source, options=tuple(options), backend="nvrtc")
+    return modules.load(source, tuple(options))

@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 
 from snn.backends import kernel_source
+from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
 from snn.errors import Unsupported
@@ -61,8 +62,7 @@ class _Launcher:
     def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
         self.plan, self.held, self.reason = plan, 0, ""
         options = tuple(f"-D{name}={value}" for name, value in plan.defines)
-        source = kernel_source.text(root / plan.source)
-        module = cupy.RawModule(code=source, options=("-std=c++17", *options), backend="nvrtc")
+        module = modules.load(kernel_source.text(root / plan.source), options)
         constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
         shared_bytes = int(constant.get()[0])
         if shared_bytes > limits.shared_bytes:

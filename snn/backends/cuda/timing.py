@@ -10,6 +10,7 @@ import numpy as np
 from cupy.cuda import runtime
 
 from snn.backends import kernel_source
+from snn.backends.cuda import modules
 
 Launch = Callable[[int], None]
 """Runs a number of rounds in one launch on the default stream."""
@@ -50,7 +51,7 @@ def warm_up(launch: Launch, seconds: float) -> None:
 
 def load(path: Path) -> cupy.RawModule:
     """The kernels of a source file."""
-    return cupy.RawModule(code=kernel_source.text(path), options=("-std=c++17",), backend="nvrtc")
+    return modules.load(kernel_source.text(path))
 
 
 def address(value: int) -> np.uint64:

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 
 from snn.datasets.common.image_files import PARTS, looked_for, spellings
 from snn.errors import DataError
+from snn.files import cache as caches
 
 if TYPE_CHECKING:
     from snn.datasets.common.published import Published
-
-_PROJECT = "snn-memory-strategies"
-CACHE = "SNN_CACHE"
-"""A variable of the environment: another folder for the cache."""
 
 _TIMEOUTS = (10, 60)
 """Seconds until a mirror must have answered, and between two parts of its answer."""
@@ -38,7 +35,11 @@ def fetched(published: "Published") -> dict[str, Path]:
         for mirror in published.mirrors:
             url = mirror + Path(name).name
             cache = pooch.create(
-                pooch.os_cache(_PROJECT), mirror, registry=registry, urls={name: url}, env=CACHE
+                pooch.os_cache(caches.PROJECT),
+                mirror,
+                registry=registry,
+                urls={name: url},
+                env=caches.VARIABLE,
             )
             try:
                 downloader = pooch.HTTPDownloader(Progress(url), _CHUNK, timeout=_TIMEOUTS)
@@ -90,5 +91,5 @@ def _nowhere(published: "Published", cache: Path, faults: list[str]) -> str:
         f"and no download succeeded ({'; '.join(faults)}). There are three ways to them: "
         f"dataset.path=FOLDER, with the files {looked_for()}; {by_system}; or the same command once with "
         f"access to one of {', '.join(published.mirrors)}: it keeps them in the cache, for which the "
-        f"environment variable {CACHE} names another folder"
+        f"environment variable {caches.VARIABLE} names another folder"
     )

@@ -1,0 +1,178 @@
+"""The user's cache: what is compiled once stays, for the same source, options, architecture and compiler."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import count
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from conftest import ROOT
+
+from snn.errors import OutputError
+from snn.files import cache
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The cache's folder, empty."""
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_what_is_made_once_is_there_in_every_further_process(folder):
+    made = count()
+    paths = [cache.kept("kernels", ".x", ("a", "b"), lambda: b"%d" % next(made)) for _ in range(3)]
+    assert set(paths) == set(folder.rglob("*.x")) and len(set(paths)) == 1
+    assert paths[0].read_bytes() == b"0" and next(made) == 1
+
+
+def test_each_of_what_decides_makes_another_file():
+    decided = [("a", "b"), ("ab", ""), ("", "ab"), ("a", "b", ""), ("b", "a"), ("a", "b", "c")]
+    assert len({cache.kept("kernels", ".x", one, lambda: b"the same") for one in decided}) == len(decided)
+    assert cache.kept("others", ".x", decided[0], lambda: b"new").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("damaged", [b"", b"conten", b"content, and more"])
+def test_a_damaged_file_is_made_again(folder, damaged):
+    path = cache.kept("kernels", ".x", ("a",), lambda: b"content")
+    path.write_bytes(damaged)
+    assert cache.kept("kernels", ".x", ("a",), lambda: b"content").read_bytes() == b"content"
+    path.write_bytes(damaged)
+    assert cache.kept("kernels", ".x", ("a",), lambda: b"otherwise").read_bytes() == b"otherwise"
+    assert len(list(folder.rglob("*.x"))) == 1
+
+
+def test_what_fails_leaves_nothing(folder):
+    def fails():
+        raise ValueError("not this one")
+
+    with pytest.raises(ValueError, match="not this one"):
+        cache.kept("kernels", ".x", ("a",), fails)
+    assert not list(folder.rglob("*"))
+
+
+def test_what_nobody_uses_goes_and_what_is_used_stays():
+    old, used = (cache.kept("kernels", ".x", (one,), lambda: b"content") for one in "ab")
+    for path in (old, used):
+        os.utime(path, (0, 0))
+    cache.kept("kernels", ".x", ("b",), lambda: b"content")
+    cache.kept("kernels", ".x", ("c",), lambda: b"content")
+    assert (old.exists(), used.exists()) == (False, True)
+
+
+def test_where_nothing_can_be_written_an_error_names_the_file(folder):
+    folder.write_text("a file in the place of the folder")
+    with pytest.raises(OutputError, match=r"cache/kernels/.*x: cannot be written"):
+        cache.kept("kernels", ".x", ("a",), lambda: b"content")
+
+
+def test_it_is_where_the_variable_says_or_else_in_the_users_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv(cache.VARIABLE, "~/mine")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache.folder("kernels") == tmp_path / "mine/kernels"
+    monkeypatch.delenv(cache.VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache.folder("kernels") == tmp_path / ".cache/snn-memory-strategies/kernels"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.folder("torch") == tmp_path / "xdg/snn-memory-strategies/torch"
+
+
+# ---- modules of CUDA, by a compiler in the place of NVRTC
+
+
+class Compiler:
+    """What the module asks of CuPy: a device, a compiler that counts, and modules by path or by code."""
+
+    def __init__(self, monkeypatch):
+        self.compiled, self.capability, self.version = [], "90", (13, 0)
+        compiler = SimpleNamespace(compile_using_nvrtc=self._compile)
+        cuda = SimpleNamespace(
+            compiler=compiler, Device=lambda: SimpleNamespace(compute_capability=self.capability)
+        )
+        libs = SimpleNamespace(nvrtc=SimpleNamespace(getVersion=lambda: self.version))
+        parts = {
+            "cupy": {"__version__": "14", "cuda": cuda, "RawModule": lambda **given: given},
+            "cupy.cuda": vars(cuda),
+            "cupy_backends.cuda.libs": vars(libs),
+        }
+        for name, values in parts.items():
+            module = ModuleType(name)
+            vars(module).update(values)
+            monkeypatch.setitem(sys.modules, name, module)
+
+    def _compile(self, source, options):
+        self.compiled.append((source, options))
+        return f"{source} for sm_{self.capability}".encode(), None
+
+    def load(self, *arguments):
+        """A module, in a process that has loaded none."""
+        spec = spec_from_file_location("modules", ROOT / "snn/backends/cuda/modules.py")
+        modules = module_from_spec(spec)
+        spec.loader.exec_module(modules)
+        return modules.load(*arguments)
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    return Compiler(monkeypatch)
+
+
+def test_a_second_process_compiles_nothing(compiler):
+    first, second = (compiler.load("source", ("-DN=1",)) for _ in range(2))
+    assert first == second
+    assert Path(first["path"]).read_bytes() == b"source for sm_90"
+    assert compiler.compiled == [("source", ("-std=c++17", "-DN=1", "-ftz=true"))]
+
+
+def test_another_source_option_architecture_or_compiler_is_compiled(compiler):
+    found = [compiler.load("source"), compiler.load("sourcf"), compiler.load("source", ("-DN=1",))]
+    compiler.capability = "80"
+    found.append(compiler.load("source"))
+    compiler.version = (13, 1)
+    found.append(compiler.load("source"))
+    assert len({one["path"] for one in found}) == len(compiler.compiled) == 5
+
+
+def test_headers_of_the_system_and_a_full_cache_are_left_to_cupy(compiler, folder):
+    source = "#include <cuda_fp16.h>\n"
+    by_cupy = {"code": source, "options": ("-std=c++17",), "backend": "nvrtc"}
+    assert compiler.load(source) == by_cupy and not compiler.compiled
+    folder.write_text("a file in the place of the folder")
+    assert compiler.load("source") == by_cupy | {"code": "source"}
+
+
+COUNTED = """
+import json, sys
+from cupy_backends.cuda.libs import nvrtc
+from snn.measurement import cell
+from snn.config.compose import composed
+compiled, compile_program = [], nvrtc.compileProgram
+nvrtc.compileProgram = lambda *arguments: (compiled.append(1), compile_program(*arguments))[1]
+record = cell.run(composed(sys.argv[1:]))
+print(json.dumps([record["status"], record["plan"], record["runs"][0]["final_loss"], len(compiled)]))
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "choices",
+    [
+        ("strategy=persistent", "kernel=tiled_fused"),
+        ("strategy=reference", "kernel=naive"),
+        ("strategy=graph", "kernel=tiled_fused", "dataset=patterns"),
+    ],
+)
+def test_a_second_run_of_a_cell_compiles_nothing_and_trains_the_same(choices):
+    brief = ("device=cuda", "training.epochs=2", "protocol=glance", "protocol.runs=5")
+    command = [sys.executable, "-c", COUNTED, *choices, *brief]
+    first, second = (
+        json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout)
+        for _ in range(2)
+    )
+    assert first[0] == "ok"
+    assert first[:3] == second[:3]
+    assert first[3] > 0 and second[3] == 0
