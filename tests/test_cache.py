@@ -14,6 +14,7 @@ from conftest import ROOT
 
 from snn.errors import OutputError
 from snn.files import cache
+from snn.strategies.common import numba_loops
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +22,14 @@ def folder(tmp_path, monkeypatch):
     """The cache's folder, empty."""
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+def printed(script, *arguments):
+    """What a Python process prints last, as JSON."""
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_what_is_made_once_is_there_in_every_further_process(folder):
@@ -79,6 +88,65 @@ def test_it_is_where_the_variable_says_or_else_in_the_users_cache(monkeypatch, t
     assert cache.folder("kernels") == tmp_path / ".cache/snn-memory-strategies/kernels"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache.folder("torch") == tmp_path / "xdg/snn-memory-strategies/torch"
+
+
+def test_a_library_is_named_a_folder_unless_the_user_has_named_one(folder, monkeypatch):
+    monkeypatch.setenv("A_LIBRARYS", "of the user")
+    cache.lend("library", "A_LIBRARYS")
+    assert os.environ["A_LIBRARYS"] == "of the user"
+    monkeypatch.delenv("A_LIBRARYS")
+    cache.lend("library", "A_LIBRARYS")
+    assert os.environ["A_LIBRARYS"] == str(folder / "library") and (folder / "library").is_dir()
+
+
+def test_a_library_keeps_its_own_place_where_nothing_can_be_written(folder, monkeypatch):
+    folder.write_text("a file in the place of the folder")
+    monkeypatch.setenv("A_LIBRARYS", "")
+    monkeypatch.delenv("A_LIBRARYS")
+    cache.lend("library", "A_LIBRARYS")
+    assert "A_LIBRARYS" not in os.environ
+    assert not numba_loops.keeps(SimpleNamespace(config=SimpleNamespace()), parallel=False)
+
+
+# ---- Numba's loops, and PyTorch's steps
+
+
+def test_numba_compiles_a_loop_once_for_its_options(folder):
+    pytest.importorskip("numba")
+
+    def hits():
+        loops = numba_loops.compiled.__wrapped__(parallel=False)
+        return [sum(loop.stats.cache_hits.values()) for loop in loops]
+
+    assert (hits(), hits()) == ([0] * 5, [1] * 5)
+    config = SimpleNamespace()
+    assert numba_loops.keeps(SimpleNamespace(config=config), parallel=True)
+    (of_one_thread, of_several) = sorted((folder / "numba").iterdir(), key=lambda one: not any(one.iterdir()))
+    assert str(of_several) == config.CACHE_DIR and not list(of_several.iterdir())
+    assert list(of_one_thread.rglob("*.nbc"))
+
+
+STEP = """
+import json, sys
+from snn.measurement import cell
+from snn.config.compose import composed
+record = cell.run(composed(sys.argv[1:]))
+from torch._dynamo.utils import counters
+hits, misses = (counters["inductor"][f"fxgraph_cache_{found}"] for found in ("hit", "miss"))
+print(json.dumps([record["status"], record["runs"][0]["final_loss"], hits > 0, misses > 0]))
+"""
+
+
+def test_a_second_process_finds_the_step_that_pytorch_compiled(folder, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    settings = ["strategy=torch_compile", "strategy.mode=default", "dataset=small"]
+    settings += ["training.epochs=2", "protocol=glance", "protocol.runs=5"]
+    first, second = (printed(STEP, *settings) for _ in range(2))
+    assert first[:2] == second[:2] and first[0] == "ok"
+    assert (first[2:], second[2:]) == ([False, True], [True, False])
+    assert any((folder / "torch").iterdir())
 
 
 # ---- modules of CUDA, by a compiler in the place of NVRTC
@@ -168,11 +236,7 @@ print(json.dumps([record["status"], record["plan"], record["runs"][0]["final_los
 )
 def test_a_second_run_of_a_cell_compiles_nothing_and_trains_the_same(choices):
     brief = ("device=cuda", "training.epochs=2", "protocol=glance", "protocol.runs=5")
-    command = [sys.executable, "-c", COUNTED, *choices, *brief]
-    first, second = (
-        json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True).stdout)
-        for _ in range(2)
-    )
+    first, second = (printed(COUNTED, *choices, *brief) for _ in range(2))
     assert first[0] == "ok"
     assert first[:3] == second[:3]
     assert first[3] > 0 and second[3] == 0

@@ -23,6 +23,9 @@ class Type:
         return np.float32(number)
 
 
+CONFIG = SimpleNamespace()
+
+
 def loops(parallel=False):
     """The functions before they are compiled, and what Numba was asked for."""
     asked = []
@@ -31,7 +34,9 @@ def loops(parallel=False):
         asked.append(options)
         return lambda function: function
 
-    numba = SimpleNamespace(prange=range, float32=Type(), boolean=bool, void=lambda *types: types, njit=njit)
+    numba = SimpleNamespace(
+        prange=range, float32=Type(), boolean=bool, void=lambda *types: types, njit=njit, config=CONFIG
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numba_loops, "required", lambda name: {"numba": numba}[name])
         return numba_loops.compiled.__wrapped__(parallel), asked
@@ -109,5 +114,5 @@ def test_a_small_norm_is_not_divided_by_itself_alone():
 @pytest.mark.parametrize("parallel", [False, True])
 def test_they_are_compiled_for_one_thread_or_several_and_may_reorder_sums(parallel):
     _, asked = loops(parallel)
-    expected = {"parallel": parallel, "fastmath": {"reassoc", "contract", "nsz"}, "cache": False}
+    expected = {"parallel": parallel, "fastmath": {"reassoc", "contract", "nsz"}, "cache": True}
     assert asked == [expected] * 5

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from snn.backends.base import Backend
+from snn.backends.context import context_meanwhile
 from snn.config import groups
 from snn.config.groups import ROOT
 from snn.errors import Unsupported
@@ -39,6 +40,7 @@ def make(
                 "kernel.block has no meaning on the CPU, where NumPy multiplies whole matrices: leave it out"
             )
         return CpuBackend()
-    from snn.backends.cuda.backend import CudaBackend
+    with context_meanwhile():
+        from snn.backends.cuda.backend import CudaBackend
 
     return CudaBackend(kernel, precision, root)

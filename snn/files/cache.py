@@ -55,6 +55,26 @@ def kept(kind: str, suffix: str, decided_by: Iterable[str], make: Callable[[], b
     return made
 
 
+def lend(kind: str, variable: str) -> None:
+    """Name the cache's folder of a kind to a library, by the variable of the environment that it reads.
+
+    What the user has set stays. Where nothing can be written, the library keeps a place of its own.
+    """
+    place = writable(kind)
+    if place is not None:
+        os.environ.setdefault(variable, str(place))
+
+
+def writable(kind: str) -> Path | None:
+    """The cache's folder of a kind, which is there; None where nothing can be written."""
+    try:
+        place = folder(kind)
+        place.mkdir(parents=True, exist_ok=True)
+    except (OSError, OutputError):
+        return None
+    return place if os.access(place, os.W_OK) else None
+
+
 def _tidy(place: Path) -> None:
     """Remove what nobody has used for long, and what a killed process had begun."""
     oldest = time.time() - _UNUSED_SECONDS

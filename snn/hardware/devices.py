@@ -3,6 +3,8 @@
 import os
 import platform
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -83,6 +85,24 @@ def gpus_here() -> list[Device]:
         return _visible_gpus()
     except DeviceError:
         return []
+
+
+@contextmanager
+def nvml_open(backend: str) -> Iterator[None]:
+    """A context in which NVML stays open, unless the backend is ``cpu``: it is opened again and again there.
+
+    The driver takes its time to open it first.
+    """
+    opened = False
+    if backend != "cpu":
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlInit()
+            opened = True
+    try:
+        yield
+    finally:
+        if opened:
+            pynvml.nvmlShutdown()
 
 
 def _visible_gpus() -> list[Device]:

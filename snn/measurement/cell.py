@@ -1,5 +1,6 @@
 """Measure one cell: from a checked configuration to a record."""
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
-from snn.hardware.devices import choices
+from snn.hardware.devices import choices, nvml_open
 from snn.hardware.locks import device_lock, in_turn
 from snn.hardware.monitor import state_before
 from snn.hardware.neighbours import Neighbours
@@ -37,6 +38,11 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
     Raises DataError, DeviceError or ConfigError before any training, and NeighbourError where the neighbour
     that the cell asks for was not at work all the time.
     """
+    with nvml_open(config["device"]["backend"]):
+        return _run(config)
+
+
+def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     devices = choices(**config["device"])
     device = devices[0]
     cell = {**config, "device": {"backend": device.backend, "name": device.name}}
@@ -67,6 +73,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
         else:
+            gc.freeze()  # what is there stays: every timed run collects garbage first, and would look at it
             measurement, profile_of_run, machine = measured(
                 job, rules, backend, device, progress, progress.live, number
             )

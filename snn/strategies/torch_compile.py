@@ -8,6 +8,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
+from snn.files import cache
 from snn.models.network import Network
 from snn.strategies.common.torch import TorchStrategy, capture_graph, clipped
 from snn.strategies.common.torch_layers import TorchLayers
@@ -28,6 +29,9 @@ class TorchCompile(TorchStrategy):
     A step is compiled rather than an epoch: a hundred equal steps would compile for minutes into the same
     kernels. The graph is captured here rather than by ``mode="max-autotune"``, whose graph would be launched
     for every step. On the CPU an epoch is one call of the compiled step per batch.
+
+    What PyTorch and Triton compile, and which products were the fastest, is kept in the user's cache: a
+    further process with the same step, device and versions loads it.
     """
 
     grad_mode = "no_grad"  # what was compiled in inference mode is compiled again outside of it
@@ -44,6 +48,7 @@ class TorchCompile(TorchStrategy):
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
+        cache.lend("torch", "TORCHINDUCTOR_CACHE_DIR")
         super().setup(network, X, Y, batch_size, learning_rate)
         step = make_step(self._torch, self._model, network.clip_norm, self._rate, self.keeps_losses)
         self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from snn.strategies.common.numba_loops import FASTMATH
+from snn.strategies.common.numba_loops import FASTMATH, keeps
 from snn.strategies.common.optional import required
 
 
@@ -19,11 +19,12 @@ def compiled(parallel: bool) -> dict[str, Callable[..., None]]:
     computed by one of them. Raises Unsupported without Numba.
     """
     numba = required("numba")
+    kept = keeps(numba, parallel)
     prange, float32, count = numba.prange, numba.float32, numba.int64
     flat, zero = float32[::1], float32(0)
 
     def jit(*types: Any) -> Callable[..., Any]:
-        return numba.njit(numba.void(*types, *7 * [count]), parallel=parallel, fastmath=FASTMATH, cache=False)
+        return numba.njit(numba.void(*types, *7 * [count]), parallel=parallel, fastmath=FASTMATH, cache=kept)
 
     @jit(flat, flat, flat, flat)
     def conv2d(X, W, b, Z, rows, channels, height, width, filters, kernel, padding):

@@ -32,16 +32,17 @@ def compiled(parallel: bool) -> dict[str, Callable[..., None]]:
     Numba.
     """
     numba = required("numba")
+    kept = numba_loops.keeps(numba, parallel)
     prange, float32 = numba.prange, numba.float32
     flat, count, real, zero = float32[::1], numba.int64, numba.float64, float32(0)
 
     def jit(*types: Any) -> Callable[..., Any]:
-        return numba.njit(numba.void(*types), fastmath=numba_loops.FASTMATH, cache=False)
+        return numba.njit(numba.void(*types), fastmath=numba_loops.FASTMATH, cache=kept)
 
     def divided(*types: Any) -> Callable[..., Any]:
         """Compiles a loop that is worth dividing."""
         fastmath = numba_loops.FASTMATH
-        return numba.njit(numba.void(*types), parallel=parallel, fastmath=fastmath, cache=False)
+        return numba.njit(numba.void(*types), parallel=parallel, fastmath=fastmath, cache=kept)
 
     @divided(flat, flat, flat, count, count, count)
     def matmul_nt(A, B, C, m, k, n):

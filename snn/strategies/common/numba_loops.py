@@ -1,9 +1,12 @@
 """The arithmetic of a training step as loops compiled by Numba, for one thread or several."""
 
+import hashlib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from snn.files.cache import writable
 from snn.strategies.common.cpu_perceptron import Arithmetic
 from snn.strategies.common.optional import required
 
@@ -12,19 +15,33 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 """Sums may be reordered, so that they vectorise; NaN stays NaN."""
 
 
+def keeps(numba: Any, parallel: bool) -> bool:
+    """Whether Numba keeps what it compiles from now on in the user's cache, so that no process does it again.
+
+    Numba asks for the loop, its source file and the processor, but neither for its options nor for other
+    modules: those decide the folder.
+    """
+    sources = sorted(Path(__file__).parent.glob("numba_*.py"))
+    decided_by = b"".join([*(source.read_bytes() for source in sources), b"parallel" * parallel])
+    place = writable(f"numba/{hashlib.sha256(decided_by).hexdigest()[:16]}")
+    if place is not None:
+        numba.config.CACHE_DIR = str(place)
+    return place is not None
+
+
 @cache
 def compiled(parallel: bool) -> Arithmetic:
     """The compiled loops; if ``parallel``, the outer loops are divided among Numba's threads.
 
-    Inner loops run along rows, so memory is read and written contiguously. Nothing is cached on disk, so
-    every process compiles the loops again, in 1 to 3 seconds. Raises Unsupported without Numba.
+    Inner loops run along rows, so memory is read and written contiguously. Raises Unsupported without Numba.
     """
     numba = required("numba")
+    kept = keeps(numba, parallel)
     prange, float32 = numba.prange, numba.float32
     matrix, zero = float32[:, ::1], float32(0)
 
     def jit(*types: Any) -> Callable[..., Any]:
-        return numba.njit(numba.void(*types), parallel=parallel, fastmath=FASTMATH, cache=False)
+        return numba.njit(numba.void(*types), parallel=parallel, fastmath=FASTMATH, cache=kept)
 
     @jit(matrix, matrix, numba.boolean, matrix)
     def forward(A, W, relu, Z):
