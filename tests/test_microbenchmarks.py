@@ -8,16 +8,18 @@ import pandas as pd
 import pytest
 from records_of import PROVENANCE, limits_of
 
-from snn import microbenchmark
+from snn import backends, microbenchmark
 from snn.analysis import microbenchmarks as of_tables
 from snn.analysis.medians import median_interval
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
+from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import OutOfMemory, RecordError, Unsupported
 from snn.grid import microbenchmarks as of_grid
 from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, Limit
+from snn.microbenchmarks import copies
 from snn.microbenchmarks.overlap import BOTH, COPIES, PRODUCTS
 from snn.microbenchmarks.readings import Effort, Reading, reading
 from snn.microbenchmarks.settings import SETTINGS
@@ -103,6 +105,34 @@ def test_samples_end_with_their_number_or_their_seconds():
     assert len(Effort(1000, 0).repeated(lambda: None)) == 6
     together = Effort(7, 60).together([lambda: None, lambda: None])
     assert [len(each) for each in together] == [7, 7]
+
+
+def test_no_copy_is_longer_than_its_buffer(monkeypatch):
+    backend = backends.make("cpu", groups.load("kernel", "naive"))
+    kinds = type(backend)
+    sizes, copied = {}, []
+    malloc, copy_in, copy_out = kinds.malloc, kinds.copy_in, kinds.copy_out
+
+    def noted_malloc(self, nbytes):
+        buffer = malloc(self, nbytes)
+        sizes[id(buffer)] = nbytes
+        return buffer
+
+    def noted_copy_in(self, buffer, array, stream=None):
+        copied.append((array.nbytes, sizes[id(buffer)]))
+        return copy_in(self, buffer, array, stream)
+
+    def noted_copy_out(self, array, buffer, stream=None):
+        copied.append((array.nbytes, sizes[id(buffer)]))
+        return copy_out(self, array, buffer, stream)
+
+    monkeypatch.setattr(kinds, "malloc", noted_malloc)
+    monkeypatch.setattr(kinds, "copy_in", noted_copy_in)
+    monkeypatch.setattr(kinds, "copy_out", noted_copy_out)
+    found = list(copies.measure(backend, [5, 4098], Effort(6, 0)))
+    assert {one.status for one in found if one.point["call"] == copies.PAGEABLE} == {"ok"}
+    assert {4100, 8} <= {array for array, _ in copied}
+    assert all(array <= buffer for array, buffer in copied)
 
 
 def test_what_is_prepared_is_put_away_after_a_fault():

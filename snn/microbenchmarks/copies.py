@@ -51,7 +51,7 @@ def _explicit(backend: Backend, call: str, direction: str, nbytes: int, effort: 
         array = pinned(backend, shape) if call == PINNED else backend.host_alloc(shape, page_locked=False)
         stack.callback(backend.host_free, array)
         array.fill(1.0)  # its pages exist from here on
-        buffer = backend.malloc(nbytes)
+        buffer = backend.malloc(array.nbytes)
         stack.callback(backend.free, buffer)
         backend.copy_in(buffer, array)
         if direction == TO_DEVICE:
