@@ -40,6 +40,7 @@ VALUE = re.compile(
     rf"(?P<low>{NUMBER}) to (?P<high>{NUMBER})\)"
     rf"|(?P<time>{NUMBER}) ± (?P<spread>{NUMBER}) (?P<unit>s|ms|µs)\b"
     rf"|about (?P<about>{NUMBER}) (?P<about_unit>s|ms|µs)\b"
+    rf"|about (?P<share>{NUMBER})%"
 )
 FASTEST = r"\b(?:is|are) (?:the )?(?:fastest|best)\b"
 """A claim that needs a significant lead."""
@@ -113,6 +114,8 @@ def check(said, row, column):
         spread = "std_s" if column == "mean_s" else f"{column.removesuffix('_s')}_std_s"
         assert agrees(said["time"], unit * float(row[column])), (said[0], column, row[column])
         assert agrees(said["spread"], unit * float(row[spread])), (said[0], spread, row[spread])
+    elif said["share"]:
+        assert agrees(said["share"], 100 * float(row[column])), (said[0], column, row[column])
     else:
         name, _, divisor = column.partition("/")
         exact = UNITS[said["about_unit"]] * float(row[name]) / float(divisor or 1)
