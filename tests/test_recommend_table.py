@@ -114,6 +114,18 @@ def test_the_table_that_is_printed_names_rounds_and_states(ranked):
     assert "noisy in 2 rows" in lines[-1]
 
 
+def test_what_a_strategy_chose_is_named_and_several_of_a_name_have_their_kernel(ranked):
+    table = ranked(reference=4.0, combined=2.0, persistent=1.0)
+    table["strategy"] = table["strategy"].replace("combined", "reference")
+    table.loc[table["strategy"] == "reference", "kernel"] = ["tiled", "naive"]
+    for plan, kernel in (("one cluster of 8 blocks", "its own"), ("graph: no shape for it", "naive")):
+        said = answered(table.assign(plan=[plan, math.nan, math.nan], rounds=1)).splitlines()
+        row = next(line for line in said if line.split()[1:2] == ["persistent"])
+        assert f"persistent {kernel}" in " ".join(row.split())
+        assert f"persistent ran as {plan}." in said
+        assert "persistent, reference (tiled), reference (naive). Their" in "\n".join(said)
+
+
 def test_without_a_recommendation_the_answer_is_that_of_the_ranking(ranked):
     """The table of recommendations has none in reduced precision, or of a gradient that is published."""
     said = answered(ranked(reference=4.0, combined=1.0, graph=1.0001)).splitlines()[1]

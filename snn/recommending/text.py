@@ -10,6 +10,8 @@ from snn.hardware.devices import Device
 from snn.models.network import network_label
 
 _NOTHING = "-"
+_OWN_KERNEL = "its own"
+_GRAPH = "graph"  # which trains in place of ``persistent`` where no kernel fits the network
 
 
 def announced(cell: Mapping[str, Any], device: Device, candidates: int) -> str:
@@ -59,20 +61,22 @@ def _headline(ranking: pd.DataFrame) -> str:
         if best["strategy"] == "reference"
         else f", {_ratio(best, 'speedup')} times as fast as the reference"
     )
-    others = f"; not significantly slower: {', '.join(ties['strategy'])}" if len(ties) else ""
-    return f"{best['strategy']} {has}{over if pd.notna(best['speedup']) else ''}{others}."
+    others = f"; not significantly slower: {', '.join(_names(ranking)[ties.index])}" if len(ties) else ""
+    return f"{_names(ranking)[best.name]} {has}{over if pd.notna(best['speedup']) else ''}{others}."
 
 
 def _notes(ranking: pd.DataFrame) -> list[str]:
     """What a reader of the table must know of its rows."""
     ended_well = ranking[ranking["status"] == "ok"]
     notes = [*_score(ended_well)] if len(ended_well) else []
+    named = _names(ranking)
+    notes += [f"{named[at]} ran as {plan}." for at, plan in _plans(ended_well).items()]
     without = ranking[ranking["mean_s"].isna()]
     if "reason" in without:
         for reason, rows in without.groupby("reason"):
             status = str(rows["status"].iloc[0]).replace("_", " ").capitalize()
-            notes.append(f"{status}: {', '.join(rows['strategy'])}: {reason}.")
-    once = ranking.loc[(ranking["rounds"] == 1) & ranking["rank"].notna(), "strategy"]
+            notes.append(f"{status}: {', '.join(named[rows.index])}: {reason}.")
+    once = named[(ranking["rounds"] == 1) & ranking["rank"].notna()]
     if len(once):
         notes.append(
             "Measured in one round only, because clearly slower, or because the time was over: "
@@ -107,17 +111,25 @@ def _failures(ranking: pd.DataFrame) -> str:
     return f"{words}.{hint}" if words else ""
 
 
+def _names(ranking: pd.DataFrame) -> pd.Series:
+    """The strategies, with the kernel where there are several of a name: ``graph (tiled_fused)``."""
+    with_kernel = ranking["strategy"] + " (" + ranking["kernel"] + ")"
+    return ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
+
+
+def _plans(ranking: pd.DataFrame) -> pd.Series:
+    """How strategies trained that choose it by the network, such as with kernels of their own."""
+    return ranking["plan"].dropna() if "plan" in ranking else pd.Series(dtype=str)
+
+
 def _table(ranking: pd.DataFrame) -> str:
-    shown = ranking.copy()
-    plan = shown["plan"] if "plan" in shown else pd.Series(float("nan"), shown.index)
+    shown, own = ranking, _plans(ranking)
+    own = own[~own.str.startswith(f"{_GRAPH}:")]
     rows = pd.DataFrame(
         {
             "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in shown["rank"]],
             "strategy": shown["strategy"],
-            "kernel": [
-                own if isinstance(own, str) else kernel
-                for own, kernel in zip(plan, shown["kernel"], strict=True)
-            ],
+            "kernel": shown["kernel"].where(~shown.index.isin(own.index), _OWN_KERNEL),
             "time": [_seconds(value) for value in shown["mean_s"]],
             "vs reference": [_ratio(row, "speedup") for _, row in shown.iterrows()],
             "verdict": shown["verdict"].astype(object).fillna(""),

@@ -183,7 +183,7 @@ def ratio_and_interval(row: Mapping[Any, Any], name: str) -> tuple[str, str]:
     What two rounds far apart leave undecided is not written out: ``below 0.01 to above 10,000``.
     """
     ratio, low, high = row[name], row[f"{name}_ci_low"], row[f"{name}_ci_high"]
-    digits = 2 if abs(ratio - 1) > _NEAR_ONE else 3
+    digits = 0 if ratio >= 100 else 1 if ratio >= 10 else 2 if abs(ratio - 1) > _NEAR_ONE else 3
     if is_empty(low):
         return _bounded(ratio, digits), ""
     return _bounded(ratio, digits), f"{_bounded(low, digits)} to {_bounded(high, digits)}"
