@@ -43,6 +43,8 @@ def test_the_grid_has_every_microbenchmark_with_smaller_settings_on_a_cpu():
         ("fragmentation", "caps", [99], "a whole number from 100 to 1000, and 99 is not"),
         ("memory_map", "trace", ["growing"], "trace is ['growing']: it must be one of random_lifetimes, "),
         ("memory_map", "calls", 10, "calls is 10: it must be a whole number from 100 to 100000"),
+        ("shapes", "peers", ["fastest"], "each of its values one of async_pool, "),
+        ("shapes", "shapes", 0, "shapes is 0: it must be a whole number from 1 to 2000"),
         ("memory_access", "bytes", 4096, "bytes is 4096: it must be a size from 65536B to 4GiB"),
     ],
 )

@@ -54,6 +54,7 @@ SMALL = {
         "seconds": 0,
     },
     "memory_map": {"trace": "growing", "bytes": "1MiB", "calls": 100, "seed": 1},
+    "shapes": {"shapes": 2, "seed": 570, "peers": ["resident"], "peered": 1, "samples": 6, "seconds": 0},
 }
 GRID = read_yaml(CONFIG / "grid.yaml")
 H200, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")

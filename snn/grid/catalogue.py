@@ -96,6 +96,7 @@ MICROBENCHMARKS = {
     "memory_calls": Microbenchmark(MEMORY, "time of memory calls", "backend"),
     "fragmentation": Microbenchmark(MEMORY, "fragmentation", "backend"),
     "memory_map": Microbenchmark(MEMORY, "memory map over time", "backend"),
+    "shapes": Microbenchmark(SWEEPS, "shapes", "backend"),
 }
 
 TABLES = {
@@ -192,6 +193,7 @@ FIGURES = {
     "memory_calls": Figure(MEMORY, "time of memory calls", "memory_calls"),
     "fragmentation": Figure(MEMORY, "fragmentation", "fragmentation"),
     "memory_map": Figure(MEMORY, "memory map over time", "memory_map"),
+    "shapes": Figure(SWEEPS, "shapes", "shapes"),
     "ranking": Figure(OVERVIEW, "3 strategies ranked", "strategies"),
     "precision": Figure(SWEEPS, "precision", "precision"),
     "learning_rates": Figure(SWEEPS, "learning_rates", "learning_rates"),

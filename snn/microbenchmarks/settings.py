@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from snn.backends.access import FIELDS
+from snn.config import groups
 from snn.errors import ConfigError, shown
 from snn.microbenchmarks.readings import LEAST_SAMPLES
 from snn.microbenchmarks.traces import TRACES
@@ -105,6 +106,14 @@ SETTINGS: Mapping[str, Mapping[str, Check]] = {
         "seconds": seconds,
     },
     "memory_map": {"trace": one_of(*TRACES), **_OF_TRACES},
+    "shapes": {
+        "shapes": whole(1, 2000),
+        "seed": whole(0, 2**31 - 1),
+        "peers": several(one_of(*groups.names("strategy"))),
+        "peered": whole(0, 2000),
+        "samples": _SAMPLES,
+        "seconds": seconds,
+    },
 }
 """By microbenchmark and setting: its check. All settings are required."""
 

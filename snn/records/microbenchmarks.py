@@ -17,6 +17,7 @@ _POINTS: Mapping[str, Collection[str]] = {
     "memory_calls": ("kind", "call"),
     "fragmentation": ("trace", "allocator", "kind", "calls", "peak_bytes"),
     "memory_map": ("trace", "allocator"),
+    "shapes": ("shape", "batch", "features", "hidden", "outputs", "biases", "strategy"),
 }
 """What every point of a microbenchmark has; its table has rows by them."""
 

@@ -2,7 +2,8 @@
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,14 @@ from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
 from snn.errors import Unsupported
+from snn.hardware.devices import usable_processors
 
 
 class Trainer:
     """The best plan for a shape that this device can launch. Raises Unsupported, with every reason."""
 
     def __init__(self, shape: Shape, root: Path) -> None:
-        device = cupy.cuda.Device()
-        capability = device.compute_capability
-        limits = DeviceCapability(
-            device.attributes["MultiProcessorCount"],
-            device.attributes["MaxSharedMemoryPerBlockOptin"],
-            (int(capability[:-1]), int(capability[-1])),
-        )
+        limits = _limits()
         reasons: list[str] = []
         launchers: list[_Launcher] = []
         for plan in launch_plans(shape, limits):
@@ -56,13 +52,41 @@ class Trainer:
         self._launch(values, stream)
 
 
+def compile_ahead(shapes: Iterable[Shape], root: Path) -> None:
+    """Compile the first plan of each shape, on all processors at once, so that its trainer finds it compiled.
+
+    A compilation that fails does so again when the shape is trained.
+    """
+    limits = _limits()
+    plans = (
+        next((one for one in launch_plans(it, limits) if isinstance(one, LaunchPlan)), None) for it in shapes
+    )
+    with ThreadPoolExecutor(usable_processors()) as pool:
+        for plan in filter(None, plans):
+            pool.submit(_module, plan, root)
+
+
+def _limits() -> DeviceCapability:
+    device = cupy.cuda.Device()
+    capability = device.compute_capability
+    return DeviceCapability(
+        device.attributes["MultiProcessorCount"],
+        device.attributes["MaxSharedMemoryPerBlockOptin"],
+        (int(capability[:-1]), int(capability[-1])),
+    )
+
+
+def _module(plan: LaunchPlan, root: Path) -> cupy.RawModule:
+    options = tuple(f"-D{name}={value}" for name, value in plan.defines)
+    return modules.load(kernel_source.text(root / plan.source), options)
+
+
 class _Launcher:
     """A compiled plan. ``held``: networks that the device trains simultaneously; ``reason``: why it is 0."""
 
     def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
         self.plan, self.held, self.reason = plan, 0, ""
-        options = tuple(f"-D{name}={value}" for name, value in plan.defines)
-        module = modules.load(kernel_source.text(root / plan.source), options)
+        module = _module(plan, root)
         constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
         shared_bytes = int(constant.get()[0])
         if shared_bytes > limits.shared_bytes:

@@ -1,0 +1,193 @@
+"""The sweep of random shapes: what is drawn, what is measured of it, its table, its figure, its CSV file."""
+
+import csv
+import runpy
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import ROOT
+from figure_layout import faults
+from test_microbenchmarks import of_gpu
+
+from snn import backends
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, launch_plans
+from snn.config import groups
+from snn.figures import shapes as figure
+from snn.microbenchmarks import shapes
+from snn.microbenchmarks.readings import Effort, Reading
+from snn.microbenchmarks.shapes import Drawn, drawn, kernel_shape
+from snn.tables import shapes as table
+
+SCRIPT = ROOT / "benchmarks/shapes.py"
+H200 = DeviceCapability(132, 232448, (9, 0))
+MANY = [drawn(1, number) for number in range(300)]
+
+
+@pytest.fixture(scope="module")
+def cpu():
+    return backends.make("cpu", groups.load("kernel", "naive"))
+
+
+def test_shapes_are_drawn_from_their_seed_and_number_alone():
+    assert drawn(1, 7) == MANY[7]
+    assert len({(one.batch, one.features, one.hidden) for one in MANY}) > 290
+    assert drawn(2, 7) != MANY[7]
+
+
+def test_they_are_of_all_sizes():
+    sizes = {
+        "batch": ([one.batch for one in MANY], 32, 1024),
+        "features": ([one.features for one in MANY], 1, 1024),
+        "width": ([width for one in MANY for width in one.hidden], 8, 2048),
+    }
+    for values, least, most in sizes.values():
+        assert min(values) >= least and max(values) <= most
+        logarithms = np.log2(values)
+        assert np.median(logarithms) == pytest.approx(np.log2([least, most]).mean(), abs=0.5)
+    assert {len(one.hidden) for one in MANY} == {1, 2, 3, 4}
+    powers = [value for one in MANY[1::2] for value in (one.batch, one.features, *one.hidden)]
+    assert all(value & (value - 1) == 0 for value in powers)
+    assert 10 < sum(one.outputs > 1 for one in MANY) < 60
+    assert 10 < sum(one.biases for one in MANY) < 60
+
+
+def test_every_shape_is_a_network_with_a_plan_or_reasons():
+    for one in MANY:
+        assert one.network.outputs == one.outputs
+        assert (one.network.widths is None) == (one.outputs > 1 or one.biases)
+        if one.network.widths is not None:
+            plans = list(launch_plans(kernel_shape(one), H200))
+            assert any(isinstance(plan, LaunchPlan) or plan for plan in plans)
+        assert 4 <= one.steps <= 64 and one.batch * one.features * one.steps <= 1 << 22
+
+
+SMALL = Drawn(0, 40, 5, (9, 16))
+
+
+def test_a_time_is_that_of_a_step(cpu, monkeypatch):
+    """By a clock that every epoch moves on by a second."""
+    now = [0.0]
+    strategy = shapes.made(cpu, "resident")
+    epoch = type(strategy).epoch
+
+    def slow(self):
+        now[0] += 1
+        epoch(self)
+
+    monkeypatch.setattr(type(strategy), "epoch", slow)
+    monkeypatch.setattr(shapes.time, "perf_counter", lambda: now[0])
+    found = shapes.of_shape(cpu, SMALL, "resident", Effort(6, 0))
+    assert found.seconds == pytest.approx((1 / SMALL.steps,) * 6)
+    assert found.point == {
+        **{"shape": 0, "batch": 40, "features": 5, "hidden": "9-16", "outputs": 1, "biases": 0},
+        "strategy": "resident",
+    }
+
+
+@pytest.mark.parametrize("more", [{"outputs": 4}, {"biases": True}, {"outputs": 3, "biases": True}])
+def test_what_one_launch_does_not_train_is_a_reason_and_the_rest_is_measured(cpu, more):
+    shape = Drawn(0, 40, 5, (9,), **more)
+    own = shapes.of_shape(cpu, shape, shapes.PERSISTENT, Effort(6, 0))
+    assert (own.status, own.seconds) == ("unsupported", ())
+    assert "trains multilayer perceptrons only" in own.reason
+    assert len(shapes.of_shape(cpu, shape, "resident", Effort(6, 0)).seconds) == 6
+
+
+def test_kernels_of_many_are_compiled_before_the_first_is_measured(monkeypatch):
+    compiled = []
+    ahead = SimpleNamespace(compile_ahead=lambda some, root: compiled.append(len(some)))
+    monkeypatch.setattr(shapes, "import_module", {"snn.backends.cuda.persistent": ahead}.__getitem__)
+    found = []
+    for shape in shapes.compiled_together(SimpleNamespace(is_processor=False), MANY):
+        found.append(shape)
+        assert sum(compiled) >= sum(one.network.widths is not None for one in found)
+    assert found == MANY and len(compiled) == 5
+
+
+# ---- table and figure
+
+
+def read(number, name, *us, hidden="64-32", reason="", plan=None):
+    point = {"shape": number, "batch": 64, "features": 8, "hidden": hidden, "outputs": 1, "biases": 0}
+    point |= {"strategy": name} | ({"plan": plan} if plan else {})
+    return Reading(point, tuple(1e-6 * one for one in us), "unsupported" if reason else "ok", reason)
+
+
+READINGS = [
+    read(0, "persistent", 1, 2, 2, 2, 2, 3, plan="one cluster"),
+    read(0, "graph", *6 * [10]),
+    read(0, "jax_scan", *6 * [8]),
+    read(0, "torch_compile", *6 * [30]),
+    read(1, "persistent", *6 * [40], hidden="9", plan="8 groups"),
+    read(1, "graph", *6 * [20], hidden="9"),
+    read(2, "persistent", reason="no cluster: too wide"),
+    read(2, "graph", *6 * [50]),
+]
+
+
+def test_the_table_has_a_row_per_shape_with_ratios_and_reasons():
+    rows = table.build(of_gpu("shapes", READINGS)).set_index("shape")
+    first = rows.loc[0]
+    assert list(first[["persistent_us", "persistent_us_low", "persistent_us_high"]]) == pytest.approx(
+        [2, 1, 3]
+    )
+    assert (first["speedup_over_graph"], first["best_peer"], first["speedup_over_best_peer"]) == (
+        5,
+        "jax_scan",
+        4,
+    )
+    assert rows.loc[1, "speedup_over_graph"] == 0.5 and np.isnan(rows.loc[1, "best_peer_us"])
+    assert list(rows.loc[2, ["status", "reason"]]) == ["unsupported", "no cluster: too wide"]
+    assert np.isnan(rows.loc[2, "persistent_us"]) and rows.loc[2, "graph_us"] == pytest.approx(50)
+
+
+def test_the_figure_counts_what_is_slower_and_what_has_no_plan():
+    drawn_figure = figure.draw(table.build(of_gpu("shapes", READINGS)), "Tesla T4")
+    said = " ".join(" ".join(text.get_text().split()) for text in drawn_figure.texts)
+    assert "Of 3 shapes 2 are shown, 1 of them below the dashed line" in said
+    assert "1 have no plan in one launch" in said
+    assert not faults(drawn_figure)
+    nothing = table.build(of_gpu("shapes", READINGS[-2:]))
+    assert "no shape was trained both" in figure.draw(nothing, "").axes[0].texts[0].get_text()
+
+
+# ---- the CSV file
+
+
+def sweep(path, *options):
+    command = [sys.executable, str(SCRIPT), str(path), "--device", "cpu", "--seed", "570", *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path):
+    path = tmp_path / "shapes.csv"
+    assert sweep(path, "--shapes", "1") == (0, "")
+    before = path.read_bytes()
+    path.write_bytes(before + b"570,1,256,4,16")  # half a row, as a kill leaves it
+    assert sweep(path, "--shapes", "2") == (0, "")
+    assert path.read_bytes().startswith(before)
+    rows = list(csv.DictReader(path.open()))
+    assert [(row["shape"], row["strategy"]) for row in rows] == [
+        (number, name) for number in "01" for name in ("persistent", "graph")
+    ]
+    assert [row["status"] for row in rows] == ["unsupported", "unsupported", "ok", "unsupported"]
+    assert float(rows[2]["us_per_step"]) > 0
+    path.write_text("a,b\n1,2\n")
+    status, said = sweep(path)
+    assert status == 2 and f"shapes: {path}: its columns are a, b: give a new file" in said
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_every_kernel_trains_its_shapes(cuda_backend):
+    found = {}
+    for hidden, batch in (((64,), 64), ((64, 64), 64), ((128, 256, 250), 60), ((40, 24, 16, 8), 50)):
+        shape = Drawn(len(found), batch, 20, hidden)
+        for name in (shapes.PERSISTENT, shapes.GRAPH):
+            found[shape.number, name] = shapes.of_shape(cuda_backend, shape, name, Effort(6, 0))
+    assert {one.status for one in found.values()} == {"ok"}
+    assert all(0 < second < 1e-3 for one in found.values() for second in one.seconds)
+    assert runpy.run_path(str(SCRIPT))["row"](1, found[0, "persistent"])["plan"]
