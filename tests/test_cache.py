@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
@@ -12,9 +14,18 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from conftest import ROOT
 
+from snn.backends import kernel_source
 from snn.errors import OutputError
 from snn.files import cache
 from snn.strategies.common import numba_loops
+
+try:
+    from cuda.bindings import nvrtc
+
+    nvrtc.nvrtcVersion()
+    missing = None
+except (ImportError, RuntimeError) as error:  # RuntimeError: the bindings without the compiler
+    missing = f"no NVRTC: {error}"
 
 
 @pytest.fixture(autouse=True)
@@ -149,77 +160,102 @@ def test_a_second_process_finds_the_step_that_pytorch_compiled(folder, monkeypat
     assert any((folder / "torch").iterdir())
 
 
-# ---- modules of CUDA, by a compiler in the place of NVRTC
+# ---- modules of CUDA, by NVRTC without a GPU
+
+KERNEL = 'extern "C" __global__ void k(float* x) { *x = N; }'
 
 
-class Compiler:
-    """What the module asks of CuPy: a device, a compiler that counts, and modules by path or by code."""
+class Process:
+    """A process with a device and NVRTC, in which CuPy makes modules of what it is given."""
 
     def __init__(self, monkeypatch):
-        self.compiled, self.capability, self.version = [], "90", (13, 0)
-        compiler = SimpleNamespace(compile_using_nvrtc=self._compile)
-        cuda = SimpleNamespace(
-            compiler=compiler, Device=lambda: SimpleNamespace(compute_capability=self.capability)
-        )
-        libs = SimpleNamespace(nvrtc=SimpleNamespace(getVersion=lambda: self.version))
+        self.capability, self.compiled = "90", []
+        device = SimpleNamespace(Device=lambda: SimpleNamespace(compute_capability=self.capability))
         parts = {
-            "cupy": {"__version__": "14", "cuda": cuda, "RawModule": lambda **given: given},
-            "cupy.cuda": vars(cuda),
-            "cupy_backends.cuda.libs": vars(libs),
+            "cupy": {"cuda": device, "RawModule": lambda **given: given},
+            "cupy_backends.cuda.libs": {
+                "nvrtc": SimpleNamespace(getVersion=lambda: nvrtc.nvrtcVersion()[1:])
+            },
         }
         for name, values in parts.items():
             module = ModuleType(name)
             vars(module).update(values)
             monkeypatch.setitem(sys.modules, name, module)
+        self.start()
 
-    def _compile(self, source, options):
-        self.compiled.append((source, options))
-        return f"{source} for sm_{self.capability}".encode(), None
-
-    def load(self, *arguments):
-        """A module, in a process that has loaded none."""
+    def start(self):
+        """Begin anew, with nothing loaded."""
         spec = spec_from_file_location("modules", ROOT / "snn/backends/cuda/modules.py")
-        modules = module_from_spec(spec)
-        spec.loader.exec_module(modules)
-        return modules.load(*arguments)
+        self.modules = module_from_spec(spec)
+        spec.loader.exec_module(self.modules)
+        compile_source = self.modules.compiled
+        self.modules.compiled = lambda *given: (self.compiled.append(given), compile_source(*given))[1]
 
 
 @pytest.fixture
-def compiler(monkeypatch):
-    return Compiler(monkeypatch)
+def process(monkeypatch):
+    if missing:
+        pytest.skip(missing)
+    return Process(monkeypatch)
 
 
-def test_a_second_process_compiles_nothing(compiler):
-    first, second = (compiler.load("source", ("-DN=1",)) for _ in range(2))
-    assert first == second
-    assert Path(first["path"]).read_bytes() == b"source for sm_90"
-    assert compiler.compiled == [("source", ("-std=c++17", "-DN=1", "-ftz=true"))]
+def test_a_second_process_compiles_nothing(process):
+    first = process.modules.load(KERNEL, ("-DN=1",))
+    process.start()
+    assert process.modules.load(KERNEL, ("-DN=1",)) == first
+    assert len(process.compiled) == 1
+    assert Path(first["path"]).read_bytes().startswith(b"\x7fELF")
 
 
-def test_another_source_option_architecture_or_compiler_is_compiled(compiler):
-    found = [compiler.load("source"), compiler.load("sourcf"), compiler.load("source", ("-DN=1",))]
-    compiler.capability = "80"
-    found.append(compiler.load("source"))
-    compiler.version = (13, 1)
-    found.append(compiler.load("source"))
-    assert len({one["path"] for one in found}) == len(compiler.compiled) == 5
+def test_another_source_option_architecture_or_compiler_is_compiled(process, monkeypatch):
+    load = process.modules.load
+    found = [load(KERNEL, ("-DN=1",)), load(KERNEL + " ", ("-DN=1",)), load(KERNEL, ("-DN=2",))]
+    process.capability = "80"
+    found.append(load(KERNEL, ("-DN=1",)))
+    monkeypatch.setattr(process.modules, "_compiler", lambda: "another build")
+    found.append(load(KERNEL, ("-DN=1",)))
+    assert len({one["path"] for one in found}) == len(process.compiled) == 5
 
 
-def test_headers_of_the_system_and_a_full_cache_are_left_to_cupy(compiler, folder):
-    source = "#include <cuda_fp16.h>\n"
-    by_cupy = {"code": source, "options": ("-std=c++17",), "backend": "nvrtc"}
-    assert compiler.load(source) == by_cupy and not compiler.compiled
+def test_what_it_makes_is_what_the_options_ask_for(process):
+    ones, twos = (process.modules.compiled(KERNEL, (f"-DN={n}",), "sm_90") for n in (1, 2))
+    assert ones != twos and ones == process.modules.compiled(KERNEL, ("-DN=1",), "sm_90")
+
+
+def test_headers_of_the_system_errors_and_a_full_cache_are_left_to_cupy(process, folder):
+    load = process.modules.load
+    of_cupy = {"options": ("-std=c++17",), "backend": "nvrtc"}
+    header, wrong = "#include <cuda_fp16.h>\n", "this is no C++"
+    assert load(header) == of_cupy | {"code": header} and not process.compiled
+    assert load(wrong) == of_cupy | {"code": wrong} and not list(folder.rglob("*.cubin"))
+    shutil.rmtree(folder, ignore_errors=True)
     folder.write_text("a file in the place of the folder")
-    assert compiler.load("source") == by_cupy | {"code": "source"}
+    assert load(KERNEL, ("-DN=1",))["code"] == KERNEL
+
+
+def test_several_threads_compile_at_once(process):
+    """Python goes on while one of them compiles."""
+    source = kernel_source.text(ROOT / "kernels/naive.cu")
+    options = ("-std=c++17", "-DBLOCK_X=16", "-DBLOCK_Y=16", "-DWORK_ROWS=1", "-DWORK_COLS=1")
+    counted = 0
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(process.modules.compiled, source, options, "sm_90")
+        while not made.done():
+            counted += 1
+    assert made.result().startswith(b"\x7fELF")
+    assert counted > 100  # Python went on meanwhile
 
 
 COUNTED = """
 import json, sys
 from cupy_backends.cuda.libs import nvrtc
+from snn.backends.cuda import modules
 from snn.measurement import cell
 from snn.config.compose import composed
-compiled, compile_program = [], nvrtc.compileProgram
-nvrtc.compileProgram = lambda *arguments: (compiled.append(1), compile_program(*arguments))[1]
+compiled = []
+def counted(function):
+    return lambda *arguments: (compiled.append(1), function(*arguments))[1]
+nvrtc.compileProgram, modules.compiled = counted(nvrtc.compileProgram), counted(modules.compiled)
 record = cell.run(composed(sys.argv[1:]))
 print(json.dumps([record["status"], record["plan"], record["runs"][0]["final_loss"], len(compiled)]))
 """

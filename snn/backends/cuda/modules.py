@@ -1,15 +1,16 @@
 """CUDA modules: a source is compiled once for its options, the architecture and the compiler.
 
 What NVRTC makes is kept in the user's cache, so that a further process compiles nothing. CuPy's own cache
-compiles an empty source for every set of options, 15 to 25 ms each, before it looks for the kept one.
+compiles an empty source for every set of options, 15 to 25 ms each, before it looks for the kept one. CuPy
+also holds Python's lock while it compiles, so that threads would wait for each other.
 """
 
+import ctypes
 import re
 from functools import cache
 from pathlib import Path
 
 import cupy
-from cupy.cuda import compiler
 from cupy_backends.cuda.libs import nvrtc
 
 from snn.errors import OutputError
@@ -19,38 +20,74 @@ KIND = "kernels"
 """The folder of the user's cache."""
 
 _SYSTEM_HEADER = re.compile(r"^\s*#\s*include\s*<", re.MULTILINE)
+_LOADED = re.compile(r"\S*/libnvrtc\.so\S*")
 _MAPS = Path("/proc/self/maps")
+
+
+class NotCompiledError(Exception):
+    """NVRTC cannot be called here, or refuses a source."""
 
 
 def load(source: str, options: tuple[str, ...] = ()) -> cupy.RawModule:
     """The module of a source, whose local includes are expanded, for the current device.
 
-    A source that includes headers of the system is left to CuPy, which knows where they are; so is one that
-    the cache cannot hold. Raises CompileException, there or when a function is asked for.
+    A source that includes headers of the system is left to CuPy, which knows where they are. So is what NVRTC
+    refuses, for CuPy to say why, and what the cache cannot hold.
     """
     options = ("-std=c++17", *options)
     if not _SYSTEM_HEADER.search(source):
-
-        def compiled() -> bytes:
-            made, _ = compiler.compile_using_nvrtc(source, (*options, "-ftz=true"))  # as CuPy has it
-            return bytes(made)
-
+        architecture = f"sm_{cupy.cuda.Device().compute_capability}"
         try:
-            decided_by = (source, *options, cupy.cuda.Device().compute_capability, _compiler())
-            return cupy.RawModule(path=str(kept(KIND, ".cubin", decided_by, compiled)))
-        except OutputError:  # compiled again in every process, or kept by CuPy
+            decided_by = (source, *options, architecture, _compiler())
+            path = kept(KIND, ".cubin", decided_by, lambda: compiled(source, options, architecture))
+            return cupy.RawModule(path=str(path))
+        except (NotCompiledError, OutputError):
             pass
     return cupy.RawModule(code=source, options=options, backend="nvrtc")
 
 
+def compiled(source: str, options: tuple[str, ...], architecture: str) -> bytes:
+    """The machine code of a source, by NVRTC without Python's lock. Raises NotCompiledError."""
+    library, program, size = _library(), ctypes.c_void_p(), ctypes.c_size_t()
+    given = [
+        text.encode() for text in (*options, "-ftz=true", f"-arch={architecture}")
+    ]  # -ftz: as CuPy has it
+    created = library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
+    if created:
+        raise NotCompiledError(f"nvrtcCreateProgram: {created}")
+    try:
+        status = library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given))
+        if status or library.nvrtcGetCUBINSize(program, ctypes.byref(size)) or not size.value:
+            raise NotCompiledError(f"nvrtcCompileProgram: {status}")
+        code = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetCUBIN(program, code)
+        return code.raw
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The NVRTC that CuPy has found and loaded."""
+    return ctypes.CDLL(_loaded()[0])
+
+
 @cache
 def _compiler() -> str:
-    """CuPy's version, NVRTC's and, since a version has several builds, the size and time of its library."""
-    version = nvrtc.getVersion()  # loads the library
+    """The version of NVRTC and, since a version has several builds, the size and time of its library."""
+    path, version = _loaded()
+    file = Path(path).stat()
+    return f"nvrtc {version} {file.st_size} {file.st_mtime_ns}"
+
+
+@cache
+def _loaded() -> tuple[str, tuple[int, int]]:
+    """The path of NVRTC's library, and its version. Raises NotCompiledError where the system does not say."""
+    version = nvrtc.getVersion()  # loads it
     try:
-        mapped = {line.split()[-1] for line in _MAPS.read_text().splitlines() if "libnvrtc.so" in line}
+        found = _LOADED.search(_MAPS.read_text())
     except OSError:
-        mapped = set()
-    files = [Path(path).stat() for path in sorted(mapped)]
-    builds = [(file.st_size, file.st_mtime_ns) for file in files]
-    return f"cupy {cupy.__version__} nvrtc {version} {builds}"
+        found = None
+    if not found:
+        raise NotCompiledError("the system does not say which NVRTC is loaded")
+    return found[0], version
