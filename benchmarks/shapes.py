@@ -26,6 +26,7 @@ threads.assign()
 from arguments import refused, whole  # noqa: E402
 
 from snn import backends  # noqa: E402
+from snn.backends.base import Backend  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.errors import ConfigError  # noqa: E402
 from snn.microbenchmarks import shapes  # noqa: E402
@@ -63,6 +64,15 @@ def row(seed: int, found: Reading) -> dict[str, object]:
     return {"seed": seed, "plan": "", **found.point, **named, "status": found.status, "reason": found.reason}
 
 
+def measured(device: Backend, shape: shapes.Drawn, name: str) -> Reading:
+    """The reading of a strategy at a shape; of a fault one with the status ``failed``: the sweep goes on."""
+    try:
+        return shapes.of_shape(device, shape, name, EFFORT)
+    except Exception as error:
+        point = {**shape.point, "strategy": name}
+        return Reading(point, status="failed", reason=f"{type(error).__name__}: {error}")
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("file", type=Path)
@@ -93,8 +103,9 @@ def main() -> None:
                 if time.monotonic() > until:
                     break
                 for name in left(shape):
-                    rows.writerow(row(given.seed, shapes.of_shape(device, shape, name, EFFORT)))
+                    rows.writerow(row(given.seed, measured(device, shape, name)))
                     file.flush()
+                device.synchronize()  # a device that a fault has left unusable ends the sweep
 
 
 if __name__ == "__main__":

@@ -181,6 +181,18 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path):
     assert status == 2 and f"shapes: {path}: its columns are a, b: give a new file" in said
 
 
+def test_a_fault_is_a_row_and_the_sweep_goes_on(cpu, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("cuLaunchKernelEx failed with CUDA error 1")
+
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    script = runpy.run_path(str(SCRIPT))
+    monkeypatch.setattr(shapes, "of_shape", fails)
+    found = script["row"](1, script["measured"](cpu, SMALL, "graph"))
+    assert (found["status"], found["us_per_step"]) == ("failed", "")
+    assert found["reason"] == "RuntimeError: cuLaunchKernelEx failed with CUDA error 1"
+
+
 @pytest.mark.gpu
 def test_on_a_gpu_every_kernel_trains_its_shapes(cuda_backend):
     found = {}
@@ -190,4 +202,4 @@ def test_on_a_gpu_every_kernel_trains_its_shapes(cuda_backend):
             found[shape.number, name] = shapes.of_shape(cuda_backend, shape, name, Effort(6, 0))
     assert {one.status for one in found.values()} == {"ok"}
     assert all(0 < second < 1e-3 for one in found.values() for second in one.seconds)
-    assert runpy.run_path(str(SCRIPT))["row"](1, found[0, "persistent"])["plan"]
+    assert found[0, "persistent"].point["plan"]

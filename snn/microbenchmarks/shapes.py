@@ -4,6 +4,7 @@ As a cell a shape costs seconds of a GPU, and tenths of a second here: the proce
 kernels of ``graph`` are there, and what is compiled for one shape alone is compiled for many at once.
 """
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ _MOST_LAYERS = 4
 _BEYOND = 0.1
 """The share of shapes with several outputs, and of those with biases."""
 
-_STEPS, _ELEMENTS = (4, 64), 1 << 22  # of an epoch: at least, at most; of X
+_STEPS, _ELEMENTS, _PRODUCTS = (4, 64), 1 << 22, 1 << 34  # of an epoch: steps; of X; multiply-adds
 _RATE = 1e-6
 _LONG, _MOST_STEPS = 0.01, 2000  # seconds of a sample, and its steps at most
 _TOGETHER = 64  # shapes that are compiled at once
@@ -83,8 +84,10 @@ class Drawn:
 
     @property
     def steps(self) -> int:
-        """Batches of an epoch."""
-        return max(_STEPS[0], min(_STEPS[1], _ELEMENTS // (self.batch * self.features)))
+        """Batches of an epoch: few where they are large, or take long."""
+        forward = sum(math.prod(one.shape) for one in self.network.parameters)
+        fitting = min(_ELEMENTS // self.features, _PRODUCTS // forward) // self.batch
+        return max(_STEPS[0], min(_STEPS[1], fitting))
 
 
 def drawn(seed: int, number: int) -> Drawn:
