@@ -233,6 +233,24 @@ def test_headers_of_the_system_errors_and_a_full_cache_are_left_to_cupy(process,
     assert load(KERNEL, ("-DN=1",))["code"] == KERNEL
 
 
+@pytest.mark.parametrize(
+    ("maps", "path"),
+    [
+        ("7f-80 r-xp 00 08:01 9   /home/a user/lib/libnvrtc.so.13\n", "/home/a user/lib/libnvrtc.so.13"),
+        ("7f-80 r-xp 00 08:01 9   /lib/libnvrtc-builtins.so.13.0\n", None),
+        ("7f-80 r-xp 00 08:01 9   /lib/libnvrtc.so.13 (deleted)\n", None),
+        ("7f-80 rw-p 00 00:00 0\n7f-81 r-xp 00 08:01 9 /lib/libnvrtc.so.12\n", "/lib/libnvrtc.so.12"),
+    ],
+)
+def test_the_library_is_the_one_that_the_process_has_loaded(process, tmp_path, maps, path):
+    process.modules._MAPS = tmp_path / "maps"
+    process.modules._MAPS.write_text(maps)
+    if path:
+        assert process.modules._loaded()[0] == path
+        return
+    assert process.modules.load(KERNEL, ("-DN=1",))["code"] == KERNEL  # left to CuPy
+
+
 def test_several_threads_compile_at_once(process):
     """Python goes on while one of them compiles."""
     source = kernel_source.text(ROOT / "kernels/naive.cu")

@@ -20,7 +20,7 @@ KIND = "kernels"
 """The folder of the user's cache."""
 
 _SYSTEM_HEADER = re.compile(r"^\s*#\s*include\s*<", re.MULTILINE)
-_LOADED = re.compile(r"\S*/libnvrtc\.so\S*")
+_LOADED = re.compile(r"^[^/\n]*(/.*/libnvrtc\.so[.0-9]*)$", re.MULTILINE)
 _MAPS = Path("/proc/self/maps")
 
 
@@ -76,7 +76,10 @@ def _library() -> ctypes.CDLL:
 def _compiler() -> str:
     """The version of NVRTC and, since a version has several builds, the size and time of its library."""
     path, version = _loaded()
-    file = Path(path).stat()
+    try:
+        file = Path(path).stat()
+    except OSError as error:
+        raise NotCompiledError(f"{path}: {error.strerror}") from error
     return f"nvrtc {version} {file.st_size} {file.st_mtime_ns}"
 
 
@@ -90,4 +93,4 @@ def _loaded() -> tuple[str, tuple[int, int]]:
         found = None
     if not found:
         raise NotCompiledError("the system does not say which NVRTC is loaded")
-    return found[0], version
+    return found[1], version
