@@ -116,7 +116,8 @@ class Imports:
 
     def _imported(self, name: str, *given: Any, **named: Any) -> Any:
         level = given[3] if len(given) > 3 else named.get("level", 0)
-        whole = given[0]["__package__"] if level else name
+        importing = given[0] if given else named.get("globals")
+        whole = str((importing or {}).get("__package__")) if level else name
         return self._timed(whole, lambda: self._import(name, *given, **named))
 
     def _imported_by_name(self, name: str, package: str | None = None) -> Any:
