@@ -2,8 +2,6 @@
 
 #include "runtime.h"
 
-#include <thread>
-
 namespace cuda_on_cpu {
 
 unsigned shared_address(const void* pointer) { return (char*)pointer - worker->shared_begin; }
@@ -65,9 +63,7 @@ void mbarrier_wait(unsigned mbarrier, unsigned parity)
             const std::lock_guard<std::mutex> guard(worker->job.lock);
             if (((MBarrier*)resolve(mbarrier))->phase != parity) return;
         }
-        worker->running->state = State::ready;
-        std::this_thread::yield();
-        suspend();
+        look_later();
     }
 }
 
@@ -92,11 +88,6 @@ void strong_write(float* to, const float* from, int count)
     }
 }
 
-void pause()
-{
-    worker->running->state = State::ready;
-    std::this_thread::yield();
-    suspend();
-}
+void pause() { look_later(); }
 
 }  // namespace cuda_on_cpu

@@ -25,6 +25,13 @@ __attribute__((noinline)) void suspend()
     if (!_setjmp(here->running->context)) _longjmp(here->home, 1);
 }
 
+void look_later()
+{
+    worker->running->state = State::ready;
+    worker->looks = true;
+    suspend();
+}
+
 void Worker::resume(Fiber& fiber)
 {
     running = &fiber;
@@ -38,6 +45,32 @@ void record(Job& job, const std::string& text)
     if (!job.failed) job.error = text;
     job.failed = true;
     job.changed.notify_all();
+}
+
+// Blocks that wait for each other take turns: all at once, those that only look would keep the processors from those
+// that have something to do.
+void Job::begin_turn(Worker& next)
+{
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        if (at_work < std::max(1u, std::thread::hardware_concurrency())) {
+            ++at_work;
+            return;
+        }
+        in_line.push_back(&next);
+    }
+    while (sem_wait(&next.turn)) {}
+}
+
+void Job::end_turn()
+{
+    const std::lock_guard<std::mutex> guard(lock);
+    if (in_line.empty()) {
+        --at_work;
+        return;
+    }
+    sem_post(&in_line.front()->turn);
+    in_line.pop_front();
 }
 
 // The last block to come lets all others go on; nothing that any did before it races with what any does after.
@@ -135,6 +168,7 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
 {
     const uint3 size = job.how.block;
     const int threads = size.x * size.y * size.z;
+    sem_init(&turn, 0, 0);
     fibers.resize(threads);
     warp_interval.resize((threads + 31) / 32);
     stacks = (char*)mmap(nullptr, threads * stack_bytes, PROT_READ | PROT_WRITE,
@@ -161,7 +195,11 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
     ranges.push_back({image.begin, image.end, Range::untracked});
 }
 
-Worker::~Worker() { munmap(stacks, fibers.size() * stack_bytes); }
+Worker::~Worker()
+{
+    sem_destroy(&turn);
+    munmap(stacks, fibers.size() * stack_bytes);
+}
 
 void Worker::run_blocks()
 {
@@ -179,6 +217,7 @@ void Worker::run_blocks()
         running = &fiber;
         swapcontext(&home_start, &fiber.start);
     }
+    job.begin_turn(*this);
     const uint3 grid = job.how.grid;
     while (!job.failed && (block_number = job.next_block++) < job.blocks()) {
         block.x = block_number % grid.x;
@@ -189,6 +228,7 @@ void Worker::run_blocks()
         ++job.ended;
         job.changed.notify_all();
     }
+    job.end_turn();
     worker = nullptr;
 }
 
@@ -208,6 +248,11 @@ void Worker::run_block()
             if (fiber.state == State::ready) resume(fiber);
             if (job.failed) return;
         }
+        if (looks) {
+            looks = false;
+            job.end_turn();
+            job.begin_turn(*this);
+        }
         const auto looks_again = [](const Fiber& fiber) { return fiber.state == State::ready; };
         if (release_warps() || std::any_of(fibers.begin(), fibers.end(), looks_again)) continue;
 
@@ -222,7 +267,9 @@ void Worker::run_block()
         if (!alike) return explain_deadlock();
         if (first.state == State::done) return;
         if (first.state == State::grid_barrier) {
+            job.end_turn();
             job.wait_for_all_blocks();
+            job.begin_turn(*this);
             if (job.failed) return;
         }
         for (Fiber& fiber : fibers) fiber.state = State::ready;

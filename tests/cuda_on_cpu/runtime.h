@@ -4,8 +4,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <csetjmp>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <semaphore.h>
 #include <string>
 #include <ucontext.h>
 #include <vector>
@@ -84,9 +86,13 @@ struct Job {
     std::condition_variable changed;  // what the blocks at a barrier of the grid wait for
     uint64_t waiting = 0, ended = 0, grid_barriers = 0;
     std::vector<Worker*> workers;  // of each block, in a cooperative launch
+    uint64_t at_work = 0;          // workers whose turn it is: as many as there are processors
+    std::deque<Worker*> in_line;
 
     uint64_t blocks() const { return (uint64_t)how.grid.x * how.grid.y * how.grid.z; }
     void wait_for_all_blocks();
+    void begin_turn(Worker& worker);
+    void end_turn();
 };
 
 // An operating-system thread that runs blocks, one after the other.
@@ -101,6 +107,8 @@ struct Worker {
     jmp_buf home;
     ucontext_t home_start;
     Fiber* running = nullptr;
+    sem_t turn;
+    bool looks = false;  // at what another block has to write
     uint3 block{};
     uint64_t block_number = 0;
     uint32_t block_interval = 0;
@@ -123,7 +131,8 @@ __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...);
 // __init__.py turns into file and line.
 [[noreturn]] void fail(const std::string& what, void* where = nullptr);
 
-void suspend();  // the running fiber, until its block comes back to it
+void suspend();     // the running fiber, until its block comes back to it
+void look_later();  // the same, where it waits for what another block writes
 
 // A load or store by the running thread, before it happens; fails where it must not be.
 enum class Kind { read, write, atomic };
