@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
+from hydra.conf import HydraConf
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
 from omegaconf import MISSING, OmegaConf
@@ -86,6 +88,17 @@ class Config:
     profile: Any = "none"
 
 
+@cache
+def _store_schema() -> None:
+    """Give Hydra our keys, and in place of its own groups (logging, launcher, sweeper, ...) nothing.
+
+    Nothing reads those groups, and composing them took half of the time of a composition.
+    """
+    store = ConfigStore.instance()
+    store.store(name="schema", node=Config)
+    store.store(group="hydra", name="config", node=HydraConf(defaults=[]), provider="hydra")
+
+
 def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, Any]:
     """The configuration of ``config/config.yaml`` with Hydra overrides applied, as plain values.
 
@@ -94,7 +107,7 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, 
     set's file of which the header is wrong.
     """
     check(overrides)
-    ConfigStore.instance().store(name="schema", node=Config)
+    _store_schema()
     try:
         with initialize_config_dir(config_dir=str(groups.CONFIG), version_base="1.3"):
             config = compose("config", overrides=list(overrides))
