@@ -23,12 +23,12 @@ ACCESS = sorted((SOURCES[0].parent / "access").glob("*.cu"))
 """Patterns of memory access, for the microbenchmark memory_access."""
 
 # (block, work) of a kernel that computes one element a thread, and of one that computes several.
-ONE_EACH = [((16, 16), (1, 1)), ((32, 8), (1, 1)), ((1, 1), (1, 1)), ((7, 3), (1, 1))]
+ONE_EACH = [((16, 16), (1, 1)), ((1, 1), (1, 1)), ((7, 3), (1, 1))]
 SEVERAL = [((16, 16), work) for work in [(4, 4), (2, 4), (2, 2), (1, 2), (1, 1)]]
 SHAPES = {
     "elementwise": {"fp32": [((16, 16), (1, 1))]},  # its blocks are its own
     "split_k": {"fp32": [((128, 1), (1, 1)), ((7, 1), (1, 1))]},
-    "tiled_fused": {"fp32": [*SEVERAL, ((32, 8), (1, 1)), ((7, 3), (1, 1)), ((5, 4), (2, 3))]},
+    "tiled_fused": {"fp32": [*SEVERAL, ((7, 3), (1, 1)), ((5, 4), (2, 3))]},
     "tensor_core": {"tf32": SEVERAL[0::2], "bf16": [*SEVERAL[1::2], ((5, 32), (1, 1))]},
 }
 
