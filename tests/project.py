@@ -42,7 +42,7 @@ ON_HOST = 1  # of these, wherever the others are
 UNSUPPORTED = "graph"  # on a CPU, and so is the peer
 ROUNDS = 2
 IGNORED = shutil.ignore_patterns(
-    *(".git", ".venv", ".snakemake", "results", "*cache*", "__pycache__", ".hypothesis"),
+    *(".git", ".venv", ".snakemake", "results", ".*_cache", "__pycache__", ".hypothesis"),
     *("_build", "_generated"),  # of docs/
 )
 

@@ -36,7 +36,7 @@ SLOW = (
 """Test files that run the pipeline, compile kernels, or read what is published: not for every mutant."""
 
 IGNORED = shutil.ignore_patterns(
-    ".git", ".venv", ".snakemake", ".hypothesis", ".mutation", "*cache*", "__pycache__", "cells"
+    ".git", ".venv", ".snakemake", ".hypothesis", ".mutation", ".*_cache", "__pycache__", "cells"
 )
 SECONDS = 60.0
 """Of tests for a mutant, at most: the quickest come first."""
