@@ -69,5 +69,5 @@ pins: dev ## recompile envs/*.txt from envs/*.in
 	done
 
 clean: ## remove .venv and all results except the published ones
-	rm -rf .venv .snakemake .compiler_cache report.html docs/_build docs/_generated
+	rm -rf .venv .snakemake report.html docs/_build docs/_generated
 	find results -mindepth 1 -maxdepth 1 ! -name published -exec rm -rf {} +

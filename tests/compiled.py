@@ -1,39 +1,37 @@
-"""What a compiler made of a kernel, kept between runs of the tests: a text is compiled once.
+"""What a compiler made of a kernel, kept in the user's cache: every clone of the project compiles a text once."""
 
-The folder ``.compiler_cache/`` may be deleted at any time.
-"""
-
-import hashlib
-import os
+import functools
 import tempfile
-import time
 from collections.abc import Callable
-from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent / ".compiler_cache"
-UNUSED_SECONDS = 14 * 24 * 3600
-"""After which a file is removed."""
+from snn.files import cache
+
+_number = count()
 
 
 def kept(name: str, decided_by: object, make: Callable[[Path], None]) -> Path:
     """The file that ``make`` writes, or wrote in an earlier run if the same decided it.
 
     ``decided_by`` is all that the content depends on, with the compiler's version, as its repr says it. What
-    ``make`` raises is raised, and nothing is kept.
+    ``make`` raises is raised, and nothing is kept; nor is it where the user's cache cannot be written.
     """
-    digest = hashlib.sha256(repr(decided_by).encode()).hexdigest()
-    path = FOLDER / f"{digest[:32]}-{name}"
-    with suppress(FileNotFoundError):
-        os.utime(path)
-        return path
-    FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:  # another process may make the same one
-        made = Path(folder) / name
+    made = Path(_folder().name) / f"{next(_number)}-{name}"
+    if cache.writable("tests") is None:
         make(made)
-        made.replace(path)
-    for old in FOLDER.glob("*-*"):
-        with suppress(FileNotFoundError):
-            if old.stat().st_mtime < time.time() - UNUSED_SECONDS:
-                old.unlink()
-    return path
+        return made
+
+    def content() -> bytes:
+        make(made)
+        return made.read_bytes()
+
+    try:
+        return cache.kept("tests", f".{name}", (repr(decided_by),), content)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="compiled-")

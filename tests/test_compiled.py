@@ -1,27 +1,35 @@
 """What the tests keep of compilers: made once for the same text, again for another, and never in part."""
 
-import os
-import time
-
 import compiled
 import pytest
+
+from snn.files import cache
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(compiled, "FOLDER", tmp_path / "kept")
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
 
 
-def test_the_same_is_made_once_and_another_by_itself():
+def made_of(*texts):
+    """What is found of each of these texts, and how often something was made."""
     asked = []
 
     def make(path):
         asked.append(path)
         path.write_text(str(len(asked)))
 
-    found = [compiled.kept("a.so", given, make).read_text() for given in (("x", 1), ("x", 1), ("x", 2))]
-    assert found == ["1", "1", "2"] and len(asked) == 2
+    return [compiled.kept("a.so", text, make).read_text() for text in texts], len(asked)
+
+
+def test_the_same_is_made_once_and_another_by_itself():
+    assert made_of(("x", 1), ("x", 1), ("x", 2)) == (["1", "1", "2"], 2)
+
+
+def test_where_nothing_can_be_kept_everything_is_made(folder):
+    folder.write_text("a file in the place of the folder")
+    assert made_of("x", "x") == (["1", "2"], 2)
 
 
 def test_what_fails_is_not_kept(folder):
@@ -32,17 +40,4 @@ def test_what_fails_is_not_kept(folder):
     for _ in range(2):
         with pytest.raises(RuntimeError, match="no such register"):
             compiled.kept("a.so", "x", fail)
-    assert not list(folder.iterdir())
-
-
-def test_what_nobody_used_for_long_is_removed(folder):
-    def make(path):
-        path.touch()
-
-    old, used = (compiled.kept("a.so", given, make) for given in "xy")
-    long_ago = time.time() - compiled.UNUSED_SECONDS - 60
-    for path in (old, used):
-        os.utime(path, (long_ago, long_ago))
-    assert compiled.kept("a.so", "y", make) == used
-    compiled.kept("a.so", "z", make)
-    assert not old.exists() and used.exists()
+    assert not list(folder.glob("*/*"))
