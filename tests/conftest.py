@@ -3,6 +3,7 @@
 import fcntl
 import functools
 import gc
+import os
 import shutil
 import sys
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what many short processes import is compiled once
+sys.dont_write_bytecode = False
 
 from snn.hardware import threads  # noqa: E402
 
