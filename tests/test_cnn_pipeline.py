@@ -20,6 +20,7 @@ GRID = {
         "dataset.rows": 150,
         "dataset.test_rows": 100,
         "network": "cnn",
+        "network.layers": ["conv2d 3 3", "relu", "conv2d 4 3", "relu", "maxpool2d 2", "linear 10"],
         "training.batch_size": 64,
         "training.epochs": 2,
         "training.drop_last": True,

@@ -107,7 +107,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @pytest.mark.parametrize("build", CASES, ids=str)
-@settings(max_examples=2)
+@settings(max_examples=1)
 @given(seed=seeds)
 def test_every_operation_agrees_with_numpy(build, seed):
     for op in launches(build):
@@ -126,7 +126,7 @@ def shapes(draw):
     return channels, height, width, filters, kernel, padding, size, rows, parts
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(build=st.sampled_from([case for case in CASES if case.shape == "uneven"]), shape=shapes(), seed=seeds)
 def test_any_shape(build, shape, seed):
     drawn_one = replace(build, shape=shape)
