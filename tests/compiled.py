@@ -1,4 +1,4 @@
-"""What a compiler made of a kernel, kept in the user's cache: every clone of the project compiles a text once."""
+"""What a compiler made of a kernel, kept in the user's cache: a text is compiled once for every clone."""
 
 import functools
 import tempfile
