@@ -4,10 +4,13 @@ import json
 import subprocess
 import sys
 
+import hydra
 import jsonschema
 import pytest
 from conftest import ROOT
+from hydra import initialize_config_dir
 from idx_files import image_set, write
+from omegaconf import OmegaConf
 
 from snn import prepare
 from snn.config import compose, groups
@@ -149,6 +152,14 @@ def test_refuses(overrides, said):
         compose.composed(overrides)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_hydras_own_groups_are_left_out():
+    """They are half of the work of a composition."""
+    compose.composed([])
+    with initialize_config_dir(config_dir=str(groups.CONFIG), version_base="1.3"):
+        found = hydra.compose("config", return_hydra_config=True)["hydra"]
+    assert all(OmegaConf.is_missing(found, group) for group in ("launcher", "sweeper", "job_logging"))
 
 
 def test_a_cell_from_the_command_line(tmp_path):

@@ -15,6 +15,7 @@ from test_strategies import ledger_of, shapes
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import OutOfMemory, Unsupported
+from snn.files import cache
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights
 from snn.strategies import blas, sequential
@@ -73,9 +74,10 @@ def test_threads_are_set_back_where_setup_fails(name):
     assert THREADS[name]() == before
 
 
-def test_setup_compiles_and_training_does_not(monkeypatch):
+def test_setup_compiles_and_training_does_not(monkeypatch, tmp_path):
     from numba.core import event
 
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))  # in which nothing was compiled
     monkeypatch.setattr(sequential, "compiled", compiled.__wrapped__)
     job = replace(JOB, strategy=groups.load("strategy", "sequential"))
     with event.install_recorder("numba:compile") as in_setup:
