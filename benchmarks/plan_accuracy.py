@@ -186,7 +186,7 @@ class Ballast:
 
     def __enter__(self) -> int:
         self._ours, theirs = _ALONE.Pipe()
-        self._process = _ALONE.Process(target=_hold, args=(self._leave, theirs))
+        self._process = _ALONE.Process(target=_hold, args=(self._leave, theirs, self._ours))
         self._process.start()
         theirs.close()
         free: int = self._ours.recv()
@@ -197,7 +197,8 @@ class Ballast:
         self._process.join()
 
 
-def _hold(leave: int, pipe: Any) -> None:
+def _hold(leave: int, pipe: Any, other_end: Any) -> None:
+    other_end.close()  # inherited: while it is open here, the end of the other process is not seen
     backend = backends.make("cuda", plan_draws.NAIVE, ROOT)
     block = backend.malloc(backend.memory()[0] - leave)
     pipe.send(backend.memory()[0])

@@ -3,6 +3,8 @@
 import json
 import sys
 from itertools import islice
+from multiprocessing import active_children
+from threading import Timer
 
 import pytest
 from conftest import ROOT
@@ -102,6 +104,17 @@ def test_the_peak_is_what_was_least_free_and_a_full_device_an_outcome():
     backend = Full(sum(found["asked"].values()) - 4)
     assert plan_accuracy.trained(job, backend)["status"] == "out_of_memory"
     assert backend.free_bytes == sum(found["asked"].values()) - 4
+
+
+def test_the_ballast_is_dropped_when_the_cap_ends(monkeypatch):
+    monkeypatch.setattr(plan_accuracy.backends, "make", lambda *_: Full(64 * MIB))
+    with plan_accuracy.Ballast(MIB) as free:
+        assert free == MIB
+        held = active_children()[0]
+        closes = Timer(20, held.kill)  # so that a ballast that stays is a failure, not a hang
+        closes.start()
+    closes.cancel()
+    assert held.exitcode == 0
 
 
 def test_without_a_gpu_it_says_so(monkeypatch, capsys):
