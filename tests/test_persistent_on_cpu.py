@@ -79,9 +79,12 @@ TWO_LAYERS = [  # of two hidden layers that divide evenly, with more rows than n
     ((9, 128, 62, 1), 64, 100, "simultaneous", 0.5, 1),
 ]
 THREE_LAYERS = [  # of which some have blocks without columns of the first layer to update, some more than two
-    ((20, 120, 120, 250, 1), 20, 30, 2),
-    ((9, 250, 256, 256, 1), 64, 100, 1),
-    ((9, 120, 640, 250, 1), 150, 200, 1),
+    ((20, 120, 120, 250, 1), 20, 30, "sequential", None, 2),
+    ((9, 250, 256, 256, 1), 64, 100, "sequential", None, 1),
+    ((9, 120, 640, 250, 1), 150, 200, "sequential", None, 1),
+    ((20, 120, 120, 250, 1), 20, 30, "sequential", 0.5, 2),
+    ((9, 250, 256, 256, 1), 64, 100, "simultaneous", 0.5, 1),
+    ((20, 120, 120, 250, 1), 20, 30, "simultaneous", None, 2),
 ]
 GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 40, 90)]
 
@@ -96,17 +99,21 @@ def test_groups_of_blocks_train_two_layers_as_the_oracle(layers, batch, rows, or
     check("two_layers", H200, layers, batch, rows, order, clip, random, epochs)
 
 
-@pytest.mark.parametrize("layers, batch, rows, epochs", THREE_LAYERS)
-def test_groups_of_blocks_train_three_layers_as_the_oracle(layers, batch, rows, epochs, random):
-    check("three_layers", H200, layers, batch, rows, "sequential", None, random, epochs)
+@pytest.mark.parametrize("layers, batch, rows, order, clip, epochs", THREE_LAYERS)
+def test_groups_of_blocks_train_three_layers_as_the_oracle(layers, batch, rows, order, clip, epochs, random):
+    check("three_layers", H200, layers, batch, rows, order, clip, random, epochs)
 
 
 @pytest.mark.parametrize(
-    "kernel, layers, batch, rows",
-    [("two_layers", (20, 60, 64, 1), 70, 100), ("three_layers", (20, 120, 120, 250, 1), 20, 30)],
+    "kernel, layers, batch, rows, clip",
+    [
+        ("two_layers", (20, 60, 64, 1), 70, 100, None),
+        ("three_layers", (20, 120, 120, 250, 1), 20, 30, None),
+        ("three_layers", (20, 120, 120, 250, 1), 20, 30, 0.5),
+    ],
 )
-def test_groups_of_blocks_go_on_where_the_last_launch_ended(kernel, layers, batch, rows, random):
-    *_, buffers, numbers = made(layers, batch, rows, 2, "sequential", None, random)
+def test_groups_of_blocks_go_on_where_the_last_launch_ended(kernel, layers, batch, rows, clip, random):
+    *_, buffers, numbers = made(layers, batch, rows, 2, "sequential", clip, random)
     plan = plan_for(Shape.of(numbers), H200, kernel)
     once = [buffer.copy() for buffer in buffers]
     launched(plan, once, numbers)

@@ -21,7 +21,11 @@
 //              and publishes these columns of the next batch's H_1.
 //
 // Blocks wait for others six times per step: for H_1, Z_3, y, dw, dZ_2 and dH_1. Everything else was published long
-// before.
+// before. Simultaneous updates multiply by the weights before the update instead.
+//
+//   clipping   Each layer's gradient is clipped to a norm. That of dw every block computes by itself. For the others,
+//              each block publishes its share of the squared norm and waits for all shares: three more waits. With
+//              simultaneous updates, dZ_2 and dH_1 are published before the waits for the norms of dW_3 and dW_2.
 //
 // Why a message of two steps ago (or, for the bits, of one step ago) may be overwritten: a block that publishes
 // anything in a step has received H_1. That needed dH_1 from all groups, which needed dZ_2 from all blocks of each
@@ -35,6 +39,7 @@
 // memory, up to 218 KiB. Needs sm_80.
 
 #include "bits.cuh"
+#include "clipping.cuh"
 #include "copies.cuh"
 #include "fragments.cuh"
 #include "groups.cuh"
@@ -47,7 +52,7 @@ __device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
 constexpr int WIDTH[] = {WIDTHS};                                // features, hidden layers
 constexpr int F = WIDTH[0], N1 = WIDTH[1], N2 = WIDTH[2], N3 = WIDTH[3];
 constexpr int ROWS = (BATCH + 15) / 16 * 16;                     // rows of a batch, padded
-static_assert(sizeof WIDTH / sizeof *WIDTH == 4 && SEQUENTIAL, "three hidden layers");
+static_assert(sizeof WIDTH / sizeof *WIDTH == 4, "three hidden layers");
 static_assert(ROWS == 16 * GROUPS && N2 == 8 * GRID && GROUPS % 2 == 0 && GROUPS <= 16, "16 rows a group, 8 neurons a block");
 static_assert(F <= 32 && (N1 == 128 || N1 == 256) && N3 == THREADS, "this shape is for another kernel");
 
@@ -59,6 +64,7 @@ constexpr int PAIRS = up(4 * TILES1, GROUPS);                    // pairs of col
 constexpr int H1_LOADS = up(ROWS * TILES1 * 2, THREADS), OWN_H1_LOADS = N1 / 32;
 constexpr int BIT_LOADS = up(ROWS * WORDS / 2, THREADS), DZ_LOADS = GROUPS;
 constexpr int HALF = GROUPS / 2, COUPLE = 2 * BLOCKS;            // a block's columns of H_2, by eight; blocks of two groups
+constexpr bool LATE = CLIP && !SEQUENTIAL;                       // W_2 and W_3 are updated after they have been multiplied
 
 // ---- layout of the workspace, as offsets in floats
 
@@ -71,12 +77,14 @@ typedef Messages<ROWS * BLOCKS> OfY;                             // [ROWS][BLOCK
 typedef Messages<GROUPS * N3> OfDW;                              // dw, one partial sum per group
 typedef Messages<ROWS * N2> OfDZ;                                // [GROUPS][GROUPS][BLOCKS][PART]
 typedef Messages<GROUPS * ROWS * N1> OfDH;                       // [GROUPS][N1 / 2][GROUPS][8][4]
+typedef Messages<GRID> OfSquares;                                // CLIP: a squared norm, one partial sum per block
 constexpr int AT_BITS = BARRIER_FLOATS;                          // the step, above 32 bits; [GROUPS][WORDS][8][2]
 constexpr int AT_W2 = AT_BITS + 2 * ROWS * WORDS, AT_W3 = AT_W2 + OfW2::FLOATS;
 constexpr int AT_H1 = AT_W3 + OfW3::FLOATS, AT_H2 = AT_H1 + OfH1::FLOATS, AT_Z3 = AT_H2 + OfH2::FLOATS;
 constexpr int AT_Y = AT_Z3 + OfZ3::FLOATS, AT_DW = AT_Y + OfY::FLOATS, AT_DZ = AT_DW + OfDW::FLOATS;
 constexpr int AT_DH = AT_DZ + OfDZ::FLOATS;
-extern "C" __device__ const int workspace_floats = AT_DH + OfDH::FLOATS;
+constexpr int AT_SQUARES = AT_DH + OfDH::FLOATS;                 // of the gradients of W_1, W_2, W_3
+extern "C" __device__ const int workspace_floats = AT_SQUARES + CLIP * 3 * OfSquares::FLOATS;
 
 struct Shared {
     union {
@@ -93,8 +101,9 @@ struct Shared {
     unsigned bits[GROUPS][WORDS][16];
     float W2[BLOCKS][TILES1][64];
     float X[2][ROWS][F + 4];                                     // for even and odd steps, in the order of the threads
-    float H3[16][OWN3], w[N3], g[ROWS];
+    float H3[16][OWN3], w[2 - SEQUENTIAL][N3], g[ROWS];
     float dZ1[THREADS][2], dW1[WARPS][F][2], W1[WARPS][F][2];
+    float squares[WARPS], clipped_rate;
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
@@ -102,6 +111,7 @@ extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
 struct Training : Groups {
     Shared& s;
+    float max_norm;
     int warp = threadIdx.x / 32, couple = blockIdx.x / COUPLE, member = blockIdx.x % COUPLE;
     float scale = 0.0f;                   // g = scale e
     float W1[PAIRS][2] = {}, W2[2][4] = {}, W3[2][4] = {};   // the elements that this thread owns; W1: in every warp
@@ -162,6 +172,7 @@ struct Training : Groups {
             of_W3.put(step, (blockIdx.x * (N3 / 16) + 2 * warp + n) * PART + t % 32 * 4, W3[n]);
     }
     __device__ Word* word_of_bits(int i) const { return reinterpret_cast<Word*>(workspace + AT_BITS) + i; }
+    __device__ float* w_of(int step) const { return s.w[SEQUENTIAL ? 0 : step % 2]; }
     __device__ float* w_in_memory() const { return weights + F * N1 + N1 * N2 + N2 * N3; }
 
     template <class Do> __device__ void for_weights(bool with_W1, Do f)  // f(kept, its address)
@@ -181,7 +192,7 @@ struct Training : Groups {
     __device__ void start()
     {
         for_weights(true, [](float& kept, const float* from) { kept = *from; });
-        s.w[t] = w_in_memory()[t];
+        w_of(0)[t] = w_in_memory()[t];
         fetch_X(0, 0);
         forget(AT_BITS, workspace_floats);
         copies_done();
@@ -195,7 +206,7 @@ struct Training : Groups {
     __device__ void finish()
     {
         for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
-        if (blockIdx.x == 0) w_in_memory()[t] = s.w[t];
+        if (blockIdx.x == 0) w_in_memory()[t] = w_of(step)[t];
         all_meet();
         barrier.reset();
     }
@@ -241,6 +252,57 @@ struct Training : Groups {
         const int to = ((rank * GROUPS + t / 16) * TILES1 + own / 4) * PART + 4 * (of ^ (of >> 2 & 2)) + t % 2 * 2;
         if (has_row() && has_pair(i)) of_H1.put(step, to, v);
         __syncwarp();
+    }
+
+    template <class Element> static __device__ float square_of(Element v)
+    {
+        float sum = 0.0f;
+        for (int n = 0; n < 2; ++n)
+            for (int i = 0; i < 4; ++i) sum += v(n, i) * v(n, i);
+        return sum;
+    }
+    __device__ OfSquares of_squares(int layer) const
+    {
+        return OfSquares{workspace + AT_SQUARES + (layer - 1) * OfSquares::FLOATS};
+    }
+    static __device__ float warp_sum(float v)
+    {
+        for (int apart = 16; apart > 0; apart /= 2) v += __shfl_xor_sync(0xffffffff, v, apart);
+        return v;
+    }
+    // CLIP: each warp leaves its sum of `square`, and block_square() adds them up after the next barrier.
+    __device__ void leave_square(float square)
+    {
+        const float sum = warp_sum(square);
+        if (t % 32 == 0) s.squares[warp] = sum;
+    }
+    __device__ float block_square() const
+    {
+        float sum = 0.0f;
+        for (int from = 0; from < WARPS; ++from) sum += s.squares[from];
+        return sum;
+    }
+    // CLIP: the first warp publishes the block's share of the squared norm of a layer's gradient.
+    __device__ void tell_square(int layer, float square) const
+    {
+        const float one[1] = {square};
+        if (t == 0) of_squares(layer).put(step, blockIdx.x, one);
+    }
+    // CLIP: the learning rate, times the factor that clips the layer's gradient. All blocks add up in the same order.
+    __device__ float hear_rate(int layer)
+    {
+        if (warp == 0) {
+            float square[1][4], sum = 0.0f;
+            const unsigned turn = turn_of(step);
+            const auto square_at = [&](int) { return of_squares(layer).of(step) + 4 * t; };
+            look_for(square, turn, [&](int) { return 4 * t < GRID; }, square_at);
+            await(square, turn, square_at);
+            for (int i = 0; i < 4; ++i) sum += square[0][i];
+            sum = warp_sum(sum);
+            if (t == 0) s.clipped_rate = rate * clipped(sum, max_norm);
+        }
+        __syncthreads();
+        return s.clipped_rate;
     }
 
     __device__ void tell_H2()
@@ -354,7 +416,7 @@ struct Training : Groups {
         for (int i = 0; i < 2; ++i) {
             h[i] = positive(h[i]);
             bits |= (unsigned)(h[i] > 0.0f) << (column + i) % 32;
-            y += h[i] * s.w[rank * OWN3 + column + i];
+            y += h[i] * w_of(step)[rank * OWN3 + column + i];
         }
         *reinterpret_cast<float2*>(&s.H3[row % 16][column]) = make_float2(h[0], h[1]);
         for (int apart = 1; apart < 16; apart *= 2) bits |= __shfl_xor_sync(0xffffffff, bits, apart);
@@ -434,11 +496,20 @@ struct Training : Groups {
             if (has_bits(i)) reinterpret_cast<uint2*>(s.bits)[t + i * THREADS] = make_uint2(bits[i][0], bits[i][1]);
         __syncthreads();
 
-        float dw[GROUPS][1], u[2][3][4] = {};   // u: U^T
+        float dw[GROUPS][1], u[2][3][4] = {}, sum_dw = 0.0f;   // u: U^T
         const auto dw_at = [&](int from) { return of_dw.of(step) + from * N3 + t; };
+        const auto sum_up_dw = [&] {
+            await(dw, turn, dw_at);
+            for (int from = 0; from < GROUPS; ++from) sum_dw += dw[from][0];
+        };
         look_for(dw, turn, [](int) { return true; }, dw_at);
 #pragma unroll
         for (int down = 0; down < GROUPS; ++down) {
+            if (CLIP && down == GROUPS / 2) sum_up_dw(), leave_square(sum_dw * sum_dw);
+            if (CLIP && down == GROUPS - 1) {
+                __syncthreads();
+                w_of(step + 1)[t] = w_of(step)[t] - rate * clipped(block_square(), max_norm) * sum_dw;
+            }
             const uint2 v[] = {*reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q]),
                                *reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q + 8])};
             const unsigned of[2][2] = {{each_byte(v[0].x, lane.p), each_byte(v[0].y, lane.p)},
@@ -451,22 +522,30 @@ struct Training : Groups {
                 multiply_bits(u[n], a, b);
             }
         }
-        await(dw, turn, dw_at);
-        float sum_dw = 0.0f;
-        for (int from = 0; from < GROUPS; ++from) sum_dw += dw[from][0];
-        s.w[t] -= rate * sum_dw;
+        if (!CLIP) {
+            sum_up_dw();
+            w_of(step + 1)[t] = w_of(step)[t] - rate * sum_dw;
+        }
         __syncthreads();
-        float w[4];
-        for (int i = 0; i < 4; ++i) w[i] = s.w[column3(i / 2, i % 2 * 2, lane)];
+        float w[4], rate_3 = rate;
+        for (int i = 0; i < 4; ++i) w[i] = w_of(step + SEQUENTIAL)[column3(i / 2, i % 2 * 2, lane)];
+        const auto dw3 = [&](int n, int i) { return total(u[n], i) * w[2 * n + i / 2]; };
+        if (CLIP) {
+            leave_square(square_of(dw3));
+            __syncthreads();
+            tell_square(3, block_square());
+        }
+        if (CLIP && !LATE) rate_3 = hear_rate(3);
         for (int n = 0; n < 2; ++n) {
             float ww[4];
             for (int i = 0; i < 4; ++i) {
-                W3[n][i] -= rate * (total(u[n], i) * w[2 * n + i / 2]);
-                ww[i] = W3[n][i] * w[2 * n + i / 2];
+                const float before = W3[n][i];
+                if (!LATE) W3[n][i] -= rate_3 * dw3(n, i);
+                ww[i] = (SEQUENTIAL ? W3[n][i] : before) * w[2 * n + i / 2];
             }
             for (int i = 0; i < 2; ++i) write_parts(s.Ww[2 * warp + n], right(2 * lane.q + i, slot), ww[i], ww[i + 2]);
         }
-        put3(step + 1);
+        if (!LATE) put3(step + 1);
         __syncthreads();
 
         float z[DOWN][3][4] = {};
@@ -496,6 +575,12 @@ struct Training : Groups {
                 dz[j] = active >> (4 * i + j) & 1 ? half_g[i][j % 2] * total(z[i], from) : 0.0f;
             }
             if (has_rows(i)) of_dZ.put(step, ((group * GROUPS + warp * DOWN + i) * BLOCKS + rank) * PART + lane.at, dz);
+        }
+        if (LATE) {
+            rate_3 = hear_rate(3);
+            for (int n = 0; n < 2; ++n)
+                for (int i = 0; i < 4; ++i) W3[n][i] -= rate_3 * dw3(n, i);
+            put3(step + 1);
         }
     }
 
@@ -540,19 +625,27 @@ struct Training : Groups {
                 for (int n = 0; n < TILES1; ++n) write4(&s.dW2[fourth][2 * half + m][n][t % 32 * 4], dw2[m][n][0]);
         }
         __syncthreads();
-        if (has2()) {
-            float dw2[2][4] = {};
+        float dw2[2][4] = {}, rate_2 = rate;
+        if (has2())
             for (int n = 0; n < 2; ++n)
                 for (int from = 0; from < 4; ++from) {
                     const float4 v = take4(&s.dW2[from][neurons2()][tile1(n)][t % 32 * 4]);
                     dw2[n][0] += v.x, dw2[n][1] += v.y, dw2[n][2] += v.z, dw2[n][3] += v.w;
                 }
+        if (CLIP) {
+            leave_square(square_of([&](int n, int i) { return dw2[n][i]; }));
+            __syncthreads();
+            tell_square(2, block_square());
+        }
+        if (CLIP && !LATE) rate_2 = hear_rate(2);
+        if (has2()) {
             for (int n = 0; n < 2; ++n)
                 for (int i = 0; i < 4; ++i) {
-                    W2[n][i] -= rate * dw2[n][i];
-                    s.W2[2 * neurons2() + i / 2][tile1(n)][right(2 * lane.q + i % 2, lane.p)] = W2[n][i];
+                    const float before = W2[n][i];
+                    if (!LATE) W2[n][i] -= rate_2 * dw2[n][i];
+                    s.W2[2 * neurons2() + i / 2][tile1(n)][right(2 * lane.q + i % 2, lane.p)] = SEQUENTIAL ? W2[n][i] : before;
                 }
-            put2(step + 1);
+            if (!LATE) put2(step + 1);
         }
         copies_done();
         __syncthreads();
@@ -581,6 +674,12 @@ struct Training : Groups {
                     if (has_rows(i)) of_dH.put(step, ((columns * GROUPS + warp * DOWN + i) * 8 + lane.p) * 4, dh[i][n][0]);
                 }
         }
+        if (LATE) {
+            rate_2 = hear_rate(2);
+            for (int n = 0; n < 2; ++n)
+                for (int i = 0; i < 4; ++i) W2[n][i] -= rate_2 * dw2[n][i];
+            put2(step + 1);
+        }
     }
 
     // Updates W_1, and publishes H_1 of the next batch. Thread t takes row 16 (t / 16) + t % 16 / 2 + 8 (t % 2) of a
@@ -589,8 +688,8 @@ struct Training : Groups {
     {
         const int lane = t % 32;
         const unsigned turn = turn_of(step);
-        look_for_W2(step + 1);
-        float x[F];
+        if (!CLIP) look_for_W2(step + 1);
+        float x[F], dw1[PAIRS][2] = {};
 #pragma unroll
         for (int i = 0; i < PAIRS; ++i) {
             const float* const parts = of_dH.of(step) + (pair(i) * ROWS + t) * 2;
@@ -617,21 +716,35 @@ struct Training : Groups {
             __syncthreads();
             for (int from = 0; from < WARPS; ++from) {
                 const float2 v = take2(s.dW1[from][smaller(lane, F - 1)]);
-                W1[i][0] -= rate * v.x, W1[i][1] -= rate * v.y;
+                if (CLIP) dw1[i][0] += v.x, dw1[i][1] += v.y;
+                else W1[i][0] -= rate * v.x, W1[i][1] -= rate * v.y;
             }
-            if (!last) tell_H1(step + 1, i, x);
+            if (!CLIP && !last) tell_H1(step + 1, i, x);
             if (i + 1 < PAIRS) __syncthreads();
         }
+        if (!CLIP) return;
+        float square = 0.0f;
+        for (int i = 0; i < PAIRS; ++i)
+            for (int n = 0; n < 2; ++n)
+                if (has1(i)) square += dw1[i][n] * dw1[i][n];
+        if (warp == 0) tell_square(1, warp_sum(square));
+        const float rate_1 = hear_rate(1);
+        for (int i = 0; i < PAIRS; ++i) {
+            for (int n = 0; n < 2; ++n) W1[i][n] -= rate_1 * dw1[i][n];
+            if (!last) tell_H1(step + 1, i, x);
+        }
+        look_for_W2(step + 1);
     }
     __device__ float column_of_X(int row) const { return row < ROWS && t % 32 < F ? s.X[step % 2][row][t % 32] : 0.0f; }
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* X, const float* Y, float* weights, float* E, float* workspace, int rows, int epochs, float rate, float)
+    const float* X, const float* Y, float* weights, float* E, float* workspace, int rows, int epochs, float rate,
+    float max_norm)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
-    Training training{{Barrier{reinterpret_cast<unsigned*>(workspace)}, X, Y, weights, E, workspace, rate}, shared};
+    Training training{{Barrier{reinterpret_cast<unsigned*>(workspace)}, X, Y, weights, E, workspace, rate}, shared, max_norm};
     const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
     training.start();
     for (; training.step < steps; ++training.step) {

@@ -172,8 +172,6 @@ def _of_groups(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
 def _why_no_groups(shape: Shape, limits: DeviceCapability) -> str:
     if limits.capability < (8, 0):
         return f"compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
-    if len(shape.widths) == 4 and (shape.clipped or not shape.sequential):
-        return "the kernel for three hidden layers neither clips nor updates simultaneously"
     if not _groups(shape.widths, shape.rows):
         return f"{'-'.join(map(str, shape.widths))} in batches of {shape.batch} is no shape for their kernel"
     return ""
@@ -205,7 +203,8 @@ def workspace_of_groups(widths: Sequence[int], batch: int) -> int:
         squares = 2 * 4 * 8 * groups
         return 2 * 8 * rows + 2 * (m * n + n + rows * (m + 8) + 16 * n + 8 * m * rows + squares)
     (p,) = last
-    return rows * p // 16 + 2 * (n * (m + p) + groups * p + rows * (m + 2 * n + 16 * p + 8 + groups * m))
+    sums = groups * p + 3 * 8 * groups  # of dw, and of squares
+    return rows * p // 16 + 2 * (n * (m + p) + sums + rows * (m + 2 * n + 16 * p + 8 + groups * m))
 
 
 def _of_the_grid(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
