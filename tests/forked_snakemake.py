@@ -5,8 +5,12 @@ The forking process has imported nothing of this project: a copy of the checkout
 
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
+import threading
+from functools import partial
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 _FORKING = multiprocessing.get_context("forkserver")
@@ -35,6 +39,39 @@ def _main(folder: Path, arguments: tuple[str, ...], log: str, environment: dict[
     sys.path[:] = [str(folder), *(path for path in sys.path if path and not here.startswith(path))]
     sys.argv = ["snakemake", *arguments]
 
-    from snakemake import cli
+    from snakemake import cli, script
 
+    only_tables = any(argument.startswith("results/tables/") for argument in arguments)
+    forking = multiprocessing.get_context("forkserver")
+    forking.set_forkserver_preload(_OF_SCRIPTS[: 2 if only_tables else 3])
+    script.PythonScript.execute_script = partial(_execute, forking)
     cli.main()
+
+
+_OF_SCRIPTS = ["pandas", "snakemake.script", "matplotlib.pyplot"]
+"""What takes most of the time of a table, and with the last that of a figure."""
+
+_SCRIPT = """
+import runpy, sys
+try:
+    runpy.run_path(file, run_name="__main__")
+except SystemExit:
+    raise
+except BaseException:
+    sys.excepthook(*sys.exc_info())
+    sys.exit(1)
+"""
+
+
+_ONE = threading.Lock()
+"""Jobs are threads, and one that starts a process takes the exit status of another's."""
+
+
+def _execute(forking: BaseContext, file: str, edit: bool = False) -> None:
+    """A rule's script in a process of its own, forked from one that the first script of a run makes."""
+    started = forking.Process(target=exec, args=(_SCRIPT, {"file": file}))
+    with _ONE:
+        started.start()
+        started.join()
+    if started.exitcode:
+        raise subprocess.CalledProcessError(started.exitcode, file)

@@ -202,7 +202,10 @@ def names(cells: pd.DataFrame) -> list[str]:
 
 def options_of(row: pd.Series, cells: pd.DataFrame, group: str) -> list[str]:
     """The options of a row's strategy or kernel, ``tile_rows 32``, in which others of that name differ."""
-    twins = cells[(cells["strategy"] == row["strategy"]) & (cells[group] == row[group])]
+    alike = (cells["strategy"] == row["strategy"]) & (cells[group] == row[group])
+    if alike.sum() < 2:
+        return []
+    twins = cells[alike]
     section = f"{group}."
     keys = [key for key in twins if key.startswith(section) and twins[key].nunique(dropna=False) > 1]
     return [f"{key.removeprefix(section)} {row[key]}" for key in keys if not is_empty(row[key])]
