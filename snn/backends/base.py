@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from snn.backends.persistent_plans import Shape
+from snn.backends.convolutional_plans import TrainingShape
 
 Buffer = Hashable
 """Device memory: an address on CUDA, a block of host memory on the CPU backend."""
@@ -156,7 +156,7 @@ class Backend(ABC):
         """Launch an op of ``snn.backends.ops`` on its operands; without a stream, on the default one."""
 
     @abstractmethod
-    def training_plan(self, shape: Shape) -> str:
+    def training_plan(self, shape: TrainingShape) -> str:
         """How ``train`` runs for this shape, in words. Raises Unsupported with the reason if it cannot."""
 
     @abstractmethod

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from snn.backends.convolutional_plans import ConvolutionalShape, Layout
 from snn.backends.persistent_plans import padded, workspace_of_groups
 
 PARTIAL_SUMS = 256
@@ -77,6 +78,14 @@ def _of_training(
         workspace = members
     batches, of_each = math.ceil(rows / batch), (weights + last, lines)
     return batches * lines * widths[0], batches * lines, *(members * n for n in of_each), workspace
+
+
+def _of_convolutional(rows: int, batch: int, epochs: int, rate: float, *sizes: int) -> tuple[int, ...]:
+    shape = ConvolutionalShape.of((rows, batch, epochs, rate, *sizes))
+    pixels, patch1 = shape.channels * shape.height * shape.width, shape.channels * shape.kernel1**2
+    convolved = shape.filters1 * patch1, shape.filters1, shape.filters2 * shape.filters1 * shape.kernel2**2
+    linear = shape.filters2, shape.features * shape.outputs, shape.outputs
+    return rows * pixels, rows * shape.outputs, *convolved, *linear, rows, Layout(shape).workspace
 
 
 def _layer(
@@ -288,4 +297,8 @@ OPS = {
     # by member. E is each member's error of the last batch, S workspace, 0 at first, or, of several
     # members, the rate of each in place of ``rate``; a max_norm of 0 clips nothing.
     "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm members", _of_training),
+    # The same of conv2d, ReLU, conv2d, ReLU, maxpool2d and linear, softmax and cross-entropy, with
+    # simultaneous updates. Behind the rate come the ``sizes`` of a ConvolutionalShape. Nothing is padded,
+    # E is the loss of each row when it was last trained on, S workspace, 0 at first.
+    "train_convolutional": _op("X Y W1 b1 W2 b2 W3 b3 E S", "rows batch epochs rate", _of_convolutional),
 }

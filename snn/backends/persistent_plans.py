@@ -45,6 +45,10 @@ class Shape:
         """Rows of a batch, padded."""
         return padded(self.batch)
 
+    def plans(self, limits: "DeviceCapability") -> Iterator["LaunchPlan | str"]:
+        """``launch_plans`` for this shape."""
+        return launch_plans(self, limits)
+
 
 @dataclass(frozen=True)
 class DeviceCapability:

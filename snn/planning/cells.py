@@ -11,8 +11,9 @@ import numpy as np
 
 from snn import datasets
 from snn.backends import kernel_source
+from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.config.groups import ROOT
 from snn.errors import Unsupported
 from snn.measurement.passes import job_of
@@ -34,10 +35,10 @@ class PlannedGpu(CpuBackend):
         super().__init__(kernel["fused"], kernel["pretransposed"], convolves)
         self.precision, self._capability = precision, capability
 
-    def training_plan(self, shape: Shape) -> str:
+    def training_plan(self, shape: TrainingShape) -> str:
         if self._capability is None:
             raise Unsupported("of this GPU the number of SMs and their shared memory are not known")
-        plans = list(launch_plans(shape, self._capability))
+        plans = list(shape.plans(self._capability))
         found = next((plan for plan in plans if isinstance(plan, LaunchPlan)), None)
         if found is None:
             raise Unsupported("; ".join(map(str, plans)))

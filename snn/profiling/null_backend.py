@@ -3,8 +3,8 @@
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
-from snn.backends.persistent_plans import Shape
 
 
 class NullBackend(CpuBackend):
@@ -19,7 +19,7 @@ class NullBackend(CpuBackend):
         super().__init__(real.fused, real.pretransposed, real.convolves)
         self.precision, self._real = real.precision, real
 
-    def training_plan(self, shape: Shape) -> str:
+    def training_plan(self, shape: TrainingShape) -> str:
         return self._real.training_plan(shape)
 
     def malloc(self, nbytes: int, purpose: str | None = None) -> HostBuffer:

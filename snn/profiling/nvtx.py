@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.convolutional_plans import TRAININGS
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.calls import Call, Observer
 from snn.profiling.live import Live
@@ -41,7 +42,7 @@ class Ranges(Observer):
         if call.name == "launch":
             op, _, numbers = call.arguments
             name = f"{op} {'x'.join(str(n) for n in numbers if isinstance(n, int))}"
-            if self._by_call and op not in ("transpose", "train"):  # of no step: of a load, of all steps
+            if self._by_call and op not in ("transpose", *TRAININGS):  # of no step: of a load, of all steps
                 self.next_launch(self._labels[self._launches % len(self._labels)])
                 label = self._label
         self._push(label + name)

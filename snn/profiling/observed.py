@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.ops import OPS
-from snn.backends.persistent_plans import Shape
 from snn.errors import OutOfMemory
 from snn.profiling.calls import DEVICE_MEMORY, ENDED_BY, Call, Memory, Observer, Ref, Resource, call_site
 from snn.profiling.live import HOST_ARRAYS, Live
@@ -130,7 +130,7 @@ class ObservedBackend(Backend):
         call = self._call("launch", op, refs, numbers, stream=stream)
         self._do(call, self.inner.launch, op, handles, numbers, _handle(stream))
 
-    def training_plan(self, shape: Shape) -> str:
+    def training_plan(self, shape: TrainingShape) -> str:
         return self.inner.training_plan(shape)
 
     def stream_create(self) -> Resource:

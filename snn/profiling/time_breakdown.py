@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import Shape
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
 from snn.strategies.common.strategy import Strategy
@@ -102,7 +102,7 @@ class TimingBackend(Backend):
     def pool_bytes(self, pool: Any) -> int:
         return self.inner.pool_bytes(pool)
 
-    def training_plan(self, shape: Shape) -> str:
+    def training_plan(self, shape: TrainingShape) -> str:
         return self.inner.training_plan(shape)
 
     def memory(self) -> tuple[int, int]:

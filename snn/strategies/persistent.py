@@ -5,6 +5,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.network import Network
+from snn.strategies.common.convolutional_launch import ConvolutionalLaunch
 from snn.strategies.common.single_launch import SingleLaunch
 from snn.strategies.common.strategy import Strategy
 from snn.strategies.graph import Graph
@@ -16,8 +17,9 @@ class Persistent(Strategy):
     ``setup`` allocates everything, copies the padded data in and compiles the kernel for exactly this
     network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
 
-    The backend's plan chooses the kernel: one cluster of blocks or the whole device. If there is no plan for
-    the network, ``graph`` trains in its place, and ``plan`` says why.
+    The backend's plan chooses the kernel: for a perceptron one cluster of blocks or the whole device, for a
+    convolutional network a block for each part of an image. If there is no plan for the network, ``graph``
+    trains in its place, and ``plan`` says why.
     """
 
     by_epoch = at_once = any_network = True
@@ -29,6 +31,8 @@ class Persistent(Strategy):
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
+        if network.widths is None:
+            self._strategy = ConvolutionalLaunch(self.backend)
         try:
             self._strategy.check_network(network)
             self._strategy.setup(network, X, Y, batch_size, learning_rate)

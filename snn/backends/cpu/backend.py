@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cpu import ops
-from snn.backends.persistent_plans import Shape
 from snn.errors import Unsupported, out_of_memory
 
 
@@ -84,7 +84,7 @@ class CpuBackend(Backend):
     ) -> None:
         getattr(ops, op)(*(buffer.words for buffer in buffers), *numbers)
 
-    def training_plan(self, shape: Shape) -> str:
+    def training_plan(self, shape: TrainingShape) -> str:
         many = f", {shape.members} networks one after the other" if shape.members > 1 else ""
         return f"NumPy, all epochs in one call{many}"
 

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from snn.backends.convolutional_plans import ConvolutionalShape
 from snn.backends.ops import PARTIAL_SUMS
 from snn.backends.persistent_plans import padded
 from snn.models.host_ops import clip
@@ -315,6 +316,41 @@ def _descend(weights, activations, dZ, sequential, rate, max_norm):
         old = matrix if sequential else matrix.copy()
         matrix -= np.float32(rate) * gradient
         dZ = (dZ @ old.T) * (H > 0)
+
+
+def train_convolutional(X, Y, W1, b1, W2, b2, W3, b3, E, S, rows, batch, epochs, rate, *sizes):
+    shape = ConvolutionalShape.of((rows, batch, epochs, rate, *sizes))
+    pixels, parameters = shape.channels * shape.height * shape.width, (W1, b1, W2, b2, W3, b3)
+    for start in [*range(0, rows, batch)] * epochs:
+        count = min(batch, rows - start)
+        x, y = X[start * pixels :], Y[start * shape.outputs :]
+        for W, dW in zip(parameters, _convolutional(x, y, parameters, E[start:], count, shape), strict=True):
+            update(W, dW, dW.size, rate)
+
+
+def _convolutional(X, Y, parameters, E, rows, shape):
+    """The gradients of one batch's parameters, each flat; writes the loss of its rows to E."""
+    W1, b1, W2, b2, W3, b3 = parameters
+    first = (shape.channels, shape.height, shape.width, shape.filters1, shape.kernel1, shape.padding1)
+    second = (shape.filters1, *shape.first, shape.filters2, shape.kernel2, shape.padding2)
+    pooled = (rows, *second, shape.window)
+    inner, outer = (rows, shape.features, shape.outputs), (shape.features, rows, shape.outputs)
+    A1, dA1 = (np.empty(_outputs(rows, *first)[0], W1.dtype) for _ in range(2))
+    H, which, dH = (np.empty(rows * shape.features, W1.dtype) for _ in range(3))
+    Z, dZ = (np.empty(rows * shape.outputs, W1.dtype) for _ in range(2))
+    gradients = [np.empty(W.size, W1.dtype) for W in parameters]
+    conv2d_relu(X, W1, b1, A1, rows, *first)
+    conv2d_relu_pool(A1, W2, b2, H, which, *pooled)
+    matmul_bias(H, W3, Z, b3, *inner)
+    softmax_cross_entropy(Z, Y, E, dZ, rows, shape.outputs, 1 / rows if shape.mean else 1)
+    matmul_tn(H, dZ, gradients[4], *outer)
+    sum_rows(dZ, gradients[5], rows, shape.outputs)
+    matmul_nt_mask(dZ, W3, dH, H, rows, shape.outputs, shape.features)
+    dZ2 = _unpooled(dH, which, *pooled)
+    conv2d_wgrad(dZ2, A1, gradients[2], gradients[3], rows, *second)
+    conv2d_dgrad_mask(dZ2, W2, dA1, A1, rows, *second)
+    conv2d_wgrad(dA1, X, gradients[0], gradients[1], rows, *first)
+    return gradients
 
 
 def _images(flat, rows, channels, height, width):

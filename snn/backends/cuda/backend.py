@@ -10,12 +10,12 @@ import numpy as np
 from cupy.cuda import runtime
 
 from snn.backends.base import Backend
+from snn.backends.convolutional_plans import TRAININGS, TrainingShape
 from snn.backends.cuda.kernels import Kernels
 from snn.backends.cuda.managed import Managed
 from snn.backends.cuda.persistent import Trainer
 from snn.backends.cuda.pools import CupyPool, DriverPool
 from snn.backends.cuda.views import address_of, as_array
-from snn.backends.persistent_plans import Shape
 from snn.config.groups import ROOT
 from snn.errors import DeviceError, Unsupported, out_of_memory
 
@@ -38,7 +38,7 @@ class CudaBackend(Backend):
         self._kernels = Kernels(kernel, precision, root)
         self.convolves = self._kernels.convolves
         self.precision, self._root = precision, root
-        self._trainers: dict[Shape, Trainer] = {}
+        self._trainers: dict[TrainingShape, Trainer] = {}
         self._page_locked: set[int] = set()
         self._managed = Managed(index)
 
@@ -153,17 +153,17 @@ class CudaBackend(Backend):
     def launch(
         self, op: str, buffers: tuple[int, ...], numbers: tuple[float, ...], stream: int | None = None
     ) -> None:
-        if op == "train":
-            self._trainer(Shape.of(numbers)).launch(buffers, numbers, stream or 0)
+        if op in TRAININGS:
+            self._trainer(TRAININGS[op].of(numbers)).launch(op, buffers, numbers, stream or 0)
         else:
             self._kernels.launch(op, buffers, numbers, stream or 0)
 
-    def training_plan(self, shape: Shape) -> str:
+    def training_plan(self, shape: TrainingShape) -> str:
         if self.precision != "fp32":
             raise Unsupported(f"training in one launch supports precision fp32, not {self.precision}")
         return self._trainer(shape).words
 
-    def _trainer(self, shape: Shape) -> Trainer:
+    def _trainer(self, shape: TrainingShape) -> Trainer:
         if shape not in self._trainers:
             self._trainers[shape] = Trainer(shape, self._root)
         return self._trainers[shape]

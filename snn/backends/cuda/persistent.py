@@ -10,9 +10,11 @@ from typing import Any
 import cupy
 
 from snn.backends import kernel_source
+from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
+from snn.backends.ops import OPS
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.errors import Unsupported
 from snn.hardware.devices import usable_processors
 
@@ -20,11 +22,11 @@ from snn.hardware.devices import usable_processors
 class Trainer:
     """The best plan for a shape that this device can launch. Raises Unsupported, with every reason."""
 
-    def __init__(self, shape: Shape, root: Path) -> None:
+    def __init__(self, shape: TrainingShape, root: Path) -> None:
         limits = _limits()
         reasons: list[str] = []
         launchers: list[_Launcher] = []
-        for plan in launch_plans(shape, limits):
+        for plan in shape.plans(limits):
             if isinstance(plan, str):
                 reasons.append(plan)
                 continue
@@ -43,12 +45,12 @@ class Trainer:
         self.words = "; ".join([best.plan.words + held, *reasons])
         self._launch = best.launch
 
-    def launch(self, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
-        """Train all epochs; ``numbers`` are those of the op ``train``."""
-        rows, _, epochs, _, rate, max_norm, *_ = numbers
+    def launch(self, op: str, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
+        """Train all epochs: a training op of ``snn.backends.ops``."""
+        named = dict(zip(OPS[op].numbers, numbers, strict=False))
         values: list[Any] = [ctypes.c_void_p(buffer) for buffer in buffers]
-        values += [ctypes.c_int(int(rows)), ctypes.c_int(int(epochs))]
-        values += [ctypes.c_float(rate), ctypes.c_float(max_norm)]
+        values += [ctypes.c_int(int(named[name])) for name in ("rows", "epochs")]
+        values += [ctypes.c_float(named[name]) for name in OPS[op].reals]
         self._launch(values, stream)
 
 

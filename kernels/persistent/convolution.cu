@@ -1,0 +1,598 @@
+// The whole training of a convolutional network, all epochs, in one launch:
+//
+//   conv2d, ReLU, conv2d, ReLU, maxpool2d, linear; softmax and cross-entropy
+//
+// A block takes one part of one image of the batch: some rows of its pooled features, and what they depend on
+// (image_strips.cuh). Activations and their gradients stay in its shared memory. conv1's output at a border between
+// two parts is computed by both, and each adds its own share of the gradient, so parts exchange nothing but logits.
+//
+//   forward    conv1 by ordinary multiply-adds. conv2 as an implicit product on tensor cores (tf32.cuh): rows are
+//              positions, so ordered that a lane holds all elements of a window, and pools them in registers. Partial
+//              logits of the part's features, which the parts of an image exchange by messages (messages.cuh).
+//   backward   the gradient of the pooled features, spread to the windows' largest elements. dW2 and the gradient of
+//              conv1's output are implicit products as well, and so is dW1, whose bias is a further tap of ones.
+//   update     after a barrier of all blocks, each block sums a share of the convolutions' gradients over all blocks
+//              in their order, and updates these weights. It also computes the gradient of its own rows of the linear
+//              layer's matrix from all images' pooled features. After a second barrier all blocks read all weights.
+//
+// All gradients are those of the weights before the step (simultaneous updates). Sums have a fixed order.
+//
+// X is (rows, CHANNELS, HEIGHT, WIDTH), Y one-hot (rows, OUTPUTS), W and b as snn/models/layers.py has them, E the loss
+// of each row, S workspace_floats, 0 before the first launch. MEAN: whether gradients are of a batch's mean or its sum.
+// Launch: cooperative, GRID blocks of 384 threads, `shared_bytes` of dynamic shared memory. Needs sm_80.
+
+#include "barrier.cuh"
+#include "copies.cuh"
+#include "image_strips.cuh"
+#include "l2.cuh"
+#include "messages.cuh"
+#include "tf32.cuh"
+
+static_assert(GRID == GRID_BLOCKS && BARRIER_FLOATS == AT_LOGITS, "a block per part");
+
+#ifdef PROFILE  // clock cycles per block and phase, for development
+constexpr int PHASES = 16;
+extern "C" { __device__ long long profile[GRID * PHASES]; }
+#endif
+
+__device__ float2 pair_at(const float* from) { return *reinterpret_cast<const float2*>(from); }
+__device__ float rectified(float z) { return z < 0.0f ? 0.0f : z; }  // a NaN is not < 0 and stays
+
+// The three products of the split (tf32.cuh), so that consecutive mma are independent.
+template <int M, int N>
+__device__ void multiply(float (&sum)[M][N][4], const Parts<4> (&a)[M], const Parts<2> (&b)[N])
+{
+#pragma unroll
+    for (int which = 2; which >= 0; --which)
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int n = 0; n < N; ++n)
+                mma_m16n8k8_tf32(sum[m][n], which == 1 ? a[m].small : a[m].big, which == 2 ? b[n].small : b[n].big);
+}
+
+// Operands whose k-th and k+4-th elements are neighbours in memory: lane q takes k = 2 q and 2 q + 1.
+__device__ Parts<4> left_at(const float* top, const float* bottom)
+{
+    const float2 v = pair_at(top), w = pair_at(bottom);
+    Parts<4> a;
+    a.set(0, v.x), a.set(1, w.x), a.set(2, v.y), a.set(3, w.y);
+    return a;
+}
+__device__ Parts<2> right_at(const float* from)
+{
+    const float2 v = pair_at(from);
+    Parts<2> b;
+    b.set(0, v.x), b.set(1, v.y);
+    return b;
+}
+
+// Where an element of conv2's weights is among its fragments: tiles of 8 filters x 8 channels.
+__device__ int in_fragments(int f, int c, int tap) { return ((tap * C8 + c / 8) * N8 + f / 8) * 64 + f % 8 * 8 + c % 8; }
+
+struct Training {
+    Shared& s;
+    Barrier barrier;
+    const float *X, *Y;
+    float *W1, *b1, *W2, *b2, *W3, *b3, *E, *S;
+    float rate;
+    int t = threadIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32, p = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+    int image = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
+    int step = 0, batch = 0, count = 0;
+    float target = 0.0f;   // of output `lane`
+#ifdef PROFILE
+    long long spent[PHASES] = {}, last_clock = 0;
+    __device__ void mark(int phase)
+    {
+        const long long now = clock64();
+        spent[phase] += now - last_clock, last_clock = now;
+    }
+#else
+    __device__ void mark(int) {}
+#endif
+
+    // Makes the compiler compute addresses anew in each step: kept in registers, those of all phases would spill.
+    __device__ void begin_step() { asm volatile("" : "+r"(t), "+r"(warp), "+r"(lane), "+r"(p), "+r"(q)); }
+
+    __device__ int first_row2() const { return part * ROWS2; }
+    __device__ bool has_image() const { return image < count; }
+
+    // ---- weights
+
+    // Row of the linear layer's matrix that belongs to a slot of a part; -1 for padding.
+    __device__ static int feature(int slot)
+    {
+        const int part = slot / SLOTS, f = slot % F2, w = slot % SLOTS / F2, row = part * PR + w / WP;
+        return part < PARTS && f < FILTERS2 && row < HP ? (f * HP + row) * WP + w % WP : -1;
+    }
+
+    __device__ void start()
+    {
+        float* const all = reinterpret_cast<float*>(&s);
+        for (int i = t; i < (int)(sizeof(Shared) / 4); i += THREADS) all[i] = 0.0f;
+        const int first = blockIdx.x * THREADS + t, stride = GRID * THREADS;
+        Word* const logits = reinterpret_cast<Word*>(S + AT_LOGITS);
+        for (int i = first; i < BATCH * PARTS * OUTPUTS; i += stride) logits[i] = 0;
+        for (int i = first; i < W2_FLOATS; i += stride) {
+            const int tile = i / 64, f = tile % N8 * 8 + i % 64 / 8, c = tile / N8 % C8 * 8 + i % 8, tap = tile / N8 / C8;
+            S[AT_W2 + i] = f < FILTERS2 && c < FILTERS1 ? from_l2(W2 + (f * FILTERS1 + c) * TAPS2 + tap) : 0.0f;
+        }
+        for (int i = first; i < ALL_FC * OUTPUTS; i += stride) {
+            const int from = feature(i / OUTPUTS);
+            S[AT_FC + i] = from < 0 ? 0.0f : from_l2(W3 + from * OUTPUTS + i % OUTPUTS);
+        }
+        __syncthreads();
+        if (t < OUTPUTS) s.b3[t] = from_l2(b3 + t);
+        barrier.arrive();
+        barrier.wait();
+    }
+
+    __device__ void finish()
+    {
+        const int first = blockIdx.x * THREADS + t, stride = GRID * THREADS;
+        for (int i = first; i < PARTS * SLOTS * OUTPUTS; i += stride) {
+            const int to = feature(i / OUTPUTS);
+            if (to >= 0) W3[to * OUTPUTS + i % OUTPUTS] = from_l2(S + AT_FC + i);
+        }
+        if (blockIdx.x == 0 && t < OUTPUTS) b3[t] = s.b3[t];
+        barrier.reset();
+#ifdef PROFILE
+        if (t == 0)
+            for (int i = 0; i < PHASES; ++i) profile[blockIdx.x * PHASES + i] = spent[i];
+#endif
+    }
+
+    // Reads the weights of this step. Those of the linear layer arrive while the convolutions are computed.
+    __device__ void read_weights()
+    {
+        constexpr int LOADS = up(W2_FLOATS / 4, THREADS);
+        float w[LOADS][4];
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i)
+            if (t + i * THREADS < W2_FLOATS / 4) read(S + AT_W2 + 4 * (t + i * THREADS), w[i]);
+        for (int i = t; i < TAPS1 * FILTERS1; i += THREADS) s.W1[i % TAPS1][i / TAPS1] = from_l2(W1 + i);
+        for (int i = t; i < FILTERS1; i += THREADS) s.b1[i] = from_l2(b1 + i);
+        for (int i = t; i < FILTERS2; i += THREADS) s.b2[i] = from_l2(b2 + i);
+        const float* const FC = S + AT_FC + part * SLOTS * OUTPUTS;
+        for (int i = 4 * t; i < SLOTS * OUTPUTS; i += 4 * THREADS) copy_async(shared_address(s.FC + i), FC + i);
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            const int at = 4 * (t + i * THREADS);
+            if (at >= W2_FLOATS) continue;
+            *reinterpret_cast<float4*>(s.Wf + at) = make_float4(w[i][0], w[i][1], w[i][2], w[i][3]);
+            const int tile = at / 64, f = at % 64 / 8, c = at % 8;   // of the tile
+            float* const to = s.Wb + ((tile / N8 / C8 * N8 + tile % N8) * C8 + tile / N8 % C8) * 64 + f;
+            for (int j = 0; j < 4; ++j) to[8 * (c + j)] = w[i][j];
+        }
+    }
+
+    // ---- forward
+
+    // The pixels and the target of a step's image; of a row that the batch does not have, zeros.
+    __device__ void read_image(int rows, int batches, int of_step)
+    {
+        const int row = of_step % batches * BATCH + image;
+        const bool has = row < rows;
+        const int top = first_row2() - PADDING2 - PADDING1, left = -PADDING2 - PADDING1;
+        for (int i = t; i < CHANNELS * ROWS0 * COLS0; i += THREADS) {
+            const int c = i / (ROWS0 * COLS0), r = i / COLS0 % ROWS0, x = i % COLS0, y = top + r, z = left + x;
+            const bool inside = has && y >= 0 && y < HEIGHT && z >= 0 && z < WIDTH;
+            s.X[c * PLANE0 + r * P + x] = inside ? X[(((size_t)row * CHANNELS + c) * HEIGHT + y) * WIDTH + z] : 0.0f;
+        }
+        if (warp == 0) target = has && lane < OUTPUTS ? Y[(size_t)row * OUTPUTS + lane] : 0.0f;
+    }
+
+    __device__ void convolve_first()
+    {
+        constexpr int POSITIONS = ROWS1 * COLS1;
+        for (int i = t; i < POSITIONS * (F1 / 4); i += THREADS) {
+            const int c = i / POSITIONS * 4, r = i % POSITIONS / COLS1, x = i % COLS1;
+            const int y = first_row2() + r - PADDING2, z = x - PADDING2;
+            float sum[4] = {};
+            const float* const from = s.X + r * P + x;
+#pragma unroll
+            for (int tap = 0; tap < TAPS1; ++tap) {
+                const float pixel = from[tap / (K1 * K1) * PLANE0 + tap / K1 % K1 * P + tap % K1];
+                const float4 w = *reinterpret_cast<const float4*>(&s.W1[tap][c]);
+                sum[0] += pixel * w.x, sum[1] += pixel * w.y, sum[2] += pixel * w.z, sum[3] += pixel * w.w;
+            }
+            const bool inside = y >= 0 && y < HIGH1 && z >= 0 && z < WIDE1;
+            for (int j = 0; j < 4; ++j) sum[j] = inside ? rectified(sum[j] + s.b1[c + j]) : 0.0f;
+            *reinterpret_cast<float4*>(s.A1 + (r * P + x) * CS + c) = make_float4(sum[0], sum[1], sum[2], sum[3]);
+        }
+    }
+
+    // conv2, ReLU and the pooling. A warp computes 8 filters of GROUPS groups of 8 windows at a time; rows p and p + 8
+    // of tile i are elements 2 i and 2 i + 1 of window p.
+    __device__ void convolve_second()
+    {
+        constexpr int ALL = up(WINDOWS, 8);
+        constexpr int GROUPS = smaller(larger(1, 8 / HALVES), up(ALL * N8, WARPS)), SETS = up(ALL, GROUPS);
+        const int valid = WP * (smaller(HP, (part + 1) * PR) - part * PR);   // windows that the last part has
+        for (int unit = warp; unit < SETS * N8; unit += WARPS) {
+            const int n = unit % N8, first = unit / N8 * GROUPS * 8 + p;
+            int from[GROUPS][2 * HALVES];
+            for (int g = 0; g < GROUPS; ++g) {
+                const int w = first + 8 * g < WINDOWS ? first + 8 * g : 0;
+                for (int e = 0; e < 2 * HALVES; ++e) {
+                    const int element = smaller(e, ELEMENTS - 1);
+                    const int r = w / WP * POOL + element / POOL, x = w % WP * POOL + element % POOL;
+                    from[g][e] = (r * P + x) * CS + 2 * q;
+                }
+            }
+            float sum[GROUPS * HALVES][1][4] = {};
+#pragma unroll 1
+            for (int kr = 0; kr < K2; ++kr)
+#pragma unroll
+                for (int kc = 0; kc < K2; ++kc)
+#pragma unroll
+                    for (int c = 0; c < C8; ++c) {
+                        const int at = (kr * P + kc) * CS + 8 * c;
+                        Parts<4> a[GROUPS * HALVES];
+#pragma unroll
+                        for (int i = 0; i < GROUPS * HALVES; ++i) {
+                            const int(&rows)[2 * HALVES] = from[i / HALVES];
+                            a[i] = left_at(s.A1 + rows[i % HALVES * 2] + at, s.A1 + rows[i % HALVES * 2 + 1] + at);
+                        }
+                        const Parts<2> b[1] = {right_at(s.Wf + (((kr * K2 + kc) * C8 + c) * N8 + n) * 64 + 2 * lane)};
+                        multiply(sum, a, b);
+                    }
+#pragma unroll
+            for (int g = 0; g < GROUPS; ++g)
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                    const int w = first + 8 * g, f = 8 * n + 2 * q + j;
+                    const float bias = s.b2[f];
+                    float best = sum[g * HALVES][0][j] + bias;
+                    int which = 0;
+#pragma unroll
+                    for (int e = 1; e < ELEMENTS; ++e) {
+                        const float value = sum[g * HALVES + e / 2][0][e % 2 * 2 + j] + bias;
+                        if (value > best || value != value) best = value, which = e;
+                    }
+                    if (w >= WINDOWS) continue;
+                    s.pooled[w * F2 + f] = w < valid ? rectified(best) : 0.0f;
+                    s.which[w * F2 + f] = which;
+                }
+        }
+    }
+
+    // Publishes the pooled features, and exchanges partial logits with the other parts of the image.
+    __device__ void exchange_logits()
+    {
+        float* const to = S + AT_POOLED + (size_t)image * ALL_FC + part * SLOTS;
+        for (int i = 4 * t; i < SLOTS; i += 4 * THREADS)
+            *reinterpret_cast<float4*>(to + i) = *reinterpret_cast<const float4*>(s.pooled + i);
+        float sum[OUTPUTS] = {};
+        for (int i = t; i < SLOTS; i += THREADS) {
+            const float v = s.pooled[i];
+            float w[OUTPUTS];
+            row_of_FC(i, w);
+#pragma unroll
+            for (int o = 0; o < OUTPUTS; ++o) sum[o] += v * w[o];
+        }
+#pragma unroll
+        for (int o = 0; o < OUTPUTS; ++o) {
+            for (int apart = 1; apart < 32; apart *= 2) sum[o] += __shfl_xor_sync(0xffffffff, sum[o], apart);
+            if (lane == 0) s.logits[warp][o] = sum[o];
+        }
+        __syncthreads();
+        Word* const words = reinterpret_cast<Word*>(S + AT_LOGITS) + image * PARTS * OUTPUTS;
+        if (t < OUTPUTS) {
+            float logit = 0.0f;
+            for (int from = 0; from < WARPS; ++from) logit += s.logits[from][t];
+            publish(words + part * OUTPUTS + t, (Word)(step + 1) << 32 | __float_as_uint(logit));
+        }
+        for (int i = t; i < PARTS * OUTPUTS; i += THREADS)
+            s.all_logits[i / OUTPUTS][i % OUTPUTS] = __uint_as_float((unsigned)await(words + i, step + 1));
+        __syncthreads();
+    }
+
+    __device__ void row_of_FC(int slot, float (&w)[OUTPUTS]) const
+    {
+        const float* const from = s.FC + slot * OUTPUTS;
+        if constexpr (OUTPUTS % 2 == 0)
+#pragma unroll
+            for (int o = 0; o < OUTPUTS; o += 2) {
+                const float2 v = pair_at(from + o);
+                w[o] = v.x, w[o + 1] = v.y;
+            }
+        else
+#pragma unroll
+            for (int o = 0; o < OUTPUTS; ++o) w[o] = from[o];
+    }
+
+    // ---- backward
+
+    __device__ static float over_lanes(float v, bool largest)
+    {
+        for (int apart = 1; apart < 32; apart *= 2) {
+            const float other = __shfl_xor_sync(0xffffffff, v, apart);
+            v = largest ? (other > v ? other : v) : v + other;
+        }
+        return v;
+    }
+
+    // The loss of the image, and the gradient of its logits: of a mean over the batch, or of a sum.
+    __device__ void differentiate_loss()
+    {
+        if (warp == 0) {
+            const bool mine = lane < OUTPUTS;
+            float z = mine ? s.b3[lane] : 0.0f;
+            if (mine)
+                for (int from = 0; from < PARTS; ++from) z += s.all_logits[from][lane];
+            const float most = over_lanes(mine ? z : __uint_as_float(0xff800000), true), apart = z - most;
+            const float sum = over_lanes(mine ? expf(apart) : 0.0f, false);
+            const float loss = over_lanes(mine ? target * (logf(sum) - apart) : 0.0f, false);
+            const float scale = MEAN ? 1.0f / count : 1.0f;
+            const float dl = has_image() && mine ? scale * (expf(apart) / sum - target) : 0.0f;
+            s.dl[lane] = dl;
+            if (part == 0 && mine) S[AT_DL + image * OUTPUTS + lane] = dl;
+            if (part == 0 && lane == 0 && has_image()) E[(size_t)batch * BATCH + image] = loss;
+        }
+        __syncthreads();
+    }
+
+    // The gradient of the pooled features where the ReLU passes it, and its sums over the windows, of each warp's.
+    __device__ void differentiate_pooled()
+    {
+        for (int i = t; i < SLOTS; i += THREADS) {
+            float w[OUTPUTS], sum = 0.0f;
+            row_of_FC(i, w);
+#pragma unroll
+            for (int o = 0; o < OUTPUTS; ++o) sum += w[o] * s.dl[o];
+            s.pooled[i] = s.pooled[i] > 0.0f ? sum : 0.0f;
+        }
+        __syncthreads();
+        for (int i = 4 * t; i < DROWS * DP * FS; i += 4 * THREADS)
+            *reinterpret_cast<float4*>(s.dZ + i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        for (int f = lane; f < F2; f += 32) {
+            float sum = 0.0f;
+            for (int w = warp; w < WINDOWS; w += WARPS) sum += s.pooled[w * F2 + f];
+            s.db2[warp][f] = sum;
+        }
+        __syncthreads();
+        for (int i = t; i < SLOTS; i += THREADS) {
+            const int w = i / F2, f = i % F2, e = s.which[i];
+            const int r = w / WP * POOL + e / POOL + K2 - 1, x = w % WP * POOL + e % POOL + K2 - 1;
+            s.dZ[(r * DP + x) * FS + f] = s.pooled[i];
+        }
+        __syncthreads();
+    }
+
+    __device__ float* gradients() const { return S + AT_G + (size_t)blockIdx.x * ALL_G; }
+
+    // dW2, filters x channels for each tap: a warp has a row of taps of 16 filters and 8 channels, and sums over
+    // positions. Of 8 positions, lane q takes 2 q and 2 q + 1; its channel's values for the next tap are one further.
+    __device__ void differentiate_second()
+    {
+        for (int unit = warp; unit < UNITS2; unit += WARPS) {
+            const int kr = unit % K2, c = unit / K2 % C8 * 8, f = unit / K2 / C8 * 16;
+            float sum[1][K2][4] = {};
+            for (int r = 0; r < ROWS2; ++r) {
+                const float* const of_row = s.dZ + ((r + K2 - 1) * DP + K2 - 1 + 2 * q) * FS + f + p;
+                const float* const inputs = s.A1 + ((r + kr) * P + 2 * q) * CS + c + p;
+#pragma unroll 3
+                for (int i = 0; i < STEPS2; ++i) {
+                    const float *const dz = of_row + i * 8 * FS, *const x = inputs + i * 8 * CS;
+                    Parts<4> a[1];
+                    a[0].set(0, dz[0]), a[0].set(1, dz[8]), a[0].set(2, dz[FS]), a[0].set(3, dz[FS + 8]);
+                    Parts<2> b[K2];
+#pragma unroll
+                    for (int j = 0; j <= K2; ++j) {
+                        const Split value(x[j * CS]);
+                        if (j < K2) b[j].big[0] = value.big, b[j].small[0] = value.small;
+                        if (j > 0) b[j - 1].big[1] = value.big, b[j - 1].small[1] = value.small;
+                    }
+                    multiply(sum, a, b);
+                }
+            }
+#pragma unroll
+            for (int kc = 0; kc < K2; ++kc) {
+                const float(&v)[4] = sum[0][kc];
+                *reinterpret_cast<float4*>(gradients() + (unit * K2 + kc) * 128 + 4 * lane) =
+                    make_float4(v[0], v[1], v[2], v[3]);
+            }
+        }
+        __syncthreads();
+    }
+
+    // The gradient of conv1's output, in its place, where it is > 0: positions x channels, summed over taps and filters.
+    __device__ void propagate()
+    {
+        constexpr int POSITIONS = ROWS1 * COLS1, TILES = up(POSITIONS, 16), BOTH = up(TILES, 2);
+        for (int unit = warp; unit < BOTH; unit += WARPS) {
+            int from[2][2], to[2][2];
+            for (int i = 0; i < 2; ++i)
+                for (int half = 0; half < 2; ++half) {
+                    const int at = 16 * (unit + i * BOTH) + 2 * p + half, clamped = smaller(at, POSITIONS - 1);
+                    const int r = clamped / COLS1, x = clamped % COLS1;
+                    from[i][half] = ((r + K2 - 1) * DP + x + K2 - 1) * FS + 2 * q;
+                    to[i][half] = at < POSITIONS ? (r * P + x) * CS + 2 * q : -1;
+                }
+            float sum[2][C8][4] = {};
+#pragma unroll 1
+            for (int kr = 0; kr < K2; ++kr)
+#pragma unroll
+                for (int kc = 0; kc < K2; ++kc)
+#pragma unroll
+                    for (int f = 0; f < N8; ++f) {
+                        const int at = 8 * f - (kr * DP + kc) * FS;
+                        Parts<4> a[2];
+                        Parts<2> b[C8];
+#pragma unroll
+                        for (int i = 0; i < 2; ++i) a[i] = left_at(s.dZ + from[i][0] + at, s.dZ + from[i][1] + at);
+#pragma unroll
+                        for (int c = 0; c < C8; ++c)
+                            b[c] = right_at(s.Wb + (((kr * K2 + kc) * N8 + f) * C8 + c) * 64 + 2 * lane);
+                        multiply(sum, a, b);
+                    }
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+#pragma unroll
+                    for (int c = 0; c < C8; ++c) {
+                        if (to[i][half] < 0) continue;
+                        float2& value = *reinterpret_cast<float2*>(s.A1 + to[i][half] + 8 * c);
+                        value = make_float2(value.x > 0.0f ? sum[i][c][2 * half] : 0.0f,
+                                            value.y > 0.0f ? sum[i][c][2 * half + 1] : 0.0f);
+                    }
+        }
+        __syncthreads();
+    }
+
+    // dW1 and db1, channels x taps, of each warp's positions; then their sums over the warps, which are published.
+    __device__ void differentiate_first()
+    {
+        constexpr int STEPS = up(ROWS1 * P, 8);
+        for (int pair = 0; pair < PAIRS1; ++pair) {
+            const int c = pair / N1 * 16, tap = pair % N1 * 8 + p;
+            const float* const x = s.X + 2 * q + tap / (K1 * K1) * PLANE0 + tap / K1 % K1 * P + tap % K1;
+            float sum[1][1][4] = {};
+            for (int i = warp; i < STEPS; i += WARPS) {
+                const float* const dz = s.A1 + (8 * i + 2 * q) * CS + c + p;
+                Parts<4> a[1];
+                Parts<2> b[1];
+                a[0].set(0, dz[0]), a[0].set(1, dz[8]), a[0].set(2, dz[CS]), a[0].set(3, dz[CS + 8]);
+                for (int j = 0; j < 2; ++j) b[0].set(j, tap < TAPS1 ? x[8 * i + j] : tap == TAPS1 ? 1.0f : 0.0f);
+                multiply(sum, a, b);
+            }
+            const float(&v)[4] = sum[0][0];
+            *reinterpret_cast<float4*>(&s.dW1[pair][warp][4 * lane]) = make_float4(v[0], v[1], v[2], v[3]);
+        }
+        __syncthreads();
+        float* const to = gradients();
+        for (int i = t; i < PAIRS1 * 128; i += THREADS) {
+            float sum = 0.0f;
+            for (int from = 0; from < WARPS; ++from) sum += s.dW1[i / 128][from][i % 128];
+            to[AT_DW1 + i] = sum;
+        }
+        for (int f = t; f < F2; f += THREADS) {
+            float sum = 0.0f;
+            for (int from = 0; from < WARPS; ++from) sum += s.db2[from][f];
+            to[AT_DB2 + f] = sum;
+        }
+    }
+
+    // ---- update
+
+    // Which weight a published gradient belongs to; null for padding. Sets where conv2's is among the fragments.
+    __device__ float* parameter(int at, int& fragment) const
+    {
+        const int across = at % 128 / 16 + at % 4 / 2 * 8, along = at % 16 / 4 * 2 + at % 2;   // in an accumulator
+        fragment = -1;
+        if (at < AT_DB2) {
+            const int unit = at / 128 / K2, tap = unit % K2 * K2 + at / 128 % K2;
+            const int f = unit / K2 / C8 * 16 + across, c = unit / K2 % C8 * 8 + along;
+            if (f >= FILTERS2 || c >= FILTERS1) return nullptr;
+            fragment = in_fragments(f, c, tap);
+            return W2 + (f * FILTERS1 + c) * TAPS2 + tap;
+        }
+        if (at < AT_DW1) return at - AT_DB2 < FILTERS2 ? b2 + at - AT_DB2 : nullptr;
+        at -= AT_DW1;
+        const int pair = at / 128, row = at % 128 / 16 + at % 4 / 2 * 8, column = at % 16 / 4 * 2 + at % 2;
+        const int c = pair / N1 * 16 + row, tap = pair % N1 * 8 + column;
+        if (pair >= PAIRS1 || c >= FILTERS1 || tap > TAPS1) return nullptr;
+        return tap == TAPS1 ? b1 + c : W1 + c * TAPS1 + tap;
+    }
+
+    __device__ void update()
+    {
+        constexpr int COLUMNS = OWN_G / 4, FOURS = OWN_FC / 4;
+        // Chunks of blocks, in their order, for each four gradients.
+        const float* const own_G = S + AT_G + blockIdx.x * OWN_G;
+        for (int i = t; i < COLUMNS * CHUNKS; i += THREADS) {
+            const int column = i % COLUMNS, chunk = i / COLUMNS;
+            float v[CHUNK][4], sum[4] = {};
+#pragma unroll
+            for (int j = 0; j < CHUNK; ++j)
+                read(own_G + (size_t)smaller(chunk * CHUNK + j, GRID - 1) * ALL_G + 4 * column, v[j]);
+#pragma unroll
+            for (int j = 0; j < CHUNK; ++j)
+                for (int k = 0; k < 4; ++k) sum[k] += chunk * CHUNK + j < GRID ? v[j][k] : 0.0f;
+            *reinterpret_cast<float4*>(s.all.sums + chunk * OWN_G + 4 * column) =
+                make_float4(sum[0], sum[1], sum[2], sum[3]);
+        }
+        const float* const own_pooled = S + AT_POOLED + blockIdx.x * OWN_FC;
+        for (int i = t; i < BATCH * FOURS; i += THREADS) {
+            float v[4];
+            read(own_pooled + (size_t)(i / FOURS) * ALL_FC + 4 * (i % FOURS), v);
+            *reinterpret_cast<float4*>(s.all.pooled + 4 * i) = make_float4(v[0], v[1], v[2], v[3]);
+        }
+        for (int i = t; i < BATCH * OUTPUTS; i += THREADS) s.all.dl[i] = from_l2(S + AT_DL + i);
+        __syncthreads();
+        for (int i = t; i < OWN_G; i += THREADS) {
+            int fragment;
+            float* const w = parameter(blockIdx.x * OWN_G + i, fragment);
+            if (!w) continue;
+            float sum = 0.0f;
+            for (int chunk = 0; chunk < CHUNKS; ++chunk) sum += s.all.sums[chunk * OWN_G + i];
+            const float updated = from_l2(w) - rate * sum;
+            *w = updated;
+            if (fragment >= 0) S[AT_W2 + fragment] = updated;
+        }
+        float* const FC = S + AT_FC + blockIdx.x * OWN_FC * OUTPUTS;
+        for (int i = t; i < OWN_FC * OUTPUTS; i += THREADS) {
+            const float old = from_l2(FC + i), *const pooled = s.all.pooled + i / OUTPUTS, *const dl = s.all.dl + i % OUTPUTS;
+            float sum = 0.0f;
+#pragma unroll 16
+            for (int b = 0; b < BATCH; ++b) sum += pooled[b * OWN_FC] * dl[b * OUTPUTS];
+            FC[i] = old - rate * sum;
+        }
+        if (t < OUTPUTS) {  // every block for itself
+            float sum = 0.0f;
+            for (int b = 0; b < BATCH; ++b) sum += s.all.dl[b * OUTPUTS + t];
+            s.b3[t] -= rate * sum;
+        }
+    }
+};
+
+extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
+    const float* X, const float* Y, float* W1, float* b1, float* W2, float* b2, float* W3, float* b3, float* E, float* S,
+    int rows, int epochs, float rate)
+{
+    extern __shared__ __align__(16) float dynamic[];
+    Training training{*reinterpret_cast<Shared*>(dynamic), Barrier{reinterpret_cast<unsigned*>(S)},
+                      X, Y, W1, b1, W2, b2, W3, b3, E, S, rate};
+    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    training.start();
+    training.read_image(rows, batches, 0);
+    for (; training.step < steps; ++training.step) {
+        training.batch = training.step % batches;
+        training.count = min(BATCH, rows - training.batch * BATCH);
+        training.begin_step();
+        training.mark(0);
+        training.read_weights();
+        __syncthreads();
+        training.mark(1);
+        training.convolve_first();
+        __syncthreads();
+        training.mark(2);
+        training.convolve_second();
+        copies_done();
+        __syncthreads();
+        training.mark(3);
+        training.exchange_logits();
+        training.mark(4);
+        training.differentiate_loss();
+        training.mark(5);
+        training.differentiate_pooled();
+        training.mark(6);
+        training.differentiate_second();
+        training.mark(7);
+        training.propagate();
+        training.mark(8);
+        training.differentiate_first();
+        training.mark(9);
+        training.barrier.arrive();
+        training.read_image(rows, batches, training.step + 1);
+        training.barrier.wait();
+        training.mark(10);
+        training.update();
+        training.mark(11);
+        training.barrier.arrive();
+        training.barrier.wait();
+    }
+    training.finish();
+}

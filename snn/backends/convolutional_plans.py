@@ -1,0 +1,187 @@
+"""How to train a convolutional network in one launch: a block for each part of each image of a batch."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, padded
+
+SOURCE = "kernels/persistent/convolution.cu"
+THREADS = 384
+
+_MOST_BLOCKS = 128  # of a launch: as many as an H100 or an H200 has SMs, in round numbers
+_MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 4  # what a thread's registers allow
+_MOST_OUTPUTS = 32  # a lane of a warp for each
+_WARPS = THREADS // 32
+_BARRIER = 4  # floats
+
+
+@dataclass(frozen=True)
+class ConvolutionalShape:
+    """conv2d, ReLU, conv2d, ReLU, maxpool2d and linear, as a kernel is compiled for them.
+
+    ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``window``: the
+    pooling's size.
+    """
+
+    batch: int
+    mean: bool
+    channels: int
+    height: int
+    width: int
+    filters1: int
+    kernel1: int
+    padding1: int
+    filters2: int
+    kernel2: int
+    padding2: int
+    window: int
+    outputs: int
+
+    members = 1
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> "ConvolutionalShape":
+        """The shape in the numbers of the op ``train_convolutional``."""
+        _, batch, _, _, mean, *sizes = numbers
+        return cls(int(batch), bool(mean), *map(int, sizes))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of the op behind the rate: ``mean`` and those of the layers."""
+        return tuple(int(getattr(self, field.name)) for field in fields(self)[1:])
+
+    @cached_property
+    def first(self) -> tuple[int, int]:
+        """Height and width of the first convolution's output."""
+        return _convolved((self.height, self.width), self.kernel1, self.padding1)
+
+    @cached_property
+    def pooled(self) -> tuple[int, int]:
+        """Height and width of the pooled features."""
+        high, wide = _convolved(self.first, self.kernel2, self.padding2)
+        return high // self.window, wide // self.window
+
+    @cached_property
+    def features(self) -> int:
+        """Inputs of the linear layer."""
+        return self.filters2 * math.prod(self.pooled)
+
+    @cached_property
+    def parts(self) -> int:
+        """Parts of an image, each some rows of its pooled features."""
+        rows = self.pooled[0]
+        return math.ceil(rows / math.ceil(rows / max(1, min(rows, _MOST_BLOCKS // self.batch))))
+
+    def plans(self, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
+        """The plan, or the reason why there is none."""
+        reason = _why_not(self, limits)
+        if reason:
+            yield f"no convolutional network in one launch: {reason}"
+            return
+        layers = (
+            *(("CHANNELS", self.channels), ("HEIGHT", self.height), ("WIDTH", self.width)),
+            *(("FILTERS1", self.filters1), ("KERNEL1", self.kernel1), ("PADDING1", self.padding1)),
+            *(("FILTERS2", self.filters2), ("KERNEL2", self.kernel2), ("PADDING2", self.padding2)),
+            *(("POOL", self.window), ("OUTPUTS", self.outputs), ("MEAN", int(self.mean))),
+        )
+        blocks = self.batch * self.parts
+        launch = (("BATCH", self.batch), ("PARTS", self.parts), ("GRID", blocks))
+        each = f"one for each of {self.parts} parts of an image" if self.parts > 1 else "one for each image"
+        yield LaunchPlan(
+            SOURCE,
+            blocks,
+            THREADS,
+            0,
+            1,
+            tuple((name, str(number)) for name, number in (*layers, *launch)),
+            f"{blocks} blocks together, {each}",
+        )
+
+
+TrainingShape = Shape | ConvolutionalShape
+"""A whole training in one launch."""
+
+TRAININGS: dict[str, type[Shape] | type[ConvolutionalShape]] = {
+    "train": Shape,
+    "train_convolutional": ConvolutionalShape,
+}
+"""The shapes of the ops of ``snn.backends.ops`` that train in one launch."""
+
+
+def _convolved(sides: tuple[int, int], kernel: int, padding: int) -> tuple[int, int]:
+    high, wide = (side + 2 * padding - kernel + 1 for side in sides)
+    return high, wide
+
+
+def _why_not(shape: ConvolutionalShape, limits: DeviceCapability) -> str:
+    if limits.capability < (8, 0):
+        return f"compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
+    if shape.batch > _MOST_BLOCKS:
+        return f"batches of {shape.batch} images, one block trains one, and there are {_MOST_BLOCKS} at most"
+    if shape.batch * shape.parts > limits.multiprocessors:
+        blocks = shape.batch * shape.parts
+        return f"{blocks} blocks would run together, the device has {limits.multiprocessors} SMs"
+    if max(shape.filters1, shape.filters2) > _MOST_CHANNELS:
+        return f"conv2d of {max(shape.filters1, shape.filters2)} filters, {_MOST_CHANNELS} at most"
+    taps = shape.channels * shape.kernel1**2
+    if max(shape.kernel1, shape.kernel2) > _MOST_SIDE or taps > _MOST_TAPS:
+        return (
+            f"kernels of {shape.kernel1} on {shape.channels} channels and of {shape.kernel2}: at most "
+            f"{_MOST_SIDE}, and {_MOST_TAPS} weights per filter of the first"
+        )
+    if shape.window > _MOST_WINDOW:
+        return f"maxpool2d of {shape.window}, {_MOST_WINDOW} at most"
+    if shape.outputs > _MOST_OUTPUTS:
+        return f"{shape.outputs} outputs, {_MOST_OUTPUTS} at most"
+    needed = Layout(shape).shared_bytes
+    if needed > limits.shared_bytes:
+        return f"a block would need {needed} bytes of shared memory, the device has {limits.shared_bytes}"
+    return ""
+
+
+class Layout:
+    """What the kernel holds in a block's shared memory and in the workspace: sizes as in image_strips.cuh."""
+
+    def __init__(self, shape: ConvolutionalShape) -> None:
+        high, wide = shape.pooled
+        blocks, parts, outputs = shape.batch * shape.parts, shape.parts, shape.outputs
+        filters1, filters2 = padded(shape.filters1), padded(shape.filters2)
+        rows = math.ceil(high / parts)
+        slots = rows * wide * filters2
+        rows2, cols2 = rows * shape.window, wide * shape.window
+        halo, eights = shape.kernel2 - 1, 8 * math.ceil(cols2 / 8)
+        rows1, cols0 = rows2 + halo, cols2 + halo + shape.kernel1 - 1
+        pitch = _up(max(eights + halo, cols0), 4)
+        taps1 = shape.channels * shape.kernel1**2
+        weights2 = shape.kernel2**2 * filters1 * filters2
+        pairs = filters1 // 16 * math.ceil((taps1 + 1) / 8)
+        gradients = weights2 + filters2 + pairs * 128
+        own_gradients = _up(math.ceil(gradients / blocks), 4)
+        own_rows = _up(math.ceil(parts * slots / blocks), 4)
+        chunks = max(1, min(THREADS // (own_gradients // 4), blocks))
+
+        gradient_pitch = _up(max(eights + halo, cols2 + 2 * halo), 4)
+        one_of = (
+            slots * outputs,
+            (rows2 + 2 * halo) * gradient_pitch * (filters2 + 4),
+            pairs * _WARPS * 128,
+            shape.batch * own_rows + chunks * own_gradients + shape.batch * outputs,
+        )
+        pixels = shape.channels * (rows1 + shape.kernel1 - 1) * pitch + 8 + shape.kernel1
+        self.shared_bytes = _up(
+            4 * (rows1 * pitch + 8) * (filters1 + 4)
+            + 4 * (_up(pixels, 4) + 2 * weights2 + (taps1 + 1) * filters1 + filters2 + 32 + slots)
+            + 4 * (_WARPS * 32 + parts * 32 + 32 + _WARPS * filters2)
+            + slots
+            + 4 * max(one_of),
+            16,
+        )
+        at = _up(_BARRIER + 2 * blocks * outputs, 4) + weights2 + own_rows * blocks * outputs
+        at = _up(at + shape.batch * outputs, 4) + shape.batch * own_rows * blocks
+        self.workspace = at + blocks * own_gradients * blocks
+
+
+def _up(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple
