@@ -34,6 +34,15 @@ BATCH = 150
 # Hidden layers of whole trainings in one launch: at least one shape for every kernel of kernels/persistent.
 WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 
+IMAGES = Network(
+    (2, 9, 11),
+    tuple(map(parse, ("conv2d 5 3 1", "relu", "conv2d 9 2", "relu", "maxpool2d 2", "linear 3"))),
+    LOSSES["cross_entropy"],
+    init="he_uniform",
+    update_order="simultaneous",
+)
+"""A convolutional network that is trained in one launch."""
+
 
 def cells() -> Iterator[tuple[str, str, str, float | None, tuple[int, ...]]]:
     """Kernel, precision, strategy, clipping and hidden layers of each training."""
@@ -96,6 +105,19 @@ def layers() -> None:
             measured = runs.measure(job, Round(runs=1), backend)
             print("layers", strategy, kernel, precision, clip_norm, measured.status, flush=True)
             assert measured.status in ("ok", "unsupported")
+
+
+def images() -> None:
+    """A convolutional network in one launch, two epochs, the last batch smaller than the others."""
+    random = np.random.default_rng(7)
+    X = random.uniform(-1, 1, (9, math.prod(IMAGES.inputs))).astype(np.float32)
+    Y = IMAGES.loss.targets(random.integers(0, 3, (9, 1)).astype(np.float32), IMAGES.outputs)
+    backend = backends.make("cuda", groups.load("kernel", "tiled_fused"), ROOT)
+    choice = groups.load("strategy", "persistent")
+    job = Job(choice, IMAGES, X, Y, seed=1, epochs=2, batch_size=4, learning_rate=0.01)
+    measured = runs.measure(job, Round(runs=1), backend)
+    print("images", measured.status, measured.plan, flush=True)
+    assert measured.status == "ok"
 
 
 def remedies() -> None:
@@ -165,6 +187,8 @@ if __name__ == "__main__":
     for cell in cells():
         if cell[2] not in left_out:
             train(*cell)
+    if "persistent" not in left_out:
+        images()
     if "layers" not in left_out:
         layers()
     if "remedies" not in left_out:

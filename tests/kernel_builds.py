@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from snn.backends.convolutional_plans import ConvolutionalShape
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
 from snn.config import groups
@@ -148,7 +149,7 @@ class Training:
     architectures: tuple[str, ...]
 
     def __str__(self) -> str:
-        names = ("WIDTHS", "CLUSTER", "CLUSTERS", "BATCH", "CLIP", "SEQUENTIAL")
+        names = ("WIDTHS", "HEIGHT", "FILTERS2", "CLUSTER", "CLUSTERS", "BATCH", "CLIP", "SEQUENTIAL")
         return "-".join([self.source.stem, *(self.defines[name] for name in names if name in self.defines)])
 
 
@@ -171,6 +172,16 @@ _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
 ]
 
 
+_OF_IMAGES = [
+    (
+        ConvolutionalShape(64, True, 1, 28, 28, 16, 3, 0, 32, 3, 0, 2, 10),
+        ("sm_80", "sm_90", "sm_100", "sm_120"),
+    ),
+    (ConvolutionalShape(32, False, 3, 15, 16, 30, 5, 0, 20, 3, 1, 3, 7), ("sm_90",)),
+    (ConvolutionalShape(20, True, 2, 12, 13, 48, 3, 1, 20, 2, 0, 1, 32), ("sm_90",)),
+]
+
+
 def trainings() -> list[tuple[Training, str]]:
     """The plan that makes most of each block's registers, of each shape, on each of its architectures."""
     found = []
@@ -183,5 +194,10 @@ def trainings() -> list[tuple[Training, str]]:
         ]
         chosen = next((one for one in reversed(plan) if one.cluster or "layers" in one.source), plan[-1])
         build = Training(SOURCES[0].parents[1] / chosen.source, dict(chosen.defines), architectures)
+        found += [(build, architecture) for architecture in architectures]
+    for of_images, architectures in _OF_IMAGES:
+        launch = next(of_images.plans(DeviceCapability(132, 227 * 1024, (9, 0))))
+        assert isinstance(launch, LaunchPlan), launch
+        build = Training(SOURCES[0].parents[1] / launch.source, dict(launch.defines), architectures)
         found += [(build, architecture) for architecture in architectures]
     return found

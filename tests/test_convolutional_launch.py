@@ -148,7 +148,7 @@ def test_a_block_trains_a_part_of_an_image():
         ("conv2d of 65 filters, 64 at most", {"filters1": 65}, H200),
         ("kernels of 3 on 1 channels and of 8", {"kernel2": 8}, H200),
         ("kernels of 7 on 3 channels", {"kernel1": 7, "channels": 3}, H200),
-        ("maxpool2d of 5", {"window": 5}, H200),
+        ("maxpool2d of 4, 3 at most", {"window": 4}, H200),
         ("33 outputs", {"outputs": 33}, H200),
         ("bytes of shared memory, the device has 232448", {"height": 64, "width": 64}, H200),
     ],

@@ -10,6 +10,7 @@ from oracle import train
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded, tile_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
+from snn.strategies.common.convolutional_launch import shape_of
 from snn.strategies.persistent import Persistent
 
 H200, A100, T4 = (
@@ -82,7 +83,8 @@ def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
         for clipped in (False, True)
     ]
     kernels = {str(path.relative_to(ROOT)) for path in ROOT.glob("kernels/persistent/*.cu")}
-    assert {plan.source for plan in planned} == kernels
+    of_images = next(shape_of(script["IMAGES"], 4).plans(H200))
+    assert {plan.source for plan in (*planned, of_images)} == kernels
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ struct Training {
     __device__ void convolve_second()
     {
         constexpr int ALL = up(WINDOWS, 8);
-        constexpr int GROUPS = smaller(larger(1, 8 / HALVES), up(ALL * N8, WARPS)), SETS = up(ALL, GROUPS);
+        constexpr int GROUPS = smaller(larger(1, 6 / HALVES), up(ALL * N8, WARPS)), SETS = up(ALL, GROUPS);
         const int valid = WP * (smaller(HP, (part + 1) * PR) - part * PR);   // windows that the last part has
         for (int unit = warp; unit < SETS * N8; unit += WARPS) {
             const int n = unit % N8, first = unit / N8 * GROUPS * 8 + p;

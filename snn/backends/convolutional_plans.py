@@ -11,7 +11,7 @@ SOURCE = "kernels/persistent/convolution.cu"
 THREADS = 384
 
 _MOST_BLOCKS = 128  # of a launch: as many as an H100 or an H200 has SMs, in round numbers
-_MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 4  # what a thread's registers allow
+_MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 3  # what a thread's registers allow
 _MOST_OUTPUTS = 32  # a lane of a warp for each
 _WARPS = THREADS // 32
 _BARRIER = 4  # floats
