@@ -225,7 +225,7 @@ struct Training {
             for (int kr = 0; kr < K2; ++kr)
 #pragma unroll
                 for (int kc = 0; kc < K2; ++kc)
-#pragma unroll
+#pragma unroll 2
                     for (int c = 0; c < C8; ++c) {
                         const int at = (kr * P + kc) * CS + 8 * c;
                         Parts<4> a[GROUPS * HALVES];
