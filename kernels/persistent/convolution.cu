@@ -38,9 +38,24 @@ extern "C" { __device__ long long profile[GRID * PHASES]; }
 __device__ float2 pair_at(const float* from) { return *reinterpret_cast<const float2*>(from); }
 __device__ float rectified(float z) { return z < 0.0f ? 0.0f : z; }  // a NaN is not < 0 and stays
 
-// The three products of the split (tf32.cuh), so that consecutive mma are independent.
+// A lane's share of an operand, split as in tf32.cuh. Tensor cores ignore the bits that `high` clears. A compiler that
+// knew its value would leave the clearing out and then move each big part from where a vector load left it to where mma
+// needs it, which takes a third of all instructions: so `high` depends on an argument.
+template <int N>
+struct Masked {
+    unsigned big[N], small[N];
+
+    __device__ void set(int i, float x, unsigned high)
+    {
+        big[i] = __float_as_uint(x) & high;
+        small[i] = __float_as_uint(x - __uint_as_float(big[i]));
+    }
+};
+__device__ unsigned high_bits(int rows) { return 0xffffe000 ^ (unsigned)rows >> 31; }   // rows are not negative
+
+// The three products of the split, so that consecutive mma are independent.
 template <int M, int N>
-__device__ void multiply(float (&sum)[M][N][4], const Parts<4> (&a)[M], const Parts<2> (&b)[N])
+__device__ void multiply(float (&sum)[M][N][4], const Masked<4> (&a)[M], const Masked<2> (&b)[N])
 {
 #pragma unroll
     for (int which = 2; which >= 0; --which)
@@ -52,18 +67,18 @@ __device__ void multiply(float (&sum)[M][N][4], const Parts<4> (&a)[M], const Pa
 }
 
 // Operands whose k-th and k+4-th elements are neighbours in memory: lane q takes k = 2 q and 2 q + 1.
-__device__ Parts<4> left_at(const float* top, const float* bottom)
+__device__ Masked<4> left_at(const float* top, const float* bottom, unsigned high)
 {
     const float2 v = pair_at(top), w = pair_at(bottom);
-    Parts<4> a;
-    a.set(0, v.x), a.set(1, w.x), a.set(2, v.y), a.set(3, w.y);
+    Masked<4> a;
+    a.set(0, v.x, high), a.set(1, w.x, high), a.set(2, v.y, high), a.set(3, w.y, high);
     return a;
 }
-__device__ Parts<2> right_at(const float* from)
+__device__ Masked<2> right_at(const float* from, unsigned high)
 {
     const float2 v = pair_at(from);
-    Parts<2> b;
-    b.set(0, v.x), b.set(1, v.y);
+    Masked<2> b;
+    b.set(0, v.x, high), b.set(1, v.y, high);
     return b;
 }
 
@@ -76,6 +91,7 @@ struct Training {
     const float *X, *Y;
     float *W1, *b1, *W2, *b2, *W3, *b3, *E, *S;
     float rate;
+    unsigned high;
     int t = threadIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32, p = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
     int image = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     int step = 0, batch = 0, count = 0;
@@ -202,8 +218,9 @@ struct Training {
         }
     }
 
-    // conv2, ReLU and the pooling. A warp computes 8 filters of GROUPS groups of 8 windows at a time; rows p and p + 8
-    // of tile i are elements 2 i and 2 i + 1 of window p.
+    // conv2, ReLU and the pooling. A warp computes 8 filters of GROUPS groups of 8 windows at a time. Rows p and p + 8
+    // of tile i are elements 2 i and 2 i + 1 of window p, column by column: of windows of 2 x 2 the first tile for one
+    // column of taps is the second tile for the column before, and is read once.
     __device__ void convolve_second()
     {
         constexpr int ALL = up(WINDOWS, 8);
@@ -216,7 +233,7 @@ struct Training {
                 const int w = first + 8 * g < WINDOWS ? first + 8 * g : 0;
                 for (int e = 0; e < 2 * HALVES; ++e) {
                     const int element = smaller(e, ELEMENTS - 1);
-                    const int r = w / WP * POOL + element / POOL, x = w % WP * POOL + element % POOL;
+                    const int r = w / WP * POOL + element % POOL, x = w % WP * POOL + element / POOL;
                     from[g][e] = (r * P + x) * CS + 2 * q;
                 }
             }
@@ -228,13 +245,13 @@ struct Training {
 #pragma unroll 2
                     for (int c = 0; c < C8; ++c) {
                         const int at = (kr * P + kc) * CS + 8 * c;
-                        Parts<4> a[GROUPS * HALVES];
+                        Masked<4> a[GROUPS * HALVES];
 #pragma unroll
                         for (int i = 0; i < GROUPS * HALVES; ++i) {
                             const int(&rows)[2 * HALVES] = from[i / HALVES];
-                            a[i] = left_at(s.A1 + rows[i % HALVES * 2] + at, s.A1 + rows[i % HALVES * 2 + 1] + at);
+                            a[i] = left_at(s.A1 + rows[i % HALVES * 2] + at, s.A1 + rows[i % HALVES * 2 + 1] + at, high);
                         }
-                        const Parts<2> b[1] = {right_at(s.Wf + (((kr * K2 + kc) * C8 + c) * N8 + n) * 64 + 2 * lane)};
+                        const Masked<2> b[1] = {right_at(s.Wf + (((kr * K2 + kc) * C8 + c) * N8 + n) * 64 + 2 * lane, high)};
                         multiply(sum, a, b);
                     }
 #pragma unroll
@@ -247,7 +264,8 @@ struct Training {
                     int which = 0;
 #pragma unroll
                     for (int e = 1; e < ELEMENTS; ++e) {
-                        const float value = sum[g * HALVES + e / 2][0][e % 2 * 2 + j] + bias;
+                        const int at = e % POOL * POOL + e / POOL;
+                        const float value = sum[g * HALVES + at / 2][0][at % 2 * 2 + j] + bias;
                         if (value > best || value != value) best = value, which = e;
                     }
                     if (w >= WINDOWS) continue;
@@ -375,14 +393,15 @@ struct Training {
 #pragma unroll 3
                 for (int i = 0; i < STEPS2; ++i) {
                     const float *const dz = of_row + i * 8 * FS, *const x = inputs + i * 8 * CS;
-                    Parts<4> a[1];
-                    a[0].set(0, dz[0]), a[0].set(1, dz[8]), a[0].set(2, dz[FS]), a[0].set(3, dz[FS + 8]);
-                    Parts<2> b[K2];
+                    Masked<4> a[1];
+                    a[0].set(0, dz[0], high), a[0].set(1, dz[8], high);
+                    a[0].set(2, dz[FS], high), a[0].set(3, dz[FS + 8], high);
+                    Masked<2> b[K2];
 #pragma unroll
                     for (int j = 0; j <= K2; ++j) {
-                        const Split value(x[j * CS]);
-                        if (j < K2) b[j].big[0] = value.big, b[j].small[0] = value.small;
-                        if (j > 0) b[j - 1].big[1] = value.big, b[j - 1].small[1] = value.small;
+                        const float value = x[j * CS];
+                        if (j < K2) b[j].set(0, value, high);
+                        if (j > 0) b[j - 1].set(1, value, high);
                     }
                     multiply(sum, a, b);
                 }
@@ -418,13 +437,13 @@ struct Training {
 #pragma unroll
                     for (int f = 0; f < N8; ++f) {
                         const int at = 8 * f - (kr * DP + kc) * FS;
-                        Parts<4> a[2];
-                        Parts<2> b[C8];
+                        Masked<4> a[2];
+                        Masked<2> b[C8];
 #pragma unroll
-                        for (int i = 0; i < 2; ++i) a[i] = left_at(s.dZ + from[i][0] + at, s.dZ + from[i][1] + at);
+                        for (int i = 0; i < 2; ++i) a[i] = left_at(s.dZ + from[i][0] + at, s.dZ + from[i][1] + at, high);
 #pragma unroll
                         for (int c = 0; c < C8; ++c)
-                            b[c] = right_at(s.Wb + (((kr * K2 + kc) * N8 + f) * C8 + c) * 64 + 2 * lane);
+                            b[c] = right_at(s.Wb + (((kr * K2 + kc) * N8 + f) * C8 + c) * 64 + 2 * lane, high);
                         multiply(sum, a, b);
                     }
 #pragma unroll
@@ -452,10 +471,11 @@ struct Training {
             float sum[1][1][4] = {};
             for (int i = warp; i < STEPS; i += WARPS) {
                 const float* const dz = s.A1 + (8 * i + 2 * q) * CS + c + p;
-                Parts<4> a[1];
-                Parts<2> b[1];
-                a[0].set(0, dz[0]), a[0].set(1, dz[8]), a[0].set(2, dz[CS]), a[0].set(3, dz[CS + 8]);
-                for (int j = 0; j < 2; ++j) b[0].set(j, tap < TAPS1 ? x[8 * i + j] : tap == TAPS1 ? 1.0f : 0.0f);
+                Masked<4> a[1];
+                Masked<2> b[1];
+                a[0].set(0, dz[0], high), a[0].set(1, dz[8], high), a[0].set(2, dz[CS], high), a[0].set(3, dz[CS + 8], high);
+                for (int j = 0; j < 2; ++j)
+                    b[0].set(j, tap < TAPS1 ? x[8 * i + j] : tap == TAPS1 ? 1.0f : 0.0f, high);
                 multiply(sum, a, b);
             }
             const float(&v)[4] = sum[0][0];
@@ -554,7 +574,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
 {
     extern __shared__ __align__(16) float dynamic[];
     Training training{*reinterpret_cast<Shared*>(dynamic), Barrier{reinterpret_cast<unsigned*>(S)},
-                      X, Y, W1, b1, W2, b2, W3, b3, E, S, rate};
+                      X, Y, W1, b1, W2, b2, W3, b3, E, S, rate, high_bits(rows)};
     const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
     training.start();
     training.read_image(rows, batches, 0);
