@@ -161,14 +161,17 @@ struct Training {
     // Reads the weights of this step. Those of the linear layer arrive while the convolutions are computed.
     __device__ void read_weights()
     {
-        constexpr int LOADS = up(W2_FLOATS / 4, THREADS);
-        float w[LOADS][4];
+        constexpr int LOADS = up(W2_FLOATS / 4, THREADS), WEIGHTS1 = TAPS1 * FILTERS1;
+        constexpr int OTHERS = WEIGHTS1 + FILTERS1 + FILTERS2, OTHER_LOADS = up(OTHERS, THREADS);
+        float w[LOADS][4], v[OTHER_LOADS];
 #pragma unroll
         for (int i = 0; i < LOADS; ++i)
             if (t + i * THREADS < W2_FLOATS / 4) read(S + AT_W2 + 4 * (t + i * THREADS), w[i]);
-        for (int i = t; i < TAPS1 * FILTERS1; i += THREADS) s.W1[i % TAPS1][i / TAPS1] = from_l2(W1 + i);
-        for (int i = t; i < FILTERS1; i += THREADS) s.b1[i] = from_l2(b1 + i);
-        for (int i = t; i < FILTERS2; i += THREADS) s.b2[i] = from_l2(b2 + i);
+#pragma unroll
+        for (int i = 0; i < OTHER_LOADS; ++i) {
+            const int at = t + i * THREADS, of_b = at - WEIGHTS1;
+            if (at < OTHERS) v[i] = from_l2(of_b < 0 ? W1 + at : of_b < FILTERS1 ? b1 + of_b : b2 + of_b - FILTERS1);
+        }
         const float* const FC = S + AT_FC + part * SLOTS * OUTPUTS;
         for (int i = 4 * t; i < SLOTS * OUTPUTS; i += 4 * THREADS) copy_async(shared_address(s.FC + i), FC + i);
 #pragma unroll
@@ -179,6 +182,12 @@ struct Training {
             const int tile = at / 64, f = at % 64 / 8, c = at % 8;   // of the tile
             float* const to = s.Wb + ((tile / N8 / C8 * N8 + tile % N8) * C8 + tile / N8 % C8) * 64 + f;
             for (int j = 0; j < 4; ++j) to[8 * (c + j)] = w[i][j];
+        }
+#pragma unroll
+        for (int i = 0; i < OTHER_LOADS; ++i) {
+            const int at = t + i * THREADS, of_b = at - WEIGHTS1;
+            if (at < OTHERS)
+                (of_b < 0 ? s.W1[at % TAPS1][at / TAPS1] : of_b < FILTERS1 ? s.b1[of_b] : s.b2[of_b - FILTERS1]) = v[i];
         }
     }
 
@@ -464,22 +473,29 @@ struct Training {
     // dW1 and db1, channels x taps, of each warp's positions; then their sums over the warps, which are published.
     __device__ void differentiate_first()
     {
-        constexpr int STEPS = up(ROWS1 * P, 8);
-        for (int pair = 0; pair < PAIRS1; ++pair) {
-            const int c = pair / N1 * 16, tap = pair % N1 * 8 + p;
-            const float* const x = s.X + 2 * q + tap / (K1 * K1) * PLANE0 + tap / K1 % K1 * P + tap % K1;
-            float sum[1][1][4] = {};
+        constexpr int STEPS = up(ROWS1 * P, 8), N = N1 % 2 ? 1 : 2;   // N: tiles of 8 taps at a time
+        for (int pair = 0; pair < PAIRS1; pair += N) {
+            const int c = pair / N1 * 16, first = pair % N1 * 8 + p;
+            float sum[1][N][4] = {};
+#pragma unroll 2
             for (int i = warp; i < STEPS; i += WARPS) {
                 const float* const dz = s.A1 + (8 * i + 2 * q) * CS + c + p;
                 Masked<4> a[1];
-                Masked<2> b[1];
+                Masked<2> b[N];
                 a[0].set(0, dz[0], high), a[0].set(1, dz[8], high), a[0].set(2, dz[CS], high), a[0].set(3, dz[CS + 8], high);
-                for (int j = 0; j < 2; ++j)
-                    b[0].set(j, tap < TAPS1 ? x[8 * i + j] : tap == TAPS1 ? 1.0f : 0.0f, high);
+#pragma unroll
+                for (int n = 0; n < N; ++n) {
+                    const int tap = first + 8 * n, used = tap < TAPS1 ? tap : 0;
+                    const float* const x = s.X + 8 * i + 2 * q + used / (K1 * K1) * PLANE0 + used / K1 % K1 * P + used % K1;
+                    for (int j = 0; j < 2; ++j) b[n].set(j, tap < TAPS1 ? x[j] : tap == TAPS1 ? 1.0f : 0.0f, high);
+                }
                 multiply(sum, a, b);
             }
-            const float(&v)[4] = sum[0][0];
-            *reinterpret_cast<float4*>(&s.dW1[pair][warp][4 * lane]) = make_float4(v[0], v[1], v[2], v[3]);
+#pragma unroll
+            for (int n = 0; n < N; ++n) {
+                const float(&v)[4] = sum[0][n];
+                *reinterpret_cast<float4*>(&s.dW1[pair + n][warp][4 * lane]) = make_float4(v[0], v[1], v[2], v[3]);
+            }
         }
         __syncthreads();
         float* const to = gradients();
@@ -500,26 +516,38 @@ struct Training {
     // Which weight a published gradient belongs to; null for padding. Sets where conv2's is among the fragments.
     __device__ float* parameter(int at, int& fragment) const
     {
-        const int across = at % 128 / 16 + at % 4 / 2 * 8, along = at % 16 / 4 * 2 + at % 2;   // in an accumulator
         fragment = -1;
+        if (at >= AT_DB2 && at < AT_DW1) return at - AT_DB2 < FILTERS2 ? b2 + at - AT_DB2 : nullptr;
+        const int tile = at < AT_DB2 ? at / 128 : (at - AT_DW1) / 128, place = at < AT_DB2 ? at % 128 : (at - AT_DW1) % 128;
+        const int across = place / 16 + place % 4 / 2 * 8, along = place % 16 / 4 * 2 + place % 2;   // in an accumulator
         if (at < AT_DB2) {
-            const int unit = at / 128 / K2, tap = unit % K2 * K2 + at / 128 % K2;
+            const int unit = tile / K2, tap = unit % K2 * K2 + tile % K2;
             const int f = unit / K2 / C8 * 16 + across, c = unit / K2 % C8 * 8 + along;
             if (f >= FILTERS2 || c >= FILTERS1) return nullptr;
             fragment = in_fragments(f, c, tap);
             return W2 + (f * FILTERS1 + c) * TAPS2 + tap;
         }
-        if (at < AT_DW1) return at - AT_DB2 < FILTERS2 ? b2 + at - AT_DB2 : nullptr;
-        at -= AT_DW1;
-        const int pair = at / 128, row = at % 128 / 16 + at % 4 / 2 * 8, column = at % 16 / 4 * 2 + at % 2;
-        const int c = pair / N1 * 16 + row, tap = pair % N1 * 8 + column;
-        if (pair >= PAIRS1 || c >= FILTERS1 || tap > TAPS1) return nullptr;
+        const int c = tile / N1 * 16 + across, tap = tile % N1 * 8 + along;
+        if (tile >= PAIRS1 || c >= FILTERS1 || tap > TAPS1) return nullptr;
         return tap == TAPS1 ? b1 + c : W1 + c * TAPS1 + tap;
     }
 
     __device__ void update()
     {
-        constexpr int COLUMNS = OWN_G / 4, FOURS = OWN_FC / 4;
+        constexpr int COLUMNS = OWN_G / 4, FOURS = OWN_FC / 4, OWN = up(OWN_G, THREADS);
+        const float* const own_pooled = S + AT_POOLED + blockIdx.x * OWN_FC;
+        for (int i = t; i < BATCH * FOURS; i += THREADS)
+            copy_async(shared_address(s.all.pooled + 4 * i), own_pooled + (size_t)(i / FOURS) * ALL_FC + 4 * (i % FOURS));
+        for (int i = 4 * t; i < BATCH * OUTPUTS; i += 4 * THREADS) copy_async(shared_address(s.all.dl + i), S + AT_DL + i);
+        // The last threads own weights of the convolutions.
+        int fragment[OWN];
+        float *w[OWN], old[OWN];
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) {
+            const int at = THREADS - 1 - t + i * THREADS;
+            w[i] = at < OWN_G ? parameter(blockIdx.x * OWN_G + at, fragment[i]) : nullptr;
+            if (w[i]) old[i] = from_l2(w[i]);
+        }
         // Chunks of blocks, in their order, for each four gradients.
         const float* const own_G = S + AT_G + blockIdx.x * OWN_G;
         for (int i = t; i < COLUMNS * CHUNKS; i += THREADS) {
@@ -534,36 +562,56 @@ struct Training {
             *reinterpret_cast<float4*>(s.all.sums + chunk * OWN_G + 4 * column) =
                 make_float4(sum[0], sum[1], sum[2], sum[3]);
         }
-        const float* const own_pooled = S + AT_POOLED + blockIdx.x * OWN_FC;
-        for (int i = t; i < BATCH * FOURS; i += THREADS) {
-            float v[4];
-            read(own_pooled + (size_t)(i / FOURS) * ALL_FC + 4 * (i % FOURS), v);
-            *reinterpret_cast<float4*>(s.all.pooled + 4 * i) = make_float4(v[0], v[1], v[2], v[3]);
-        }
-        for (int i = t; i < BATCH * OUTPUTS; i += THREADS) s.all.dl[i] = from_l2(S + AT_DL + i);
+        copies_done();
         __syncthreads();
-        for (int i = t; i < OWN_G; i += THREADS) {
-            int fragment;
-            float* const w = parameter(blockIdx.x * OWN_G + i, fragment);
-            if (!w) continue;
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) {
+            if (!w[i]) continue;
             float sum = 0.0f;
-            for (int chunk = 0; chunk < CHUNKS; ++chunk) sum += s.all.sums[chunk * OWN_G + i];
-            const float updated = from_l2(w) - rate * sum;
-            *w = updated;
-            if (fragment >= 0) S[AT_W2 + fragment] = updated;
+            for (int chunk = 0; chunk < CHUNKS; ++chunk) sum += s.all.sums[chunk * OWN_G + THREADS - 1 - t + i * THREADS];
+            const float updated = old[i] - rate * sum;
+            *w[i] = updated;
+            if (fragment[i] >= 0) S[AT_W2 + fragment[i]] = updated;
         }
+        update_linear();
+    }
+
+    // The block's rows of the linear layer's matrix: 16 rows x 8 outputs at a time, summed over the batch. And every
+    // block keeps the bias for itself.
+    __device__ void update_linear()
+    {
+        constexpr int N = up(OUTPUTS, 8), UNITS = up(OWN_FC, 16) * N;
         float* const FC = S + AT_FC + blockIdx.x * OWN_FC * OUTPUTS;
-        for (int i = t; i < OWN_FC * OUTPUTS; i += THREADS) {
-            const float old = from_l2(FC + i), *const pooled = s.all.pooled + i / OUTPUTS, *const dl = s.all.dl + i % OUTPUTS;
-            float sum = 0.0f;
-#pragma unroll 16
-            for (int b = 0; b < BATCH; ++b) sum += pooled[b * OWN_FC] * dl[b * OUTPUTS];
-            FC[i] = old - rate * sum;
+        for (int unit = warp; unit < UNITS; unit += WARPS) {
+            const int row = unit / N * 16 + p, output = unit % N * 8;
+            float old[2][2], sum[1][1][4] = {};
+            for (int half = 0; half < 2; ++half)
+                for (int j = 0; j < 2; ++j)
+                    if (row + 8 * half < OWN_FC && output + 2 * q + j < OUTPUTS)
+                        old[half][j] = from_l2(FC + (row + 8 * half) * OUTPUTS + output + 2 * q + j);
+            const int rows[2] = {smaller(row, OWN_FC - 1), smaller(row + 8, OWN_FC - 1)}, o = smaller(output + p, OUTPUTS - 1);
+#pragma unroll 2
+            for (int k = 0; k < BATCH; k += 8) {
+                Masked<4> a[1];
+                Masked<2> b[1];
+                for (int j = 0; j < 2; ++j) {
+                    const int of_batch = k + 2 * q + j, has = smaller(of_batch, BATCH - 1);
+                    for (int half = 0; half < 2; ++half)
+                        a[0].set(2 * j + half, s.all.pooled[has * OWN_FC + rows[half]], high);
+                    b[0].set(j, of_batch < BATCH ? s.all.dl[has * OUTPUTS + o] : 0.0f, high);
+                }
+                multiply(sum, a, b);
+            }
+            for (int half = 0; half < 2; ++half)
+                for (int j = 0; j < 2; ++j)
+                    if (row + 8 * half < OWN_FC && output + 2 * q + j < OUTPUTS)
+                        FC[(row + 8 * half) * OUTPUTS + output + 2 * q + j] = old[half][j] - rate * sum[0][0][2 * half + j];
         }
-        if (t < OUTPUTS) {  // every block for itself
+        if (warp == WARPS - 1 && lane < OUTPUTS) {
             float sum = 0.0f;
-            for (int b = 0; b < BATCH; ++b) sum += s.all.dl[b * OUTPUTS + t];
-            s.b3[t] -= rate * sum;
+#pragma unroll 8
+            for (int b = 0; b < BATCH; ++b) sum += s.all.dl[b * OUTPUTS + lane];
+            s.b3[lane] -= rate * sum;
         }
     }
 };

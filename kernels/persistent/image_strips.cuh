@@ -62,7 +62,7 @@ struct Shared {
         float dZ[DROWS * DP * FS];                        // gradient of conv2's output, with a border of zeros
         float dW1[PAIRS1][WARPS][128];
         struct {
-            float pooled[BATCH * OWN_FC], sums[CHUNKS * OWN_G], dl[BATCH * OUTPUTS];
+            float pooled[BATCH * OWN_FC], sums[CHUNKS * OWN_G], dl[padded_to(BATCH * OUTPUTS, 4)];
         } all;
     };
 };

@@ -167,7 +167,7 @@ class Layout:
             slots * outputs,
             (rows2 + 2 * halo) * gradient_pitch * (filters2 + 4),
             pairs * _WARPS * 128,
-            shape.batch * own_rows + chunks * own_gradients + shape.batch * outputs,
+            shape.batch * own_rows + chunks * own_gradients + _up(shape.batch * outputs, 4),
         )
         pixels = shape.channels * (rows1 + shape.kernel1 - 1) * pitch + 8 + shape.kernel1
         self.shared_bytes = _up(
