@@ -30,8 +30,8 @@
 
 static_assert(GRID == GRID_BLOCKS && BARRIER_FLOATS == AT_LOGITS, "a block per part");
 
+constexpr int PHASES = 13;
 #ifdef PROFILE  // clock cycles per block and phase, for development
-constexpr int PHASES = 16;
 extern "C" { __device__ long long profile[GRID * PHASES]; }
 #endif
 
@@ -84,6 +84,24 @@ __device__ Masked<2> right_at(const float* from, unsigned high)
 
 // Where an element of conv2's weights is among its fragments: tiles of 8 filters x 8 channels.
 __device__ int in_fragments(int f, int c, int tap) { return ((tap * C8 + c / 8) * N8 + f / 8) * 64 + f % 8 * 8 + c % 8; }
+
+// Sums over a warp. Lanes that are APART share the sums: each keeps half of them and gives the other half away. In the end
+// a lane has one sum, number lane / (32 / POWER).
+template <int LEFT, int APART>
+__device__ void sum_over_lanes(float (&sum)[POWER], int lane)
+{
+    const bool upper = lane & APART;
+    if constexpr (LEFT == 0) {
+        sum[0] += __shfl_xor_sync(0xffffffff, sum[0], APART);
+    } else {
+#pragma unroll
+        for (int i = 0; i < LEFT; ++i) {
+            const float low = sum[i], high = sum[i + LEFT];
+            sum[i] = (upper ? high : low) + __shfl_xor_sync(0xffffffff, upper ? low : high, APART);
+        }
+    }
+    if constexpr (APART > 1) sum_over_lanes<LEFT / 2, APART / 2>(sum, lane);
+}
 
 struct Training {
     Shared& s;
@@ -290,7 +308,7 @@ struct Training {
         float* const to = S + AT_POOLED + (size_t)image * ALL_FC + part * SLOTS;
         for (int i = 4 * t; i < SLOTS; i += 4 * THREADS)
             *reinterpret_cast<float4*>(to + i) = *reinterpret_cast<const float4*>(s.pooled + i);
-        float sum[OUTPUTS] = {};
+        float sum[POWER] = {};
         for (int i = t; i < SLOTS; i += THREADS) {
             const float v = s.pooled[i];
             float w[OUTPUTS];
@@ -298,11 +316,8 @@ struct Training {
 #pragma unroll
             for (int o = 0; o < OUTPUTS; ++o) sum[o] += v * w[o];
         }
-#pragma unroll
-        for (int o = 0; o < OUTPUTS; ++o) {
-            for (int apart = 1; apart < 32; apart *= 2) sum[o] += __shfl_xor_sync(0xffffffff, sum[o], apart);
-            if (lane == 0) s.logits[warp][o] = sum[o];
-        }
+        sum_over_lanes<POWER / 2, 16>(sum, lane);
+        if (lane % (32 / POWER) == 0) s.logits[warp][lane / (32 / POWER)] = sum[0];
         __syncthreads();
         Word* const words = reinterpret_cast<Word*>(S + AT_LOGITS) + image * PARTS * OUTPUTS;
         if (t < OUTPUTS) {
@@ -371,18 +386,22 @@ struct Training {
             s.pooled[i] = s.pooled[i] > 0.0f ? sum : 0.0f;
         }
         __syncthreads();
-        for (int i = 4 * t; i < DROWS * DP * FS; i += 4 * THREADS)
-            *reinterpret_cast<float4*>(s.dZ + i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        for (int i = t; i < DROWS * DP * (FS / 4); i += THREADS) {   // what is around the windows
+            const int at = i / (FS / 4), r = at / DP - (K2 - 1), x = at % DP - (K2 - 1);
+            if (r < 0 || r >= ROWS2 || x < 0 || x >= COLS2)
+                *reinterpret_cast<float4*>(s.dZ + 4 * i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+        for (int i = t; i < SLOTS; i += THREADS) {
+            const int w = i / F2, which = s.which[i];
+            const float gradient = s.pooled[i];
+            float* const to = s.dZ + ((w / WP * POOL + K2 - 1) * DP + w % WP * POOL + K2 - 1) * FS + i % F2;
+#pragma unroll
+            for (int e = 0; e < ELEMENTS; ++e) to[(e / POOL * DP + e % POOL) * FS] = e == which ? gradient : 0.0f;
+        }
         for (int f = lane; f < F2; f += 32) {
             float sum = 0.0f;
             for (int w = warp; w < WINDOWS; w += WARPS) sum += s.pooled[w * F2 + f];
             s.db2[warp][f] = sum;
-        }
-        __syncthreads();
-        for (int i = t; i < SLOTS; i += THREADS) {
-            const int w = i / F2, f = i % F2, e = s.which[i];
-            const int r = w / WP * POOL + e / POOL + K2 - 1, x = w % WP * POOL + e % POOL + K2 - 1;
-            s.dZ[(r * DP + x) * FS + f] = s.pooled[i];
         }
         __syncthreads();
     }
@@ -626,6 +645,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
     training.start();
     training.read_image(rows, batches, 0);
+    training.mark(PHASES - 1);
     for (; training.step < steps; ++training.step) {
         training.batch = training.step % batches;
         training.count = min(BATCH, rows - training.batch * BATCH);

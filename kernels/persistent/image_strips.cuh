@@ -17,6 +17,7 @@ constexpr int HIGH2 = HIGH1 + 2 * PADDING2 - K2 + 1, WIDE2 = WIDE1 + 2 * PADDING
 constexpr int HP = HIGH2 / POOL, WP = WIDE2 / POOL, PR = up(HP, PARTS);                        // pooled
 static_assert(HP > 0 && WP > 0 && (PARTS - 1) * PR < HP, "every part has rows");
 static_assert(OUTPUTS <= 32, "a lane per output");
+constexpr int POWER = OUTPUTS > 16 ? 32 : OUTPUTS > 8 ? 16 : OUTPUTS > 4 ? 8 : OUTPUTS > 2 ? 4 : OUTPUTS;   // of two
 
 constexpr int ROWS2 = PR * POOL, COLS2 = WP * POOL, STEPS2 = up(COLS2, 8);       // conv2's outputs; eights per row
 constexpr int ROWS1 = ROWS2 + K2 - 1, COLS1 = COLS2 + K2 - 1;                    // conv1's outputs that they read
