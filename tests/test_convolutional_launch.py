@@ -289,12 +289,11 @@ def test_what_is_not_a_number_ends_as_such(random):
 @pytest.mark.parametrize(
     ("line", "instead"),
     [
-        ("        training.barrier.wait();\n        training.mark(10);\n", "        training.mark(10);\n"),
-        (
-            "        training.convolve_first();\n        __syncthreads();\n",
-            "        training.convolve_first();\n",
-        ),
+        ("training.barrier.wait();\n        training.mark(10);\n", "training.mark(10);\n"),
+        ("training.convolve_first();\n        training.barrier.wait();", "training.convolve_first();"),
+        ("training.hear_weights();\n        __syncthreads();\n", "training.hear_weights();\n"),
     ],
+    ids=["before the update", "after the update", "of a block"],
 )
 def test_a_missing_barrier_is_a_race(line, instead, tmp_path, random):
     shape = SMALL["square"]

@@ -11,9 +11,19 @@
 //              logits of the part's features, which the parts of an image exchange by messages (messages.cuh).
 //   backward   the gradient of the pooled features, spread to the windows' largest elements. dW2 and the gradient of
 //              conv1's output are implicit products as well, and so is dW1, whose bias is a further tap of ones.
-//   update     after a barrier of all blocks, each block sums a share of the convolutions' gradients over all blocks
-//              in their order, and updates these weights. It also computes the gradient of its own rows of the linear
-//              layer's matrix from all images' pooled features. After a second barrier all blocks read all weights.
+//   update     each block sums a share of the convolutions' gradients over all blocks, in their order, updates these
+//              weights and sends them to all; gradients and weights are messages as well. It also computes the gradient of
+//              its own rows of the linear layer's matrix from all images' pooled features, and updates them.
+//
+// The linear layer's matrix, the pooled features and the logits' gradients are no messages. Two barriers of all blocks
+// stand around the update of that matrix, each far behind its arrival: blocks arrive at the first before the gradient of
+// conv1's output, and wait for it before the update; they arrive at the second after the update, and wait for it after the
+// next batch's conv1.
+//
+// Why a message of two steps ago may be overwritten: a block that sends gradients, or weights, has heard all weights of
+// its step. Their owners had heard the gradients of the step before from all blocks, each of which had heard all weights
+// of that step and read the gradients of the one before it. Logits of the step before were read by all blocks that have
+// arrived at the first barrier.
 //
 // All gradients are those of the weights before the step (simultaneous updates). Sums have a fixed order.
 //
@@ -23,12 +33,12 @@
 
 #include "barrier.cuh"
 #include "copies.cuh"
-#include "image_strips.cuh"
 #include "l2.cuh"
 #include "messages.cuh"
+#include "image_strips.cuh"
 #include "tf32.cuh"
 
-static_assert(GRID == GRID_BLOCKS && BARRIER_FLOATS == AT_LOGITS, "a block per part");
+static_assert(GRID == GRID_BLOCKS, "a block per part");
 
 constexpr int PHASES = 13;
 #ifdef PROFILE  // clock cycles per block and phase, for development
@@ -82,9 +92,6 @@ __device__ Masked<2> right_at(const float* from, unsigned high)
     return b;
 }
 
-// Where an element of conv2's weights is among its fragments: tiles of 8 filters x 8 channels.
-__device__ int in_fragments(int f, int c, int tap) { return ((tap * C8 + c / 8) * N8 + f / 8) * 64 + f % 8 * 8 + c % 8; }
-
 // Sums over a warp. Lanes that are APART share the sums: each keeps half of them and gives the other half away. In the end
 // a lane has one sum, number lane / (32 / POWER).
 template <int LEFT, int APART>
@@ -110,6 +117,8 @@ struct Training {
     float *W1, *b1, *W2, *b2, *W3, *b3, *E, *S;
     float rate;
     unsigned high;
+    OfWeights of_weights{S + AT_WEIGHTS};
+    OfGradients of_gradients{S + AT_GRADIENTS};
     int t = threadIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32, p = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
     int image = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     int step = 0, batch = 0, count = 0;
@@ -147,10 +156,8 @@ struct Training {
         const int first = blockIdx.x * THREADS + t, stride = GRID * THREADS;
         Word* const logits = reinterpret_cast<Word*>(S + AT_LOGITS);
         for (int i = first; i < BATCH * PARTS * OUTPUTS; i += stride) logits[i] = 0;
-        for (int i = first; i < W2_FLOATS; i += stride) {
-            const int tile = i / 64, f = tile % N8 * 8 + i % 64 / 8, c = tile / N8 % C8 * 8 + i % 8, tap = tile / N8 / C8;
-            S[AT_W2 + i] = f < FILTERS2 && c < FILTERS1 ? from_l2(W2 + (f * FILTERS1 + c) * TAPS2 + tap) : 0.0f;
-        }
+        for (int i = first; i < OfWeights::FLOATS; i += stride) of_weights.first[i] = 0.0f;
+        for (int i = first; i < OfGradients::FLOATS; i += stride) of_gradients.first[i] = 0.0f;
         for (int i = first; i < ALL_FC * OUTPUTS; i += stride) {
             const int from = feature(i / OUTPUTS);
             S[AT_FC + i] = from < 0 ? 0.0f : from_l2(W3 + from * OUTPUTS + i % OUTPUTS);
@@ -159,6 +166,17 @@ struct Training {
         if (t < OUTPUTS) s.b3[t] = from_l2(b3 + t);
         barrier.arrive();
         barrier.wait();
+        for (int i = t; i < OWN_G; i += THREADS) {
+            const float* const w = parameter(blockIdx.x * OWN_G + i);
+            tell_weight(0, i, w ? from_l2(w) : 0.0f);
+        }
+        barrier.arrive();
+    }
+
+    __device__ void tell_weight(int of_step, int own, float weight) const
+    {
+        const float one[1] = {weight};
+        of_weights.put(of_step, blockIdx.x * OWN_G + own, one);
     }
 
     __device__ void finish()
@@ -176,37 +194,50 @@ struct Training {
 #endif
     }
 
-    // Reads the weights of this step. Those of the linear layer arrive while the convolutions are computed.
-    __device__ void read_weights()
+    // Waits for the convolutions' weights of this step.
+    __device__ void hear_weights()
     {
-        constexpr int LOADS = up(W2_FLOATS / 4, THREADS), WEIGHTS1 = TAPS1 * FILTERS1;
-        constexpr int OTHERS = WEIGHTS1 + FILTERS1 + FILTERS2, OTHER_LOADS = up(OTHERS, THREADS);
-        float w[LOADS][4], v[OTHER_LOADS];
-#pragma unroll
-        for (int i = 0; i < LOADS; ++i)
-            if (t + i * THREADS < W2_FLOATS / 4) read(S + AT_W2 + 4 * (t + i * THREADS), w[i]);
-#pragma unroll
-        for (int i = 0; i < OTHER_LOADS; ++i) {
-            const int at = t + i * THREADS, of_b = at - WEIGHTS1;
-            if (at < OTHERS) v[i] = from_l2(of_b < 0 ? W1 + at : of_b < FILTERS1 ? b1 + of_b : b2 + of_b - FILTERS1);
-        }
-        const float* const FC = S + AT_FC + part * SLOTS * OUTPUTS;
-        for (int i = 4 * t; i < SLOTS * OUTPUTS; i += 4 * THREADS) copy_async(shared_address(s.FC + i), FC + i);
+        constexpr int LOADS = up(GRADIENTS / 4, THREADS);
+        const unsigned turn = turn_of(step);
+        const float* const from = of_weights.of(step) + 4 * t;
+        const auto has = [&](int i) { return t + i * THREADS < GRADIENTS / 4; };
+        const auto where = [&](int i) { return from + 4 * i * THREADS; };
+        float w[LOADS][4];
+        look_for(w, turn, has, where);
+        await(w, turn, where);
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
+            if (!has(i)) continue;
             const int at = 4 * (t + i * THREADS);
-            if (at >= W2_FLOATS) continue;
-            *reinterpret_cast<float4*>(s.Wf + at) = make_float4(w[i][0], w[i][1], w[i][2], w[i][3]);
-            const int tile = at / 64, f = at % 64 / 8, c = at % 8;   // of the tile
-            float* const to = s.Wb + ((tile / N8 / C8 * N8 + tile % N8) * C8 + tile / N8 % C8) * 64 + f;
-            for (int j = 0; j < 4; ++j) to[8 * (c + j)] = w[i][j];
+            if (at >= AT_DB2 && at < AT_DW1) {
+                for (int j = 0; j < 4; ++j) s.b2[at - AT_DB2 + j] = w[i][j];
+                continue;
+            }
+            const int tile = (at < AT_DB2 ? at : at - AT_DW1) / 128, place = (at < AT_DB2 ? at : at - AT_DW1) % 128;
+            const int across = place / 16, along = place % 16 / 2;
+            if (at < AT_DB2) {
+                const int unit = tile / K2, tap = unit % K2 * K2 + tile % K2, c = unit / K2 % C8, f = unit / K2 / C8 * 2;
+                for (int half = 0; half < 2; ++half) {
+                    float* const forward = s.Wf + ((tap * C8 + c) * N8 + f + half) * 64 + across * 8 + along;
+                    float* const backward = s.Wb + ((tap * N8 + f + half) * C8 + c) * 64 + along * 8 + across;
+                    *reinterpret_cast<float2*>(forward) = make_float2(w[i][2 * half], w[i][2 * half + 1]);
+                    backward[0] = w[i][2 * half], backward[8] = w[i][2 * half + 1];
+                }
+            } else {
+                for (int j = 0; j < 4; ++j) {
+                    const int c = tile / N1 * 16 + across + j / 2 * 8, tap = tile % N1 * 8 + along + j % 2;
+                    if (tap < TAPS1) s.W1[tap][c] = w[i][j];
+                    if (tap == TAPS1) s.b1[c] = w[i][j];
+                }
+            }
         }
-#pragma unroll
-        for (int i = 0; i < OTHER_LOADS; ++i) {
-            const int at = t + i * THREADS, of_b = at - WEIGHTS1;
-            if (at < OTHERS)
-                (of_b < 0 ? s.W1[at % TAPS1][at / TAPS1] : of_b < FILTERS1 ? s.b1[of_b] : s.b2[of_b - FILTERS1]) = v[i];
-        }
+    }
+
+    // Starts to read the part's rows of the linear layer's matrix, which arrive while conv2 is computed.
+    __device__ void read_linear() const
+    {
+        const float* const FC = S + AT_FC + part * SLOTS * OUTPUTS;
+        for (int i = 4 * t; i < SLOTS * OUTPUTS; i += 4 * THREADS) copy_async(shared_address(s.FC + i), FC + i);
     }
 
     // ---- forward
@@ -406,7 +437,11 @@ struct Training {
         __syncthreads();
     }
 
-    __device__ float* gradients() const { return S + AT_G + (size_t)blockIdx.x * ALL_G; }
+    template <int COUNT>
+    __device__ void tell_gradients(int at, const float (&v)[COUNT]) const
+    {
+        of_gradients.put(step, blockIdx.x * ALL_G + at, v);
+    }
 
     // dW2, filters x channels for each tap: a warp has a row of taps of 16 filters and 8 channels, and sums over
     // positions. Of 8 positions, lane q takes 2 q and 2 q + 1; its channel's values for the next tap are one further.
@@ -435,13 +470,8 @@ struct Training {
                 }
             }
 #pragma unroll
-            for (int kc = 0; kc < K2; ++kc) {
-                const float(&v)[4] = sum[0][kc];
-                *reinterpret_cast<float4*>(gradients() + (unit * K2 + kc) * 128 + 4 * lane) =
-                    make_float4(v[0], v[1], v[2], v[3]);
-            }
+            for (int kc = 0; kc < K2; ++kc) tell_gradients((unit * K2 + kc) * 128 + 4 * lane, sum[0][kc]);
         }
-        __syncthreads();
     }
 
     // The gradient of conv1's output, in its place, where it is > 0: positions x channels, summed over taps and filters.
@@ -517,25 +547,19 @@ struct Training {
             }
         }
         __syncthreads();
-        float* const to = gradients();
-        for (int i = t; i < PAIRS1 * 128; i += THREADS) {
-            float sum = 0.0f;
-            for (int from = 0; from < WARPS; ++from) sum += s.dW1[i / 128][from][i % 128];
-            to[AT_DW1 + i] = sum;
-        }
-        for (int f = t; f < F2; f += THREADS) {
-            float sum = 0.0f;
-            for (int from = 0; from < WARPS; ++from) sum += s.db2[from][f];
-            to[AT_DB2 + f] = sum;
+        for (int i = t; i < F2 + PAIRS1 * 128; i += THREADS) {
+            float sum[1] = {};
+            for (int from = 0; from < WARPS; ++from)
+                sum[0] += i < F2 ? s.db2[from][i] : s.dW1[(i - F2) / 128][from][(i - F2) % 128];
+            tell_gradients(AT_DB2 + i, sum);
         }
     }
 
     // ---- update
 
-    // Which weight a published gradient belongs to; null for padding. Sets where conv2's is among the fragments.
-    __device__ float* parameter(int at, int& fragment) const
+    // Which weight a published gradient belongs to; null for padding.
+    __device__ float* parameter(int at) const
     {
-        fragment = -1;
         if (at >= AT_DB2 && at < AT_DW1) return at - AT_DB2 < FILTERS2 ? b2 + at - AT_DB2 : nullptr;
         const int tile = at < AT_DB2 ? at / 128 : (at - AT_DW1) / 128, place = at < AT_DB2 ? at % 128 : (at - AT_DW1) % 128;
         const int across = place / 16 + place % 4 / 2 * 8, along = place % 16 / 4 * 2 + place % 2;   // in an accumulator
@@ -543,7 +567,6 @@ struct Training {
             const int unit = tile / K2, tap = unit % K2 * K2 + tile % K2;
             const int f = unit / K2 / C8 * 16 + across, c = unit / K2 % C8 * 8 + along;
             if (f >= FILTERS2 || c >= FILTERS1) return nullptr;
-            fragment = in_fragments(f, c, tap);
             return W2 + (f * FILTERS1 + c) * TAPS2 + tap;
         }
         const int c = tile / N1 * 16 + across, tap = tile % N1 * 8 + along;
@@ -559,38 +582,45 @@ struct Training {
             copy_async(shared_address(s.all.pooled + 4 * i), own_pooled + (size_t)(i / FOURS) * ALL_FC + 4 * (i % FOURS));
         for (int i = 4 * t; i < BATCH * OUTPUTS; i += 4 * THREADS) copy_async(shared_address(s.all.dl + i), S + AT_DL + i);
         // The last threads own weights of the convolutions.
-        int fragment[OWN];
         float *w[OWN], old[OWN];
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             const int at = THREADS - 1 - t + i * THREADS;
-            w[i] = at < OWN_G ? parameter(blockIdx.x * OWN_G + at, fragment[i]) : nullptr;
+            w[i] = at < OWN_G ? parameter(blockIdx.x * OWN_G + at) : nullptr;
             if (w[i]) old[i] = from_l2(w[i]);
         }
         // Chunks of blocks, in their order, for each four gradients.
-        const float* const own_G = S + AT_G + blockIdx.x * OWN_G;
-        for (int i = t; i < COLUMNS * CHUNKS; i += THREADS) {
-            const int column = i % COLUMNS, chunk = i / COLUMNS;
+        const unsigned turn = turn_of(step);
+        const float* const own = of_gradients.of(step) + blockIdx.x * OWN_G;
+#pragma unroll 1
+        for (int first = 0; first < COLUMNS * CHUNKS; first += THREADS) {   // all lanes of a warp
+            const int i = first + t, column = i % COLUMNS, chunk = i / COLUMNS;
+            const bool any = i < COLUMNS * CHUNKS && blockIdx.x * OWN_G + 4 * column < GRADIENTS;
+            const auto has = [&](int j) { return any && chunk * CHUNK + j < GRID; };
+            const auto where = [&](int j) { return own + (size_t)(chunk * CHUNK + j) * ALL_G + 4 * column; };
             float v[CHUNK][4], sum[4] = {};
+            look_for(v, turn, has, where);
+            await(v, turn, where);
 #pragma unroll
             for (int j = 0; j < CHUNK; ++j)
-                read(own_G + (size_t)smaller(chunk * CHUNK + j, GRID - 1) * ALL_G + 4 * column, v[j]);
-#pragma unroll
-            for (int j = 0; j < CHUNK; ++j)
-                for (int k = 0; k < 4; ++k) sum[k] += chunk * CHUNK + j < GRID ? v[j][k] : 0.0f;
-            *reinterpret_cast<float4*>(s.all.sums + chunk * OWN_G + 4 * column) =
-                make_float4(sum[0], sum[1], sum[2], sum[3]);
+                for (int k = 0; k < 4; ++k) sum[k] += v[j][k];
+            if (i < COLUMNS * CHUNKS)
+                *reinterpret_cast<float4*>(s.all.sums + chunk * OWN_G + 4 * column) =
+                    make_float4(sum[0], sum[1], sum[2], sum[3]);
         }
         copies_done();
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
-            if (!w[i]) continue;
-            float sum = 0.0f;
-            for (int chunk = 0; chunk < CHUNKS; ++chunk) sum += s.all.sums[chunk * OWN_G + THREADS - 1 - t + i * THREADS];
-            const float updated = old[i] - rate * sum;
-            *w[i] = updated;
-            if (fragment[i] >= 0) S[AT_W2 + fragment[i]] = updated;
+            const int at = THREADS - 1 - t + i * THREADS;
+            if (at >= OWN_G) continue;
+            float updated = 0.0f;
+            if (w[i]) {
+                float sum = 0.0f;
+                for (int chunk = 0; chunk < CHUNKS; ++chunk) sum += s.all.sums[chunk * OWN_G + at];
+                *w[i] = updated = old[i] - rate * sum;
+            }
+            tell_weight(step + 1, at, updated);
         }
         update_linear();
     }
@@ -651,12 +681,13 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.count = min(BATCH, rows - training.batch * BATCH);
         training.begin_step();
         training.mark(0);
-        training.read_weights();
+        training.hear_weights();
         __syncthreads();
         training.mark(1);
         training.convolve_first();
-        __syncthreads();
+        training.barrier.wait();      // all have updated the linear layer's matrix
         training.mark(2);
+        training.read_linear();
         training.convolve_second();
         copies_done();
         __syncthreads();
@@ -668,19 +699,19 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.differentiate_pooled();
         training.mark(6);
         training.differentiate_second();
+        training.barrier.arrive();    // has published its features, and has read that matrix
         training.mark(7);
         training.propagate();
         training.mark(8);
         training.differentiate_first();
-        training.mark(9);
-        training.barrier.arrive();
         training.read_image(rows, batches, training.step + 1);
+        training.mark(9);
         training.barrier.wait();
         training.mark(10);
         training.update();
         training.mark(11);
         training.barrier.arrive();
-        training.barrier.wait();
     }
+    training.barrier.wait();
     training.finish();
 }

@@ -42,13 +42,15 @@ constexpr int CHUNKS = larger(1, smaller(THREADS / (OWN_G / 4), GRID_BLOCKS)), C
 
 // The workspace, in floats from its beginning, behind the barrier. Rows are padded to what the last owner has.
 constexpr int ALL_G = OWN_G * GRID_BLOCKS, ALL_FC = OWN_FC * GRID_BLOCKS;
-constexpr int AT_LOGITS = 4;                                                     // words: [BATCH][PARTS][OUTPUTS]
-constexpr int AT_W2 = padded_to(AT_LOGITS + 2 * BATCH * PARTS * OUTPUTS, 4);     // conv2's weights as fragments
-constexpr int AT_FC = AT_W2 + W2_FLOATS;                                         // [PARTS][SLOTS][OUTPUTS]
+typedef Messages<ALL_G> OfWeights;                                               // in the order of the gradients
+typedef Messages<GRID_BLOCKS * ALL_G> OfGradients;                               // [block][GRADIENTS]
+constexpr int AT_LOGITS = BARRIER_FLOATS;                                        // words: [BATCH][PARTS][OUTPUTS]
+constexpr int AT_WEIGHTS = padded_to(AT_LOGITS + 2 * BATCH * PARTS * OUTPUTS, 4);
+constexpr int AT_FC = AT_WEIGHTS + OfWeights::FLOATS;                            // [PARTS][SLOTS][OUTPUTS]
 constexpr int AT_DL = AT_FC + ALL_FC * OUTPUTS;                                  // [BATCH][OUTPUTS]
 constexpr int AT_POOLED = padded_to(AT_DL + BATCH * OUTPUTS, 4);                 // [BATCH][PARTS][SLOTS]
-constexpr int AT_G = AT_POOLED + BATCH * ALL_FC;                                 // [block][GRADIENTS]
-extern "C" __device__ const int workspace_floats = AT_G + GRID_BLOCKS * ALL_G;
+constexpr int AT_GRADIENTS = AT_POOLED + BATCH * ALL_FC;
+extern "C" __device__ const int workspace_floats = AT_GRADIENTS + OfGradients::FLOATS;
 
 struct Shared {
     float A1[(ROWS1 * P + 8) * CS];                       // conv1's output, later its gradient

@@ -178,9 +178,9 @@ class Layout:
             + 4 * max(one_of),
             16,
         )
-        at = _up(_BARRIER + 2 * blocks * outputs, 4) + weights2 + own_rows * blocks * outputs
-        at = _up(at + shape.batch * outputs, 4) + shape.batch * own_rows * blocks
-        self.workspace = at + blocks * own_gradients * blocks
+        messages = 2 * (1 + blocks) * own_gradients * blocks
+        at = _up(_BARRIER + 2 * blocks * outputs, 4) + own_rows * blocks * outputs
+        self.workspace = _up(at + shape.batch * outputs, 4) + shape.batch * own_rows * blocks + messages
 
 
 def _up(n: int, multiple: int) -> int:
