@@ -203,6 +203,7 @@ struct Training {
         const auto has = [&](int i) { return t + i * THREADS < GRADIENTS / 4; };
         const auto where = [&](int i) { return from + 4 * i * THREADS; };
         float w[LOADS][4];
+        let_come();
         look_for(w, turn, has, where);
         await(w, turn, where);
 #pragma unroll
@@ -242,18 +243,28 @@ struct Training {
 
     // ---- forward
 
-    // The pixels and the target of a step's image; of a row that the batch does not have, zeros.
-    __device__ void read_image(int rows, int batches, int of_step)
+    // Loads the pixels and the target of a step's image; of a row that the batch does not have, zeros.
+    __device__ void fetch_image(int rows, int batches, int of_step, float (&pixels)[PIXELS])
     {
         const int row = of_step % batches * BATCH + image;
         const bool has = row < rows;
         const int top = first_row2() - PADDING2 - PADDING1, left = -PADDING2 - PADDING1;
-        for (int i = t; i < CHANNELS * ROWS0 * COLS0; i += THREADS) {
-            const int c = i / (ROWS0 * COLS0), r = i / COLS0 % ROWS0, x = i % COLS0, y = top + r, z = left + x;
-            const bool inside = has && y >= 0 && y < HEIGHT && z >= 0 && z < WIDTH;
-            s.X[c * PLANE0 + r * P + x] = inside ? X[(((size_t)row * CHANNELS + c) * HEIGHT + y) * WIDTH + z] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < PIXELS; ++i) {
+            const int at = t + i * THREADS, c = at / (ROWS0 * COLS0), y = top + at / COLS0 % ROWS0, x = left + at % COLS0;
+            const bool inside = has && c < CHANNELS && y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH;
+            pixels[i] = inside ? X[(((size_t)row * CHANNELS + c) * HEIGHT + y) * WIDTH + x] : 0.0f;
         }
         if (warp == 0) target = has && lane < OUTPUTS ? Y[(size_t)row * OUTPUTS + lane] : 0.0f;
+    }
+
+    __device__ void store_image(const float (&pixels)[PIXELS])
+    {
+#pragma unroll
+        for (int i = 0; i < PIXELS; ++i) {
+            const int at = t + i * THREADS, c = at / (ROWS0 * COLS0);
+            if (c < CHANNELS) s.X[c * PLANE0 + at / COLS0 % ROWS0 * P + at % COLS0] = pixels[i];
+        }
     }
 
     __device__ void convolve_first()
@@ -674,7 +685,9 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
                       X, Y, W1, b1, W2, b2, W3, b3, E, S, rate, high_bits(rows)};
     const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
     training.start();
-    training.read_image(rows, batches, 0);
+    float pixels[PIXELS];
+    training.fetch_image(rows, batches, 0, pixels);
+    training.store_image(pixels);
     training.mark(PHASES - 1);
     for (; training.step < steps; ++training.step) {
         training.batch = training.step % batches;
@@ -701,10 +714,11 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.differentiate_second();
         training.barrier.arrive();    // has published its features, and has read that matrix
         training.mark(7);
+        training.fetch_image(rows, batches, training.step + 1, pixels);   // arrives meanwhile
         training.propagate();
         training.mark(8);
         training.differentiate_first();
-        training.read_image(rows, batches, training.step + 1);
+        training.store_image(pixels);
         training.mark(9);
         training.barrier.wait();
         training.mark(10);

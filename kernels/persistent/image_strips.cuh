@@ -24,6 +24,7 @@ constexpr int ROWS1 = ROWS2 + K2 - 1, COLS1 = COLS2 + K2 - 1;                   
 constexpr int ROWS0 = ROWS1 + K1 - 1, COLS0 = COLS1 + K1 - 1;                    // pixels that these read
 constexpr int P = padded_to(larger(8 * STEPS2 + K2 - 1, COLS0), 4);              // positions per row of X and A1
 constexpr int CS = F1 + 4, FS = F2 + 4;   // floats per position: pairs of lanes' positions in different banks
+constexpr int PIXELS = up(CHANNELS * ROWS0 * COLS0, THREADS);                                  // per thread
 constexpr int PLANE0 = ROWS0 * P, TAPS1 = CHANNELS * K1 * K1, TAPS2 = K2 * K2;
 constexpr int DROWS = ROWS2 + 2 * (K2 - 1), DP = padded_to(larger(8 * STEPS2 + K2 - 1, COLS2 + 2 * (K2 - 1)), 4);
 
