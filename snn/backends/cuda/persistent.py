@@ -54,15 +54,13 @@ class Trainer:
         self._launch(values, stream)
 
 
-def compile_ahead(shapes: Iterable[Shape], root: Path) -> None:
+def compile_ahead(shapes: Iterable[TrainingShape], root: Path) -> None:
     """Compile the first plan of each shape, on all processors at once, so that its trainer finds it compiled.
 
     A compilation that fails does so again when the shape is trained.
     """
     limits = _limits()
-    plans = (
-        next((one for one in launch_plans(it, limits) if isinstance(one, LaunchPlan)), None) for it in shapes
-    )
+    plans = (next((one for one in it.plans(limits) if isinstance(one, LaunchPlan)), None) for it in shapes)
     with ThreadPoolExecutor(usable_processors()) as pool:
         for plan in filter(None, plans):
             pool.submit(_module, plan, root)
