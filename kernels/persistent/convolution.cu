@@ -36,7 +36,7 @@
 #include "l2.cuh"
 #include "messages.cuh"
 #include "image_strips.cuh"
-#include "tf32.cuh"
+#include "masked.cuh"
 
 static_assert(GRID == GRID_BLOCKS, "a block per part");
 
@@ -45,52 +45,7 @@ constexpr int PHASES = 13;
 extern "C" { __device__ long long profile[GRID * PHASES]; }
 #endif
 
-__device__ float2 pair_at(const float* from) { return *reinterpret_cast<const float2*>(from); }
 __device__ float rectified(float z) { return z < 0.0f ? 0.0f : z; }  // a NaN is not < 0 and stays
-
-// A lane's share of an operand, split as in tf32.cuh. Tensor cores ignore the bits that `high` clears. A compiler that
-// knew its value would leave the clearing out and then move each big part from where a vector load left it to where mma
-// needs it, which takes a third of all instructions: so `high` depends on an argument.
-template <int N>
-struct Masked {
-    unsigned big[N], small[N];
-
-    __device__ void set(int i, float x, unsigned high)
-    {
-        big[i] = __float_as_uint(x) & high;
-        small[i] = __float_as_uint(x - __uint_as_float(big[i]));
-    }
-};
-__device__ unsigned high_bits(int rows) { return 0xffffe000 ^ (unsigned)rows >> 31; }   // rows are not negative
-
-// The three products of the split, so that consecutive mma are independent.
-template <int M, int N>
-__device__ void multiply(float (&sum)[M][N][4], const Masked<4> (&a)[M], const Masked<2> (&b)[N])
-{
-#pragma unroll
-    for (int which = 2; which >= 0; --which)
-#pragma unroll
-        for (int m = 0; m < M; ++m)
-#pragma unroll
-            for (int n = 0; n < N; ++n)
-                mma_m16n8k8_tf32(sum[m][n], which == 1 ? a[m].small : a[m].big, which == 2 ? b[n].small : b[n].big);
-}
-
-// Operands whose k-th and k+4-th elements are neighbours in memory: lane q takes k = 2 q and 2 q + 1.
-__device__ Masked<4> left_at(const float* top, const float* bottom, unsigned high)
-{
-    const float2 v = pair_at(top), w = pair_at(bottom);
-    Masked<4> a;
-    a.set(0, v.x, high), a.set(1, w.x, high), a.set(2, v.y, high), a.set(3, w.y, high);
-    return a;
-}
-__device__ Masked<2> right_at(const float* from, unsigned high)
-{
-    const float2 v = pair_at(from);
-    Masked<2> b;
-    b.set(0, v.x, high), b.set(1, v.y, high);
-    return b;
-}
 
 // Sums over a warp. Lanes that are APART share the sums: each keeps half of them and gives the other half away. In the end
 // a lane has one sum, number lane / (32 / POWER).
