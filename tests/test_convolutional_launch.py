@@ -1,129 +1,25 @@
-"""Training a convolutional network in one launch: its plan, and its kernel on the CPU and on a GPU."""
+"""Training a convolutional network in one launch: its plan, and the strategy on NumPy."""
 
 import re
 from dataclasses import replace
 
 import cuda_on_cpu
-import layer_oracle
 import numpy as np
 import pytest
 from conftest import ROOT
+from convolutional_shapes import CNN, H200, SMALL, T4, made, network_of, on_cpu, plan_for
 from deferred import DeferredBackend
 
-from snn.backends import kernel_source
-from snn.backends.convolutional_plans import SOURCE, ConvolutionalShape, Layout
-from snn.backends.cpu import ops
+from snn.backends.convolutional_plans import SOURCE, Layout
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
 from snn.models.layers import parse
-from snn.models.losses import CROSS_ENTROPY
-from snn.models.network import Network
 from snn.profiling.observed import ObservedBackend
 from snn.strategies.common.convolutional_launch import ConvolutionalLaunch, shape_of
 from snn.strategies.persistent import Persistent
 from snn.strategies.resident import Resident
-
-H200, T4 = DeviceCapability(132, 232448, (9, 0)), DeviceCapability(40, 65536, (7, 5))
-CNN = ConvolutionalShape(64, True, 1, 28, 28, 16, 3, 0, 32, 3, 0, 2, 10)
-
-on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
-
-# Sides that no window divides, padding, several channels, even kernels, parts of unequal rows.
-SMALL = {
-    "square": ConvolutionalShape(2, True, 1, 9, 9, 5, 3, 0, 9, 3, 0, 2, 3),
-    "uneven": ConvolutionalShape(3, False, 2, 11, 9, 7, 2, 1, 17, 3, 1, 2, 4),
-    "threes": ConvolutionalShape(2, True, 3, 13, 10, 17, 5, 2, 5, 2, 0, 3, 5),
-    "unpooled": ConvolutionalShape(2, True, 1, 8, 7, 3, 3, 0, 33, 3, 2, 1, 2),
-    "one": ConvolutionalShape(1, True, 1, 1, 1, 1, 1, 0, 1, 1, 0, 1, 2),
-}
-
-
-def network_of(shape, **others):
-    texts = (
-        f"conv2d {shape.filters1} {shape.kernel1} {shape.padding1}",
-        "relu",
-        f"conv2d {shape.filters2} {shape.kernel2} {shape.padding2}",
-        "relu",
-        f"maxpool2d {shape.window}",
-        f"linear {shape.outputs}",
-    )
-    given = {"loss": CROSS_ENTROPY, "update_order": "simultaneous"}
-    given["reduction"] = "mean" if shape.mean else "sum"
-    inputs = (shape.channels, shape.height, shape.width)
-    return Network(inputs, tuple(map(parse, texts)), **(given | others))
-
-
-def made(shape, rows, random):
-    """Images, labels, one-hot targets and fresh parameters; biases are not zero."""
-    X = random.uniform(0, 1, (rows, shape.channels, shape.height, shape.width)).astype(np.float32)
-    labels = random.integers(0, shape.outputs, rows)
-    weights = []
-    for parameter in network_of(shape).parameters:
-        limit = np.sqrt(6 / (parameter.fan_in or 100))
-        weights.append(random.uniform(-limit, limit, parameter.shape).astype(np.float32))
-    return X, labels, np.eye(shape.outputs, dtype=np.float32)[labels], weights
-
-
-def plan_for(shape, limits=H200):
-    found = list(shape.plans(limits))
-    assert len(found) == 1
-    return found[0]
-
-
-def oracle(shape, X, labels, weights, epochs, rate):
-    """Parameters and losses of the last epoch in float64, by plain loops."""
-    W1, b1, W2, b2, W3, b3 = parameters = [W.astype(np.float64) for W in weights]
-    layers = [
-        layer_oracle.Conv2d(W1, b1, shape.kernel1, shape.padding1),
-        layer_oracle.ReLU(),
-        layer_oracle.Conv2d(W2, b2, shape.kernel2, shape.padding2),
-        layer_oracle.ReLU(),
-        layer_oracle.MaxPool2d(shape.window),
-        layer_oracle.Linear(W3, b3),
-    ]
-    losses = layer_oracle.train(
-        layers,
-        X.astype(np.float64),
-        labels,
-        steps=epochs,
-        batch_size=shape.batch,
-        rate=rate,
-        sequential=False,
-        clip_norm=None,
-        cross_entropy=True,
-        summed=not shape.mean,
-    )
-    return parameters, losses
-
-
-def buffers_of(shape, X, Y, weights):
-    """What the op is launched on; what is not read before it is written is not a number."""
-    S = np.full(Layout(shape).workspace, np.nan, np.float32)
-    S[:4] = 0  # the barrier's
-    E = np.full(len(X), np.nan, np.float32)
-    return [*(a.reshape(-1).copy() for a in (X, Y, *weights)), E, S]
-
-
-def launched(shape, buffers, rows, epochs, rate, source=ROOT / SOURCE, **further):
-    plan = plan_for(shape)
-    kernels = cuda_on_cpu.load(source, **dict(plan.defines), **further)
-    kernels["train_persistent"](
-        (plan.blocks,),
-        (plan.threads,),
-        (*buffers, rows, epochs, np.float32(rate)),
-        dynamic_shared=kernels["shared_bytes"],
-        cooperative=True,
-    )
-
-
-def check(shape, found, E, rows, expected, losses, within):
-    for W, exact in zip(found, expected, strict=True):
-        assert np.linalg.norm(W - exact.reshape(-1)) < within * max(np.linalg.norm(exact), 1e-3)
-    batches = [E[i : i + shape.batch].mean() for i in range(0, rows, shape.batch)]
-    np.testing.assert_allclose(batches, losses, rtol=10 * within)
-
 
 # ---- the plan
 
@@ -234,120 +130,3 @@ def test_one_launch_frees_what_it_held(random):
     strategy.epoch()
     strategy.close()
     strategy.backend.live.check_nothing_held()
-
-
-# ---- the kernel, on the CPU
-
-
-@on_cpu
-@pytest.mark.parametrize("name", SMALL)
-def test_the_kernel_and_numpy_train_as_the_oracle(name, random):
-    shape, rate = SMALL[name], 0.05
-    rows, epochs = 2 * shape.batch + 1, 2
-    X, labels, Y, weights = made(shape, rows, random)
-    buffers, by_numpy = (buffers_of(shape, X, Y, weights) for _ in range(2))
-    launched(shape, buffers, rows, epochs, rate)
-    ops.train_convolutional(*by_numpy, rows, shape.batch, epochs, rate, *shape.sizes)
-    expected, losses = oracle(shape, X, labels, weights, epochs, rate)
-    for found in (buffers, by_numpy):
-        check(shape, found[2:8], found[8], rows, expected, losses, 3e-6)
-
-
-@on_cpu
-def test_the_kernel_goes_on_where_the_last_launch_ended(random):
-    shape = SMALL["uneven"]
-    X, _, Y, weights = made(shape, 5, random)
-    once, twice = (buffers_of(shape, X, Y, weights) for _ in range(2))
-    launched(shape, once, 5, 2, 0.05)
-    for _ in range(2):
-        launched(shape, twice, 5, 1, 0.05)
-    for a, b in zip(once[2:9], twice[2:9], strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@on_cpu
-def test_fifty_steps_are_the_oracles(random):
-    shape = replace(SMALL["square"], height=8, width=8)
-    X, labels, Y, weights = made(shape, 5, random)
-    buffers = buffers_of(shape, X, Y, weights)
-    launched(shape, buffers, 5, 17, 0.02)
-    expected, losses = oracle(shape, X, labels, weights, 17, 0.02)
-    check(shape, buffers[2:8], buffers[8], 5, expected, losses, 1e-5)
-
-
-@on_cpu
-@pytest.mark.parametrize("bits", [0x7FC00000, 0xFFFFFFFF, 0x7F800001])
-@pytest.mark.parametrize("which", [0, 2, 4, 6])
-def test_any_bits_of_what_is_not_a_number_end_as_such(which, bits, random):
-    shape = SMALL["square"]
-    X, _, Y, weights = made(shape, 4, random)
-    buffers = buffers_of(shape, X, Y, weights)
-    buffers[which][-1:].view(np.uint32)[...] = bits
-    buffers[which][:1].view(np.uint32)[...] = bits
-    launched(shape, buffers, 4, 2, 0.05)
-    assert np.isnan(buffers[8]).any()
-
-
-@on_cpu
-@pytest.mark.parametrize(
-    ("line", "instead"),
-    [
-        ("training.barrier.wait();\n        training.mark(10);\n", "training.mark(10);\n"),
-        ("training.convolve_first();\n        training.barrier.wait();", "training.convolve_first();"),
-        ("training.hear_weights();\n        __syncthreads();\n", "training.hear_weights();\n"),
-    ],
-    ids=["before the update", "after the update", "of a block"],
-)
-def test_a_missing_barrier_is_a_race(line, instead, tmp_path, random):
-    shape = SMALL["square"]
-    X, _, Y, weights = made(shape, 4, random)
-    text = kernel_source.text(ROOT / SOURCE)
-    assert text.count(line) == 1
-    broken = tmp_path / "convolution.cu"
-    broken.write_text(text.replace(line, instead))
-    with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
-        launched(shape, buffers_of(shape, X, Y, weights), 4, 2, 0.05, broken)
-
-
-# ---- on a GPU
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", SMALL)
-def test_after_fifty_steps_the_parameters_are_the_oracles(name, random, cuda_backend):
-    shape, rate = SMALL[name], 0.02
-    rows = 2 * shape.batch + 1 if shape.batch > 1 else 3
-    X, labels, Y, weights = made(shape, rows, random)
-    found = []
-    strategy = Persistent(cuda_backend)
-    try:
-        strategy.setup(network_of(shape), X.reshape(rows, -1), Y, shape.batch, rate)
-        assert "blocks together" in strategy.plan
-        for _ in range(3):
-            strategy.load(weights)
-            strategy.train(17)
-            found.append((*strategy.weights(), strategy.epoch_losses()))
-    finally:
-        strategy.close()
-    expected, losses = oracle(shape, X, labels, weights, 17, rate)
-    for W, exact in zip(found[0], expected, strict=False):
-        assert np.linalg.norm(W - exact) < 1e-4 * max(np.linalg.norm(exact), 1e-3)
-    np.testing.assert_allclose(found[0][-1], losses, rtol=1e-3)
-    for again in found[1:]:
-        for one, other in zip(found[0], again, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.gpu
-def test_not_a_number_ends_cleanly_on_a_gpu(random, cuda_backend):
-    shape = SMALL["square"]
-    X, _, Y, weights = made(shape, 4, random)
-    X[1, 0, 4, 4] = np.nan
-    strategy = Persistent(cuda_backend)
-    try:
-        strategy.setup(network_of(shape), X.reshape(4, -1), Y, shape.batch, 0.05)
-        strategy.load(weights)
-        strategy.train(3)
-        assert np.isnan(strategy.loss())
-    finally:
-        strategy.close()

@@ -1,0 +1,118 @@
+"""Convolutional networks that are trained in one launch, their data, and their kernel on the CPU."""
+
+import cuda_on_cpu
+import layer_oracle
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from snn.backends.convolutional_plans import SOURCE, ConvolutionalShape, Layout
+from snn.backends.persistent_plans import DeviceCapability
+from snn.models.layers import parse
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network
+
+H200, T4 = DeviceCapability(132, 232448, (9, 0)), DeviceCapability(40, 65536, (7, 5))
+CNN = ConvolutionalShape(64, True, 1, 28, 28, 16, 3, 0, 32, 3, 0, 2, 10)
+COLOUR = ConvolutionalShape(37, True, 3, 20, 17, 12, 5, 1, 24, 3, 1, 2, 7)
+
+# Sides that no window divides, padding, several channels, even kernels, parts of unequal rows.
+SMALL = {
+    "square": ConvolutionalShape(2, True, 1, 9, 9, 5, 3, 0, 9, 3, 0, 2, 3),
+    "uneven": ConvolutionalShape(3, False, 2, 11, 9, 7, 2, 1, 17, 3, 1, 2, 4),
+    "threes": ConvolutionalShape(2, True, 3, 13, 10, 17, 5, 2, 5, 2, 0, 3, 5),
+    "unpooled": ConvolutionalShape(2, True, 1, 8, 7, 3, 3, 0, 33, 3, 2, 1, 2),
+    "one": ConvolutionalShape(1, True, 1, 1, 1, 1, 1, 0, 1, 1, 0, 1, 2),
+}
+
+on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+
+def network_of(shape, **others):
+    texts = (
+        f"conv2d {shape.filters1} {shape.kernel1} {shape.padding1}",
+        "relu",
+        f"conv2d {shape.filters2} {shape.kernel2} {shape.padding2}",
+        "relu",
+        f"maxpool2d {shape.window}",
+        f"linear {shape.outputs}",
+    )
+    given = {"loss": CROSS_ENTROPY, "update_order": "simultaneous"}
+    given["reduction"] = "mean" if shape.mean else "sum"
+    inputs = (shape.channels, shape.height, shape.width)
+    return Network(inputs, tuple(map(parse, texts)), **(given | others))
+
+
+def made(shape, rows, random):
+    """Images, labels, one-hot targets and fresh parameters; biases are not zero."""
+    X = random.uniform(0, 1, (rows, shape.channels, shape.height, shape.width)).astype(np.float32)
+    labels = random.integers(0, shape.outputs, rows)
+    weights = []
+    for parameter in network_of(shape).parameters:
+        limit = np.sqrt(6 / (parameter.fan_in or 100))
+        weights.append(random.uniform(-limit, limit, parameter.shape).astype(np.float32))
+    return X, labels, np.eye(shape.outputs, dtype=np.float32)[labels], weights
+
+
+def plan_for(shape, limits=H200):
+    found = list(shape.plans(limits))
+    assert len(found) == 1
+    return found[0]
+
+
+def oracle(shape, X, labels, weights, epochs, rate):
+    """Parameters and losses of the last epoch in float64, by plain loops.
+
+    Only where no ReLU or pooling window comes close to a decision that rounding could turn (``one_step``).
+    """
+    W1, b1, W2, b2, W3, b3 = parameters = [W.astype(np.float64) for W in weights]
+    layers = [
+        layer_oracle.Conv2d(W1, b1, shape.kernel1, shape.padding1),
+        layer_oracle.ReLU(),
+        layer_oracle.Conv2d(W2, b2, shape.kernel2, shape.padding2),
+        layer_oracle.ReLU(),
+        layer_oracle.MaxPool2d(shape.window),
+        layer_oracle.Linear(W3, b3),
+    ]
+    losses = layer_oracle.train(
+        layers,
+        X.astype(np.float64),
+        labels,
+        steps=epochs,
+        batch_size=shape.batch,
+        rate=rate,
+        sequential=False,
+        clip_norm=None,
+        cross_entropy=True,
+        summed=not shape.mean,
+    )
+    closest = min(getattr(layer, "closest", np.inf) for layer in layers)
+    assert closest > 5e-6, f"rounding decides a unit whose argument is {closest:.1e}: take other data"
+    return parameters, losses
+
+
+def buffers_of(shape, X, Y, weights):
+    """What the op is launched on; what is not read before it is written is not a number."""
+    S = np.full(Layout(shape).workspace, np.nan, np.float32)
+    S[:4] = 0  # the barrier's
+    E = np.full(len(X), np.nan, np.float32)
+    return [*(a.reshape(-1).copy() for a in (X, Y, *weights)), E, S]
+
+
+def launched(shape, buffers, rows, epochs, rate, source=ROOT / SOURCE, **further):
+    plan = plan_for(shape)
+    kernels = cuda_on_cpu.load(source, **dict(plan.defines), **further)
+    kernels["train_persistent"](
+        (plan.blocks,),
+        (plan.threads,),
+        (*buffers, rows, epochs, np.float32(rate)),
+        dynamic_shared=kernels["shared_bytes"],
+        cooperative=True,
+    )
+
+
+def check(shape, found, E, rows, expected, losses, within):
+    for W, exact in zip(found, expected, strict=True):
+        assert np.linalg.norm(W - exact.reshape(-1)) < within * max(np.linalg.norm(exact), 1e-3)
+    batches = [E[i : i + shape.batch].mean() for i in range(0, rows, shape.batch)]
+    np.testing.assert_allclose(batches, losses, rtol=10 * within)

@@ -1,0 +1,215 @@
+"""A convolutional network's training in one launch against the oracle, on the CPU and on a GPU."""
+
+from dataclasses import replace
+
+import cuda_on_cpu
+import numpy as np
+import one_step
+import pytest
+from conftest import ROOT
+from convolutional_shapes import (
+    CNN,
+    COLOUR,
+    SMALL,
+    buffers_of,
+    check,
+    launched,
+    made,
+    network_of,
+    on_cpu,
+    oracle,
+)
+
+from snn.backends import kernel_source
+from snn.backends.convolutional_plans import SOURCE
+from snn.backends.cpu import ops
+from snn.strategies.persistent import Persistent
+
+LONG = {
+    "fifty steps": (replace(SMALL["square"], height=8, width=8), 17),
+    "one": (SMALL["one"], 17),
+    **{name: (SMALL[name], 2) for name in ("uneven", "threes", "unpooled")},
+}
+"""Epochs of three batches: with more, rounding would decide units of this data."""
+
+# ---- the kernel, on the CPU
+
+
+@on_cpu
+@pytest.mark.parametrize("name", SMALL)
+def test_the_kernel_and_numpy_train_as_the_oracle(name, random):
+    shape, rate = SMALL[name], 0.05
+    rows, epochs = 2 * shape.batch + 1, 2
+    X, labels, Y, weights = made(shape, rows, random)
+    buffers, by_numpy = (buffers_of(shape, X, Y, weights) for _ in range(2))
+    launched(shape, buffers, rows, epochs, rate)
+    ops.train_convolutional(*by_numpy, rows, shape.batch, epochs, rate, *shape.sizes)
+    expected, losses = oracle(shape, X, labels, weights, epochs, rate)
+    for found in (buffers, by_numpy):
+        check(shape, found[2:8], found[8], rows, expected, losses, 3e-6)
+    exactly = [buffer.astype(np.float64) for buffer in buffers_of(shape, X, Y, weights)]
+    ops.train_convolutional(*exactly, rows, shape.batch, epochs, rate, *shape.sizes)
+    check(shape, exactly[2:8], exactly[8], rows, expected, losses, 1e-7)  # what one_step rests on
+
+
+@on_cpu
+@pytest.mark.parametrize("steps", [0, 40])
+@pytest.mark.parametrize("name", SMALL)
+def test_each_gradient_is_float64s_but_for_rounding(name, steps, random):
+    shape = SMALL[name]
+    X, _, Y, weights = made(shape, 4 * shape.batch, random)
+    state = one_step.state_after(shape, X, Y, weights, steps)
+    X, Y = one_step.batch_of(shape, X, state)
+    buffers = buffers_of(shape, X, Y, state)
+    launched(shape, buffers, len(X), 1, one_step.RATE)
+    one_step.check(shape, X, Y, state, buffers[2:8], buffers[8].mean())
+
+
+@on_cpu
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("for (int which = 2; which >= 0; --which)", "for (int which = 1; which >= 0; --which)"),
+        ("small[i] = __float_as_uint(x - __uint_as_float(big[i]))", "small[i] = 0"),
+        ("value.y > 0.0f ? sum[i][c][2 * half + 1] : 0.0f", "sum[i][c][2 * half + 1]"),
+        ("tap == TAPS1 ? 1.0f : 0.0f", "tap == TAPS1 ? 1.00001f : 0.0f"),
+    ],
+    ids=["two products", "one product", "a ReLU", "a bias"],
+)
+def test_an_error_of_a_hundred_thousandth_is_seen(line, instead, tmp_path, random):
+    shape = SMALL["square"]
+    X, _, Y, weights = made(shape, 4 * shape.batch, random)
+    X, Y = one_step.batch_of(shape, X, weights)
+    text = kernel_source.text(ROOT / SOURCE)
+    assert line in text
+    broken = tmp_path / "convolution.cu"
+    broken.write_text(text.replace(line, instead))
+    buffers = buffers_of(shape, X, Y, weights)
+    launched(shape, buffers, len(X), 1, one_step.RATE, broken)
+    with pytest.raises(AssertionError):
+        one_step.check(shape, X, Y, weights, buffers[2:8], buffers[8].mean())
+
+
+@on_cpu
+def test_the_kernel_goes_on_where_the_last_launch_ended(random):
+    shape = SMALL["uneven"]
+    X, _, Y, weights = made(shape, 5, random)
+    once, twice = (buffers_of(shape, X, Y, weights) for _ in range(2))
+    launched(shape, once, 5, 2, 0.05)
+    for _ in range(2):
+        launched(shape, twice, 5, 1, 0.05)
+    for a, b in zip(once[2:9], twice[2:9], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@on_cpu
+def test_fifty_steps_are_the_oracles(random):
+    shape, epochs = LONG["fifty steps"]
+    X, labels, Y, weights = made(shape, 5, random)
+    buffers = buffers_of(shape, X, Y, weights)
+    launched(shape, buffers, 5, epochs, 0.02)
+    expected, losses = oracle(shape, X, labels, weights, epochs, 0.02)
+    check(shape, buffers[2:8], buffers[8], 5, expected, losses, 1e-5)
+
+
+@on_cpu
+@pytest.mark.parametrize("bits", [0x7FC00000, 0xFFFFFFFF, 0x7F800001])
+@pytest.mark.parametrize("which", [0, 2, 4, 6])
+def test_any_bits_of_what_is_not_a_number_end_as_such(which, bits, random):
+    shape = SMALL["square"]
+    X, _, Y, weights = made(shape, 4, random)
+    buffers = buffers_of(shape, X, Y, weights)
+    buffers[which][-1:].view(np.uint32)[...] = bits
+    buffers[which][:1].view(np.uint32)[...] = bits
+    launched(shape, buffers, 4, 2, 0.05)
+    assert np.isnan(buffers[8]).any()
+
+
+@on_cpu
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("training.barrier.wait();\n        training.mark(10);\n", "training.mark(10);\n"),
+        ("training.convolve_first();\n        training.barrier.wait();", "training.convolve_first();"),
+        ("training.hear_weights();\n        __syncthreads();\n", "training.hear_weights();\n"),
+    ],
+    ids=["before the update", "after the update", "of a block"],
+)
+def test_a_missing_barrier_is_a_race(line, instead, tmp_path, random):
+    shape = SMALL["square"]
+    X, _, Y, weights = made(shape, 4, random)
+    text = kernel_source.text(ROOT / SOURCE)
+    assert text.count(line) == 1
+    broken = tmp_path / "convolution.cu"
+    broken.write_text(text.replace(line, instead))
+    with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
+        launched(shape, buffers_of(shape, X, Y, weights), 4, 2, 0.05, broken)
+
+
+# ---- on a GPU
+
+
+def trained(backend, shape, X, Y, rate, weights, epochs):
+    """Parameters and the losses of the last epoch's batches, after each number of epochs in one launch."""
+    strategy = Persistent(backend)
+    try:
+        strategy.setup(network_of(shape), X.reshape(len(X), -1), Y, shape.batch, rate)
+        assert "blocks together" in strategy.plan
+        found = []
+        for each in epochs:
+            strategy.load(weights)
+            strategy.train(each)
+            found.append([*strategy.weights(), strategy.epoch_losses()])
+        return found
+    finally:
+        strategy.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [*SMALL, "colour", "cnn"])
+def test_each_gradient_is_float64s_but_for_rounding_on_a_gpu(name, random, cuda_backend):
+    shape = (SMALL | {"colour": COLOUR, "cnn": CNN})[name]
+    images, _, targets, weights = made(shape, 3 * shape.batch, random)
+    for steps in (0, 3, 15, 39):
+        state = one_step.state_after(shape, images, targets, weights, steps)
+        X, Y = one_step.batch_of(shape, images, state)
+        [(*found, losses)] = trained(cuda_backend, shape, X, Y, one_step.RATE, state, [1])
+        one_step.check(shape, X, Y, state, found, np.mean(losses))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", LONG)
+def test_many_steps_are_the_oracles_on_a_gpu(name, random, cuda_backend):
+    (shape, epochs), rate = LONG[name], 0.02
+    X, labels, Y, weights = made(shape, 2 * shape.batch + 1, random)
+    [(*found, batches)] = trained(cuda_backend, shape, X, Y, rate, weights, [epochs])
+    expected, losses = oracle(shape, X, labels, weights, epochs, rate)
+    for W, exact in zip(found, expected, strict=True):
+        assert np.linalg.norm(W - exact) < 1e-5 * max(np.linalg.norm(exact), 1e-3)
+    np.testing.assert_allclose(batches, losses, rtol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [*SMALL, "colour", "cnn"])
+def test_runs_have_the_same_bits_on_a_gpu(name, random, cuda_backend):
+    shape = (SMALL | {"colour": COLOUR, "cnn": CNN})[name]
+    X, _, Y, weights = made(shape, 2 * shape.batch + 1, random)
+    first, *others = trained(cuda_backend, shape, X, Y, 0.02, weights, [17] * 3)
+    for other in others:
+        for one, another in zip(first, other, strict=True):
+            np.testing.assert_array_equal(one, another)
+
+
+@pytest.mark.gpu
+def test_not_a_number_ends_cleanly_on_a_gpu(random, cuda_backend):
+    shape = SMALL["square"]
+    X, _, Y, weights = made(shape, 4, random)
+    X[1, 0, 4, 4] = np.nan
+    strategy = Persistent(cuda_backend)
+    try:
+        strategy.setup(network_of(shape), X.reshape(4, -1), Y, shape.batch, 0.05)
+        strategy.load(weights)
+        strategy.train(3)
+        assert np.isnan(strategy.loss())
+    finally:
+        strategy.close()
