@@ -32,7 +32,10 @@ FUSED = (
     "matmul_tn_update_bias",
 )
 BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
-OTHERS = [op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution and op != "train"]
+TRAININGS = ("train", "train_convolutional")
+OTHERS = [
+    op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution and op not in TRAININGS
+]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
 OF_LAYERS = [op for op in OTHERS if op not in ELEMENTWISE]
 LAYER_SIZES = {
