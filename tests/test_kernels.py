@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rounding import rounded
 
 from snn import backends
+from snn.backends.convolutional_plans import TRAININGS
 from snn.backends.cpu import ops as numpy_ops
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
@@ -32,7 +33,6 @@ FUSED = (
     "matmul_tn_update_bias",
 )
 BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
-TRAININGS = ("train", "train_convolutional")
 OTHERS = [
     op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution and op not in TRAININGS
 ]

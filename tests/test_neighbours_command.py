@@ -1,8 +1,9 @@
-"""What ``python -m snn.neighbours`` refuses: files that are no table of times beside a neighbour."""
+"""``python -m snn.neighbours``: what is no table of times beside a neighbour, and the published table."""
 
 import os
 
 import pytest
+from conftest import ROOT
 
 from snn import neighbours as check
 
@@ -39,3 +40,9 @@ def test_a_pipe_and_a_folder_are_not_waited_for(tmp_path, capsys):
     assert "it is a pipe, not a file" in capsys.readouterr().err
     assert check.main([str(tmp_path)]) == 2
     assert "it is a folder, not a file" in capsys.readouterr().err
+
+
+def test_the_file_says_what_the_published_table_measured(capsys):
+    table = ROOT / "results/published/nvidia-h200-neighbours/tables/neighbours.csv"
+    assert check.main([str(table)]) == 0
+    assert capsys.readouterr().out == "untouched: [graph]\n"

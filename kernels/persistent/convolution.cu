@@ -40,11 +40,6 @@
 
 static_assert(GRID == GRID_BLOCKS, "a block per part");
 
-constexpr int PHASES = 13;
-#ifdef PROFILE  // clock cycles per block and phase, for development
-extern "C" { __device__ long long profile[GRID * PHASES]; }
-#endif
-
 __device__ float rectified(float z) { return z < 0.0f ? 0.0f : z; }  // a NaN is not < 0 and stays
 
 // Sums over a warp. Lanes that are APART share the sums: each keeps half of them and gives the other half away. In the end
@@ -78,16 +73,6 @@ struct Training {
     int image = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     int step = 0, batch = 0, count = 0;
     float target = 0.0f;   // of output `lane`
-#ifdef PROFILE
-    long long spent[PHASES] = {}, last_clock = 0;
-    __device__ void mark(int phase)
-    {
-        const long long now = clock64();
-        spent[phase] += now - last_clock, last_clock = now;
-    }
-#else
-    __device__ void mark(int) {}
-#endif
 
     // Makes the compiler compute addresses anew in each step: kept in registers, those of all phases would spill.
     __device__ void begin_step() { asm volatile("" : "+r"(t), "+r"(warp), "+r"(lane), "+r"(p), "+r"(q)); }
@@ -143,10 +128,6 @@ struct Training {
         }
         if (blockIdx.x == 0 && t < OUTPUTS) b3[t] = s.b3[t];
         barrier.reset();
-#ifdef PROFILE
-        if (t == 0)
-            for (int i = 0; i < PHASES; ++i) profile[blockIdx.x * PHASES + i] = spent[i];
-#endif
     }
 
     // Waits for the convolutions' weights of this step.
@@ -643,42 +624,29 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     float pixels[PIXELS];
     training.fetch_image(rows, batches, 0, pixels);
     training.store_image(pixels);
-    training.mark(PHASES - 1);
     for (; training.step < steps; ++training.step) {
         training.batch = training.step % batches;
         training.count = min(BATCH, rows - training.batch * BATCH);
         training.begin_step();
-        training.mark(0);
         training.hear_weights();
         __syncthreads();
-        training.mark(1);
         training.convolve_first();
         training.barrier.wait();      // all have updated the linear layer's matrix
-        training.mark(2);
         training.read_linear();
         training.convolve_second();
         copies_done();
         __syncthreads();
-        training.mark(3);
         training.exchange_logits();
-        training.mark(4);
         training.differentiate_loss();
-        training.mark(5);
         training.differentiate_pooled();
-        training.mark(6);
         training.differentiate_second();
         training.barrier.arrive();    // has published its features, and has read that matrix
-        training.mark(7);
         training.fetch_image(rows, batches, training.step + 1, pixels);   // arrives meanwhile
         training.propagate();
-        training.mark(8);
         training.differentiate_first();
         training.store_image(pixels);
-        training.mark(9);
         training.barrier.wait();
-        training.mark(10);
         training.update();
-        training.mark(11);
         training.barrier.arrive();
     }
     training.barrier.wait();
