@@ -44,6 +44,19 @@ IMAGES = Network(
 """A convolutional network that is trained in one launch."""
 
 
+CLASSIFIERS = [
+    Network(
+        (19,),
+        tuple(map(parse, ("linear 45", "relu", f"linear {width}", "relu", "linear 10"))),
+        LOSSES["cross_entropy"],
+        init="he_uniform",
+        update_order=order,
+    )
+    for order, width in (("sequential", 30), ("simultaneous", 2048))
+]
+"""Networks with biases and several outputs that are trained in one launch."""
+
+
 def cells() -> Iterator[tuple[str, str, str, float | None, tuple[int, ...]]]:
     """Kernel, precision, strategy, clipping and hidden layers of each training."""
     yield from (("naive", "fp32", strategy, 3.0, HIDDEN) for strategy in OURS)
@@ -120,6 +133,21 @@ def images() -> None:
     assert measured.status == "ok"
 
 
+def classifiers() -> None:
+    """Networks with biases and several outputs in one launch, two epochs, the last batch smaller."""
+    random = np.random.default_rng(7)
+    for network in CLASSIFIERS:
+        X = random.uniform(-1, 1, (333, *network.inputs)).astype(np.float32)
+        labels = random.integers(0, network.outputs, (333, 1)).astype(np.float32)
+        Y = network.loss.targets(labels, network.outputs)
+        backend = backends.make("cuda", groups.load("kernel", "tiled_fused"), ROOT)
+        choice = groups.load("strategy", "persistent")
+        job = Job(choice, network, X, Y, seed=1, epochs=2, batch_size=BATCH, learning_rate=0.01)
+        measured = runs.measure(job, Round(runs=1), backend)
+        print("classifiers", measured.status, measured.plan, flush=True)
+        assert measured.status == "ok"
+
+
 def remedies() -> None:
     """Micro-batches, and layers computed again, of a perceptron and of a network with convolutions."""
     random = np.random.default_rng(7)
@@ -189,6 +217,7 @@ if __name__ == "__main__":
             train(*cell)
     if "persistent" not in left_out:
         images()
+        classifiers()
     if "layers" not in left_out:
         layers()
     if "remedies" not in left_out:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from snn.backends.convolutional_plans import ConvolutionalShape
+from snn.backends.layered_plans import LayeredShape, LinearLayer
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
 from snn.config import groups
@@ -149,7 +150,17 @@ class Training:
     architectures: tuple[str, ...]
 
     def __str__(self) -> str:
-        names = ("WIDTHS", "HEIGHT", "FILTERS2", "CLUSTER", "CLUSTERS", "BATCH", "CLIP", "SEQUENTIAL")
+        names = (
+            "WIDTHS",
+            "HEIGHT",
+            "FILTERS2",
+            "CROSS_ENTROPY",
+            "CLUSTER",
+            "CLUSTERS",
+            "BATCH",
+            "CLIP",
+            "SEQUENTIAL",
+        )
         return "-".join([self.source.stem, *(self.defines[name] for name in names if name in self.defines)])
 
 
@@ -181,6 +192,14 @@ _OF_IMAGES = [
     (ConvolutionalShape(20, True, 2, 12, 13, 48, 3, 1, 20, 2, 0, 1, 32), ("sm_90",)),
 ]
 
+_LAYERED = [  # widths, batch, sequential, cross-entropy, architectures
+    ((784, 256, 128, 10), 256, False, True, _ALL),
+    ((32, 256, 1), 256, True, False, ("sm_90",)),
+    ((1024, 2048, 2048, 100), 1024, True, True, ("sm_90", "sm_120")),
+    ((30, 1000, 48, 8, 256), 97, True, True, ("sm_80",)),
+    ((64, 96, 192, 32, 1), 416, True, False, ("sm_90", "sm_100")),
+]
+
 
 def trainings() -> list[tuple[Training, str]]:
     """The plan that makes most of each block's registers, of each shape, on each of its architectures."""
@@ -195,8 +214,12 @@ def trainings() -> list[tuple[Training, str]]:
         chosen = next((one for one in reversed(plan) if one.cluster or "layers" in one.source), plan[-1])
         build = Training(SOURCES[0].parents[1] / chosen.source, dict(chosen.defines), architectures)
         found += [(build, architecture) for architecture in architectures]
-    for of_images, architectures in _OF_IMAGES:
-        launch = next(of_images.plans(DeviceCapability(132, 227 * 1024, (9, 0))))
+    shapes = [*_OF_IMAGES]
+    for (features, *widths), batch, sequential, cross_entropy, architectures in _LAYERED:
+        layers = tuple(LinearLayer(width, True, i < len(widths) - 1) for i, width in enumerate(widths))
+        shapes.append((LayeredShape(batch, sequential, True, cross_entropy, features, layers), architectures))
+    for further, architectures in shapes:
+        launch = next(further.plans(DeviceCapability(132, 227 * 1024, (9, 0))))
         assert isinstance(launch, LaunchPlan), launch
         build = Training(SOURCES[0].parents[1] / launch.source, dict(launch.defines), architectures)
         found += [(build, architecture) for architecture in architectures]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from rounding import rounded
 
 from snn import backends
-from snn.backends.convolutional_plans import TRAININGS
 from snn.backends.cpu import ops as numpy_ops
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
+from snn.backends.trainings import TRAININGS
 from snn.config import groups
 from snn.errors import Unsupported
 

@@ -10,7 +10,7 @@ from oracle import train
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded, tile_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common.convolutional_launch import shape_of
+from snn.strategies.common import convolutional_launch, layered_launch
 from snn.strategies.persistent import Persistent
 
 H200, A100, T4 = (
@@ -83,8 +83,10 @@ def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
         for clipped in (False, True)
     ]
     kernels = {str(path.relative_to(ROOT)) for path in ROOT.glob("kernels/persistent/*.cu")}
-    of_images = next(shape_of(script["IMAGES"], 4).plans(H200))
-    assert {plan.source for plan in (*planned, of_images)} == kernels
+    of_images = next(convolutional_launch.shape_of(script["IMAGES"], 4).plans(H200))
+    classifiers = (layered_launch.shape_of(one, script["BATCH"]) for one in script["CLASSIFIERS"])
+    of_layers = [next(shape.plans(H200)) for shape in classifiers]
+    assert {plan.source for plan in (*planned, of_images, *of_layers)} == kernels
 
 
 @pytest.mark.parametrize(
@@ -203,4 +205,5 @@ def test_what_is_not_a_number_ends_cleanly(layers, cuda_backend):
 def test_a_shape_that_does_not_fit_is_trained_by_a_graph(cuda_backend):
     found, (_, loss), plan = trained(cuda_backend, (8, 16384, 64, 1), 64, 128, "sequential", None, epochs=2)
     assert plan.startswith("graph: no cluster: 2 hidden layers")
+    assert "widths of up to 16384: both may be at most 2048" in plan
     assert found[0][1] == pytest.approx(loss, rel=1e-4)

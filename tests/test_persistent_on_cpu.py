@@ -14,7 +14,7 @@ from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common.single_launch import _in_batches
+from snn.strategies.common.single_launch import in_batches
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
@@ -51,7 +51,7 @@ def made(layers, batch, rows, epochs, order, clip, random):
     numbers = (rows, batch, epochs, int(order == "sequential"), RATE, clip or 0.0, 1, *widths)
     W = np.concatenate(
         [
-            _in_batches(matrix, len(matrix), k_n[1])[0, : k_n[0]].ravel()
+            in_batches(matrix, len(matrix), k_n[1], k_n[0])[0, : k_n[0]].ravel()
             for matrix, k_n in zip(weights, zip(widths, (*widths[1:], 1), strict=True), strict=True)
         ]
     )
@@ -59,7 +59,13 @@ def made(layers, batch, rows, epochs, order, clip, random):
     assert len(W) == sizes[2]
     E, S = np.full(sizes[3], np.nan, np.float32), np.full(sizes[4], np.nan, np.float32)
     S[:4] = 0  # the barrier's
-    buffers = [_in_batches(X, batch, widths[0]), _in_batches(Y, batch, 1), W, E, S]
+    buffers = [
+        in_batches(X, batch, widths[0], padded(batch)),
+        in_batches(Y, batch, 1, padded(batch)),
+        W,
+        E,
+        S,
+    ]
     return X, Y, weights, buffers, numbers
 
 

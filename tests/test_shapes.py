@@ -13,12 +13,14 @@ from figure_layout import faults
 from test_microbenchmarks import of_gpu
 
 from snn import backends
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, launch_plans
+from snn.backends.cpu.backend import CpuBackend
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.config import groups
 from snn.figures import shapes as figure
 from snn.microbenchmarks import shapes
 from snn.microbenchmarks.readings import Effort, Reading
-from snn.microbenchmarks.shapes import Drawn, drawn, kernel_shape
+from snn.microbenchmarks.shapes import Drawn, drawn, kernel_shapes
+from snn.planning.cells import PlannedGpu
 from snn.tables import shapes as table
 
 SCRIPT = ROOT / "benchmarks/shapes.py"
@@ -54,13 +56,12 @@ def test_they_are_of_all_sizes():
     assert 10 < sum(one.biases for one in MANY) < 60
 
 
-def test_every_shape_is_a_network_with_a_plan_or_reasons():
+def test_every_shape_is_a_network_with_a_plan():
     for one in MANY:
         assert one.network.outputs == one.outputs
         assert (one.network.widths is None) == (one.outputs > 1 or one.biases)
-        if one.network.widths is not None:
-            plans = list(launch_plans(kernel_shape(one), H200))
-            assert any(isinstance(plan, LaunchPlan) or plan for plan in plans)
+        plans = [plan for it in kernel_shapes(one) for plan in it.plans(H200)]
+        assert any(isinstance(plan, LaunchPlan) for plan in plans)
         assert 4 <= one.steps <= 64 and one.batch * one.features * one.steps <= 1 << 22
 
 
@@ -88,12 +89,22 @@ def test_a_time_is_that_of_a_step(cpu, monkeypatch):
 
 
 @pytest.mark.parametrize("more", [{"outputs": 4}, {"biases": True}, {"outputs": 3, "biases": True}])
-def test_what_one_launch_does_not_train_is_a_reason_and_the_rest_is_measured(cpu, more):
+def test_biases_and_several_outputs_are_measured_in_one_launch(cpu, more):
     shape = Drawn(0, 40, 5, (9,), **more)
-    own = shapes.of_shape(cpu, shape, shapes.PERSISTENT, Effort(6, 0))
+    for name in (shapes.PERSISTENT, "resident"):
+        assert len(shapes.of_shape(cpu, shape, name, Effort(6, 0)).seconds) == 6
+
+
+def test_what_one_launch_does_not_train_is_a_reason_and_the_rest_is_measured(monkeypatch):
+    backend = CpuBackend()
+    gpu = PlannedGpu(groups.load("kernel", "tiled_fused"), "fp32", H200)
+    monkeypatch.setattr(backend, "training_plan", gpu.training_plan)
+    shape = Drawn(0, 257, 1, (3000,))
+    own = shapes.of_shape(backend, shape, shapes.PERSISTENT, Effort(6, 0))
     assert (own.status, own.seconds) == ("unsupported", ())
-    assert "trains multilayer perceptrons only" in own.reason
-    assert len(shapes.of_shape(cpu, shape, "resident", Effort(6, 0)).seconds) == 6
+    assert own.reason.startswith("no cluster: ")
+    assert own.reason.endswith("widths of up to 3008: both may be at most 2048")
+    assert len(shapes.of_shape(backend, shape, "resident", Effort(6, 0)).seconds) == 6
 
 
 def test_kernels_of_many_are_compiled_before_the_first_is_measured(monkeypatch):
@@ -103,7 +114,7 @@ def test_kernels_of_many_are_compiled_before_the_first_is_measured(monkeypatch):
     found = []
     for shape in shapes.compiled_together(SimpleNamespace(is_processor=False), MANY):
         found.append(shape)
-        assert sum(compiled) >= sum(one.network.widths is not None for one in found)
+        assert sum(compiled) >= len(found)
     assert found == MANY and len(compiled) == 5
 
 
@@ -174,7 +185,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path):
     assert [(row["shape"], row["strategy"]) for row in rows] == [
         (number, name) for number in "01" for name in ("persistent", "graph")
     ]
-    assert [row["status"] for row in rows] == ["unsupported", "unsupported", "ok", "unsupported"]
+    assert [row["status"] for row in rows] == ["ok", "unsupported"] * 2
     assert float(rows[2]["us_per_step"]) > 0
     path.write_text("a,b\n1,2\n")
     status, said = sweep(path)

@@ -17,7 +17,7 @@ from snn.models.network import mlp
 from snn.profiling.observed import ObservedBackend
 from snn.strategies import blas
 from snn.strategies.common import factory
-from snn.strategies.common.single_launch import SingleLaunch, _in_batches
+from snn.strategies.common.single_launch import SingleLaunch, in_batches
 
 
 class Spied(CpuBackend):
@@ -79,8 +79,8 @@ def test_the_device_holds_padded_batches_and_zeros(launching):
     assert [nbytes for nbytes, _ in backend.allocated[:4]] == [
         *(4 * 3 * 16 * 16, 4 * 3 * 16, 4 * (2 * 16 * 16 + 16), 4 * 16)
     ]
-    np.testing.assert_array_equal(data.reshape(3, 16, 16), _in_batches(X, 3, 16))
-    np.testing.assert_array_equal(targets.reshape(3, 16, 1), _in_batches(Y, 3, 1))
+    np.testing.assert_array_equal(data.reshape(3, 16, 16), in_batches(X, 3, 16, 16))
+    np.testing.assert_array_equal(targets.reshape(3, 16, 1), in_batches(Y, 3, 1, 16))
     assert not errors.any() and not workspace.any()
     assert [array.nbytes for array in strategy._host] == [weights.nbytes, errors.nbytes]
 
@@ -88,7 +88,7 @@ def test_the_device_holds_padded_batches_and_zeros(launching):
 @given(rows=st.integers(1, 40), columns=st.integers(1, 5), batch=st.integers(1, 20), extra=st.integers(0, 3))
 def test_batches_are_padded_by_zeros(rows, columns, batch, extra):
     matrix = np.arange(1, 1 + rows * columns, dtype=np.float32).reshape(rows, columns)
-    found = _in_batches(matrix, batch, columns + extra)
+    found = in_batches(matrix, batch, columns + extra, padded(batch))
     batches = -(-rows // batch)
     assert found.shape == (batches, padded(batch), columns + extra) and found.dtype == np.float32
     for i, one in enumerate(found):

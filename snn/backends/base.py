@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from snn.backends.convolutional_plans import TrainingShape
+from snn.backends.trainings import TrainingShape
 
 Buffer = Hashable
 """Device memory: an address on CUDA, a block of host memory on the CPU backend."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, padded
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, padded
 
 SOURCE = "kernels/persistent/convolution.cu"
 THREADS = 384
@@ -98,16 +98,6 @@ class ConvolutionalShape:
             tuple((name, str(number)) for name, number in (*layers, *launch)),
             f"{blocks} blocks together, {each}",
         )
-
-
-TrainingShape = Shape | ConvolutionalShape
-"""A whole training in one launch."""
-
-TRAININGS: dict[str, type[Shape] | type[ConvolutionalShape]] = {
-    "train": Shape,
-    "train_convolutional": ConvolutionalShape,
-}
-"""The shapes of the ops of ``snn.backends.ops`` that train in one launch."""
 
 
 def _convolved(sides: tuple[int, int], kernel: int, padding: int) -> tuple[int, int]:

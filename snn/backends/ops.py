@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from snn.backends.convolutional_plans import ConvolutionalShape, Layout
+from snn.backends.layered_plans import LayeredShape
 from snn.backends.persistent_plans import padded, workspace_of_groups
 
 PARTIAL_SUMS = 256
@@ -86,6 +87,12 @@ def _of_convolutional(rows: int, batch: int, epochs: int, rate: float, *sizes: i
     convolved = shape.filters1 * patch1, shape.filters1, shape.filters2 * shape.filters1 * shape.kernel2**2
     linear = shape.filters2, shape.features * shape.outputs, shape.outputs
     return rows * pixels, rows * shape.outputs, *convolved, *linear, rows, Layout(shape).workspace
+
+
+def _of_layers(rows: int, batch: int, *rest: int) -> tuple[int, ...]:
+    shape = LayeredShape.of((rows, batch, *rest))
+    lines, widths = math.ceil(rows / batch) * shape.rows, shape.widths
+    return lines * widths[0], lines * widths[-1], shape.parameters, rows * shape.errors, shape.workspace
 
 
 def _layer(
@@ -301,4 +308,9 @@ OPS = {
     # simultaneous updates. Behind the rate come the ``sizes`` of a ConvolutionalShape. Nothing is padded,
     # E is the loss of each row when it was last trained on, S workspace, 0 at first.
     "train_convolutional": _op("X Y W1 b1 W2 b2 W3 b3 E S", "rows batch epochs rate", _of_convolutional),
+    # The same of linear layers with biases, or with several outputs, with the squared error or with softmax
+    # and cross-entropy; nothing is clipped. Behind the rate come the ``sizes`` of a LayeredShape. W is all
+    # parameters in turn, padded. E is, for each row when it was last trained on, its cross-entropy or its
+    # errors, S workspace, 0 at first.
+    "train_layers": _op("X Y W E S", "rows batch epochs rate", _of_layers),
 }

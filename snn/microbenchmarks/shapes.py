@@ -16,6 +16,7 @@ import numpy as np
 from snn import backends
 from snn.backends.base import Backend
 from snn.backends.persistent_plans import Shape, padded
+from snn.backends.trainings import TrainingShape
 from snn.config import groups
 from snn.config.groups import ROOT
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading
@@ -23,9 +24,10 @@ from snn.models.layers import Layer, Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network, label, mlp
 from snn.strategies.common import factory
-from snn.strategies.common.single_launch import SingleLaunch
+from snn.strategies.common.layered_launch import shape_of
 from snn.strategies.common.strategy import Strategy
 from snn.strategies.graph import Graph
+from snn.strategies.persistent import Persistent
 
 PRODUCTS = {"cuda": "tiled_fused", "cpu": "naive"}
 """The kernel of the products of ``graph``, by backend: the fastest one in fp32."""
@@ -34,8 +36,6 @@ KERNELS = ("kernels/tiled_fused.cu", "kernels/split_k.cu")
 """What is launched: the times depend on it."""
 
 PERSISTENT, GRAPH = "persistent", "graph"
-_OWN: Mapping[str, type[Strategy]] = {PERSISTENT: SingleLaunch, GRAPH: Graph}
-
 _BATCH, _WIDTH, _FEATURES, _OUTPUTS = (32, 1024), (8, 2048), (1, 1024), (2, 100)
 _MOST_LAYERS = 4
 _BEYOND = 0.1
@@ -46,6 +46,15 @@ _RATE = 1e-6
 _LONG, _MOST_STEPS = 0.01, 2000  # seconds of a sample, and its steps at most
 _TOGETHER = 64  # shapes that are compiled at once
 _OF_PEERS = 20  # epochs per call of a peer, which compiles them
+
+
+class _OneLaunch(Persistent):
+    """``persistent`` without its fallback."""
+
+    fallback = None
+
+
+_OWN: Mapping[str, type[Strategy]] = {PERSISTENT: _OneLaunch, GRAPH: Graph}
 
 
 @dataclass(frozen=True)
@@ -124,14 +133,17 @@ def compiled_together(device: Backend, shapes: Sequence[Drawn]) -> Iterator[Draw
         some = shapes[first : first + _TOGETHER]
         if not device.is_processor:
             compile_ahead = import_module("snn.backends.cuda.persistent").compile_ahead
-            compile_ahead([kernel_shape(shape) for shape in some if shape.network.widths], ROOT)
+            compile_ahead([kernel_shapes(shape) for shape in some], ROOT)
         yield from some
 
 
-def kernel_shape(shape: Drawn) -> Shape:
-    """What a kernel for a training in one launch is compiled for."""
+def kernel_shapes(shape: Drawn) -> list[TrainingShape]:
+    """What a kernel for a training in one launch may be compiled for, the one to be preferred first."""
+    layered = shape_of(shape.network, shape.batch)
+    if not shape.network.widths:
+        return [layered]
     widths = tuple(map(padded, (shape.features, *shape.hidden)))
-    return Shape(widths, shape.batch, shape.network.update_order == "sequential", clipped=False)
+    return [Shape(widths, shape.batch, shape.network.update_order == "sequential", clipped=False), layered]
 
 
 def of_shape(device: Backend, shape: Drawn, name: str, effort: Effort) -> Reading:

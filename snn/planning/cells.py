@@ -11,9 +11,9 @@ import numpy as np
 
 from snn import datasets
 from snn.backends import kernel_source
-from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
+from snn.backends.trainings import TrainingShape
 from snn.config.groups import ROOT
 from snn.errors import Unsupported
 from snn.measurement.passes import job_of

@@ -3,8 +3,8 @@
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
+from snn.backends.trainings import TrainingShape
 
 
 class NullBackend(CpuBackend):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.convolutional_plans import TRAININGS
+from snn.backends.trainings import TRAININGS
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.calls import Call, Observer
 from snn.profiling.live import Live

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.ops import OPS
+from snn.backends.trainings import TrainingShape
 from snn.errors import OutOfMemory
 from snn.profiling.calls import DEVICE_MEMORY, ENDED_BY, Call, Memory, Observer, Ref, Resource, call_site
 from snn.profiling.live import HOST_ARRAYS, Live

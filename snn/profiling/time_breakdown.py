@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cpu.backend import CpuBackend
+from snn.backends.trainings import TrainingShape
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
 from snn.strategies.common.strategy import Strategy

@@ -4,11 +4,21 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
+from snn.models.layers import Linear, ReLU
 from snn.models.network import Network
 from snn.strategies.common.convolutional_launch import ConvolutionalLaunch
+from snn.strategies.common.layered_launch import LayeredLaunch
 from snn.strategies.common.single_launch import SingleLaunch
 from snn.strategies.common.strategy import Strategy
 from snn.strategies.graph import Graph
+
+
+def _launches(network: Network) -> tuple[type[Strategy], ...]:
+    """What may train the network in one launch, the one to be preferred first."""
+    if network.widths is not None:
+        return SingleLaunch, LayeredLaunch
+    linear = all(isinstance(layer, Linear | ReLU) for layer in network.layers)
+    return (LayeredLaunch,) if linear else (ConvolutionalLaunch,)
 
 
 class Persistent(Strategy):
@@ -17,12 +27,16 @@ class Persistent(Strategy):
     ``setup`` allocates everything, copies the padded data in and compiles the kernel for exactly this
     network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
 
-    The backend's plan chooses the kernel: for a perceptron one cluster of blocks or the whole device, for a
-    convolutional network a block for each part of an image. If there is no plan for the network, ``graph``
-    trains in its place, and ``plan`` says why.
+    The backend's plan chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
+    other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
+    network a block for each part of an image. If there is no plan for the network, ``graph`` trains in its
+    place, and ``plan`` says why.
     """
 
     by_epoch = at_once = any_network = True
+
+    fallback: type[Strategy] | None = Graph
+    """What trains where no kernel fits; None: ``setup`` raises Unsupported with the reasons."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -31,16 +45,22 @@ class Persistent(Strategy):
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
-        if network.widths is None:
-            self._strategy = ConvolutionalLaunch(self.backend)
-        try:
-            self._strategy.check_network(network)
-            self._strategy.setup(network, X, Y, batch_size, learning_rate)
-            self.plan = self._strategy.plan
-        except Unsupported as error:
-            self._strategy, self.plan = Graph(self.backend), f"graph: {error}"
-            self._strategy.keeps_losses = self.keeps_losses
-            self._strategy.setup(network, X, Y, batch_size, learning_rate)
+        reasons: list[str] = []
+        for launch in _launches(network):
+            self._strategy = launch(self.backend)
+            try:
+                self._strategy.check_network(network)
+                self._strategy.setup(network, X, Y, batch_size, learning_rate)
+            except Unsupported as error:
+                reasons += [reason for reason in [str(error)] if reason not in reasons]
+            else:
+                self.plan = "; ".join([str(self._strategy.plan), *reasons])
+                return
+        if self.fallback is None:
+            raise Unsupported("; ".join(reasons))
+        self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
+        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.setup(network, X, Y, batch_size, learning_rate)
 
     def load(self, weights: list[np.ndarray]) -> None:
         self._strategy.load(weights)

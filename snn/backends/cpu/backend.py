@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cpu import ops
+from snn.backends.trainings import TrainingShape
 from snn.errors import Unsupported, out_of_memory
 
 

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from snn.backends.convolutional_plans import ConvolutionalShape
+from snn.backends.layered_plans import LayeredShape
 from snn.backends.ops import PARTIAL_SUMS
 from snn.backends.persistent_plans import padded
 from snn.models.host_ops import clip
@@ -351,6 +352,48 @@ def _convolutional(X, Y, parameters, E, rows, shape):
     conv2d_dgrad_mask(dZ2, W2, dA1, A1, rows, *second)
     conv2d_wgrad(dA1, X, gradients[0], gradients[1], rows, *first)
     return gradients
+
+
+def train_layers(X, Y, W, E, S, rows, batch, epochs, rate, *sizes):
+    shape = LayeredShape.of((rows, batch, epochs, rate, *sizes))
+    inputs, outputs, parameters, at = shape.widths[0], shape.widths[-1], [], 0
+    for (k, n), layer in zip(itertools.pairwise(shape.widths), shape.layers, strict=True):
+        parameters.append((_matrix(W[at:], k, n), W[at + k * n :][: n * layer.bias]))
+        at += (k + layer.bias) * n
+    for start in [*range(0, rows, batch)] * epochs:
+        count, first = min(batch, rows - start), start // batch * shape.rows
+        x, y = _matrix(X[first * inputs :], count, inputs), _matrix(Y[first * outputs :], count, outputs)
+        activations = [x]
+        for (matrix, bias), layer in zip(parameters, shape.layers, strict=True):
+            z = activations[-1] @ matrix + (bias if layer.bias else 0)
+            activations.append(np.maximum(z, 0) if layer.relu else z)
+        dZ = _gradient_of_outputs(activations.pop(), y, E[start * shape.errors :], shape)
+        _descend_layers(parameters, activations, dZ, shape, rate)
+
+
+def _gradient_of_outputs(P, Y, E, shape):
+    """The gradient of padded outputs, (rows, outputs); writes the loss of each row, or its errors, to E."""
+    rows, n = len(P), shape.outputs
+    dZ, (outputs, targets) = np.zeros_like(P), (matrix[:, :n].flatten() for matrix in (P, Y))
+    gradient = np.empty_like(outputs)
+    if shape.cross_entropy:
+        softmax_cross_entropy(outputs, targets, E, gradient, rows, n, 1 / rows if shape.mean else 1)
+    else:
+        error(outputs, targets, E, gradient, rows * n, 2 / rows if shape.mean else 2)
+    dZ[:, :n] = gradient.reshape(rows, n)
+    return dZ
+
+
+def _descend_layers(parameters, activations, dZ, shape, rate):
+    """Gradients and updates of one batch, from the last layer down."""
+    relu = [False, *(layer.relu for layer in shape.layers)]
+    for (matrix, bias), H, rectified in zip(
+        reversed(parameters), reversed(activations), relu[-2::-1], strict=True
+    ):
+        old = matrix if shape.sequential else matrix.copy()
+        matrix -= np.float32(rate) * (H.T @ dZ)
+        bias -= np.float32(rate) * dZ.sum(axis=0)[: len(bias)]
+        dZ = (dZ @ old.T) * ((H > 0) | (not rectified))
 
 
 def _images(flat, rows, channels, height, width):

@@ -10,12 +10,12 @@ import numpy as np
 from cupy.cuda import runtime
 
 from snn.backends.base import Backend
-from snn.backends.convolutional_plans import TRAININGS, TrainingShape
 from snn.backends.cuda.kernels import Kernels
 from snn.backends.cuda.managed import Managed
 from snn.backends.cuda.persistent import Trainer
 from snn.backends.cuda.pools import CupyPool, DriverPool
 from snn.backends.cuda.views import address_of, as_array
+from snn.backends.trainings import TRAININGS, TrainingShape
 from snn.config.groups import ROOT
 from snn.errors import DeviceError, Unsupported, out_of_memory
 

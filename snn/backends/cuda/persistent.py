@@ -10,11 +10,11 @@ from typing import Any
 import cupy
 
 from snn.backends import kernel_source
-from snn.backends.convolutional_plans import TrainingShape
 from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
+from snn.backends.trainings import TrainingShape
 from snn.errors import Unsupported
 from snn.hardware.devices import usable_processors
 
@@ -54,13 +54,18 @@ class Trainer:
         self._launch(values, stream)
 
 
-def compile_ahead(shapes: Iterable[TrainingShape], root: Path) -> None:
-    """Compile the first plan of each shape, on all processors at once, so that its trainer finds it compiled.
+def compile_ahead(trainings: Iterable[Sequence[TrainingShape]], root: Path) -> None:
+    """Compile the first plan of each training, on all processors at once: its trainer finds it compiled.
+
+    A training may be of several shapes, the one to be preferred first.
 
     A compilation that fails does so again when the shape is trained.
     """
     limits = _limits()
-    plans = (next((one for one in it.plans(limits) if isinstance(one, LaunchPlan)), None) for it in shapes)
+    plans = (
+        next((one for it in shapes for one in it.plans(limits) if isinstance(one, LaunchPlan)), None)
+        for shapes in trainings
+    )
     with ThreadPoolExecutor(usable_processors()) as pool:
         for plan in filter(None, plans):
             pool.submit(_module, plan, root)

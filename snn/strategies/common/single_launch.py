@@ -62,7 +62,7 @@ class SingleLaunch(OnDevice):
         ):
             self._buffers.append(self.backend.malloc(4 * elements, purpose))
         for buffer, matrix, width in zip(self._buffers, (X, Y), (widths[0], 1), strict=False):
-            self._upload(buffer, _in_batches(matrix, batch, width), "data")
+            self._upload(buffer, in_batches(matrix, batch, width, padded(batch)), "data")
         workspace = np.zeros(sizes[4], dtype=np.float32)
         if self._members > 1:
             workspace[:] = rates
@@ -131,10 +131,10 @@ class SingleLaunch(OnDevice):
             self.backend.host_free(staged)
 
 
-def _in_batches(matrix: np.ndarray, batch: int, width: int) -> np.ndarray:
-    """The matrix as an array (batches, rows, width), with rows and columns padded by zeros."""
+def in_batches(matrix: np.ndarray, batch: int, width: int, lines: int) -> np.ndarray:
+    """The matrix as an array (batches, lines, width), with rows and columns padded by zeros."""
     batches = -(-len(matrix) // batch)
-    result = np.zeros((batches, padded(batch), width), dtype=np.float32)
+    result = np.zeros((batches, lines, width), dtype=np.float32)
     for i in range(batches):
         rows = matrix[i * batch : (i + 1) * batch]
         result[i, : len(rows), : rows.shape[1]] = rows

@@ -1,0 +1,289 @@
+// The whole training of a stack of linear layers, with or without biases and ReLU, in one launch of one block per SM:
+// with several outputs and a softmax, or with the squared error; of widths that need several tiles per block, too.
+//
+//   Z_i = H_{i-1} W_i + b_i, H_i = max(Z_i, 0) or Z_i, H_0 = X                                         i = 1, ..., L
+//   dZ_L = scale (softmax(Z_L) - Y)   or   dZ_L = scale (Z_L - Y)
+//   W_i -= rate H_{i-1}^T dZ_i;  b_i -= rate (the sum of dZ_i's rows);  dZ_{i-1} = dZ_i W_i^T where H_{i-1} > 0
+//
+// A step is a sequence of phases, separated by barriers of the whole grid; in each, the tiles of one product, or of two
+// that do not depend on each other, are dealt to the blocks:
+//
+//   forward         L phases. A tile of the last one holds whole rows, so that the block computes loss and dZ_L itself.
+//   SEQUENTIAL      descend<i> (updates W_i), then propagate<i> (computes dZ_{i-1} by the new W_i): 2 L - 1 phases
+//   otherwise       propagate<L>; propagate<i> beside descend<i+1>, i = L-1, ..., 2; descend<2> beside descend<1>: L
+//
+//   early loads     operands that are ready already are loaded before the barrier is waited for: X, W_i in the forward
+//                   pass, H_{i-1} and, to be updated, W_i in the backward pass.
+//   biases          the gradient of b_i is summed from the operand dZ_i on its way to the product that is W_i's.
+//   3 x TF32        float32 products on tensor cores by three TF32 products (tf32.cuh). Before sm_80: float32.
+//
+// Layout: widths and the batch are padded with zeros; each batch of X and Y is stored contiguously; W is W_1, b_1, W_2,
+// ..., without the biases that a layer does not have. E: of each row its cross-entropy, or Z_L - Y.
+// Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory.
+
+constexpr int THREADS = 256;
+
+#include "barrier.cuh"
+#include "tiles.cuh"
+
+constexpr int WIDTH[] = {WIDTHS};                                 // features, outputs of each layer: padded
+constexpr bool BIAS[] = {false, BIASES}, RELU[] = {false, RECTIFIED};   // of layer i, from 1
+constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;               // layers
+constexpr int LAST = WIDTH[L];
+constexpr int OF_ROW = CROSS_ENTROPY ? 1 : OUTPUTS;               // floats of E
+
+constexpr Tile FORWARD_TILES[] = {FORWARD}, DESCEND_TILES[] = {DESCEND}, PROPAGATE_TILES[] = {PROPAGATE};
+
+template <int I> using Forward = Tiles<ROWS, WIDTH[I], WIDTH[I - 1], FORWARD_TILES[I - 1].rows, FORWARD_TILES[I - 1].cols>;
+template <int I> using Descend = Tiles<WIDTH[I - 1], WIDTH[I], ROWS, DESCEND_TILES[I - 1].rows, DESCEND_TILES[I - 1].cols>;
+template <int I> using Propagate = Tiles<ROWS, WIDTH[I - 1], WIDTH[I], PROPAGATE_TILES[I - 1].rows, PROPAGATE_TILES[I - 1].cols>;
+static_assert(Forward<L>::tile.cols == LAST, "a block has whole rows of the outputs");
+
+// ---- layout of the parameters and of the workspace, as offsets in floats; and of shared memory
+
+__device__ constexpr int sum_of_parameters(int layers)
+{
+    int sum = 0;
+    for (int i = 1; i <= layers; ++i) sum += (WIDTH[i - 1] + BIAS[i]) * WIDTH[i];
+    return sum;
+}
+__device__ constexpr int sum_of_widths(int layers)
+{
+    int sum = 0;
+    for (int i = 1; i <= layers; ++i) sum += WIDTH[i];
+    return sum;
+}
+constexpr int AT_H = BARRIER_FLOATS, AT_DZ = AT_H + ROWS * sum_of_widths(L - 1);
+extern "C" __device__ const int workspace_floats = AT_DZ + ROWS * sum_of_widths(L);
+
+template <int I> __device__ constexpr int most_floats()
+{
+    const int here = larger(larger(Forward<I>::FLOATS, Descend<I>::FLOATS), Propagate<I>::FLOATS);
+    return larger(most_floats<I - 1>(), here);
+}
+template <> __device__ constexpr int most_floats<0>() { return 0; }
+
+struct Shared {
+    float parts[most_floats<L>()];              // partial sums of a tile, from each group of warps
+    float db[WARPS][64];                        // partial sums of a bias's gradient, from each group
+    float z[Forward<L>::tile.rows][LAST + 1];   // outputs
+};
+extern "C" __device__ const int shared_bytes = sizeof(Shared);
+
+// dZ_i as it is read for W_i's gradient: k, the rows of the batch, runs down its rows. As a by-product, their sum.
+template <int SIZE_, bool READY>
+struct Summed : Matrix<false, SIZE_, READY> {
+    using Raw = Share<SIZE_>;
+    float sum[SIZE_] = {};
+
+    __device__ Share<SIZE_> value(const Raw& raw, int)
+    {
+#pragma unroll
+        for (int i = 0; i < SIZE_; ++i)
+#pragma unroll
+            for (int s = 0; s < 4; ++s) sum[i] += raw.v[i][s];
+        return raw;
+    }
+};
+
+struct Training {
+    Shared& shared;
+    Barrier barrier;
+    const float *X, *Y;
+    float *parameters, *E, *workspace;
+    float rate;
+    int batch = 0, rows = 0;   // rows: of this batch
+    bool waited = false;       // for the barrier before this phase
+
+    template <int I> __device__ const float* H() const
+    {
+        if constexpr (I == 0) return X + (size_t)batch * ROWS * WIDTH[0];
+        else return workspace + AT_H + ROWS * sum_of_widths(I - 1);
+    }
+    template <int I> __device__ float* dZ() const { return workspace + AT_DZ + ROWS * sum_of_widths(I - 1); }
+    template <int I> __device__ float* W() const { return parameters + sum_of_parameters(I - 1); }
+    template <int I> __device__ float* b() const { return W<I>() + WIDTH[I - 1] * WIDTH[I]; }
+
+    // Before an operand of the phase is read that the last one wrote; and before shared memory of a tile is used again.
+    __device__ void ready()
+    {
+        if (waited) __syncthreads();
+        else barrier.wait();
+        waited = true;
+    }
+
+    __device__ void end_phase()
+    {
+        if (!waited) barrier.wait();   // a block without a tile
+        waited = false;
+        barrier.arrive();
+    }
+
+    // Calls f for this block's tiles, dealt to the blocks behind those that have BEFORE other tiles in this phase.
+    template <class T, int BEFORE, class F> __device__ void each_tile(F f)
+    {
+        const int first = (opaque(blockIdx.x) + GRID - BEFORE % GRID) % GRID;
+#pragma unroll 1
+        for (int number = first; number < T::COUNT; number += GRID) f(T(number));
+    }
+
+    template <int I> __device__ void forward()
+    {
+        using T = Forward<I>;
+        each_tile<T, 0>([&](const T tile) {
+            Matrix<true, T::A_ROWS, I == 1> x{H<I - 1>() + tile.lane_row() * WIDTH[I - 1], WIDTH[I - 1]};
+            Matrix<false, T::B_COLS, I != 1> w{W<I>() + tile.lane_col(), WIDTH[I]};
+            float z[T::ELEMENTS], bias = 0.0f;
+            product(tile, shared.parts, x, w, z, [&] { ready(); }, [&] {
+                if constexpr (BIAS[I]) bias = from_l2(b<I>() + tile.own_col());
+            });
+            if constexpr (I < L) {
+                tile.each([&](int e, int row) {
+                    const float value = z[e] + bias;   // a NaN is not < 0 and stays
+                    const_cast<float*>(H<I>())[row * WIDTH[I] + tile.own_col()] = RELU[I] && value < 0.0f ? 0.0f : value;
+                });
+            } else if constexpr (CROSS_ENTROPY) {
+                tile.each([&](int e, int row) { shared.z[row - tile.row][tile.own_col()] = z[e] + bias; });
+                __syncthreads();
+                for (int line = tile.at.warp(); line < T::tile.rows; line += WARPS) softmax(line, tile.row + line, tile.at.lane());
+            } else {
+                tile.each([&](int e, int row) { squared_error(z[e] + bias, row, tile.own_col()); });
+            }
+        });
+        end_phase();
+    }
+
+    __device__ float scale() const { return (CROSS_ENTROPY ? 1.0f : 2.0f) / (MEAN ? float(rows) : 1.0f); }
+    __device__ const float* targets(int row) const { return Y + ((size_t)batch * ROWS + row) * LAST; }
+    __device__ float* errors(int row) const { return E + ((size_t)batch * BATCH + row) * OF_ROW; }
+
+    __device__ void squared_error(float z, int row, int col) const
+    {
+        const bool real = row < rows && col < OUTPUTS;
+        const float error = real ? z - targets(row)[col] : 0.0f;
+        dZ<L>()[row * LAST + col] = scale() * error;
+        if (real) errors(row)[col] = error;
+    }
+
+    // Loss and gradient of one row, by a warp: as in kernels/layers/softmax.cu.
+    __device__ void softmax(int line, int row, int lane)
+    {
+        const float* const z = shared.z[line];
+        float* const gradient = dZ<L>() + row * LAST;
+        if (row >= rows) {
+            for (int j = lane; j < LAST; j += 32) gradient[j] = 0.0f;
+            return;
+        }
+        float largest = z[0], sum = 0.0f, loss = 0.0f;
+        for (int j = lane; j < OUTPUTS; j += 32) largest = z[j] > largest ? z[j] : largest;
+        for (int apart = 16; apart > 0; apart /= 2) {
+            const float other = __shfl_xor_sync(0xffffffff, largest, apart);
+            largest = other > largest ? other : largest;
+        }
+        for (int j = lane; j < OUTPUTS; j += 32) sum += expf(z[j] - largest);
+        for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffff, sum, apart);
+        const float log_sum = logf(sum);
+        for (int j = lane; j < LAST; j += 32) {
+            const float target = j < OUTPUTS ? targets(row)[j] : 0.0f;
+            if (j < OUTPUTS) loss += target * (log_sum - (z[j] - largest));
+            gradient[j] = j < OUTPUTS ? scale() * (expf(z[j] - largest) / sum - target) : 0.0f;
+        }
+        for (int apart = 16; apart > 0; apart /= 2) loss += __shfl_xor_sync(0xffffffff, loss, apart);
+        if (lane == 0) errors(row)[0] = loss;
+    }
+
+    // READY: dZ_I was written before the last phase.
+    template <int I, bool READY, int BEFORE> __device__ void descend()
+    {
+        using T = Descend<I>;
+        each_tile<T, BEFORE>([&](const T tile) {
+            Matrix<false, T::A_ROWS, true> x{H<I - 1>() + tile.lane_row(), WIDTH[I - 1]};
+            Summed<T::B_COLS, READY> dz;
+            dz.from = dZ<I>() + tile.lane_col(), dz.line = WIDTH[I];
+            float old[T::ELEMENTS], gradient[T::ELEMENTS];
+            float* const own = W<I>() + tile.own_col();
+            tile.each([&](int e, int row) { old[e] = from_l2(own + row * WIDTH[I]); });
+            product(tile, shared.parts, x, dz, gradient, [&] { ready(); }, [] {});
+            tile.each([&](int e, int row) { own[row * WIDTH[I]] = old[e] - rate * gradient[e]; });
+            if (BIAS[I] && tile.row == 0) update_bias<I>(tile, dz.sum);
+        });
+    }
+
+    template <int I, class T, int SIZE> __device__ void update_bias(const T& tile, float (&sum)[SIZE])
+    {
+        for (int c = 0; c < SIZE; ++c) {
+            for (int apart = 1; apart < 4; apart *= 2) sum[c] += __shfl_xor_sync(0xffffffff, sum[c], apart);
+            if (tile.at.lane() % 4 == 0 && tile.group() < T::GROUPS && tile.warp_row() == 0)
+                shared.db[tile.group()][tile.lane_col() - tile.col + c] = sum[c];
+        }
+        __syncthreads();
+        if (tile.at.thread < T::tile.cols) {
+            float db = 0.0f;
+            for (int from = 0; from < T::GROUPS; ++from) db += shared.db[from][tile.at.thread];
+            float* const own = b<I>() + tile.own_col();
+            *own = __ldcg(own) - rate * db;
+        }
+    }
+
+    template <int I> __device__ void propagate()
+    {
+        using T = Propagate<I>;
+        each_tile<T, 0>([&](const T tile) {
+            Matrix<true, T::A_ROWS, SEQUENTIAL> dz{dZ<I>() + tile.lane_row() * WIDTH[I], WIDTH[I]};
+            Matrix<true, T::B_COLS, !SEQUENTIAL> w{W<I>() + tile.lane_col() * WIDTH[I], WIDTH[I]};
+            float h[T::ELEMENTS], dH[T::ELEMENTS];
+            if (RELU[I - 1])
+                tile.each([&](int e, int row) { h[e] = from_l2(H<I - 1>() + row * WIDTH[I - 1] + tile.own_col()); });
+            product(tile, shared.parts, dz, w, dH, [&] { ready(); }, [] {});
+            tile.each([&](int e, int row) {
+                dZ<I - 1>()[row * WIDTH[I - 1] + tile.own_col()] = !RELU[I - 1] || h[e] > 0.0f ? dH[e] : 0.0f;
+            });
+        });
+    }
+
+    template <int I> __device__ void forward_up_to()
+    {
+        if constexpr (I > 1) forward_up_to<I - 1>();
+        forward<I>();
+    }
+
+    template <int I> __device__ void one_after_the_other()
+    {
+        descend<I, false, 0>();
+        end_phase();
+        if constexpr (I > 1) {
+            propagate<I>();
+            end_phase();
+            one_after_the_other<I - 1>();
+        }
+    }
+
+    template <int I> __device__ void at_the_same_time()
+    {
+        if constexpr (I > 1) propagate<I>();
+        else descend<1, false, 0>();
+        if constexpr (I < L) descend<I + 1, true, (I > 1 ? Propagate<I>::COUNT : Descend<1>::COUNT)>();
+        end_phase();
+        if constexpr (I > 1) at_the_same_time<I - 1>();
+    }
+};
+
+extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
+    const float* X, const float* Y, float* parameters, float* E, float* workspace, int rows, int epochs, float rate)
+{
+    extern __shared__ __align__(16) float dynamic[];
+    Shared& shared = *reinterpret_cast<Shared*>(dynamic);
+    Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
+    Training training{shared, barrier, X, Y, parameters, E, workspace, rate};
+    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    training.barrier.arrive();
+    for (int step = 0; step < steps; ++step) {
+        training.batch = step % batches;
+        training.rows = smaller(BATCH, rows - training.batch * BATCH);
+        training.forward_up_to<L>();
+        if constexpr (SEQUENTIAL) training.one_after_the_other<L>();
+        else training.at_the_same_time<L>();
+    }
+    training.barrier.wait();
+    training.barrier.reset();
+}

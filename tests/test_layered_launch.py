@@ -1,0 +1,381 @@
+"""Stacks of linear layers in one launch: plans, strategy, the kernel on the CPU against a float64 oracle."""
+
+import re
+from dataclasses import replace
+
+import cuda_on_cpu
+import layer_oracle
+import numpy as np
+import pytest
+from conftest import ROOT
+
+from snn.backends import kernel_source
+from snn.backends.cpu import ops
+from snn.backends.cpu.backend import CpuBackend
+from snn.backends.layered_plans import SOURCE, LayeredShape, LinearLayer
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
+from snn.errors import Unsupported
+from snn.models.gradients import PublishedNaive
+from snn.models.layers import Linear, ReLU, parse
+from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
+from snn.models.network import Network
+from snn.profiling.observed import ObservedBackend
+from snn.strategies.common.layered_launch import LayeredLaunch, shape_of
+from snn.strategies.common.single_launch import in_batches
+from snn.strategies.persistent import Persistent
+from snn.strategies.resident import Resident
+
+H200, FEW, TURING = (
+    DeviceCapability(132, 232448, (9, 0)),
+    DeviceCapability(5, 232448, (8, 0)),
+    DeviceCapability(5, 65536, (7, 5)),
+)
+RATE = 0.05
+
+on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+
+def shape(batch, features, *widths, cross_entropy=True, sequential=False, mean=True, bare=(), plain=()):
+    """``bare``: layers without biases; ``plain``: hidden layers without ReLU."""
+    layers = (
+        LinearLayer(width, i not in bare, i not in plain and i < len(widths) - 1)
+        for i, width in enumerate(widths)
+    )
+    return LayeredShape(batch, sequential, mean, cross_entropy, features, tuple(layers))
+
+
+# Widths that no tile divides, layers with and without biases and ReLU, one layer, several tiles per block.
+SHAPES = {
+    "classifier": shape(20, 17, 24, 10),
+    "in turn": shape(20, 17, 24, 10, sequential=True),
+    "deep": shape(33, 20, 70, 9, 40, 3, bare=(1,), plain=(2,)),
+    "deep in turn": shape(33, 20, 70, 9, 40, 3, sequential=True, bare=(1,), plain=(2,)),
+    "regression": shape(40, 33, 24, 1, cross_entropy=False, sequential=True),
+    "outputs": shape(7, 5, 13, 19, cross_entropy=False, mean=False),
+    "one layer": shape(18, 30, 4),
+    "many outputs": shape(16, 9, 16, 130, sequential=True, mean=False),
+    "wide": shape(70, 40, 200, 130, 12),
+    "smallest": shape(1, 1, 1, 1, cross_entropy=False),
+}
+
+
+def network_of(one, **others):
+    layers = []
+    for layer in one.layers:
+        layers += [Linear(layer.width, layer.bias)] + [ReLU()] * layer.relu
+    given = {
+        "loss": CROSS_ENTROPY if one.cross_entropy else MEAN_SQUARED_ERROR,
+        "update_order": "sequential" if one.sequential else "simultaneous",
+        "reduction": "mean" if one.mean else "sum",
+    }
+    return Network((one.features,), tuple(layers), **(given | others))
+
+
+def made(one, rows, random):
+    """Data, its targets as an oracle and as a kernel has them, and fresh parameters; biases are not zero."""
+    X = random.uniform(-1, 1, (rows, one.features)).astype(np.float32)
+    if one.cross_entropy:
+        labels = random.integers(0, one.outputs, rows)
+        Y = np.eye(one.outputs, dtype=np.float32)[labels]
+    else:
+        labels = Y = random.uniform(-1, 1, (rows, one.outputs)).astype(np.float32)
+    weights = []
+    for parameter in network_of(one).parameters:
+        limit = np.sqrt(3 / (parameter.fan_in or 100))
+        weights.append(random.uniform(-limit, limit, parameter.shape).astype(np.float32))
+    return X, labels, Y, weights
+
+
+def plan_for(one, limits=FEW):
+    (found,) = one.plans(limits)
+    assert isinstance(found, LaunchPlan), found
+    return found
+
+
+def padded_shapes(one):
+    for k, n, layer in zip(one.widths, one.widths[1:], one.layers, strict=False):
+        yield from [(k, n), (n,)] if layer.bias else [(k, n)]
+
+
+def buffers_of(one, X, Y, weights):
+    """What the op is launched on; what is not read before it is written is not a number."""
+    flat = []
+    for W, size in zip(weights, padded_shapes(one), strict=True):
+        larger = np.zeros(size, np.float32)
+        larger[tuple(map(slice, W.shape))] = W
+        flat.append(larger.ravel())
+    E, S = np.full(len(X) * one.errors, np.nan, np.float32), np.full(one.workspace, np.nan, np.float32)
+    S[:4] = 0  # the barrier's
+    X, Y = (in_batches(M, one.batch, n, one.rows) for M, n in ((X, one.widths[0]), (Y, one.widths[-1])))
+    return [X, Y, np.concatenate(flat), E, S]
+
+
+def launched(one, buffers, rows, epochs, rate=RATE, limits=FEW, source=ROOT / SOURCE, **further):
+    plan = plan_for(one, limits)
+    kernels = cuda_on_cpu.load(source, **dict(plan.defines), **further)
+    kernels["train_persistent"](
+        (plan.blocks,),
+        (plan.threads,),
+        (*buffers, rows, epochs, np.float32(rate)),
+        dynamic_shared=kernels["shared_bytes"],
+        cooperative=True,
+    )
+
+
+def by_numpy(one, buffers, rows, epochs, rate=RATE):
+    ops.train_layers(*(b.reshape(-1) for b in buffers), rows, one.batch, epochs, rate, *one.sizes)
+
+
+def oracle(one, X, Y, weights, epochs, rate=RATE):
+    """Parameters in float64, and E of the last epoch, by plain formulae; Y as the kernel has it."""
+    parameters, errors = [W.astype(np.float64) for W in weights], []
+    for _ in range(epochs):
+        errors = []
+        for start in range(0, len(X), one.batch):
+            x, y = (M[start : start + one.batch].astype(np.float64) for M in (X, Y))
+            errors += oracle_step(one, parameters, x, y, rate)
+    return parameters, np.array(errors)
+
+
+def oracle_step(one, parameters, x, y, rate):
+    inputs, of_layer, at = [], [], 0
+    for layer in one.layers:
+        of_layer.append(parameters[at : at + 1 + layer.bias])
+        inputs.append(x)
+        x = x @ parameters[at] + (parameters[at + 1] if layer.bias else 0)
+        x = np.maximum(x, 0) if layer.relu else x
+        at += 1 + layer.bias
+    if one.cross_entropy:
+        p = np.exp(x - x.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        errors, d = -np.log((p * y).sum(axis=1)), p - y
+    else:
+        errors, d = (x - y).ravel(), 2 * (x - y)
+    d = d / len(x) if one.mean else d
+    for i in reversed(range(len(one.layers))):
+        W, *b = of_layer[i]
+        old = W.copy()
+        W -= rate * inputs[i].T @ d
+        if b:
+            b[0][...] -= rate * d.sum(axis=0)
+        d = d @ (W if one.sequential else old).T
+        if i and one.layers[i - 1].relu:
+            d[inputs[i] <= 0] = 0
+    return list(errors)
+
+
+def check(one, buffers, expected, errors, within=3e-6):
+    at = 0
+    for exact, size in zip(expected, padded_shapes(one), strict=True):
+        found = buffers[2][at : at + int(np.prod(size))].reshape(size)
+        at += found.size
+        real = tuple(map(slice, exact.shape))
+        assert np.linalg.norm(found[real] - exact) < within * max(np.linalg.norm(exact), 1e-2)
+        assert np.count_nonzero(found) == np.count_nonzero(found[real])
+    np.testing.assert_allclose(buffers[3], errors, rtol=20 * within, atol=20 * within)
+
+
+# ---- the plan
+
+
+def test_a_small_network_has_a_tile_of_every_product_in_each_block_and_a_wide_one_several():
+    plan = plan_for(shape(256, 32, 256, 10), H200)
+    assert (plan.source, plan.cluster, plan.blocks) == (SOURCE, 0, 128)
+    assert plan.words == "128 blocks together, a tile of every product in each"
+    plan = plan_for(shape(1024, 1024, 2048, 2048, 100), H200)
+    assert plan.words == "132 blocks together, up to 8 tiles of a product in each"
+    assert dict(plan.defines)["FORWARD"] == "{64,64},{64,64},{16,128}"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape_survives_as_numbers(name):
+    one = SHAPES[name]
+    assert LayeredShape.of((100, one.batch, 3, 0.5, *one.sizes)) == one
+
+
+@pytest.mark.parametrize(
+    ("reason", "one"),
+    [
+        ("9 linear layers, 8 at most", shape(16, 8, *[8] * 9)),
+        ("batches of 16 rows, widths of up to 2112", shape(16, 8, 2049, 2)),
+        ("batches of 2049 rows", shape(2049, 8, 8)),
+        ("257 outputs, 256 at most", shape(16, 8, 257)),
+    ],
+)
+def test_what_the_kernel_does_not_take_has_no_plan(reason, one):
+    (found,) = one.plans(H200)
+    assert isinstance(found, str) and found.startswith(f"no stack of layers in one launch: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("reason", "changes"),
+    [
+        (
+            "linear and relu, and this one is maxpool2d",
+            {"inputs": (1, 4, 4), "layers": "maxpool2d 2,linear 2"},
+        ),
+        ("one relu between two linear layers", {"layers": "linear 3,relu,relu,linear 2"}),
+        ("none at the end", {"layers": "linear 3,relu"}),
+        ("its kernel does not clip", {"clip_norm": 1.0}),
+        ("along the gradient itself", {"gradient": PublishedNaive(256)}),
+    ],
+)
+def test_another_network_has_no_shape(reason, changes):
+    if "layers" in changes:
+        changes = changes | {"layers": tuple(map(parse, changes["layers"].split(",")))}
+    network = replace(network_of(SHAPES["classifier"]), **changes)
+    with pytest.raises(Unsupported, match=re.escape(reason)):
+        shape_of(network, 16)
+
+
+@on_cpu
+@pytest.mark.parametrize("name", ["classifier", "deep", "outputs"])
+def test_the_plan_knows_the_kernels_workspace(name):
+    one = SHAPES[name]
+    constants = cuda_on_cpu.load(ROOT / SOURCE, **dict(plan_for(one).defines))
+    assert one.workspace == constants["workspace_floats"]
+    assert constants["shared_bytes"] <= H200.shared_bytes
+
+
+# ---- the strategy, on NumPy
+
+
+def trained_by(strategy, one, X, Y, weights):
+    strategy.keeps_losses = True
+    try:
+        strategy.setup(network_of(one), X, Y, one.batch, RATE)
+        assert np.isnan(strategy.loss())
+        for epochs in (1, 2):
+            strategy.load(weights)
+            strategy.train(epochs)
+        outputs = strategy.predict(X[: one.batch + 1])
+        return *strategy.weights(), np.float32(strategy.loss()), strategy.epoch_losses(), outputs
+    finally:
+        strategy.close()
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_one_launch_trains_as_launches_of_every_step_do(name, random):
+    one = SHAPES[name]
+    X, _, Y, weights = made(one, 3 * one.batch + 1, random)
+    one_launch, every_step = Persistent(CpuBackend()), Resident(CpuBackend())
+    found, expected = (trained_by(strategy, one, X, Y, weights) for strategy in (one_launch, every_step))
+    assert one_launch.plan.startswith("NumPy, all epochs in one call")
+    for a, b in zip(found, expected, strict=True):
+        assert np.shape(a) == np.shape(b)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_one_launch_frees_what_it_held(random):
+    one = SHAPES["classifier"]
+    X, _, Y, weights = made(one, 30, random)
+    strategy = LayeredLaunch(ObservedBackend(CpuBackend()))
+    strategy.setup(network_of(one), X, Y, one.batch, RATE)
+    strategy.load(weights)
+    strategy.epoch()
+    strategy.close()
+    strategy.backend.live.check_nothing_held()
+
+
+# ---- the kernel, on the CPU
+
+
+@on_cpu
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_kernel_and_numpy_train_as_the_oracle(name, random):
+    one = SHAPES[name]
+    rows, epochs = 2 * one.batch + max(1, one.batch // 3), 2
+    X, _, Y, weights = made(one, rows, random)
+    buffers, numpys = (buffers_of(one, X, Y, weights) for _ in range(2))
+    launched(one, buffers, rows, epochs)
+    by_numpy(one, numpys, rows, epochs)
+    for found in (buffers, numpys):
+        check(one, found, *oracle(one, X, Y, weights, epochs))
+
+
+@on_cpu
+@pytest.mark.parametrize("name", ["classifier", "regression"])
+def test_the_formulae_are_those_of_the_oracle_of_layers(name, random):
+    one = SHAPES[name]
+    X, labels, Y, weights = made(one, one.batch + 5, random)
+    mine, _ = oracle(one, X, Y, weights, 2)
+    (W1, b1, W2, b2) = other = [W.astype(np.float64) for W in weights]
+    layers = [layer_oracle.Linear(W1, b1), layer_oracle.ReLU(), layer_oracle.Linear(W2, b2)]
+    targets = labels if one.cross_entropy else labels[:, 0]
+    given = {"sequential": one.sequential, "clip_norm": None, "cross_entropy": one.cross_entropy}
+    layer_oracle.train(layers, X.astype(float), targets, steps=2, batch_size=one.batch, rate=RATE, **given)
+    for a, b in zip(mine, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+@on_cpu
+def test_the_kernel_trains_without_tensor_cores(random):
+    one = SHAPES["classifier"]
+    X, _, Y, weights = made(one, 50, random)
+    buffers = buffers_of(one, X, Y, weights)
+    launched(one, buffers, 50, 1, limits=TURING, __CUDA_ARCH__=750)
+    check(one, buffers, *oracle(one, X, Y, weights, 1))
+
+
+@on_cpu
+@pytest.mark.parametrize("name", ["classifier", "in turn"])
+def test_the_kernel_goes_on_where_the_last_launch_ended(name, random):
+    one = SHAPES[name]
+    X, _, Y, weights = made(one, 50, random)
+    once, twice = (buffers_of(one, X, Y, weights) for _ in range(2))
+    launched(one, once, 50, 2)
+    for _ in range(2):
+        launched(one, twice, 50, 1)
+    for a, b in zip(once[2:4], twice[2:4], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@on_cpu
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_what_is_not_a_number_ends_as_such(which, random):
+    one = SHAPES["classifier"]
+    X, _, Y, weights = made(one, 50, random)
+    buffers = buffers_of(one, X, Y, weights)
+    buffers[which].reshape(-1)[0] = np.nan
+    launched(one, buffers, 50, 2)
+    assert np.isnan(buffers[3]).all()
+
+
+@on_cpu
+@pytest.mark.parametrize("name", ["classifier", "in turn"])
+def test_a_missing_barrier_is_a_race(name, tmp_path, random):
+    one = SHAPES[name]
+    X, _, Y, weights = made(one, 50, random)
+    text = kernel_source.text(ROOT / SOURCE)
+    assert text.count("cuda_on_cpu::grid_barrier();") == 1
+    broken = tmp_path / "layers.cu"
+    broken.write_text(text.replace("cuda_on_cpu::grid_barrier();", "__syncthreads();"))
+    with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
+        launched(one, buffers_of(one, X, Y, weights), 50, 1, source=broken)
+
+
+# ---- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SHAPES)
+def test_after_fifty_steps_the_parameters_are_the_oracles(name, random, cuda_backend):
+    one = SHAPES[name]
+    rows, found = 4 * one.batch + 1, []
+    X, _, Y, weights = made(one, rows, random)
+    strategy = Persistent(cuda_backend)
+    try:
+        strategy.setup(network_of(one), X, Y, one.batch, 0.01)
+        assert "blocks together" in strategy.plan
+        for _ in range(3):
+            strategy.load(weights)
+            strategy.train(10)
+            found.append((*strategy.weights(), strategy.epoch_losses()))
+    finally:
+        strategy.close()
+    expected, _ = oracle(one, X, Y, weights, 10, 0.01)
+    for W, exact in zip(found[0], expected, strict=False):
+        assert np.linalg.norm(W - exact) < 1e-4 * max(np.linalg.norm(exact), 1e-2)
+    for again in found[1:]:
+        for a, b in zip(found[0], again, strict=True):
+            np.testing.assert_array_equal(a, b)
