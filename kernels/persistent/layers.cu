@@ -30,6 +30,7 @@ constexpr int WIDTH[] = {WIDTHS};                                 // features, o
 constexpr bool BIAS[] = {false, BIASES}, RELU[] = {false, RECTIFIED};   // of layer i, from 1
 constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;               // layers
 constexpr int LAST = WIDTH[L];
+constexpr int MOST_EARLY = 4;   // elements per thread that are loaded before a product, for use behind it
 constexpr int OF_ROW = CROSS_ENTROPY ? 1 : OUTPUTS;               // floats of E
 
 constexpr Tile FORWARD_TILES[] = {FORWARD}, DESCEND_TILES[] = {DESCEND}, PROPAGATE_TILES[] = {PROPAGATE};
@@ -202,8 +203,10 @@ struct Training {
             dz.from = dZ<I>() + tile.lane_col(), dz.line = WIDTH[I];
             float old[T::ELEMENTS], gradient[T::ELEMENTS];
             float* const own = W<I>() + tile.own_col();
-            tile.each([&](int e, int row) { old[e] = from_l2(own + row * WIDTH[I]); });
+            const auto read_old = [&] { tile.each([&](int e, int row) { old[e] = from_l2(own + row * WIDTH[I]); }); };
+            if (T::ELEMENTS <= MOST_EARLY) read_old();
             product(tile, shared.parts, x, dz, gradient, [&] { ready(); }, [] {});
+            if (T::ELEMENTS > MOST_EARLY) read_old();
             tile.each([&](int e, int row) { own[row * WIDTH[I]] = old[e] - rate * gradient[e]; });
             if (BIAS[I] && tile.row == 0) update_bias<I>(tile, dz.sum);
         });
@@ -232,9 +235,13 @@ struct Training {
             Matrix<true, T::A_ROWS, SEQUENTIAL> dz{dZ<I>() + tile.lane_row() * WIDTH[I], WIDTH[I]};
             Matrix<true, T::B_COLS, !SEQUENTIAL> w{W<I>() + tile.lane_col() * WIDTH[I], WIDTH[I]};
             float h[T::ELEMENTS], dH[T::ELEMENTS];
-            if (RELU[I - 1])
-                tile.each([&](int e, int row) { h[e] = from_l2(H<I - 1>() + row * WIDTH[I - 1] + tile.own_col()); });
+            const auto read_h = [&] {
+                if (RELU[I - 1])
+                    tile.each([&](int e, int row) { h[e] = from_l2(H<I - 1>() + row * WIDTH[I - 1] + tile.own_col()); });
+            };
+            if (T::ELEMENTS <= MOST_EARLY) read_h();
             product(tile, shared.parts, dz, w, dH, [&] { ready(); }, [] {});
+            if (T::ELEMENTS > MOST_EARLY) read_h();
             tile.each([&](int e, int row) {
                 dZ<I - 1>()[row * WIDTH[I - 1] + tile.own_col()] = !RELU[I - 1] || h[e] > 0.0f ? dH[e] : 0.0f;
             });
