@@ -6,8 +6,7 @@
 
 constexpr int WARPS = THREADS / 32;
 constexpr int SLAB = 16;               // values of k that a warp takes at a time
-// Per thread, for operands in flight; fewer where warps have unequal numbers of slabs. With more the compiler spills.
-constexpr int MOST_REGISTERS = 48, MOST_IF_UNEQUAL = 32;
+constexpr int MOST_REGISTERS = 64;     // per thread, for operands in flight
 
 __device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 __device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
@@ -83,9 +82,9 @@ __device__ void product(const T& tile, float* parts, A& a, B& b, float (&element
     const int g = tile.at.lane() / 4, t = tile.at.lane() % 4, group = tile.group();
     constexpr int REGISTERS = (sizeof(typename A::Raw) + sizeof(typename B::Raw)) / sizeof(float);
     constexpr bool EQUAL = T::SLABS % T::GROUPS == 0 && T::GROUPS * T::WARPS_DOWN * T::WARPS_ACROSS == WARPS;
-    constexpr int STAGES = smaller(T::OWN, larger(1, (EQUAL ? MOST_REGISTERS : MOST_IF_UNEQUAL) / REGISTERS));
-    typename A::Raw raw_a[STAGES];
-    typename B::Raw raw_b[STAGES];
+    constexpr int STAGES = smaller(T::OWN, larger(1, MOST_REGISTERS / REGISTERS));
+    typename A::Raw raw_a[STAGES] = {};
+    typename B::Raw raw_b[STAGES] = {};
     const auto k_of = [&](int n) { return (group + T::GROUPS * n) * SLAB + 4 * t; };   // k of this warp's n-th slab
     const auto has = [&](int n) {
         return EQUAL ? n < T::OWN : group < T::GROUPS && group + T::GROUPS * n < T::SLABS;
@@ -106,12 +105,14 @@ __device__ void product(const T& tile, float* parts, A& a, B& b, float (&element
 #pragma unroll
         for (int stage = 0; stage < STAGES; ++stage) {
             const int n = base + stage, next = n + STAGES;
-            if (!has(n)) break;
+            if (n >= T::OWN) break;
             const auto left = a.value(raw_a[stage], k_of(n));
             const auto right = b.value(raw_b[stage], k_of(n));
             if (has(next)) {
                 a.read_early(k_of(next), raw_a[stage]), b.read_early(k_of(next), raw_b[stage]);
                 a.read_late(k_of(next), raw_a[stage]), b.read_late(k_of(next), raw_b[stage]);
+            } else if (!EQUAL) {
+                raw_a[stage] = {}, raw_b[stage] = {};   // a slab of zeros, in place of a branch
             }
             multiply<T::A_ROWS, T::B_COLS>(sum, left, right);
         }
