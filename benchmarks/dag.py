@@ -26,7 +26,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-IGNORED = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "*cache*", "__pycache__", "docs")
+IGNORED = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", ".*_cache", "__pycache__", "docs")
 SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "1"]
 OF_CHECKOUT = ("--config", "device=cpu")
 TRIVIAL = """

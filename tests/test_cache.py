@@ -285,7 +285,7 @@ print(json.dumps([record["status"], record["plan"], record["runs"][0]["final_los
     [
         ("strategy=persistent", "kernel=tiled_fused"),
         ("strategy=reference", "kernel=naive"),
-        ("strategy=graph", "kernel=tiled_fused", "dataset=patterns"),
+        ("strategy=graph", "kernel=tiled_fused", "dataset=patterns", "network.init=he_uniform"),
     ],
 )
 def test_a_second_run_of_a_cell_compiles_nothing_and_trains_the_same(choices):

@@ -193,6 +193,18 @@ def test_a_shape_survives_as_numbers(name):
     assert LayeredShape.of((100, one.batch, 3, 0.5, *one.sizes)) == one
 
 
+def test_what_graph_trains_faster_has_no_plan():
+    def plan_of(batch, features, width, **biased):
+        (found,) = shape(batch, features, width, 1, cross_entropy=False, **biased).plans(H200)
+        return found
+
+    bare = {"bare": (0, 1)}
+    assert "one hidden layer of 1423 neurons" in plan_of(336, 13, 1423, **bare)
+    assert "one hidden layer of 2048 neurons" in plan_of(512, 64, 2048, **bare)
+    assert plan_of(82, 70, 1181, **bare).words == "114 blocks together, a tile of every product in each"
+    assert isinstance(plan_of(512, 64, 2048), LaunchPlan)
+
+
 @pytest.mark.parametrize(
     ("reason", "one"),
     [

@@ -56,13 +56,17 @@ def test_they_are_of_all_sizes():
     assert 10 < sum(one.biases for one in MANY) < 60
 
 
-def test_every_shape_is_a_network_with_a_plan():
+def test_every_shape_is_a_network_with_a_plan_or_one_that_graph_trains_faster():
+    without = []
     for one in MANY:
         assert one.network.outputs == one.outputs
         assert (one.network.widths is None) == (one.outputs > 1 or one.biases)
         plans = [plan for it in kernel_shapes(one) for plan in it.plans(H200)]
-        assert any(isinstance(plan, LaunchPlan) for plan in plans)
+        if not any(isinstance(plan, LaunchPlan) for plan in plans):
+            without.append(one)
+            assert "kernels launched one by one are faster" in plans[-1]
         assert 4 <= one.steps <= 64 and one.batch * one.features * one.steps <= 1 << 22
+    assert len(without) < 20 and all(len(one.hidden) == 1 and one.hidden[0] > 1024 for one in without)
 
 
 SMALL = Drawn(0, 40, 5, (9, 16))
