@@ -244,7 +244,7 @@ def test_places_leave_out_what_nothing_touches_and_keep_the_rest(blocks):
 @pytest.mark.gpu
 @pytest.mark.alone
 def test_every_allocator_serves_every_trace_on_the_gpu():
-    """And leaves the device as it was; with as much as it had reserved a trace is served."""
+    """And keeps nothing of the device; with as much as it had reserved a trace is served."""
     asked = {**FRAGMENTATION, "traces": list(TRACES), "caps": [100, 200, 400]}
     device = backends.make("cuda", groups.load("kernel", "naive"))
     free = device.memory()[0]
@@ -256,4 +256,4 @@ def test_every_allocator_serves_every_trace_on_the_gpu():
     assert (made["suffices"].notna() | (made["allocator"] == FIRST_FIT)).all()
     mapped = list(memory_map.measure("cuda", {**SETTINGS, "trace": "random_lifetimes"}))
     assert [one.status for one in mapped] == ["ok"] * len(ALLOCATORS)
-    assert abs(device.memory()[0] - free) < 64 * MIB
+    assert free - device.memory()[0] < 64 * MIB  # a process that has just ended may give back more
