@@ -212,7 +212,7 @@ if __name__ == "__main__":
     known = [*groups.names("strategy"), "layers", "remedies", "limits", "memory_access", "memory_calls"]
     options.add_argument("--without", nargs="+", default=[], choices=known, metavar="STRATEGY")
     left_out = options.parse_args().without
-    # The pass that counts launches no kernel twice, so it copies results that nothing has written: launch them all.
+    # The pass that counts leaves out repeated launches, and so copies what nothing has written: launch all.
     vars(runs)["Unlaunched"] = lambda backend: backend
     for cell in cells():
         if cell[2] not in left_out:
