@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""``python scripts/published_numbers.py``: write the numbers of the published tables into README and docs/.
+
+A comment names the rows and columns that the numbers above it, or in its row of a table, come from:
+
+    <!-- from FOLDER/TABLE: key=value,value column column; FOLDER/TABLE: ... -->
+
+Numbers are written as ``2.06 (95% CI 1.84 to 2.29)``, ``8.49 ± 0.13 s`` or ``about 12.1 µs``, in that order.
+After new results are published, this writes them anew, each in the form that it had, with ``not significant``
+where its interval says so. The words around them stay: tests/test_docs.py finds those that say
+more than a verdict.
+"""
+
+import csv
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from snn.errors import ConfigError, SnnError, shown  # noqa: E402
+from snn.files import outputs  # noqa: E402
+
+PUBLISHED = ROOT / "results/published"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/results.md",
+    ROOT / "docs/explanation/reference_to_persistent.md",
+]
+
+Row = Mapping[str, str]
+
+UNITS = {"s": 1.0, "ms": 1e3, "µs": 1e6}
+_NUMBER = r"\d+(?:\.\d+)?"
+VALUE = re.compile(
+    rf"(?P<mean>{_NUMBER})(?P<of>(?:\s+times|\s+µs)?)\s+\((?P<word>not\s+significant,\s+)?(?P<ci>(?:95%\s+CI\s+)?)"
+    rf"(?P<low>{_NUMBER})\s+to\s+(?P<high>{_NUMBER})\)"
+    rf"|(?P<time>{_NUMBER})\s+±\s+(?P<spread>{_NUMBER})\s+(?P<unit>s|ms|µs)\b"
+    rf"|about\s+(?P<about>{_NUMBER})\s+(?P<about_unit>s|ms|µs)\b"
+    rf"|about\s+(?P<share>{_NUMBER})%"
+)
+COMMENT = re.compile(r"<!--\s+from\s+(.*?)\s+-->", re.DOTALL)
+_MOST_DIGITS = 9
+_CODE = re.compile(r"^ {4}.*$", re.MULTILINE)
+_BETWEEN = re.compile(r"(\n\s*\n|\n(?=\||\d\. |- ))")  # paragraphs, list items and rows of tables
+
+
+@cache
+def table(name: str) -> list[dict[str, str]]:
+    """The rows of a published table, FOLDER/TABLE. Raises ConfigError where there is none."""
+    folder, _, file = name.partition("/")
+    path = PUBLISHED / folder / "tables" / f"{file}.csv"
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            return list(csv.DictReader(lines))
+    except OSError as error:
+        raise ConfigError(f"{shown(path)}: {error.strerror}: a number is said to be from it") from error
+
+
+def named(comment: str) -> Iterator[tuple[Row, str]]:
+    """The rows and columns that a comment names, one for each of its numbers, in the order of the text.
+
+    Raises ConfigError where a selection has no row, or more than one.
+    """
+    for part in comment.split(";"):
+        name, _, rest = part.partition(":")
+        words = rest.replace(":", " ").split()
+        keys = [word.partition("=")[::2] for word in words if "=" in word]
+        columns = [word for word in words if "=" not in word]
+        if not columns:
+            raise ConfigError(f"'<!-- from {comment} -->' names no column in {part.strip()!r}")
+        values = [[(key, value.replace("~", " ")) for value in several.split(",")] for key, several in keys]
+        for chosen in product(*values):
+            row = _row(name.strip(), dict(chosen))
+            yield from ((row, column) for column in columns)
+
+
+def _row(name: str, chosen: Mapping[str, str]) -> Row:
+    rows = [row for row in table(name) if all(row.get(key) == value for key, value in chosen.items())]
+    if len(rows) != 1:
+        raise ConfigError(f"{name} has {len(rows)} rows with {dict(chosen)}: a number must be of one")
+    return rows[0]
+
+
+def blocks(text: str) -> Iterator[tuple[str, list[tuple[Row, str]]]]:
+    """Paragraphs, list items and rows of tables in one line each, with the rows and columns they name."""
+    for block in _BETWEEN.split(_CODE.sub("", text))[::2]:
+        line = " ".join(block.split())
+        yield COMMENT.sub("", line), [pair for comment in COMMENT.findall(line) for pair in named(comment)]
+
+
+def interval(row: Row, column: str) -> tuple[float, float]:
+    """The ends of the 95% interval of a column."""
+    low, high = (
+        float(row[f"step_ci_{end}_us" if column == "step_us" else f"{column}_ci_{end}"])
+        for end in ("low", "high")
+    )
+    return low, high
+
+
+def significant(row: Row, column: str) -> bool:
+    """Whether a row says that what it compares differs; a time by itself compares nothing."""
+    if column == "step_us":
+        return True
+    verdict = row.get("verdict") if "speedup" in column else None
+    low, high = interval(row, column)
+    return verdict != "not significant" if verdict else not low <= 1 <= high
+
+
+def spread_of(column: str) -> str:
+    """The column of the standard deviation of a mean."""
+    return "std_s" if column == "mean_s" else f"{column.removesuffix('_s')}_std_s"
+
+
+def seconds_of(row: Row, column: str) -> float:
+    """A time, or COLUMN/NUMBER of one."""
+    name, _, divisor = column.partition("/")
+    return float(row[name]) / float(divisor or 1)
+
+
+def written(form: re.Match[str], row: Row, column: str) -> str:
+    """A number of a row in the form that another had in its place."""
+    if form["mean"]:
+        value, (low, high) = float(row[column]), interval(row, column)
+        mean, *ends = _told_apart(value, low, high, significant(row, column))
+        word = "" if significant(row, column) else "not significant, "
+        return f"{mean}{form['of']} ({word}{form['ci']}{' to '.join(ends)})"
+    if form["time"]:
+        unit = _unit(float(row[column]))
+        value, spread = (UNITS[unit] * float(row[name]) for name in (column, spread_of(column)))
+        digits = _digits(value)
+        while digits < _MOST_DIGITS and 0 < spread < 10**-digits:
+            digits += 1
+        return f"{value:.{digits}f} ± {spread:.{digits}f} {unit}"
+    if form["share"]:
+        return f"about {100 * float(row[column]):.0f}%"
+    exact = seconds_of(row, column)
+    unit = _unit(exact)
+    return f"about {UNITS[unit] * exact:.{_digits(UNITS[unit] * exact)}f} {unit}"
+
+
+def _unit(seconds: float) -> str:
+    return next((unit for unit in ("s", "ms") if UNITS[unit] * seconds >= 1), "µs")
+
+
+def _digits(value: float) -> int:
+    """Digits behind the point of three significant ones; two of what is below one."""
+    return 2 if value < 10 else 1 if value < 100 else 0
+
+
+def _told_apart(value: float, low: float, high: float, is_beside_1: bool) -> list[str]:
+    """A value and its interval in three digits, or more so that the ends differ, and from 1 where they do."""
+    more = 0
+    while True:
+        texts = [f"{one:.{max(_digits(one), more)}f}" for one in (value, low, high)]
+        apart = low == high or high - low >= 1.5 * 10 ** -max(_digits(value), more)
+        if more == _MOST_DIGITS or (apart and not (is_beside_1 and 1 in map(float, texts))):
+            return texts
+        more = max(more, _digits(value)) + 1
+
+
+def filled(text: str) -> str:
+    """A page with its numbers written anew. Raises ConfigError where they are not as many as are named."""
+    return "".join(block if i % 2 else _filled(block) for i, block in enumerate(_BETWEEN.split(text)))
+
+
+def _filled(block: str) -> str:
+    comments = list(COMMENT.finditer(block))
+    pairs = [pair for comment in comments for pair in named(" ".join(comment[1].split()))]
+    aside = [found.span() for found in (*comments, *_CODE.finditer(block))]
+    said = [one for one in VALUE.finditer(block) if not any(a <= one.start() < b for a, b in aside)]
+    if not comments:
+        return block
+    if len(said) != len(pairs):
+        raise ConfigError(f"{len(said)} numbers, and {len(pairs)} in the comment:\n{block}")
+    for one, (row, column) in reversed(list(zip(said, pairs, strict=True))):
+        block = block[: one.start()] + _broken_as(one[0], written(one, row, column)) + block[one.end() :]
+    return block
+
+
+def _broken_as(old: str, new: str) -> str:
+    """A text with the white space of another between its words, as far as it goes."""
+    gaps = [*re.findall(r"\s+", old), *[" "] * len(new)]
+    first, *others = new.split()
+    return first + "".join(gap + word for gap, word in zip(gaps, others, strict=False))
+
+
+def main() -> int:
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = filled(before)
+        if after != before:
+            with outputs.replaced(page) as file:
+                file.write(after.encode())
+            print(f"{page.relative_to(ROOT)}: written anew")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except SnnError as error:
+        sys.exit(f"published_numbers: {error}")
