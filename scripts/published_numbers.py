@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """``python scripts/published_numbers.py``: write the numbers of the published tables into README and docs/.
 
 A comment names the rows and columns that the numbers above it, or in its row of a table, come from:
