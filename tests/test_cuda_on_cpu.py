@@ -204,7 +204,9 @@ def test_templates_vectors_and_bits(kernel):
 
 
 @pytest.mark.parametrize(
-    ("name", "k", "pack"), [("mma_m16n8k8_tf32", 8, 1), ("mma_m16n8k16_bf16", 16, 2)], ids=["tf32", "bf16"]
+    ("name", "k", "pack"),
+    [("mma_m16n8k8_tf32", 8, 1), ("mma_m16n8k16_bf16", 16, 2), ("mma_m16n8k16_fp16", 16, 2)],
+    ids=["tf32", "bf16", "fp16"],
 )
 def test_a_warp_multiplies_on_tensor_cores(kernel, name, k, pack):
     """The fragments as PTX's manual has them: element i of a lane, several of which share a register."""
@@ -219,6 +221,8 @@ def test_a_warp_multiplies_on_tensor_cores(kernel, name, k, pack):
     b = matrices[1][member * pack + i % pack + i // pack * (k // 2), group].reshape(32, 2, pack)
     halves = np.concatenate([a, b], axis=1).view(np.uint32)  # integers this small are exact in either format
     registers = halves[..., 0] if pack == 1 else halves[..., 0] >> 16 | halves[..., 1]
+    if name.endswith("fp16"):
+        registers = np.concatenate([a, b], axis=1).astype(np.float16).view(np.uint32)[..., 0]
     body = f"""
     unsigned a[4], b[2];
     for (int i = 0; i < 4; ++i) a[i] = __float_as_uint(A[threadIdx.x * 6 + i]);
@@ -240,6 +244,64 @@ def test_a_warp_multiplies_on_tensor_cores(kernel, name, k, pack):
         KernelError, match=r"12 wait at an instruction of the warp in line 9 .*, 20 wait at __sync"
     ):
         some((1,), (32,), arguments)
+
+
+def test_halves_are_rounded_as_numpy_does(kernel):
+    """To the nearest, ties to even, with numbers below 2^-14 and infinity; and back."""
+    random = np.random.default_rng(5)
+    special = [
+        0,
+        -0.0,
+        65504,
+        65519.99,
+        65520,
+        np.inf,
+        -np.inf,
+        1 + 2**-11,
+        1 + 3 * 2**-11,
+        2**-14,
+        2**-24,
+        2**-25,
+    ]
+    others = np.ldexp(random.uniform(-2, 2, 52), random.integers(-30, 17, 52))
+    numbers = np.array([*special, *others], np.float32)
+    body = """
+    const unsigned halves = cvt_rn_f16x2(A[2 * threadIdx.x + 1], A[2 * threadIdx.x]);
+    const float2 back = floats_of(halves);
+    B[2 * threadIdx.x] = back.x; B[2 * threadIdx.x + 1] = back.y;
+    """
+    with np.errstate(over="ignore"):
+        expected = numbers.astype(np.float16).astype(np.float32)
+    rounded = np.zeros(64, dtype=np.float32)
+    kernel(body)((1,), (32,), (numbers, rounded, 0))
+    np.testing.assert_array_equal(rounded, expected)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_warp_loads_four_matrices(kernel, transposed):
+    """Of each matrix, lane l receives columns 2 (l % 4) and the next of row l / 4; or rows of a column."""
+    matrices = np.arange(4 * 64, dtype=np.uint16).reshape(4, 8, 8)
+    body = f"""
+    __shared__ __align__(16) unsigned s[128];
+    for (int i = threadIdx.x; i < 128; i += 32) s[i] = __float_as_uint(A[i]);
+    __syncwarp();
+    unsigned v[4];
+    load_{"transposed" if transposed else "matrices"}(v, s + 4 * threadIdx.x);
+    for (int i = 0; i < 4; ++i) B[4 * threadIdx.x + i] = __uint_as_float(v[i]);
+    """
+    arguments = matrices.view(np.float32).ravel(), np.zeros(128, dtype=np.float32), 0
+    kernel(body)((1,), (32,), arguments)
+    found = arguments[1].view(np.uint16).reshape(8, 4, 4, 2)  # row, pair, matrix, of the pair
+    seen = matrices.transpose(0, 2, 1) if transposed else matrices
+    np.testing.assert_array_equal(found.transpose(2, 0, 1, 3).reshape(4, 8, 8), seen)
+
+
+def test_the_largest_of_a_warp(kernel):
+    before = np.random.default_rng(2).integers(0, 1000, 32).astype(np.float32)
+    body = "B[threadIdx.x] = __reduce_max_sync(0xffffffff, (unsigned)A[threadIdx.x]);"
+    after = np.zeros(32, dtype=np.float32)
+    kernel(body)((1,), (32,), (before, after, 0))
+    np.testing.assert_array_equal(after, np.full(32, before.max()))
 
 
 def test_a_source_that_does_not_compile_is_told(kernel):

@@ -205,7 +205,47 @@ def test_what_is_not_a_number_ends_as_such(kernel, layers, batch, rows, random):
     assert np.isnan(buffers[3][: rows % batch]).all()
 
 
-@pytest.mark.parametrize("bits", [0x7FC00000, 0xFFFFFFFF])
+@pytest.mark.parametrize(
+    "features, targets, rate", [(2.0**20, 2.0**20, 0.01), (2.0**-20, 2.0**-20, 0.01), (1.0, 2.0**20, 0.002)]
+)
+def test_three_layers_scale_numbers_far_outside_the_range_of_fp16(features, targets, rate, random):
+    layers, batch, rows = (20, 120, 120, 250, 1), 20, 50
+    X, Y, weights, buffers, numbers = made(layers, batch, rows, 2, "sequential", None, random)
+    X, Y = X * np.float32(features), Y * np.float32(targets)
+    buffers[0] *= np.float32(features)
+    buffers[1] *= np.float32(targets)
+    rate = np.float32(rate / (features * max(features, targets)))
+    numbers = (*numbers[:4], rate, *numbers[5:])
+    launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, numbers)
+    expected, loss = train(weights, X, Y, epochs=2, batch_size=batch, rate=rate)
+    np.testing.assert_allclose(np.mean(np.square(buffers[3][: rows % batch])), loss, rtol=5e-6)
+    at = 0
+    for i, (matrix, before) in enumerate(zip(expected, weights, strict=True)):
+        k, n = padded(matrix.shape[0]), padded(matrix.shape[1]) if i < 3 else 1
+        found = buffers[2][at : at + k * n].reshape(k, n)[: matrix.shape[0], : matrix.shape[1]]
+        at += k * n
+        assert np.linalg.norm(found - matrix) < 1e-6 * np.linalg.norm(matrix)
+        assert np.linalg.norm(found - matrix) < 1e-4 * np.linalg.norm(matrix - before)
+
+
+def test_three_layers_that_diverge_do_so_after_the_same_step_as_numpy(random):
+    """From the paper's weights, uniform in [0, 1), predictions are huge at first and then not numbers."""
+    finite = []
+    for rows in (20, 40, 60):
+        *_, buffers, numbers = made((20, 120, 120, 250, 1), 20, rows, 1, "sequential", None, random)
+        buffers[2][:] = np.where(buffers[2], random.uniform(0, 1, buffers[2].shape), 0)
+        by_numpy = [buffer.copy() for buffer in buffers]
+        launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, numbers)
+        with np.errstate(all="ignore"):
+            ops.train(*(buffer.reshape(-1) for buffer in by_numpy), *numbers)
+        assert np.isfinite(buffers[3][:20]).all() == np.isfinite(by_numpy[3][:20]).all()
+        finite.append(bool(np.isfinite(buffers[3][:20]).all()))
+        if finite[-1]:
+            np.testing.assert_allclose(buffers[3][:20], by_numpy[3][:20], rtol=1e-4)
+    assert finite[0] and not finite[-1]
+
+
+@pytest.mark.parametrize("bits", [0x7F800000, 0x7FC00000, 0xFFFFFFFF])
 def test_three_layers_end_with_any_bits_of_what_is_not_a_number(bits, random):
     *_, buffers, numbers = made((20, 120, 120, 250, 1), 20, 30, 1, "sequential", None, random)
     for buffer in buffers[:3]:

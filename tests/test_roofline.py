@@ -59,9 +59,9 @@ def test_the_smallest_product_is_that_of_the_smallest_weight():
     assert replace(PAPER, hidden=(1024, 4)).smallest_product == 2 * 256 * 4 * 1024
 
 
-def test_it_counts_no_more_arithmetic_than_the_kernels_do():
+def test_it_counts_no_more_arithmetic_than_kernels_do_in_tf32_and_bf16():
     """cluster.cu: three products in TF32 forward, two backward, one operand of which is bits.
-    three_layers.cu: three in BF16 where there are bits, three in TF32 for the rest."""
+    Three layers: three in BF16 where there are bits, three in TF32 for the rest."""
     ours = {"fp32", "tf32", "bf16"}
     limits = tuple(one for one in H200.limits if one.what in ours and one.blocks == 1)
     one_multiprocessor = Measured((*limits, limit("grid_barrier", 1, 1.0)), 1, 50 << 20)

@@ -5,16 +5,15 @@
 //   W_i -= rate H_{i-1}^T dZ_i;  dZ_{i-1} = dZ_i W_i^T where H_{i-1} > 0                           i = 3, 2, 1
 //
 // Blocks exchange data by self-validating messages (messages.cuh), without a barrier or a fence. What each block of a
-// group computes, all on tensor cores (tf32.cuh):
+// group computes, all on tensor cores, in three products of FP16 halves (halves.cuh):
 //
 //   forward    Two groups together take 32 rows of the batch, and wait for H_1 of these rows. Each block computes an
 //              equal share of the columns of H_2, then their contribution to all of Z_3: two products whose weights
 //              each lane loads for itself. Each block then adds up the contributions for 16 rows and some columns of
 //              Z_3, which gives H_3, a contribution to y, and a bit for each element of H_3 > 0.
 //   backward   A block owns 8 neurons of layer 2, with their rows of W_3. dW_3 = U diag(w) with U = H_2^T (g where H_3
-//              > 0), that is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T: in
-//              BF16, which represents the bits exactly (bits.cuh), this takes half the time of TF32. All blocks hold
-//              w; each publishes the contribution of 16 rows to some of dw. All blocks of a group receive the group's
+//              > 0), that is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times (W_3 diag(w))^T: with
+//              bits (bits.cuh), two products are enough. All blocks hold w; each publishes the contribution of 16 rows to some of dw. All blocks of a group receive the group's
 //              dZ_2; each updates N1 / 8 rows of W_2 in the group's columns and multiplies the two: the group's share
 //              of dH_1 in these columns.
 //   layer 1    A block adds up the groups' contributions to two of its columns of dH_1, updates these columns of W_1,
@@ -32,8 +31,15 @@
 // group, sent after they had read the bits and every y. Each y needed all blocks to have finished with the weights,
 // and with the step before that.
 //
-// Consecutive products keep the order of the registers (fragments.cuh): H_1, H_2 and dZ_2 are stored and sent in that
-// order, four floats per lane; W_2 and W_3 in the order in which lanes read them.
+// Whoever computes H_1, H_2, dZ_2, W_2 or W_3 splits them into halves, once. H_1, H_2 and dZ_2 are tiles (halves.cuh), which
+// serve a product over their columns and one over their rows; W_2 and W_3 are in the order in which lanes read them.
+//
+//   scales     FP16 has a narrow range, so what is split is first divided by a power of two. For g and w this is about the
+//              largest of them. The other scales belong to a step, and follow from the largest weights one step before,
+//              which all blocks exchange, and from the largest of X: W_2 and W_3 are below 2, and H_1 and H_2, by bounds of
+//              them, below 512. What is below 2^-36 then is lost. If weights grow 16-fold in one step, a number may become
+//              infinite, and then all weights what is not a number: a training that diverges.
+//
 // Layout: widths and the batch are padded with zeros to multiples of 16; each batch of X and Y is stored contiguously.
 // `weights` is W_1, W_2, W_3, w. Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared
 // memory, up to 218 KiB. Needs sm_80.
@@ -77,29 +83,38 @@ typedef Messages<ROWS * BLOCKS> OfY;                             // [ROWS][BLOCK
 typedef Messages<GROUPS * N3> OfDW;                              // dw, one partial sum per group
 typedef Messages<ROWS * N2> OfDZ;                                // [GROUPS][GROUPS][BLOCKS][PART]
 typedef Messages<GROUPS * ROWS * N1> OfDH;                       // [GROUPS][N1 / 2][GROUPS][8][4]
+typedef Messages<4 * GRID> OfLargest;                            // of a block's W_1, W_2, W_3 and its share of X
 typedef Messages<GRID> OfSquares;                                // CLIP: a squared norm, one partial sum per block
 constexpr int AT_BITS = BARRIER_FLOATS;                          // the step, above 32 bits; [GROUPS][WORDS][8][2]
 constexpr int AT_W2 = AT_BITS + 2 * ROWS * WORDS, AT_W3 = AT_W2 + OfW2::FLOATS;
 constexpr int AT_H1 = AT_W3 + OfW3::FLOATS, AT_H2 = AT_H1 + OfH1::FLOATS, AT_Z3 = AT_H2 + OfH2::FLOATS;
 constexpr int AT_Y = AT_Z3 + OfZ3::FLOATS, AT_DW = AT_Y + OfY::FLOATS, AT_DZ = AT_DW + OfDW::FLOATS;
 constexpr int AT_DH = AT_DZ + OfDZ::FLOATS;
-constexpr int AT_SQUARES = AT_DH + OfDH::FLOATS;                 // of the gradients of W_1, W_2, W_3
+constexpr int AT_LARGEST = AT_DH + OfDH::FLOATS;
+constexpr int AT_SQUARES = AT_LARGEST + OfLargest::FLOATS;       // of the gradients of W_1, W_2, W_3
 extern "C" __device__ const int workspace_floats = AT_SQUARES + CLIP * 3 * OfSquares::FLOATS;
+
+struct Scales {
+    Scale H1, W2, H2, W3;
+};
 
 struct Shared {
     union {
-        float H1[GROUPS][TILES1][PART];                          // the block's columns, all rows
+        unsigned H1[GROUPS][TILES1][TILE];                       // the block's columns, all rows
         float dW2[4][BLOCKS / 2][TILES1][PART];                  // partial sums, each over a quarter of the rows
     };
     union {
         struct {
-            float H1[2][N1 / 8][PART], H2[2][HALF][PART];        // 32 rows; H2: the block's columns
+            unsigned H1[2][N1 / 8][TILE], H2[2][HALF][TILE];     // 32 rows; H2: the block's columns
         } of_rows;
-        float dZ[GROUPS][BLOCKS][PART];
+        unsigned dZ[GROUPS][BLOCKS][TILE];
     };
-    unsigned Hg[GROUPS][3][64], Ww[N3 / 16][3][64];              // H_2 diag(g) / 2, W_3 diag(w) of its neurons
+    unsigned Hg[GROUPS][2][64], Ww[N3 / 16][2][64];              // H_2 diag(g) / 2, W_3 diag(w) of its neurons, scaled
+    unsigned largest_g[WARPS], largest_w[2][WARPS];              // as bits; of w for even and odd steps
+    unsigned largest[4][WARPS];                                  // as in OfLargest
+    Scales scales[2];                                            // for even and odd steps
     unsigned bits[GROUPS][WORDS][16];
-    float W2[BLOCKS][TILES1][64];
+    unsigned W2[BLOCKS][TILES1][TILE / 2];                       // rows: neurons, from eight of them; columns of W_2^T
     float X[2][ROWS][F + 4];                                     // for even and odd steps, in the order of the threads
     float H3[16][OWN3], w[2 - SEQUENTIAL][N3], g[ROWS];
     float dZ1[THREADS][2], dW1[WARPS][F][2], W1[WARPS][F][2];
@@ -120,7 +135,8 @@ struct Training : Groups {
     float w2[N1 / 16][4], w3[GROUPS][4], h2[DOWN][4];
     Word bits[BIT_LOADS][2];
     unsigned active = 0;                  // H_2 > 0, four bits per sixteen rows
-    float half_g[DOWN][2] = {};           // g / 2 of rows p and p + 8 of these, since a bit is 2
+    float half_g[DOWN][2] = {};           // g / 2, scaled, of rows p and p + 8 of these, since a bit is 2
+    float dZ_scale = 0.0f;                // dZ_2 is published over this
     const OfH1 of_H1{workspace + AT_H1};
     const OfH2 of_H2{workspace + AT_H2};
     const OfW2 of_W2{workspace + AT_W2};
@@ -130,6 +146,7 @@ struct Training : Groups {
     const OfDW of_dw{workspace + AT_DW};
     const OfDZ of_dZ{workspace + AT_DZ};
     const OfDH of_dH{workspace + AT_DH};
+    const OfLargest of_largest{workspace + AT_LARGEST};
 
     // Whether this thread has an i-th vector, if the block's threads share out this many.
     __device__ bool has(int i, int vectors) const { return vectors % THREADS == 0 || t + i * THREADS < vectors; }
@@ -152,13 +169,46 @@ struct Training : Groups {
         const int row = 8 * (rank * TILES1 + tile1(n)) + 2 * lane.q + i % 2;
         return row * N2 + 8 * BLOCKS * group + 16 * neurons2() + lane.p + i / 2 * 8;
     }
+    // Four numbers as the words of their halves: two of each.
+    template <class Of>
+    static __device__ void put_words(const Of& of, int step, int at, const float (&v)[4], const Scale& scale)
+    {
+        unsigned words[4];
+        const float scaled[] = {v[0] * scale.over, v[1] * scale.over, v[2] * scale.over, v[3] * scale.over};
+        words_of(scaled, words);
+        const float bits[] = {__uint_as_float(words[0]), __uint_as_float(words[1]), __uint_as_float(words[2]),
+                              __uint_as_float(words[3])};
+        of.put(step, at, bits);
+    }
+    // The same for a lane's place in a tile.
+    template <class Of> static __device__ void put_place(const Of& of, int step, int tile, const float (&v)[4])
+    {
+        unsigned words[4];
+        words_of(v, words);
+        for (int i = 0; i < 4; ++i) {
+            const float one[] = {__uint_as_float(words[i])};
+            of.put(step, tile + 32 * i + threadIdx.x % 32, one);
+        }
+    }
+    static __device__ void write_place(unsigned* tile, const float (&v)[4])
+    {
+        unsigned words[4];
+        words_of(v, words);
+        for (int i = 0; i < 4; ++i) tile[32 * i + threadIdx.x % 32] = words[i];
+    }
+    static __device__ void write_words(unsigned* to, const float (&v)[4])
+    {
+        *reinterpret_cast<uint4*>(to) = make_uint4(
+            __float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]), __float_as_uint(v[3]));
+    }
     __device__ void put2(int step) const
     {
         const int tile = group * BLOCKS + 2 * neurons2(), pair = (rank * TILES1 + tile1(0)) / 2;
         for (int i = 0; i < 2; ++i) {
             const float v[] = {W2[0][2 * i], W2[0][2 * i + 1], W2[1][2 * i], W2[1][2 * i + 1]};
-            if (has2()) of_W2.put(step, ((tile + i) * (N1 / 16) + pair) * PART + t % 32 * 4, v);
+            if (has2()) put_words(of_W2, step, ((tile + i) * (N1 / 16) + pair) * PART + t % 32 * 4, v, scales(step).W2);
         }
+        leave_largest(s.largest[1], W2[0], W2[1]);
     }
     __device__ bool has_H2() const { return HALF == WARPS || warp < HALF; }
     __device__ int column3(int n, int i, Lane lane) const { return 32 * warp + 16 * n + i / 2 * 8 + lane.p; }
@@ -169,7 +219,8 @@ struct Training : Groups {
     __device__ void put3(int step) const
     {
         for (int n = 0; n < 2; ++n)
-            of_W3.put(step, (blockIdx.x * (N3 / 16) + 2 * warp + n) * PART + t % 32 * 4, W3[n]);
+            put_words(of_W3, step, (blockIdx.x * (N3 / 16) + 2 * warp + n) * PART + t % 32 * 4, W3[n], scales(step).W3);
+        leave_largest(s.largest[2], W3[0], W3[1]);
     }
     __device__ Word* word_of_bits(int i) const { return reinterpret_cast<Word*>(workspace + AT_BITS) + i; }
     __device__ float* w_of(int step) const { return s.w[SEQUENTIAL ? 0 : step % 2]; }
@@ -189,14 +240,28 @@ struct Training : Groups {
             }
     }
 
-    __device__ void start()
+    __device__ void start(int batches)
     {
         for_weights(true, [](float& kept, const float* from) { kept = *from; });
-        w_of(0)[t] = w_in_memory()[t];
+        const float w[1] = {w_in_memory()[t]};
+        w_of(0)[t] = w[0];
+        float x_most[4] = {};
+        for (int i = blockIdx.x * THREADS + t; i < batches * (ROWS * F / 4); i += GRID * THREADS) {
+            const float4 v = take4(X + 4 * (size_t)i);
+            const float one[] = {v.x, v.y, v.z, v.w};
+            for (int j = 0; j < 4; ++j) x_most[j] = __uint_as_float(max(bits_of(x_most[j]), bits_of(one[j])));
+        }
+        leave_largest(s.largest_w[0], w);
+        leave_largest_W1();
+        leave_largest(s.largest[1], W2[0], W2[1]), leave_largest(s.largest[2], W3[0], W3[1]);
+        leave_largest(s.largest[3], x_most);
         fetch_X(0, 0);
         forget(AT_BITS, workspace_floats);
         copies_done();
         all_meet();
+        tell_largest();
+        hear_scales(0);
+        __syncthreads();
         put2(0), put3(0);
         float x[F];
         take_row(0, x);
@@ -237,8 +302,59 @@ struct Training : Groups {
     }
     __device__ void take_row(int step, float (&x)[F]) const { take(s.X[step % 2][t % ROWS], x); }
 
-    // Publishes two columns of H_1 of a batch. Threads t and t ^ 1 hold rows p and p + 8 of sixteen; an even t sends
-    // the first column of both rows, an odd t the second.
+    // ---- scales
+
+    static __device__ unsigned bits_of(float v) { return __float_as_uint(v) & 0x7fffffff; }
+
+    // Leaves the largest absolute value of a warp's numbers, as bits.
+    template <int COUNT, int... COUNTS>
+    __device__ void leave_largest(unsigned (&of_warps)[WARPS], const float (&v)[COUNT], const float (&... more)[COUNTS]) const
+    {
+        unsigned most = 0;
+        const auto add = [&](const auto& of) {
+            for (float one : of) most = max(most, bits_of(one));
+        };
+        add(v), (add(more), ...);
+        most = __reduce_max_sync(0xffffffff, most);
+        if (t % 32 == 0) of_warps[warp] = most;
+    }
+    __device__ void leave_largest_W1() const
+    {
+        float all[2 * PAIRS];
+        for (int i = 0; i < 2 * PAIRS; ++i) all[i] = W1[i / 2][i % 2];
+        leave_largest(s.largest[0], all);
+    }
+    __device__ bool keeps_scales() const { return warp == (group / 2 + WARPS / 2) % WARPS; }
+    __device__ const Scales& scales(int step) const { return s.scales[step % 2]; }
+
+    // One warp publishes what the block's warps have left, behind a barrier of the block.
+    __device__ void tell_largest() const
+    {
+        if (!keeps_scales()) return;
+        unsigned most = s.largest[t % 32 / 8][t % 8];
+        for (int apart = 1; apart < 8; apart *= 2) most = max(most, __shfl_xor_sync(0xffffffff, most, apart));
+        const float one[] = {__uint_as_float(most)};
+        if (t % 8 == 0) of_largest.put(step, 4 * blockIdx.x + t % 32 / 8, one);
+    }
+    __device__ void hear_scales(int of_step) const
+    {
+        if (!keeps_scales()) return;
+        float largest[up(GRID, 32)][4];
+        const unsigned turn = turn_of(step);
+        const auto largest_at = [&](int i) { return of_largest.of(step) + 4 * (t % 32 + 32 * i); };
+        look_for(largest, turn, [&](int i) { return t % 32 + 32 * i < GRID; }, largest_at);
+        await(largest, turn, largest_at);
+        float most[4];
+        for (int kind = 0; kind < 4; ++kind) {
+            unsigned bits = 0;
+            for (int i = 0; i < up(GRID, 32); ++i) bits = max(bits, bits_of(largest[i][kind]));
+            most[kind] = __uint_as_float(__reduce_max_sync(0xffffffff, bits));
+        }
+        const float H1 = F / 256.0f * most[3] * most[0], H2 = N1 * H1 * most[1];
+        if (t % 32 == 0) s.scales[of_step % 2] = {Scale(bits_of(H1)), Scale(bits_of(most[1])), Scale(bits_of(H2)), Scale(bits_of(most[2]))};
+    }
+
+    // Publishes two columns of H_1 of a batch. Threads t and t ^ 1 hold rows p and p + 8 of sixteen.
     __device__ void tell_H1(int step, int i, const float (&x)[F])
     {
         if (t % 32 < F) *reinterpret_cast<float2*>(s.W1[warp][t % 32]) = make_float2(W1[i][0], W1[i][1]);
@@ -246,19 +362,21 @@ struct Training : Groups {
         float z[2] = {};
         multiply_row(z, x, s.W1[warp]);
         for (int n = 0; n < 2; ++n) h[i][n] = positive(z[n]);
-        const float other = __shfl_xor_sync(0xffffffff, t % 2 ? h[i][0] : h[i][1], 1);
-        const float v[] = {t % 2 ? other : h[i][0], t % 2 ? h[i][1] : other};
-        const int own = group + i * GROUPS, of = 4 * (t % 16 / 2) + own % 4;
-        const int to = ((rank * GROUPS + t / 16) * TILES1 + own / 4) * PART + 4 * (of ^ (of >> 2 & 2)) + t % 2 * 2;
-        if (has_row() && has_pair(i)) of_H1.put(step, to, v);
+        const float over = scales(step).H1.over;
+        const Halves words(h[i][0] * over, h[i][1] * over);
+        const float big[] = {__uint_as_float(words.big)}, small[] = {__uint_as_float(words.small)};
+        const int own = group + i * GROUPS, at = t % 2 * 32 + t % 16 / 2 * 4 + own % 4;
+        const int to = ((rank * GROUPS + t / 16) * TILES1 + own / 4) * PART + at;
+        if (has_row() && has_pair(i)) of_H1.put(step, to, big), of_H1.put(step, to + PART / 2, small);
+        if (i == PAIRS - 1) leave_largest_W1();
         __syncwarp();
     }
 
-    template <class Element> static __device__ float square_of(Element v)
+    static __device__ float square_of(const float (&v)[2][4])
     {
         float sum = 0.0f;
         for (int n = 0; n < 2; ++n)
-            for (int i = 0; i < 4; ++i) sum += v(n, i) * v(n, i);
+            for (int i = 0; i < 4; ++i) sum += v[n][i] * v[n][i];
         return sum;
     }
     __device__ OfSquares of_squares(int layer) const
@@ -308,6 +426,7 @@ struct Training : Groups {
     __device__ void tell_H2()
     {
         const Lane lane;
+        const Places place;
         const unsigned turn = turn_of(step);
         {
             float h1[OWN_H1_LOADS][4];
@@ -319,43 +438,49 @@ struct Training : Groups {
             look_for(h1, turn, [](int) { return true; }, h1_at);
             await(h1, turn, h1_at);
 #pragma unroll
-            for (int i = 0; i < OWN_H1_LOADS; ++i) write4(&s.of_rows.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
+            for (int i = 0; i < OWN_H1_LOADS; ++i) write_words(&s.of_rows.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
         }
         __syncthreads();
 
+        tell_largest();
         const auto w3_at = W3_at(step);
         look_for(w3, turn, [&](int) { return !has_W2(0); }, w3_at);
         fetch_X(step + 1, next);
         await(w2, turn, W2_at(step));
-        float z[2][2][1][4] = {};   // two tiles for half of k; another warp has the other half
+        float z[2][2][2][4] = {};   // two tiles for half of k; another warp has the other half
         if (has_W2(0)) {
 #pragma unroll
-            for (int k = 0; k < N1 / 16; ++k) {
+            for (int k = 0; k < N1 / 32; ++k) {
 #pragma unroll
-                for (int i = k * GROUPS / (N1 / 16); i < (k + 1) * GROUPS / (N1 / 16); ++i)
+                for (int i = k * GROUPS / (N1 / 32); i < (k + 1) * GROUPS / (N1 / 32); ++i)
                     look(w3_at(i), w3[i]);
-                const int tile = warp % 2 * (N1 / 16) + k;
-                const Parts<4> a[] = {left_of(take4(&s.of_rows.H1[0][tile][lane.at])), left_of(take4(&s.of_rows.H1[1][tile][lane.at]))};
-                Parts<2> b[2];
+                const int tile = warp % 2 * (N1 / 16) + 2 * k;
+                const HalfParts<4> a[] = {left_across(s.of_rows.H1[0][tile], place), left_across(s.of_rows.H1[1][tile], place)};
+                HalfParts<2> b[2];
                 for (int n = 0; n < 2; ++n)
-                    b[n] = right_of(w2[n * (N1 / 32) + k / 2][k % 2 * 2], w2[n * (N1 / 32) + k / 2][k % 2 * 2 + 1]);
+                    for (int i = 0; i < 2; ++i) {
+                        b[n].big[i] = __float_as_uint(w2[n * (N1 / 32) + k][i]);
+                        b[n].small[i] = __float_as_uint(w2[n * (N1 / 32) + k][2 + i]);
+                    }
                 multiply(z, a, b);
             }
             for (int m = 0; m < 2; ++m) {
                 float other[4];
-                for (int i = 0; i < 4; ++i) other[i] = warp % 2 ? z[m][0][0][i] : z[m][1][0][i];
-                if ((warp ^ 1) < HALF) write4(&s.of_rows.H2[m][warp ^ 1][lane.at], other);
+                for (int i = 0; i < 4; ++i) other[i] = warp % 2 ? total_of(z[m][0], i) : total_of(z[m][1], i);
+                if ((warp ^ 1) < HALF) write4(reinterpret_cast<float*>(s.of_rows.H2[m][warp ^ 1]) + lane.at, other);
             }
         }
         __syncthreads();
+        const float of_z = scales(step).H1.times * scales(step).W2.times, over = scales(step).H2.over;
         if (has_H2())
             for (int m = 0; m < 2; ++m) {
-                const float4 other = take4(&s.of_rows.H2[m][warp][lane.at]);
-                float sum[1][4] = {{other.x, other.y, other.z, other.w}}, h[4];
-                for (int i = 0; i < 4; ++i) sum[0][i] += warp % 2 ? z[m][1][0][i] : z[m][0][0][i];
-                activate(sum, h);
-                write4(&s.of_rows.H2[m][warp][lane.at], h);
-                of_H2.put(step, ((member * HALF + warp) * GROUPS + 2 * couple + m) * PART + lane.at, h);
+                const float4 other = take4(reinterpret_cast<const float*>(s.of_rows.H2[m][warp]) + lane.at);
+                float h[4] = {other.x, other.y, other.z, other.w};
+                for (int i = 0; i < 4; ++i) h[i] = of_z * positive(h[i] + (warp % 2 ? total_of(z[m][1], i) : total_of(z[m][0], i)));
+                __syncwarp();
+                const float in_order[] = {h[0], h[2], h[1], h[3]}, scaled[] = {h[0] * over, h[1] * over, h[2] * over, h[3] * over};
+                write_place(s.of_rows.H2[m][warp], scaled);
+                of_H2.put(step, ((member * HALF + warp) * GROUPS + 2 * couple + m) * PART + lane.at, in_order);
             }
         __syncthreads();
     }
@@ -363,21 +488,35 @@ struct Training : Groups {
     // Publishes the contribution of the block's columns of H_2 to Z_3, and loads H_1 for the backward pass.
     __device__ void tell_Z3()
     {
-        const Lane lane;
+        const Places place;
         const unsigned turn = turn_of(step);
         await(w3, turn, W3_at(step));
-        float z[2][4][1][4] = {};
+        float z[2][4][2][4] = {};
 #pragma unroll
-        for (int k = 0; k < HALF; ++k) {
-            const Parts<4> a[] = {left_of(take4(&s.of_rows.H2[0][k][lane.at])), left_of(take4(&s.of_rows.H2[1][k][lane.at]))};
-            Parts<2> b[4];
-            for (int n = 0; n < 4; ++n) b[n] = right_of(w3[2 * k + n / 2][n % 2 * 2], w3[2 * k + n / 2][n % 2 * 2 + 1]);
+        for (int k = 0; k < HALF; k += 2) {
+            const bool both = k + 1 < HALF;   // else the last eight columns alone
+            HalfParts<4> a[2];
+            HalfParts<2> b[4];
+            for (int m = 0; m < 2; ++m) {
+                a[m] = left_across(s.of_rows.H2[m][k], both ? place : place.of_one_tile());
+                for (int i = 2; i < 4 && !both; ++i) a[m].big[i] = a[m].small[i] = 0;
+            }
+            for (int n = 0; n < 4; ++n)
+                for (int i = 0; i < 2; ++i) {
+                    b[n].big[i] = i == 0 || both ? __float_as_uint(w3[2 * (k + i) + n / 2][n % 2]) : 0;
+                    b[n].small[i] = i == 0 || both ? __float_as_uint(w3[2 * (k + i) + n / 2][2 + n % 2]) : 0;
+                }
             multiply(z, a, b);
         }
+        const float of_z = scales(step).H2.times * scales(step).W3.times;
         for (int m = 0; m < 2; ++m) {
             const int to = (((2 * couple + m) * BLOCKS + warp) * COUPLE + member) * 16 * OWN3;
 #pragma unroll
-            for (int n = 0; n < 4; ++n) of_Z3.put(step, to + n * PART + t % 32 * 4, z[m][n][0]);
+            for (int n = 0; n < 4; ++n) {
+                float sum[4];
+                for (int i = 0; i < 4; ++i) sum[i] = of_z * total_of(z[m][n], i);
+                of_Z3.put(step, to + n * PART + t % 32 * 4, sum);
+            }
         }
         float h1[H1_LOADS][4];
         const auto has_h1 = [&](int i) { return has(i, ROWS * TILES1 * 2); };
@@ -387,7 +526,7 @@ struct Training : Groups {
         await(h1, turn, h1_at);
 #pragma unroll
         for (int i = 0; i < H1_LOADS; ++i)
-            if (has_h1(i)) write4(&s.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
+            if (has_h1(i)) write_words(&s.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
     }
 
     // Computes the block's columns of H_3 for 16 rows, and publishes their contribution to y.
@@ -452,6 +591,8 @@ struct Training : Groups {
         for (int r = 0; r < BLOCKS; ++r) sum += y[0][r];
         const float error = t < count ? sum - target : 0.0f, g = scale * error;
         if (has_row()) s.g[t] = g;
+        const float of_row[] = {has_row() ? g : 0.0f};
+        leave_largest(s.largest_g, of_row);
         if (last && blockIdx.x == 0 && has_row()) E[t] = error;
         if (warp == group / 2) {  // the warp that has the group's rows publishes their contribution to dw
             float one[1] = {};
@@ -459,6 +600,7 @@ struct Training : Groups {
             for (int i = 0; i < 16; ++i) one[0] += s.H3[i][t % 32] * __shfl_sync(0xffffffff, g, group % 2 * 16 + i);
             of_dw.put(step, group * N3 + rank * OWN3 + t % 32, one);
         }
+        hear_scales(step + 1);
         __syncthreads();
     }
 
@@ -469,18 +611,19 @@ struct Training : Groups {
         const unsigned turn = turn_of(step);
         const Word now = step + 1;
         const int slot = lane.p % 4 * 2 + lane.p / 4;  // lane q reads rows q and q + 8, then q + 4 and q + 12
+        const Scale of_g(s.largest_g), of_H2 = scales(step).H2;
         active = 0;
         for (int i = 0; i < DOWN; ++i) {
             const int down = warp * DOWN + i;
             if (!has_rows(i)) continue;
-            for (int u = 0; u < 2; ++u) half_g[i][u] = 0.5f * s.g[16 * down + lane.p + 8 * u];
+            for (int u = 0; u < 2; ++u) half_g[i][u] = 0.5f * of_g.over * s.g[16 * down + lane.p + 8 * u];
             float h[4];
             for (int j = 0; j < 4; ++j) {
                 active |= (unsigned)(h2[i][j] > 0.0f) << 4 * i + j;
-                h[j] = h2[i][j] * half_g[i][j % 2];
+                h[j] = h2[i][j] * of_H2.over * half_g[i][j % 2];
             }
             for (int j = 0; j < 2; ++j)
-                write_parts(s.Hg[down], right(2 * lane.q + j, slot), h[2 * j], h[2 * j + 1]);
+                write_halves(s.Hg[down], right(2 * lane.q + j, slot), h[2 * j], h[2 * j + 1]);
         }
         for (;;) {
             bool come = true;
@@ -496,7 +639,7 @@ struct Training : Groups {
             if (has_bits(i)) reinterpret_cast<uint2*>(s.bits)[t + i * THREADS] = make_uint2(bits[i][0], bits[i][1]);
         __syncthreads();
 
-        float dw[GROUPS][1], u[2][3][4] = {}, sum_dw = 0.0f;   // u: U^T
+        float dw[GROUPS][1], u[2][2][4] = {}, sum_dw = 0.0f;   // u: U^T
         const auto dw_at = [&](int from) { return of_dw.of(step) + from * N3 + t; };
         const auto sum_up_dw = [&] {
             await(dw, turn, dw_at);
@@ -514,8 +657,8 @@ struct Training : Groups {
                                *reinterpret_cast<const uint2*>(&s.bits[down][warp][2 * lane.q + 8])};
             const unsigned of[2][2] = {{each_byte(v[0].x, lane.p), each_byte(v[0].y, lane.p)},
                                        {each_byte(v[1].x, lane.p), each_byte(v[1].y, lane.p)}};
-            unsigned b[3][2];
-            take_parts(b, s.Hg[down], right(lane.p, 2 * lane.q));
+            unsigned b[2][2];
+            take_halves(b, s.Hg[down], right(lane.p, 2 * lane.q));
             for (int n = 0; n < 2; ++n) {
                 unsigned a[4];
                 for (int i = 0; i < 4; ++i) a[i] = both(of[i / 2][0], 2 * n + i % 2, of[i / 2][1], 2 * n + i % 2);
@@ -526,10 +669,17 @@ struct Training : Groups {
             sum_up_dw();
             w_of(step + 1)[t] = w_of(step)[t] - rate * sum_dw;
         }
+        const float new_w[] = {w_of(step + 1)[t]};
+        leave_largest(s.largest_w[(step + 1) % 2], new_w);
         __syncthreads();
+        const Scale of_w(s.largest_w[(step + SEQUENTIAL) % 2]), of_W3 = scales(step + SEQUENTIAL).W3;
+        dZ_scale = of_g.times * of_w.times * of_W3.times;
+        const float of_u = of_g.times * of_H2.times, of_ww = of_w.over * of_W3.over;
         float w[4], rate_3 = rate;
         for (int i = 0; i < 4; ++i) w[i] = w_of(step + SEQUENTIAL)[column3(i / 2, i % 2 * 2, lane)];
-        const auto dw3 = [&](int n, int i) { return total(u[n], i) * w[2 * n + i / 2]; };
+        float dw3[2][4];
+        for (int n = 0; n < 2; ++n)
+            for (int i = 0; i < 4; ++i) dw3[n][i] = total_of(u[n], i) * of_u * w[2 * n + i / 2];
         if (CLIP) {
             leave_square(square_of(dw3));
             __syncthreads();
@@ -540,15 +690,15 @@ struct Training : Groups {
             float ww[4];
             for (int i = 0; i < 4; ++i) {
                 const float before = W3[n][i];
-                if (!LATE) W3[n][i] -= rate_3 * dw3(n, i);
-                ww[i] = (SEQUENTIAL ? W3[n][i] : before) * w[2 * n + i / 2];
+                if (!LATE) W3[n][i] -= rate_3 * dw3[n][i];
+                ww[i] = (SEQUENTIAL ? W3[n][i] : before) * w[2 * n + i / 2] * of_ww;
             }
-            for (int i = 0; i < 2; ++i) write_parts(s.Ww[2 * warp + n], right(2 * lane.q + i, slot), ww[i], ww[i + 2]);
+            for (int i = 0; i < 2; ++i) write_halves(s.Ww[2 * warp + n], right(2 * lane.q + i, slot), ww[i], ww[i + 2]);
         }
         if (!LATE) put3(step + 1);
         __syncthreads();
 
-        float z[DOWN][3][4] = {};
+        float z[DOWN][2][4] = {};
 #pragma unroll
         for (int word = 0; word < WORDS; ++word) {
             unsigned of[DOWN][4];
@@ -559,8 +709,8 @@ struct Training : Groups {
                 of[i][2] = each_byte(v.x, lane.q + 4), of[i][3] = each_byte(v.y, lane.q + 4);
             }
             for (int k = 0; k < 2; ++k) {
-                unsigned b[3][2];
-                take_parts(b, s.Ww[2 * word + k], right(lane.p, 2 * lane.q));
+                unsigned b[2][2];
+                take_halves(b, s.Ww[2 * word + k], right(lane.p, 2 * lane.q));
                 for (int i = 0; i < DOWN; ++i) {
                     unsigned a[4];
                     for (int j = 0; j < 4; ++j) a[j] = both(of[i][j], 2 * k, of[i][j], 2 * k + 1);
@@ -570,16 +720,16 @@ struct Training : Groups {
         }
         for (int i = 0; i < DOWN; ++i) {
             float dz[4];
-            for (int j = 0; j < 4; ++j) {  // in left-operand order: row p + 8 (j % 2), neuron 2 q + j / 2
-                const int from = j % 2 * 2 + j / 2;
-                dz[j] = active >> (4 * i + j) & 1 ? half_g[i][j % 2] * total(z[i], from) : 0.0f;
+            for (int j = 0; j < 4; ++j) {  // row p + 8 (j / 2), neuron 2 q + j % 2; `active` is in the order of H_2
+                const int at = j % 2 * 2 + j / 2;
+                dz[j] = active >> (4 * i + at) & 1 ? half_g[i][j / 2] * total_of(z[i], j) : 0.0f;
             }
-            if (has_rows(i)) of_dZ.put(step, ((group * GROUPS + warp * DOWN + i) * BLOCKS + rank) * PART + lane.at, dz);
+            if (has_rows(i)) put_place(of_dZ, step, ((group * GROUPS + warp * DOWN + i) * BLOCKS + rank) * PART, dz);
         }
         if (LATE) {
             rate_3 = hear_rate(3);
             for (int n = 0; n < 2; ++n)
-                for (int i = 0; i < 4; ++i) W3[n][i] -= rate_3 * dw3(n, i);
+                for (int i = 0; i < 4; ++i) W3[n][i] -= rate_3 * dw3[n][i];
             put3(step + 1);
         }
     }
@@ -587,7 +737,7 @@ struct Training : Groups {
     // Updates W_2, and publishes the contribution of the group's neurons to dH_1 in the block's columns.
     __device__ void second_layer()
     {
-        const Lane lane;
+        const Places place;
         const unsigned turn = turn_of(step);
         {
             float dz[DZ_LOADS][4];
@@ -597,32 +747,30 @@ struct Training : Groups {
             look_for(dz, turn, [](int) { return true; }, dz_at);
             await(dz, turn, dz_at);
 #pragma unroll
-            for (int i = 0; i < DZ_LOADS; ++i) write4(&s.dZ[0][0][0] + 4 * (t + i * THREADS), dz[i]);
+            for (int i = 0; i < DZ_LOADS; ++i) write_words(&s.dZ[0][0][0] + 4 * (t + i * THREADS), dz[i]);
         }
         __syncthreads();
 
         {  // dW_2^T: a warp takes half of the neurons and a quarter of the rows
             const int half = warp % 2, fourth = warp / 2;
-            float dw2[2][TILES1][1][4] = {};
+            float dw2[2][TILES1][2][4] = {};
 #pragma unroll
-            for (int i = 0; i < HALF; ++i) {
-                const int down = (fourth * HALF + i) / 2, k = (fourth * HALF + i) % 2;
-                Parts<4> a[2];
-                Parts<2> b[TILES1];
-                for (int m = 0; m < 2; ++m) {
-                    const float2 v[] = {take2(&s.dZ[down][4 * half + 2 * m][lane.down[k]]),
-                                        take2(&s.dZ[down][4 * half + 2 * m + 1][lane.down[k]])};
-                    a[m] = left_of(make_float4(v[0].x, v[1].x, v[0].y, v[1].y));
-                }
-                for (int n = 0; n < TILES1; ++n) {
-                    const float2 h = take2(&s.H1[down][n][lane.down[k]]);
-                    b[n] = right_of(h.x, h.y);
-                }
+            for (int i = 0; i < up(GROUPS, 4); ++i) {
+                const int down = fourth + 4 * i;
+                if (GROUPS % 4 && down >= GROUPS) break;
+                HalfParts<4> a[2];
+                HalfParts<2> b[TILES1];
+                for (int m = 0; m < 2; ++m) a[m] = left_down(s.dZ[down][4 * half + 2 * m], place);
+                for (int n = 0; n < TILES1; ++n) b[n] = right_down(s.H1[down][n] + place.one);
                 multiply(dw2, a, b);
             }
             __syncthreads();
             for (int m = 0; m < 2; ++m)
-                for (int n = 0; n < TILES1; ++n) write4(&s.dW2[fourth][2 * half + m][n][t % 32 * 4], dw2[m][n][0]);
+                for (int n = 0; n < TILES1; ++n) {
+                    float sum[4];
+                    total_of(dw2[m][n], sum);
+                    write4(&s.dW2[fourth][2 * half + m][n][t % 32 * 4], sum);
+                }
         }
         __syncthreads();
         float dw2[2][4] = {}, rate_2 = rate;
@@ -632,46 +780,54 @@ struct Training : Groups {
                     const float4 v = take4(&s.dW2[from][neurons2()][tile1(n)][t % 32 * 4]);
                     dw2[n][0] += v.x, dw2[n][1] += v.y, dw2[n][2] += v.z, dw2[n][3] += v.w;
                 }
+        const Scale of_H1 = scales(step).H1, of_multiplied = scales(step + SEQUENTIAL).W2;
+        for (int n = 0; n < 2; ++n)
+            for (int i = 0; i < 4; ++i) dw2[n][i] *= dZ_scale * of_H1.times;
         if (CLIP) {
-            leave_square(square_of([&](int n, int i) { return dw2[n][i]; }));
+            leave_square(square_of(dw2));
             __syncthreads();
             tell_square(2, block_square());
         }
         if (CLIP && !LATE) rate_2 = hear_rate(2);
         if (has2()) {
-            for (int n = 0; n < 2; ++n)
+            for (int n = 0; n < 2; ++n) {
+                float multiplied[4];
                 for (int i = 0; i < 4; ++i) {
                     const float before = W2[n][i];
                     if (!LATE) W2[n][i] -= rate_2 * dw2[n][i];
-                    s.W2[2 * neurons2() + i / 2][tile1(n)][right(2 * lane.q + i % 2, lane.p)] = SEQUENTIAL ? W2[n][i] : before;
+                    multiplied[i] = (SEQUENTIAL ? W2[n][i] : before) * of_multiplied.over;
                 }
+                for (int i = 0; i < 2; ++i) {
+                    const Halves x(multiplied[2 * i], multiplied[2 * i + 1]);
+                    unsigned* const tile = s.W2[2 * neurons2() + i][tile1(n)] + t % 32;
+                    tile[0] = x.big, tile[TILE / 4] = x.small;
+                }
+            }
             if (!LATE) put2(step + 1);
         }
         copies_done();
         __syncthreads();
 
         if (has_rows(0)) {  // the contribution of the group's neurons to dH_1
-            float dh[DOWN][TILES1][1][4] = {};
+            float dh[DOWN][TILES1][2][4] = {};
+            const unsigned* const W2_of_lane = s.W2[t / 8 % 2][0] + t % 32 / 16 * 32 + t % 8 * 4;
 #pragma unroll
-            for (int k = 0; k < BLOCKS; ++k) {
-                Parts<4> a[DOWN];
-                Parts<2> b[TILES1];
-                for (int i = 0; i < DOWN; ++i) {
-                    const int down = smaller(warp * DOWN + i, GROUPS - 1);
-                    a[i] = left_of(take4(&s.dZ[down][k][lane.at]));
-                }
-                for (int n = 0; n < TILES1; ++n) {
-                    const float2 v = take2(&s.W2[k][n][right(lane.p, 2 * lane.q)]);
-                    b[n] = right_of(v.x, v.y);
-                }
+            for (int k = 0; k < BLOCKS; k += 2) {
+                HalfParts<4> a[DOWN];
+                HalfParts<2> b[TILES1];
+                for (int i = 0; i < DOWN; ++i)
+                    a[i] = left_across(s.dZ[smaller(warp * DOWN + i, GROUPS - 1)][k], place);
+                for (int n = 0; n < TILES1; ++n) b[n] = right_down(W2_of_lane + (k * TILES1 + n) * (TILE / 2));
                 multiply(dh, a, b);
             }
 #pragma unroll
             for (int i = 0; i < DOWN; ++i)
 #pragma unroll
                 for (int n = 0; n < TILES1; ++n) {
-                    const int columns = group * (N1 / 2) + (rank * TILES1 + n) * 4 + lane.q;
-                    if (has_rows(i)) of_dH.put(step, ((columns * GROUPS + warp * DOWN + i) * 8 + lane.p) * 4, dh[i][n][0]);
+                    const int columns = group * (N1 / 2) + (rank * TILES1 + n) * 4 + t % 4;
+                    float sum[4];
+                    for (int j = 0; j < 4; ++j) sum[j] = dZ_scale * of_multiplied.times * total_of(dh[i][n], j);
+                    if (has_rows(i)) of_dH.put(step, ((columns * GROUPS + warp * DOWN + i) * 8 + t % 32 / 4) * 4, sum);
                 }
         }
         if (LATE) {
@@ -712,7 +868,7 @@ struct Training : Groups {
                 sum[0] += column[r] * d.x + column[r + 1] * d.z, sum[1] += column[r] * d.y + column[r + 1] * d.w;
             }
             if (lane < F) *reinterpret_cast<float2*>(s.dW1[warp][lane]) = make_float2(sum[0], sum[1]);
-            if (i == 0) take_row(step + 1, x);
+            if (!LATE && i == 0) take_row(step + 1, x);
             __syncthreads();
             for (int from = 0; from < WARPS; ++from) {
                 const float2 v = take2(s.dW1[from][smaller(lane, F - 1)]);
@@ -729,6 +885,7 @@ struct Training : Groups {
                 if (has1(i)) square += dw1[i][n] * dw1[i][n];
         if (warp == 0) tell_square(1, warp_sum(square));
         const float rate_1 = hear_rate(1);
+        if (LATE) take_row(step + 1, x);
         for (int i = 0; i < PAIRS; ++i) {
             for (int n = 0; n < 2; ++n) W1[i][n] -= rate_1 * dw1[i][n];
             if (!last) tell_H1(step + 1, i, x);
@@ -746,7 +903,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
     Training training{{Barrier{reinterpret_cast<unsigned*>(workspace)}, X, Y, weights, E, workspace, rate}, shared, max_norm};
     const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
-    training.start();
+    training.start(batches);
     for (; training.step < steps; ++training.step) {
         training.turn_to_step(steps, batches, rows);
         training.scale = 2.0f / training.count;

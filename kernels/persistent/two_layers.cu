@@ -254,7 +254,7 @@ struct Training : Groups {
         }
         fetch_X(step + 1, next);
         if (has_rows) {
-            float z[T2][4] = {};   // written out: multiply() costs 2.4% of a step (256-256, H200)
+            float z[T2][4] = {};
 #pragma unroll
             for (int j = 0; j < T1; ++j) {
                 Parts<4> a;

@@ -114,8 +114,9 @@ def floor(step: Step, measured: Measured) -> Floor | None:
 
     Launches (one may be a whole training), element-wise work, updates and clipping are not counted, so that
     it stays a lower bound. It holds for dense products by the measured instructions, one unit at a time:
-    other instructions (wgmma), FP32 units beside tensor cores, or skipping rows for which ReLU is 0, may beat
-    it. It says nothing of other networks: a direct convolution's operations are no bound for Winograd's.
+    other instructions (wgmma), FP16 with scaled numbers (three_layers.cu), FP32 units beside tensor cores, or
+    skipping rows for which ReLU is 0, may beat it. It says nothing of other networks: a direct convolution's
+    operations are no bound for Winograd's.
     """
     limits = {(limit.what, limit.blocks): limit.value for limit in measured.limits if limit.value}
     sms = measured.multiprocessors

@@ -137,6 +137,23 @@ inline unsigned __ballot_sync(unsigned, bool mine, int line = __builtin_LINE()) 
     return ballot.all;
 }
 
+namespace cuda_on_cpu {
+
+__attribute__((no_sanitize("thread"))) inline void find_largest(void* const (&lanes)[32])
+{
+    unsigned most = 0;
+    for (void* lane : lanes) most = *static_cast<unsigned*>(lane) > most ? *static_cast<unsigned*>(lane) : most;
+    for (void* lane : lanes) *static_cast<unsigned*>(lane) = most;
+}
+
+}  // namespace cuda_on_cpu
+
+inline unsigned __reduce_max_sync(unsigned, unsigned mine, int line = __builtin_LINE())  // of a whole warp
+{
+    cuda_on_cpu::warp_work(cuda_on_cpu::find_largest, &mine, line);
+    return mine;
+}
+
 inline bool __all_sync(unsigned mask, bool mine, int line = __builtin_LINE())
 {
     return __ballot_sync(mask, mine, line) == ~0u;
@@ -259,6 +276,13 @@ __attribute__((no_sanitize("thread"))) void mma(void* const (&lanes)[32])
 }
 
 inline float tf32_value(unsigned bits, int) { return bits_as<float>(bits & 0xffffe000); }  // others are ignored
+inline float fp16_value(unsigned bits, int place)
+{
+    const unsigned half = bits >> 16 * place & 0xffff, exponent = half >> 10 & 31, mantissa = half & 1023;
+    const float sign = half >> 15 ? -1.0f : 1.0f;
+    if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
+    return sign * std::ldexp(exponent ? 1024.0f + mantissa : mantissa, exponent ? (int)exponent - 25 : -24);
+}
 inline float bf16_value(unsigned bits, int place) { return bits_as<float>(bits >> 16 * place << 16); }
 
 }  // namespace cuda_on_cpu
@@ -289,6 +313,66 @@ inline unsigned cvt_rn_bf16x2(float high, float low)
     return half(high) << 16 | half(low);
 }
 
+inline unsigned cvt_rn_f16x2(float high, float low)
+{
+    const auto half = [](float x) -> unsigned {
+        const unsigned sign = std::signbit(x) ? 0x8000 : 0;
+        if (x != x) return 0x7fff;
+        if (std::fabs(x) >= 65520.0f) return sign | 0x7c00;
+        if (x == 0.0f) return sign;
+        const int exponent = std::max(std::ilogb(x), -14);
+        const unsigned mantissa = std::nearbyint(std::ldexp(std::fabs((double)x), 10 - exponent));
+        return sign | (((exponent + 14) << 10) + mantissa);  // a carry goes to the exponent; of less than 2^-14 it is 0
+    };
+    return half(high) << 16 | half(low);
+}
+
+inline float2 floats_of(unsigned halves)
+{
+    return {cuda_on_cpu::fp16_value(halves, 0), cuda_on_cpu::fp16_value(halves, 1)};
+}
+
+namespace cuda_on_cpu {
+
+struct Row {
+    unsigned given[4], received[4];
+};
+
+template <bool TRANSPOSED>
+__attribute__((no_sanitize("thread"))) void exchange_rows(void* const (&lanes)[32])
+{
+    const auto half = [&](int matrix, int row, int column) {
+        return static_cast<Row*>(lanes[8 * matrix + row])->given[column / 2] >> 16 * (column % 2) & 0xffff;
+    };
+    for (int lane = 0; lane < 32; ++lane)
+        for (int matrix = 0; matrix < 4; ++matrix) {
+            const int p = lane / 4, q = lane % 4 * 2;
+            static_cast<Row*>(lanes[lane])->received[matrix] =
+                TRANSPOSED ? half(matrix, q, p) | half(matrix, q + 1, p) << 16
+                           : half(matrix, p, q) | half(matrix, p, q + 1) << 16;
+        }
+}
+
+template <bool TRANSPOSED>
+void exchange_rows(unsigned (&to)[4], const unsigned* row, int line)
+{
+    Row own{{row[0], row[1], row[2], row[3]}, {}};
+    warp_work(exchange_rows<TRANSPOSED>, &own, line);
+    for (int i = 0; i < 4; ++i) to[i] = own.received[i];
+}
+
+}  // namespace cuda_on_cpu
+
+inline void load_matrices(unsigned (&to)[4], const unsigned* row, int line = __builtin_LINE())
+{
+    cuda_on_cpu::exchange_rows<false>(to, row, line);
+}
+
+inline void load_transposed(unsigned (&to)[4], const unsigned* row, int line = __builtin_LINE())
+{
+    cuda_on_cpu::exchange_rows<true>(to, row, line);
+}
+
 inline void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                              int line = __builtin_LINE())
 {
@@ -301,6 +385,13 @@ inline void mma_m16n8k16_bf16(float (&sum)[4], const unsigned (&a)[4], const uns
 {
     cuda_on_cpu::MmaOperands own{sum, a, b};
     cuda_on_cpu::warp_work(cuda_on_cpu::mma<2, 16, cuda_on_cpu::bf16_value>, &own, line);
+}
+
+inline void mma_m16n8k16_fp16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                              int line = __builtin_LINE())
+{
+    cuda_on_cpu::MmaOperands own{sum, a, b};
+    cuda_on_cpu::warp_work(cuda_on_cpu::mma<2, 16, cuda_on_cpu::fp16_value>, &own, line);
 }
 
 // ---------------------------------------------------------------------------------------------
