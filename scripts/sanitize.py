@@ -32,7 +32,7 @@ OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load
 HIDDEN = (45, 129)
 BATCH = 150
 # Hidden layers of whole trainings in one launch: at least one shape for every kernel of kernels/persistent.
-WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
+WHOLE = ((45,), (200,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 
 IMAGES = Network(
     (2, 9, 11),

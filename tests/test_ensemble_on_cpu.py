@@ -102,6 +102,29 @@ def test_a_member_has_a_plan_of_one_alone_that_takes_one_cluster(members, hidden
         assert dict(several.defines) == dict(alone.defines) | {"MEMBERS": str(members)}
 
 
+@pytest.mark.parametrize("members, blocks", [(1, 16), (7, 16), (8, 8), (10, 8), (15, 8), (70, 8)])
+@pytest.mark.parametrize("held, per_sm", [(7, 1), (14, 2)])
+def test_members_that_would_wait_for_others_have_fewer_blocks(members, blocks, held, per_sm):
+    """An H200 holds 7 clusters of 16 blocks, or 14 with two blocks on an SM, and 15 of the larger 8."""
+    plans = launch_plans(Shape((32, 256), 256, True, False, members), H200)
+    of = {plan.cluster: plan for plan in plans if isinstance(plan, LaunchPlan)}
+    costs = {16: of[16].total_cost(members, held, per_sm), 8: of[8].total_cost(members, 15, 1)}
+    assert min(costs, key=costs.__getitem__) == blocks
+
+
+def test_blocks_that_share_an_sm_take_longer():
+    """Ten members of 16 blocks, two on an SM, took 2.78 us, and seven that have SMs of their own 1.78."""
+    plan = next(
+        one
+        for one in launch_plans(Shape((32, 256), 256, True, False, 10), H200)
+        if isinstance(one, LaunchPlan)
+    )
+    alone, shared = plan.total_cost(7, 14, 2), plan.total_cost(10, 14, 2)
+    assert alone == plan.total_cost(7, 7, 1) == plan.cost
+    assert shared / alone == pytest.approx(2.778 / 1.779, rel=0.01)
+    assert shared < plan.total_cost(10, 7, 1)
+
+
 def test_what_no_cluster_trains_is_for_one_network():
     found = list(launch_plans(Shape((32, 256, 256), 256, True, False, 10), H200))
     assert found == [

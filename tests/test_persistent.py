@@ -46,12 +46,34 @@ def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
 
 
 @pytest.mark.parametrize(
-    ("features", "batch", "warps"), [(32, 256, 4), (32, 10, 4), (64, 128, 4), (64, 256, 8), (48, 256, 8)]
+    ("layers", "batch", "parts"),
+    [
+        ((32, 256, 1), 256, 2),
+        ((32, 130, 1), 256, 2),  # as many blocks, each with columns of zeros
+        ((32, 128, 1), 256, 1),
+        ((32, 256, 1), 129, 2),
+        ((32, 256, 1), 128, 1),
+        ((32, 1024, 1), 256, 1),  # of several clusters
+        ((64, 256, 1), 256, 2),
+        ((60, 500, 1), 256, 1),
+    ],
 )
-def test_a_block_has_a_warp_per_scheduler_or_two_where_its_rows_fill_the_registers(features, batch, warps):
-    plan, _ = first(H200, features, 64, 1, batch=batch)
-    assert (plan.cluster > 0, plan.threads) == (True, 32 * warps)
-    assert ("WARPS", str(warps)) in plan.defines
+def test_a_long_exchange_is_hidden_in_two_parts(layers, batch, parts):
+    plan, _ = first(H200, *layers, batch=batch)
+    assert (plan.source, plan.threads) == ("kernels/persistent/one_layer.cu", 160)
+    assert dict(plan.defines)["PARTS"] == str(parts)
+
+
+def test_parts_need_registers():
+    """Blocks of 32 neurons of 64 features would spill in two parts."""
+    found = launch_plans(Shape((64, 256), 256, True, False), H200)
+    plans = [plan for plan in found if isinstance(plan, LaunchPlan) and plan.cluster]
+    assert [(plan.cluster, dict(plan.defines)["PARTS"]) for plan in plans] == [(16, "2")]
+    wider = first(H200, 64, 2048, 1)[0]
+    assert (wider.words, dict(wider.defines)["PARTS"]) == (
+        "4 clusters of 16 blocks, 32 hidden neurons in each",
+        "1",
+    )
 
 
 def test_two_hidden_layers_are_as_many_groups_of_blocks_as_they_need():

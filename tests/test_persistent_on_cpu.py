@@ -77,6 +77,7 @@ CLUSTER = [
     ((32, 70, 1), 256, 300),
     ((40, 12, 1), 256, 300),
     ((1, 1, 1), 1, 3),
+    ((13, 200, 1), 140, 300),  # in two parts
 ]
 TWO_LAYERS = [  # of two hidden layers that divide evenly, with more rows than neurons and the other way round
     ((20, 60, 64, 1), 70, 100, "sequential", None, 2),
@@ -97,7 +98,7 @@ GRID = [((20, 24, 1), 32, 70), ((20, 24, 40, 1), 32, 70), ((33, 24, 40, 17, 1), 
 
 @pytest.mark.parametrize("layers, batch, rows", CLUSTER)
 def test_a_cluster_trains_as_the_oracle(layers, batch, rows, random):
-    check("cluster", H200, layers, batch, rows, "sequential", None, random)
+    check("one_layer", H200, layers, batch, rows, "sequential", None, random)
 
 
 @pytest.mark.parametrize("layers, batch, rows, order, clip, epochs", TWO_LAYERS)
@@ -149,13 +150,13 @@ def two_clusters_of_two(plan):
 
 
 def test_several_clusters_train_as_the_oracle(random):
-    check("cluster", H200, (9, 100, 1), 60, 200, "sequential", None, random, change=two_clusters_of_two)
+    check("one_layer", H200, (9, 100, 1), 60, 200, "sequential", None, random, change=two_clusters_of_two)
 
 
 def test_several_clusters_go_on_where_the_last_launch_ended(random):
     *_, buffers, numbers = made((9, 100, 1), 60, 200, 2, "sequential", None, random)
     buffers[4].fill(0)
-    plan = two_clusters_of_two(plan_for(Shape.of(numbers), H200, "cluster"))
+    plan = two_clusters_of_two(plan_for(Shape.of(numbers), H200, "one_layer"))
     once = [buffer.copy() for buffer in buffers]
     launched(plan, once, numbers)
     for _ in range(2):
@@ -167,7 +168,7 @@ def check(
     kernel, limits, layers, batch, rows, order, clip, random, epochs=2, change=lambda plan: plan, **further
 ):
     X, Y, weights, buffers, numbers = made(layers, batch, rows, epochs, order, clip, random)
-    if kernel == "cluster":
+    if kernel == "one_layer":
         buffers[4].fill(0)  # what clusters tell each other says when it was written
     by_numpy = [buffer.copy() for buffer in buffers]
     plan = change(plan_for(Shape.of(numbers), limits, kernel))
@@ -192,7 +193,8 @@ def check(
 @pytest.mark.parametrize(
     "kernel, layers, batch, rows",
     [
-        ("cluster", (20, 24, 1), 32, 70),
+        ("one_layer", (20, 24, 1), 32, 70),
+        ("one_layer", (13, 200, 1), 140, 300),
         ("two_layers", (20, 60, 64, 1), 70, 100),
         ("three_layers", (20, 120, 120, 250, 1), 20, 30),
         ("grid", (20, 24, 40, 1), 32, 70),

@@ -9,10 +9,13 @@ UNIT = 16
 
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
 _MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # blocks per cluster; clusters per network
-_ALL_ELSE = 0.75  # fixed cost of a step (waits, updates) over that of 16 neurons' arithmetic, on an H200
+_ALL_ELSE = 1.2  # fixed cost of a step (waits, updates) over that of 16 neurons' arithmetic, on an H200
+_SHARED = 0.56  # what a step takes longer for each further block on the same SM, on an H200
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # at most; the last per block
 _CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # per block, at most; above the second registers are scarce
-_CLUSTER_INPUTS = 2048  # per warp, at most: its rows are prefetched into registers
+_CLUSTER_THREADS = 5 * 32  # a warp for each scheduler of an SM computes, one more exchanges
+_PARTS_ROWS, _PARTS_NEURONS = 144, 256  # at least, for two parts to be faster; the last per cluster
+_PARTS_WEIGHTS = 1024  # per block, at most: with more, two parts would spill registers
 _MOST_GROUPS, _DEEP_FEATURES = 16, 32  # with two or three hidden layers, at most: groups of blocks; features
 
 
@@ -78,6 +81,15 @@ class LaunchPlan:
     words: str
     cost: float = 1.0
 
+    def total_cost(self, members: int, held: int, per_multiprocessor: int) -> float:
+        """Cost of a step of all ``members``, of which the device holds ``held`` at the same time.
+
+        ``per_multiprocessor``: the blocks that an SM has when the device holds that many; with fewer
+        members it may have fewer, so that they do not share.
+        """
+        blocks = math.ceil(min(members, held) * per_multiprocessor / held)
+        return math.ceil(members / held) * self.cost * (1 + _SHARED * (blocks - 1))
+
 
 def launch_plans(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
     """The plans for a shape, for one network the best first; for a plan that is impossible, the reason."""
@@ -93,7 +105,6 @@ def _of_clusters(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan 
         yield f"no cluster: {reason}"
         return
     features, hidden = shape.widths
-    warps = _warps(shape)
     tried: set[int] = set()
     for neurons in range(UNIT, _most_neurons(features) + 1, UNIT):
         blocks = _power_of_two(math.ceil(hidden / neurons))
@@ -106,15 +117,15 @@ def _of_clusters(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan 
         size = blocks // clusters
         many = f"{clusters * shape.members} clusters" if clusters * shape.members > 1 else "one cluster"
         yield LaunchPlan(
-            "kernels/persistent/cluster.cu",
+            "kernels/persistent/one_layer.cu",
             blocks * shape.members,
-            32 * warps,
+            _CLUSTER_THREADS,
             size,
             clusters,
             (
                 *_common(shape),
                 *(("CLUSTER", str(size)), ("CLUSTERS", str(clusters))),
-                *(("MEMBERS", str(shape.members)), ("WARPS", str(warps))),
+                *(("MEMBERS", str(shape.members)), ("PARTS", str(_parts(shape, size, clusters, neurons)))),
             ),
             f"{many} of {size} blocks, {neurons} hidden neurons in each",
             neurons / UNIT + _ALL_ELSE,
@@ -142,10 +153,15 @@ def _most_neurons(features: int) -> int:
     return min(_CLUSTER_NEURONS, _CLUSTER_WEIGHTS // features // UNIT * UNIT)
 
 
-def _warps(shape: Shape) -> int:
-    """Warps per block: one per scheduler of an SM, or two if the registers of one cannot hold its rows."""
-    rows = 8 * _power_of_two(math.ceil(shape.rows / 32))
-    return 4 if rows * shape.widths[0] <= _CLUSTER_INPUTS else 8
+def _parts(shape: Shape, size: int, clusters: int, neurons: int) -> int:
+    """The parts of a batch that are exchanged one after the other.
+
+    Two hide an exchange behind products, and need more instructions. With 32 features and batches of 256 on
+    an H200, 256 neurons take 1.86 us instead of 1.92, but 128 take 1.75 instead of 1.68, and four clusters
+    with 1024 neurons 3.15 instead of 2.95.
+    """
+    long_exchange = clusters == 1 and size * neurons >= _PARTS_NEURONS and shape.rows >= _PARTS_ROWS
+    return 2 if long_exchange and shape.widths[0] * neurons <= _PARTS_WEIGHTS else 1
 
 
 def _power_of_two(n: int) -> int:

@@ -1,7 +1,6 @@
 """Whole trainings in one launch: the best launch plan for a shape on this device, compiled."""
 
 import ctypes
-import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,7 +39,7 @@ class Trainer:
         if not launchers:
             raise Unsupported("; ".join(reasons))
         # Networks that do not fit wait for others: with fewer blocks for each, all may be done sooner.
-        best = min(launchers, key=lambda it: math.ceil(shape.members / it.held) * it.plan.cost)
+        best = min(launchers, key=lambda it: it.cost(shape.members))
         held = f", at most {best.held} networks at the same time" if shape.members > 1 else ""
         self.words = "; ".join([best.plan.words + held, *reasons])
         self._launch = best.launch
@@ -108,3 +107,7 @@ class _Launcher:
             self.held = int(self.launch.held_blocks() * limits.multiprocessors >= plan.blocks)
         if not self.held:
             self.reason = f"not {plan.words}: the device does not hold them at the same time"
+
+    def cost(self, members: int) -> float:
+        """Of a step of all members, relative to other plans."""
+        return self.plan.total_cost(members, self.held, self.launch.held_blocks())

@@ -15,7 +15,7 @@ from snn.models.network import Network
 from snn.strategies.common.on_device import OnDevice
 
 KERNELS = (
-    "kernels/persistent/cluster.cu",
+    "kernels/persistent/one_layer.cu",
     "kernels/persistent/two_layers.cu",
     "kernels/persistent/three_layers.cu",
     "kernels/persistent/grid.cu",
