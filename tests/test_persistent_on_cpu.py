@@ -149,6 +149,18 @@ def two_clusters_of_two(plan):
     return replace(plan, blocks=4, cluster=2, clusters=2, defines=tuple(defines.items()))
 
 
+def in_one_block(plan):
+    defines = dict(plan.defines) | {"CLUSTER": "1", "PARTS": "1"}
+    return replace(plan, blocks=1, cluster=1, defines=tuple(defines.items()))
+
+
+@pytest.mark.parametrize("layers, batch, rows", [((60, 30, 1), 70, 150), ((30, 60, 1), 140, 300)])
+def test_a_block_with_all_the_weights_that_its_registers_hold_trains_as_the_oracle(
+    layers, batch, rows, random
+):
+    check("one_layer", H200, layers, batch, rows, "sequential", None, random, change=in_one_block)
+
+
 def test_several_clusters_train_as_the_oracle(random):
     check("one_layer", H200, (9, 100, 1), 60, 200, "sequential", None, random, change=two_clusters_of_two)
 

@@ -74,7 +74,8 @@ constexpr int VEC = RUN >= 2 && PART_OWN % 4 == 0 ? 4 : 2;               // rows
 constexpr int STRIDE = FEATURES + 4;                                     // of a row of X, padded: no bank conflicts
 constexpr unsigned ONE = 0x3f800000;                                     // 1.0f
 constexpr int SUMS = M * K <= 4 ? 2 : 1;                                 // accumulators of U: no mma waits for the last
-constexpr bool AHEAD = M * K < 16;                                       // registers for X before its products start
+constexpr bool BACKWARD_AHEAD = M * K < 16;                              // X is loaded while others are waited for,
+constexpr bool FORWARD_AHEAD = 8 * M * K + 2 * TOGETHER * K < 144;       // if there are registers
 static_assert(sizeof WIDTH / sizeof *WIDTH == 2, "one hidden layer");
 static_assert(J <= 8 && M * K <= 16 && OWN >= 2 && (CLUSTER & (CLUSTER - 1)) == 0, "this shape is for another kernel");
 static_assert(MEMBERS == 1 || CLUSTERS == 1, "the workspace is of the one or of the other");
@@ -378,7 +379,7 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
             for (int k = 0; k < K; ++k)
 #pragma unroll
                 for (int f = 0; f < 2; ++f)
-                    w1[m][k][2 * f + n] = column < HIDDEN ? W1[(size_t)feature(k, f, q) * HIDDEN + column] : 0.0f;
+                    w1[m][k][2 * f + n] = column < HIDDEN ? W1[feature(k, f, q) * HIDDEN + column] : 0.0f;
         }
 
     const unsigned high = high_bits(data.rows);
@@ -458,16 +459,16 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
         tell(PARTS - 1);
 
         // the exchange
-        if (AHEAD) take_backward(backward_rows, here + backward_from, p, 0);
+        if (BACKWARD_AHEAD) take_backward(backward_rows, here + backward_from, p, 0);
         block_barrier();  // the next batch is in shared memory
-        take_forward(forward_rows, next + forward_from, q, 0);
+        if (FORWARD_AHEAD) take_forward(forward_rows, next + forward_from, q, 0);
         // backward
         float u[SUMS][M][K][4] = {};
 #pragma unroll UNROLLED
         for (int group = 0; group < GROUPS; ++group) {
             const int part = group / (GROUPS / PARTS);
             if (group % (GROUPS / PARTS) == 0) mbarrier_wait(shared_address(&s.g_there[half][part]), parity);
-            if (!AHEAD) take_backward(backward_rows, here + backward_from, p, group);
+            if (!BACKWARD_AHEAD) take_backward(backward_rows, here + backward_from, p, group);
             float g[TOGETHER][2];
 #pragma unroll
             for (int j = 0; j < TOGETHER; j += VEC == 4 && TOGETHER > 1 ? 2 : 1) {
@@ -504,7 +505,7 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
                         for (int k = 0; k < K; ++k)
                             mma_m16n8k8_tf32(u[which == 1 ? 0 : SUMS - 1][m][k], on[m], which == 0 ? x[k].small : x[k].big);
             }
-            if (AHEAD && group + 1 < GROUPS) take_backward(backward_rows, here + backward_from, p, group + 1);
+            if (BACKWARD_AHEAD && group + 1 < GROUPS) take_backward(backward_rows, here + backward_from, p, group + 1);
         }
 #pragma unroll
         for (int m = 0; m < M; ++m)
@@ -541,6 +542,7 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
 #pragma unroll
                 for (int i = 0; i < 4; ++i) w1[m][k][i] -= rate * (w2[m][i % 2] * total[k][i]);
         }
+        if (!FORWARD_AHEAD) take_forward(forward_rows, next + forward_from, q, 0);
     }
 
     const int first = now(neuron(0, 0));  // so that addresses of the beginning are not kept
@@ -555,7 +557,7 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
 #pragma unroll
                 for (int k = 0; k < K; ++k)
 #pragma unroll
-                    for (int f = 0; f < 2; ++f) W1[(size_t)feature(k, f, q) * HIDDEN + column] = w1[m][k][2 * f + n];
+                    for (int f = 0; f < 2; ++f) W1[feature(k, f, q) * HIDDEN + column] = w1[m][k][2 * f + n];
             }
 }
 
