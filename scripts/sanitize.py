@@ -32,7 +32,8 @@ OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load
 HIDDEN = (45, 129)
 BATCH = 150
 # Hidden layers of whole trainings in one launch: at least one shape for every kernel of kernels/persistent.
-WHOLE = ((45,), (200,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
+WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
+IN_PARTS = (200,), 250  # hidden layers and batch of one whose blocks exchange a batch in two parts
 
 IMAGES = Network(
     (2, 9, 11),
@@ -69,7 +70,12 @@ def cells() -> Iterator[tuple[str, str, str, float | None, tuple[int, ...]]]:
 
 
 def train(
-    kernel: str, precision: str, strategy: str, clip_norm: float | None, hidden: tuple[int, ...]
+    kernel: str,
+    precision: str,
+    strategy: str,
+    clip_norm: float | None,
+    hidden: tuple[int, ...],
+    batch: int = BATCH,
 ) -> None:
     """Train one of the cells for two epochs; AssertionError if its status is neither ok nor unsupported."""
     random = np.random.default_rng(7)
@@ -82,7 +88,7 @@ def train(
         Y=Y,
         seed=1,
         epochs=2,
-        batch_size=BATCH,
+        batch_size=batch,
         learning_rate=0.002,
     )
     measured = runs.measure(job, Round(runs=1), backend)
@@ -218,6 +224,7 @@ if __name__ == "__main__":
         if cell[2] not in left_out:
             train(*cell)
     if "persistent" not in left_out:
+        train("tiled_fused", "fp32", "persistent", None, *IN_PARTS)
         images()
         classifiers()
     if "layers" not in left_out:

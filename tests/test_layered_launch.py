@@ -199,10 +199,10 @@ def test_what_graph_trains_faster_has_no_plan():
         return found
 
     bare = {"bare": (0, 1)}
-    assert "one hidden layer of 1423 neurons" in plan_of(336, 13, 1423, **bare)
-    assert "one hidden layer of 2048 neurons" in plan_of(512, 64, 2048, **bare)
-    assert plan_of(82, 70, 1181, **bare).words == "114 blocks together, a tile of every product in each"
-    assert isinstance(plan_of(512, 64, 2048), LaunchPlan)
+    assert "one hidden layer of 1423 neurons on 13 features" in plan_of(336, 13, 1423, **bare)
+    assert "one hidden layer of 656 neurons on 53 features" in plan_of(779, 53, 656, **bare)
+    assert isinstance(plan_of(471, 939, 535, **bare), LaunchPlan)
+    assert isinstance(plan_of(336, 13, 1423), LaunchPlan)  # with biases graph launches twice as many kernels
 
 
 @pytest.mark.parametrize(

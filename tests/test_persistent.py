@@ -51,8 +51,10 @@ def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
         ((32, 256, 1), 256, 2),
         ((32, 130, 1), 256, 2),  # as many blocks, each with columns of zeros
         ((32, 128, 1), 256, 1),
-        ((32, 256, 1), 129, 2),
-        ((32, 256, 1), 128, 1),
+        ((32, 256, 1), 225, 2),
+        ((32, 256, 1), 224, 1),
+        ((16, 256, 1), 256, 1),
+        ((16, 512, 1), 256, 1),  # of two clusters
         ((32, 1024, 1), 256, 1),  # of several clusters
         ((64, 256, 1), 256, 2),
         ((60, 500, 1), 256, 1),
@@ -104,6 +106,8 @@ def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
         for hidden in script["WHOLE"]
         for clipped in (False, True)
     ]
+    neurons, batch = script["IN_PARTS"]
+    assert dict(first(H200, 31, *neurons, 1, batch=batch)[0].defines)["PARTS"] == "2"
     kernels = {str(path.relative_to(ROOT)) for path in ROOT.glob("kernels/persistent/*.cu")}
     of_images = next(convolutional_launch.shape_of(script["IMAGES"], 4).plans(H200))
     classifiers = (layered_launch.shape_of(one, script["BATCH"]) for one in script["CLASSIFIERS"])

@@ -14,8 +14,8 @@ _SHARED = 0.56  # what a step takes longer for each further block on the same SM
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # at most; the last per block
 _CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # per block, at most; above the second registers are scarce
 _CLUSTER_THREADS = 5 * 32  # a warp for each scheduler of an SM computes, one more exchanges
-_PARTS_ROWS, _PARTS_NEURONS = 144, 256  # at least, for two parts to be faster; the last per cluster
-_PARTS_WEIGHTS = 1024  # per block, at most: with more, two parts would spill registers
+_PARTS_ROWS, _PARTS_NEURONS = 240, 256  # at least, for two parts to be faster; the last per cluster
+_PARTS_WEIGHTS = range(512, 1025)  # per block: with fewer, two parts are slower; with more, they spill
 _MOST_GROUPS, _DEEP_FEATURES = 16, 32  # with two or three hidden layers, at most: groups of blocks; features
 
 
@@ -158,10 +158,11 @@ def _parts(shape: Shape, size: int, clusters: int, neurons: int) -> int:
 
     Two hide an exchange behind products, and need more instructions. With 32 features and batches of 256 on
     an H200, 256 neurons take 1.86 us instead of 1.92, but 128 take 1.75 instead of 1.68, and four clusters
-    with 1024 neurons 3.15 instead of 2.95.
+    with 1024 neurons 3.15 instead of 2.95. With 16 features 256 neurons take 1.44 instead of 1.27, and with
+    batches of 144 rows 1.85 instead of 1.70.
     """
     long_exchange = clusters == 1 and size * neurons >= _PARTS_NEURONS and shape.rows >= _PARTS_ROWS
-    return 2 if long_exchange and shape.widths[0] * neurons <= _PARTS_WEIGHTS else 1
+    return 2 if long_exchange and shape.widths[0] * neurons in _PARTS_WEIGHTS else 1
 
 
 def _power_of_two(n: int) -> int:
