@@ -306,15 +306,18 @@ struct Training : Groups {
 
     static __device__ unsigned bits_of(float v) { return __float_as_uint(v) & 0x7fffffff; }
 
+    template <int COUNT>
+    static __device__ void take_largest(unsigned& most, const float (&of)[COUNT])
+    {
+        for (float one : of) most = max(most, bits_of(one));
+    }
+
     // Leaves the largest absolute value of a warp's numbers, as bits.
     template <int COUNT, int... COUNTS>
     __device__ void leave_largest(unsigned (&of_warps)[WARPS], const float (&v)[COUNT], const float (&... more)[COUNTS]) const
     {
         unsigned most = 0;
-        const auto add = [&](const auto& of) {
-            for (float one : of) most = max(most, bits_of(one));
-        };
-        add(v), (add(more), ...);
+        take_largest(most, v), (take_largest(most, more), ...);
         most = __reduce_max_sync(0xffffffff, most);
         if (t % 32 == 0) of_warps[warp] = most;
     }
