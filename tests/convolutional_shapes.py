@@ -5,6 +5,7 @@ import layer_oracle
 import numpy as np
 import pytest
 from conftest import ROOT
+from emulated_launch import emulated
 
 from snn.backends.convolutional_plans import SOURCE, ConvolutionalShape, Layout
 from snn.backends.persistent_plans import DeviceCapability
@@ -100,15 +101,7 @@ def buffers_of(shape, X, Y, weights):
 
 
 def launched(shape, buffers, rows, epochs, rate, source=ROOT / SOURCE, **further):
-    plan = plan_for(shape)
-    kernels = cuda_on_cpu.load(source, **dict(plan.defines), **further)
-    kernels["train_persistent"](
-        (plan.blocks,),
-        (plan.threads,),
-        (*buffers, rows, epochs, np.float32(rate)),
-        dynamic_shared=kernels["shared_bytes"],
-        cooperative=True,
-    )
+    emulated(plan_for(shape), buffers, rows, epochs, rate, source, **further)
 
 
 def check(shape, found, E, rows, expected, losses, within):

@@ -8,6 +8,7 @@ import layer_oracle
 import numpy as np
 import pytest
 from conftest import ROOT
+from emulated_launch import emulated
 
 from snn.backends import kernel_source
 from snn.backends.cpu import ops
@@ -111,15 +112,7 @@ def buffers_of(one, X, Y, weights):
 
 
 def launched(one, buffers, rows, epochs, rate=RATE, limits=FEW, source=ROOT / SOURCE, **further):
-    plan = plan_for(one, limits)
-    kernels = cuda_on_cpu.load(source, **dict(plan.defines), **further)
-    kernels["train_persistent"](
-        (plan.blocks,),
-        (plan.threads,),
-        (*buffers, rows, epochs, np.float32(rate)),
-        dynamic_shared=kernels["shared_bytes"],
-        cooperative=True,
-    )
+    emulated(plan_for(one, limits), buffers, rows, epochs, rate, source, **further)
 
 
 def by_numpy(one, buffers, rows, epochs, rate=RATE):

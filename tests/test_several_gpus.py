@@ -8,6 +8,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import dag
 import several_gpus
 
 
@@ -59,3 +60,11 @@ def test_the_grid_is_that_sweep_alone():
     )
     with pytest.raises(SystemExit, match="there is no sweep 'nothing'"):
         several_gpus.grid_of("nothing", "cuda", ["small"], 2)
+
+
+def test_a_copy_of_the_checkout_can_read_its_grid(tmp_path):
+    """It leaves out caches, and no module that is called so."""
+    copy = dag.copy_of(ROOT, tmp_path / "copy", None)
+    of_checkout = {path.relative_to(ROOT) for path in (ROOT / "snn").rglob("*.py")}
+    assert {path.relative_to(copy) for path in (copy / "snn").rglob("*.py")} == of_checkout
+    assert not (copy / ".venv").exists() and not (copy / "results").exists()

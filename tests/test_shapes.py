@@ -64,7 +64,7 @@ def test_every_shape_is_a_network_with_a_plan_or_one_that_graph_trains_faster():
         plans = [plan for it in kernel_shapes(one) for plan in it.plans(H200)]
         if not any(isinstance(plan, LaunchPlan) for plan in plans):
             without.append(one)
-            assert "which `graph` trains as fast or faster" in plans[-1]
+            assert "which `graph` trains faster in most cases" in plans[-1]
         assert 4 <= one.steps <= 64 and one.batch * one.features * one.steps <= 1 << 22
     assert len(without) < 20 and all(len(one.hidden) == 1 and one.hidden[0] > 512 for one in without)
 

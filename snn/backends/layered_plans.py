@@ -150,7 +150,7 @@ class LayeredShape:
         if self._is_wide_and_shallow():
             return (
                 f"one hidden layer of {self.layers[0].width} neurons on {self.features} features, which "
-                "`graph` trains as fast or faster"
+                "`graph` trains faster in most cases"
             )
         return ""
 

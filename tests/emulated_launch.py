@@ -1,0 +1,16 @@
+"""The launch of a plan of stacks of layers, run on the CPU."""
+
+import cuda_on_cpu
+import numpy as np
+
+
+def emulated(plan, buffers, rows, epochs, rate, source, **further):
+    """Train in these buffers as one launch does; ``further`` defines are added to the plan's."""
+    kernels = cuda_on_cpu.load(source, **dict(plan.defines), **further)
+    kernels["train_persistent"](
+        (plan.blocks,),
+        (plan.threads,),
+        (*buffers, rows, epochs, np.float32(rate)),
+        dynamic_shared=kernels["shared_bytes"],
+        cooperative=True,
+    )
