@@ -60,8 +60,8 @@ def test_a_pass_visits_what_its_pattern_says(pattern, n, copies):
             np.testing.assert_array_equal(target, np.where(times, source, -1))
         else:
             assert target.sum(dtype=np.float64) == (source * times).sum(dtype=np.float64)
-            if np.count_nonzero(times) > 1000:  # each thread has its own elements
-                assert np.count_nonzero(target) > 100
+            if np.count_nonzero(times) > 1000:  # each thread has its own elements, and one block at most has none
+                assert np.count_nonzero(target) > 75
 
 
 def test_a_vector_that_is_not_aligned_is_noticed():

@@ -21,7 +21,7 @@ H200 = Measured(
     (
         *(limit("fp32", blocks, blocks * 0.45e12) for blocks in (1, 132)),
         *(limit("tf32", blocks, blocks * 2.4e12) for blocks in (1, 132)),
-        *(limit("bf16", blocks, blocks * 4.8e12) for blocks in (1, 132)),
+        *(limit(unit, blocks, blocks * 4.8e12) for unit in ("fp16", "bf16") for blocks in (1, 132)),
         limit("dram_read", None, 4.2e12),
         limit("l2_read", None, 5.5e12),
         *(limit("cluster_exchange", blocks, 0.3e-6) for blocks in (2, 16)),
@@ -59,10 +59,10 @@ def test_the_smallest_product_is_that_of_the_smallest_weight():
     assert replace(PAPER, hidden=(1024, 4)).smallest_product == 2 * 256 * 4 * 1024
 
 
-def test_it_counts_no_more_arithmetic_than_kernels_do_in_tf32_and_bf16():
+def test_it_counts_no_more_arithmetic_than_kernels_do_on_tensor_cores():
     """one_layer.cu: three products in TF32 forward, two backward, one operand of which is bits.
-    Three layers: three in BF16 where there are bits, three in TF32 for the rest."""
-    ours = {"fp32", "tf32", "bf16"}
+    three_layers.cu: two in FP16 where there are bits, three for the rest."""
+    ours = {"fp32", "tf32", "fp16"}
     limits = tuple(one for one in H200.limits if one.what in ours and one.blocks == 1)
     one_multiprocessor = Measured((*limits, limit("grid_barrier", 1, 1.0)), 1, 50 << 20)
     outer, inner, last = (2 * 256 * k * n for k, n in ((32, 256), (256, 1024), (256, 1)))
@@ -71,8 +71,7 @@ def test_it_counts_no_more_arithmetic_than_kernels_do_in_tf32_and_bf16():
         for hidden in ((256,), (256, 1024, 256))
     )
     assert one <= (3 * outer + 2 * outer + 3 * last) / 2.4e12
-    tf32, bf16 = 3 * (2 * outer + 4 * inner + last), 3 * 2 * inner
-    assert three == pytest.approx(tf32 / 2.4e12 + bf16 / 4.8e12)
+    assert three == pytest.approx((3 * (2 * outer + 4 * inner + last) + 2 * 2 * inner) / 4.8e12)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
@@ -116,14 +115,15 @@ def test_a_slower_device_takes_no_less():
         limits = [*H200.limits[:i], replace(one, samples=(slower,)), *H200.limits[i + 1 :]]
         assert floor(PAPER, replace(H200, limits=tuple(limits))).seconds >= seconds
     assert floor(PAPER, without(H200, "cluster_exchange")).seconds >= seconds
-    assert floor(PAPER, without(H200, "tf32", "bf16")).seconds >= seconds
+    assert floor(PAPER, without(H200, "tf32", "fp16", "bf16")).seconds >= seconds
 
 
 def test_a_small_network_computes_longest_and_a_wide_one_waits():
     """The one fits a cluster, the other takes the device; data count where memory is slow."""
-    small, wide = floor(PAPER, H200), floor(replace(PAPER, hidden=(1024,)), H200)
-    every, bits = PAPER.flop, PAPER.flop_of_bits
-    assert small.seconds == pytest.approx((every - bits) / (16 * 2.4e12 / 3) + bits / (16 * 4.8e12 / 3))
+    of_small = replace(PAPER, batch_size=512, rows=2 * PAPER.rows)
+    small, wide = floor(of_small, H200), floor(replace(PAPER, hidden=(1024,)), H200)
+    every, bits = of_small.flop, of_small.flop_of_bits
+    assert small.seconds == small.arithmetic == pytest.approx((3 * (every - bits) + 2 * bits) / (16 * 4.8e12))
     assert wide.seconds == wide.exchanges == 0.8e-6
     slow = replace(H200, limits=(*without(H200, "l2_read").limits, limit("l2_read", None, 1e9)))
     assert floor(PAPER, slow).seconds == PAPER.data_bytes / 1e9
@@ -148,7 +148,7 @@ def test_a_device_without_limits_has_no_floor():
     cpu = Measured((limit("fp32", None, 7e10), limit("dram_copy", None, 2e10)))
     assert floor(PAPER, cpu) is None
     assert floor(PAPER, without(H200, "grid_barrier", "grid_exchange")) is None
-    assert floor(PAPER, without(H200, "fp32", "tf32", "bf16")) is None
+    assert floor(PAPER, without(H200, "fp32", "tf32", "fp16", "bf16")) is None
 
 
 def test_a_time_below_its_floor_is_refused_with_cell_time_and_floor():
@@ -179,9 +179,11 @@ def test_blocks_wait_once_per_hidden_layer_and_on_the_whole_device_once_from_afa
     [
         ("fp32", "fp32", 1, 1),
         ("fp32", "tf32", 3, 2),
+        ("fp32", "fp16", 3, 2),
         ("fp32", "bf16", 6, 3),
         ("tf32", "fp32", 1, 1),
         ("tf32", "tf32", 1, 1),
+        ("tf32", "fp16", 1, 1),
         ("bf16", "fp32", 1, 1),
         ("bf16", "tf32", 1, 1),
         ("bf16", "bf16", 1, 1),

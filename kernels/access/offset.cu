@@ -10,7 +10,7 @@
 
 #include "walk.cuh"
 
-constexpr int AT_ONCE = 8;
+constexpr int AT_ONCE = 4;
 
 extern "C" __global__ void read_offset(const float* __restrict__ from, float* __restrict__ sums, unsigned n,
                                        unsigned offset, int rounds)

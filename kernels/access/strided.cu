@@ -15,7 +15,7 @@
 #include "walk.cuh"
 
 constexpr unsigned LINE = 32, SECTOR = 8;  // floats
-constexpr int AT_ONCE = 8;
+constexpr int AT_ONCE = 4;
 
 template <class Use>
 __device__ void stride_through(const float* from, unsigned n, unsigned stride, int rounds, Use use)

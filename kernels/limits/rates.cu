@@ -45,6 +45,13 @@ __device__ void mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+__device__ void mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], char /* an FP16 */)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 template <class Input>
 __device__ void multiply(float* out, int rounds, unsigned ones)
 {
@@ -65,6 +72,13 @@ KERNEL mma_tf32(float* out, int rounds)
 {
 #if __CUDA_ARCH__ >= 800
     multiply<float>(out, rounds, 0x3f800000u);  // 1.0f, a TF32 in each word
+#endif
+}
+
+KERNEL mma_fp16(float* out, int rounds)
+{
+#if __CUDA_ARCH__ >= 800
+    multiply<char>(out, rounds, 0x3c003c00u);  // 1.0, an FP16 in each half
 #endif
 }
 

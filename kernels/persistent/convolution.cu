@@ -134,12 +134,13 @@ struct Training {
     __device__ void hear_weights()
     {
         constexpr int LOADS = up(GRADIENTS / 4, THREADS);
+        constexpr unsigned PAUSE = 900;   // cycles
         const unsigned turn = turn_of(step);
         const float* const from = of_weights.of(step) + 4 * t;
         const auto has = [&](int i) { return t + i * THREADS < GRADIENTS / 4; };
         const auto where = [&](int i) { return from + 4 * i * THREADS; };
         float w[LOADS][4];
-        let_come();
+        let_come(PAUSE);
         look_for(w, turn, has, where);
         await(w, turn, where);
 #pragma unroll

@@ -42,6 +42,7 @@ constexpr int COLS1 = N1 / WARPS, T1 = COLS1 / 8;       // columns of H1 per war
 constexpr int COLS2 = N2 / BLOCKS, T2 = COLS2 / 8;      // columns of W2 and H2 per block
 constexpr int STRIDE = COLS2 + 4, STRIDE_X = FEATURES + 4;
 constexpr unsigned ONE = 0x3f800000;                    // 1.0f
+constexpr unsigned PAUSE = 600;                         // cycles; 500 to 700 are within 2% of each other
 static_assert(sizeof WIDTH / sizeof *WIDTH == 3, "two hidden layers");
 static_assert(N1 % 64 == 0 && N2 % 64 == 0 && T1 <= 4 && T2 <= 4, "all warps and blocks have columns, and not too many");
 static_assert(FEATURES <= 32 && ROWS <= THREADS && PADDED <= 16 * GROUPS && N1 <= 16 * GROUPS, "this is for another kernel");
@@ -223,7 +224,7 @@ struct Training : Groups {
             }
             if (of == 1) return;
             if (t == 0) places.put(step, 4 * blockIdx.x, value);
-            let_come();
+            let_come(PAUSE);
             look_for(of_block, turn, [&](int) { return t < BLOCKS * N1 / 16; }, place);
             await(of_block, turn, place);
 #pragma unroll
@@ -310,7 +311,7 @@ struct Training : Groups {
         float y[1][BLOCKS];
         const auto y_at = [&](int) { return of_y.of(step) + t * BLOCKS; };
         const float target = t < PADDED ? Y[(size_t)batch * PADDED + t] : 0.0f;
-        let_come();
+        let_come(PAUSE);
         look_for(y, turn, [&](int) { return t < PADDED; }, y_at);
         word = has_row ? look(word_of_bits(t)) : (Word)(step + 1) << 32;
         for (;;) {
@@ -437,7 +438,7 @@ struct Training : Groups {
 #pragma unroll
         for (int i = 0; i < SLICE; ++i) x[i] = lane < FEATURES ? s.X[step % 2][warp * SLICE + i][lane] : 0.0f;
         const auto part_at = [&](int from) { return of_dH.of(step) + dH_at(rank, from, t); };
-        let_come();
+        let_come(PAUSE);
         look_for(parts, turn, [&](int) { return has_row; }, part_at);
         take_row(step + 1);
         await(parts, turn, part_at);

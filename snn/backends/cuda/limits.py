@@ -28,6 +28,7 @@ _L2_SHARE = 0.25  # fraction of L2 that is read, small enough to stay there
 _PRODUCTS = (
     ("fp32", "multiply_add", 2 * _CHAINS, (5, 0)),
     ("tf32", "mma_tf32", 2 * 16 * 8 * 8 * _CHAINS // 32, (8, 0)),
+    ("fp16", "mma_fp16", 2 * 16 * 8 * 16 * _CHAINS // 32, (8, 0)),
     ("bf16", "mma_bf16", 2 * 16 * 8 * 16 * _CHAINS // 32, (8, 0)),
 )
 
