@@ -13,8 +13,9 @@ _PRODUCTS = {
     "bf16": {"fp32": 1, "tf32": 1, "bf16": 1},
 }
 """The units that can compute a product in a precision, and how many products of theirs it takes. fp32's
-accuracy takes three in TF32, big big + big small + small big, where x = big + small; as many in FP16, which has
-as many bits, of numbers that are scaled to its range (kernels/persistent/halves.cuh); or six in BF16, of three parts."""
+accuracy takes three in TF32, big big + big small + small big, where x = big + small; as many in FP16, of as
+many bits, with numbers that are scaled to its range (kernels/persistent/halves.cuh); or six in BF16, of three
+parts."""
 
 _OF_BITS = _PRODUCTS | {"fp32": {"fp32": 1, "tf32": 2, "fp16": 2, "bf16": 3}}
 """The same where one operand is 0 or 1, which is exact: as many as the other operand has parts."""
@@ -115,8 +116,8 @@ def floor(step: Step, measured: Measured) -> Floor | None:
     Launches (one may be a whole training), element-wise work, updates and clipping are not counted, so that
     it stays a lower bound. It holds for dense products by the measured instructions, one unit at a time:
     other instructions (wgmma), FP32 units beside tensor cores, or skipping rows for which ReLU is 0, may beat
-    it. Limits that were measured without FP16 give a higher floor. It says nothing of other networks: a direct
-    convolution's operations are no bound for Winograd's.
+    it. Limits that were measured without FP16 give a higher floor. It says nothing of other networks: the
+    operations of a direct convolution are no bound for Winograd's.
     """
     limits = {(limit.what, limit.blocks): limit.value for limit in measured.limits if limit.value}
     sms = measured.multiprocessors

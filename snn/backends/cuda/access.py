@@ -38,8 +38,8 @@ def timed(
 ) -> Iterator[Callable[[Access, int], list[float]]]:
     """A function that returns seconds per pass of an access over ``nbytes``, so many samples of them.
 
-    Takes twice the bytes of device memory for the time of the ``with`` block. A launch lasts ``least_seconds``
-    or longer, so that its fixed cost does not matter. Raises OutOfMemory.
+    Takes twice the bytes of device memory for the time of the ``with`` block. A launch lasts at least
+    ``least_seconds``, so that its fixed cost does not matter. Raises OutOfMemory.
     """
     runtime.free(0)  # creates the context
     free, total = runtime.memGetInfo()
