@@ -42,7 +42,7 @@ def log_of(build: Build | Training | Convolution, architecture: str) -> str:
     """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
     assert missing is None, missing
     source = kernel_source.text(build.source)
-    options = ["-std=c++17", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
+    options = ["-std=c++17", "-ftz=true", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
     options += [f"-D{name}={value}" for name, value in build.defines.items()]
 
     def compile_to(log: Path) -> None:
