@@ -18,7 +18,7 @@ VALUES = {
     "offset": (0, 1, 7, 31),
     "vector": (1, 2, 4),
 }
-GRID, BLOCK, ROUNDS = (3,), (40,), 3
+GRID, BLOCK, ROUNDS = (3,), (64,), 3
 
 
 def expected(access: Access, n: int, number: int = 0) -> np.ndarray:
@@ -54,19 +54,19 @@ def test_a_pass_visits_what_its_pattern_says(pattern, n, copies):
         assert passes[0].sum() == elements(access, n)
         times = sum(passes)
         kernel = cuda_on_cpu.load(ROOT / access.source)[access.kernel]
-        target = np.full(n if copies else 120, -1, dtype=np.float32)
+        target = np.full(n if copies else 192, -1, dtype=np.float32)
         kernel(GRID, BLOCK, (source, target, access.count(n), access.value, ROUNDS))
         if copies:
             np.testing.assert_array_equal(target, np.where(times, source, -1))
         else:
             assert target.sum(dtype=np.float64) == (source * times).sum(dtype=np.float64)
-            if np.count_nonzero(times) > 1000:  # each thread has its own; one block may have none
-                assert np.count_nonzero(target) > 75
+            if np.count_nonzero(times) > 1000:  # two warps or more have elements, each thread its own
+                assert np.count_nonzero(target) > 60
 
 
 def test_a_vector_that_is_not_aligned_is_noticed():
     kernel = cuda_on_cpu.load(ROOT / "kernels/access/vectors.cu")["read_float4"]
-    source, sums = np.ones(64, dtype=np.float32), np.zeros(120, dtype=np.float32)
+    source, sums = np.ones(64, dtype=np.float32), np.zeros(192, dtype=np.float32)
     kernel(GRID, BLOCK, (source, sums, 63, 4, 1))
     with pytest.raises(KernelError):
         kernel(GRID, BLOCK, (source, sums, 68, 4, 1))

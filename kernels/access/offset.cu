@@ -6,11 +6,11 @@
 // cudaMalloc aligns to 256 bytes. With an offset that is no multiple of 8 floats, the 128 bytes of a warp's load lie in 5
 // sectors of 32 bytes instead of 4. The fifth is the next warp's first, so that a cache may already have it.
 //
-// Launch: any number of blocks of any size; sums has a float per thread. offset <= n < 2^31, rounds passes.
+// Launch: any number of blocks of whole warps; sums has a float per thread. offset <= n < 2^31, rounds passes.
 
 #include "walk.cuh"
 
-constexpr int AT_ONCE = 4;
+constexpr int AT_ONCE = 8;
 
 extern "C" __global__ void read_offset(const float* __restrict__ from, float* __restrict__ sums, unsigned n,
                                        unsigned offset, int rounds)

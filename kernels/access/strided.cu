@@ -10,12 +10,12 @@
 // bytes) further on, and each pass begins one sector further on, until it comes back to the first. Pass r visits the
 // elements 8 (r mod max(1, min(s, 32) / 8)) + 32 w + s i < n, for the sweeps w = 0 .. ceil(s / 32) - 1.
 //
-// Launch: any number of blocks of any size; sums has a float per thread. n < 2^31, rounds passes.
+// Launch: any number of blocks of whole warps; sums has a float per thread. n < 2^31, rounds passes.
 
 #include "walk.cuh"
 
 constexpr unsigned LINE = 32, SECTOR = 8;  // floats
-constexpr int AT_ONCE = 4;
+constexpr int AT_ONCE = 8;
 
 template <class Use>
 __device__ void stride_through(const float* from, unsigned n, unsigned stride, int rounds, Use use)

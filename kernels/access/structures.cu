@@ -10,7 +10,7 @@
 //   read_...   sums[t] = the sum of the used fields of thread t's structures
 //   copy_...   the used fields of `to` = those of `from`, in the same layout
 //
-// Launch: any number of blocks of any size; sums has a float per thread. n structures, FIELDS n < 2^31, rounds passes.
+// Launch: any number of blocks of whole warps; sums has a float per thread. n structures, FIELDS n < 2^31, rounds passes.
 
 #include "walk.cuh"
 

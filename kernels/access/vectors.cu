@@ -7,7 +7,7 @@
 // bytes in flight per thread, which matters where few threads are resident. The address must be a multiple of its size.
 // What is left of n floats after whole vectors is not visited.
 //
-// Launch: any number of blocks of any size; sums has a float per thread. n < 2^31, rounds passes. `width` is unused: the
+// Launch: any number of blocks of whole warps; sums has a float per thread. n < 2^31, rounds passes. `width` is unused: the
 // name says it.
 
 #include "walk.cuh"

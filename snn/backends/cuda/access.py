@@ -29,7 +29,6 @@ TOGETHER = 32
 
 _THREADS = 256
 _MOST_THREADS = 2048  # that an SM of any device holds
-_WAVES = 4  # of as many blocks as the device holds at once: 2% more bandwidth than one (NVIDIA H200)
 
 
 @contextmanager
@@ -38,21 +37,22 @@ def timed(
 ) -> Iterator[Callable[[Access, int], list[float]]]:
     """A function that returns seconds per pass of an access over ``nbytes``, so many samples of them.
 
-    Takes twice the bytes of device memory for the time of the ``with`` block. A launch lasts at least
-    ``least_seconds``, so that its fixed cost does not matter. Raises OutOfMemory.
+    Takes twice the bytes of device memory for the time of the ``with`` block, and launches as many blocks as
+    the device holds at once. A launch lasts ``least_seconds`` or longer, so that its fixed cost does not
+    matter. Raises OutOfMemory.
     """
     runtime.free(0)  # creates the context
     free, total = runtime.memGetInfo()
     if 2 * nbytes > free:
         raise out_of_memory("cudaMalloc", 2 * nbytes, free, total)
     multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
-    sums = 4 * _WAVES * multiprocessors * _MOST_THREADS
+    sums = 4 * multiprocessors * _MOST_THREADS
     modules = {source: load(root / source) for source in KERNELS}
     with memory_of(nbytes) as source, memory_of(max(nbytes, sums)) as target:
 
         def seconds(access: Access, samples: int) -> list[float]:
             function = modules[access.source].get_function(access.kernel)
-            blocks = _WAVES * multiprocessors * CooperativeLaunch(function, 1, _THREADS).held_blocks()
+            blocks = multiprocessors * CooperativeLaunch(function, 1, _THREADS).held_blocks()
             count, value = np.uint32(access.count(nbytes // 4)), np.uint32(access.value)
 
             def launch(rounds: int) -> None:
