@@ -38,8 +38,8 @@ TOGETHER = {
     "pipeline": ("test_workflow.py", "test_report.py", "test_survival.py", "test_reruns.py"),
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
-        *("test_unsupported.py", "test_profile.py", "test_time_breakdown.py", "test_nvtx.py"),
-        *("test_training.py", "test_remedies.py", "test_waiting.py", "test_strategies.py"),
+        *("test_unsupported.py", "test_nvtx.py", "test_training.py", "test_remedies.py"),
+        *("test_waiting.py", "test_strategies.py"),
     ),
 }
 """Files of one group: they share a project in which everything was made, or loops that Numba compiled."""
@@ -51,6 +51,7 @@ PEERS = [name for name in groups.names("strategy") if own_runtime(groups.load("s
 STRATEGIES = [name for name in groups.names("strategy") if name not in PEERS]
 
 
+@functools.cache
 def _why_no_gpu() -> str | None:
     try:
         devices.find("cuda")
@@ -110,9 +111,10 @@ def _flock(path: Path, kind: int):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """A test marked `alone` waits until no other runs; who comes later waits at the door, behind it."""
+    runs = not item.get_closest_marker("gpu") or not _why_no_gpu()
     with ExitStack() as room:
         with _flock(ROOT / "pyproject.toml", fcntl.LOCK_EX):
-            kind = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
+            kind = fcntl.LOCK_EX if runs and item.get_closest_marker("alone") else fcntl.LOCK_SH
             room.enter_context(_flock(Path(__file__), kind))
         return (yield)
 

@@ -4,7 +4,6 @@ import sys
 import time
 from itertools import islice
 
-import pytest
 from conftest import ROOT
 
 from snn import datasets
@@ -72,7 +71,6 @@ def test_a_device_that_is_here_has_what_is_free_on_it(tmp_path, monkeypatch):
         )
 
 
-@pytest.mark.alone
 def test_the_grid_has_no_such_cell_and_a_thousand_cells_cost_little(tmp_path):
     named = (
         (ROOT / "config/grid.yaml").read_text().replace("device: auto", "devices: [NVIDIA H200, Tesla T4]")
