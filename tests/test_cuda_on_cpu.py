@@ -1,5 +1,6 @@
 """The CPU emulator of CUDA itself: what it computes, and what it finds wrong."""
 
+import compiled
 import cuda_on_cpu
 import numpy as np
 import pytest
@@ -321,3 +322,18 @@ def test_a_source_that_does_not_compile_is_told(kernel):
 def test_arguments_are_checked(kernel, arguments, says):
     with pytest.raises(KernelError, match=says):
         kernel("")((1,), (1,), arguments)
+
+
+def test_another_clone_finds_what_is_kept(monkeypatch):
+    asked, kept = [], compiled.kept
+
+    def told(name, decided_by, make):
+        asked.append(repr(decided_by))
+        return kept(name, decided_by, make)
+
+    monkeypatch.setattr(compiled, "kept", told)
+    source = cuda_on_cpu.SOURCES / "layers/bias.cu"
+    cuda_on_cpu._built.__wrapped__(source, source.read_text(), ("-DBLOCK_X=1", "-DBLOCK_Y=1"))
+    cuda_on_cpu._runtime.__wrapped__()
+    assert len(asked) > 4
+    assert not any(str(cuda_on_cpu.SOURCES.parent) in text for text in asked)

@@ -75,12 +75,16 @@ def _of_all() -> tuple[str, ...]:
 def _runtime() -> list[Path]:
     objects = []
     for source in sorted(HERE.glob("*.cpp")):
-        flags = (*COMMON, "-O2", "-c", source)
-        objects.append(compiled.kept(f"{source.stem}.o", (_of_all(), flags), _compiling(*flags)))
+        flags = (*COMMON, "-O2", "-c")
+        name = f"{source.stem}.o"
+        objects.append(compiled.kept(name, (_of_all(), flags, source.name), _compiling(*flags, source)))
     # Parsed once and found beside what includes it; g++ ignores it where another __CUDA_ARCH__ is asked for.
     name = "cuda_on_cpu.h.gch"
-    flags = (*COMMON, *KERNEL, "-x", "c++-header", HERE / "cuda_on_cpu.h")
-    (Path(_folder().name) / name).symlink_to(compiled.kept(name, (_of_all(), flags), _compiling(*flags)))
+    flags = (*COMMON, *KERNEL, "-x", "c++-header")
+    header = compiled.kept(name, (_of_all(), flags), _compiling(*flags, HERE / "cuda_on_cpu.h"))
+    beside = Path(_folder().name) / name
+    beside.unlink(missing_ok=True)
+    beside.symlink_to(header)
     return objects
 
 
@@ -108,7 +112,9 @@ def _built(source: Path, text: str, flags: tuple[str, ...]) -> dict[str, Any]:
     if len(dynamic) > 1:
         raise KernelError(f"{source}: one extern __shared__ array is possible, not {sorted(dynamic)}")
 
-    lines = ['#include "cuda_on_cpu.h"', f'#include "{source}"']
+    is_kept = SOURCES in source.parents  # and not one that a test wrote
+    included = source.relative_to(SOURCES) if is_kept else source  # the same in every clone
+    lines = ['#include "cuda_on_cpu.h"', f'#include "{included}"']
     lines += [f"CUDA_ON_CPU_DYNAMIC_SHARED({kind}, {name})" for kind, name in dynamic]
     lines += [] if dynamic else ["CUDA_ON_CPU_NO_DYNAMIC_SHARED"]
     constants = re.findall(r'extern\s+"C"\s+__device__\s+const\s+int\s+(\w+)', plain)
@@ -122,13 +128,14 @@ def _built(source: Path, text: str, flags: tuple[str, ...]) -> dict[str, Any]:
         stem = hashlib.sha256(repr((source, text, flags)).encode()).hexdigest()[:16]
         file = Path(_folder().name) / f"{stem}.cpp"
         file.write_text(unit)
-        _run(COMPILER, *COMMON, *KERNEL, "-I", HERE, *flags, "-c", file, "-o", file.with_suffix(".o"))
+        folders = ("-I", HERE, "-I", SOURCES)
+        _run(COMPILER, *COMMON, *KERNEL, *folders, *flags, "-c", file, "-o", file.with_suffix(".o"))
         _run(COMPILER, "-shared", "-pthread", file.with_suffix(".o"), *runtime, "-o", library)
 
-    if SOURCES in source.parents:
+    if is_kept:
         decided_by = (_of_all(), COMMON, KERNEL, flags, unit, kernel_source.text(source))
         library = compiled.kept(f"{source.stem}.so", decided_by, compile_to)
-    else:  # one that a test wrote
+    else:
         library = (
             Path(_folder().name) / f"{hashlib.sha256(repr((unit, text, flags)).encode()).hexdigest()}.so"
         )
