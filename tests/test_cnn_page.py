@@ -159,7 +159,7 @@ def test_the_accuracies_are_as_the_text_says():
     fewer = [
         right_of(rows, "naive", data) - right_of(rows, "optimised", data) for data in ("mnist", "fashion")
     ]
-    assert fewer == [1, 18] and "one image of MNIST and 18 of Fashion-MNIST less right" in PROSE
+    assert fewer == [1, 18] and "one image of MNIST and 18 of Fashion-MNIST fewer right" in PROSE
     for data in ("mnist", "fashion"):
         exact = [right_of(rows, name, data) for name in ("naive", "optimised")]
         as_published = [right_of(rows, name, data, "as published", 0.01) for name in ("naive", "optimised")]
