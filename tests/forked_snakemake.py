@@ -5,13 +5,18 @@ The forking process has imported nothing of this project: a copy of the checkout
 
 import multiprocessing
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import threading
 from functools import partial
+from multiprocessing import connection
 from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
 _FORKING = multiprocessing.get_context("forkserver")
 _FORKING.set_forkserver_preload(["snakemake.cli", "snakemake.api", "snakemake.persistence", "pandas"])
@@ -41,15 +46,22 @@ def _main(folder: Path, arguments: tuple[str, ...], log: str, environment: dict[
 
     from snakemake import cli, script
 
-    only_tables = any(argument.startswith("results/tables/") for argument in arguments)
     forking = multiprocessing.get_context("forkserver")
-    forking.set_forkserver_preload(_OF_SCRIPTS[: 2 if only_tables else 3])
+    drawn = [] if any(argument.startswith("results/tables/") for argument in arguments) else _OF_FIGURES
+    forking.set_forkserver_preload([*_OF_CELLS, *_OF_TABLES, *drawn])
+    os.environ["PYTHONPATH"] = str(folder)  # for the process that forks
     script.PythonScript.execute_script = partial(_execute, forking)
+    of_commands = ModuleType("subprocess")
+    of_commands.__dict__.update(vars(subprocess), Popen=partial(_Command, forking))
+    sys.modules["snakemake.shell"].sp = of_commands
     cli.main()
 
 
-_OF_SCRIPTS = ["pandas", "snakemake.script", "matplotlib.pyplot"]
-"""What takes most of the time of a table, and with the last that of a figure."""
+# The first sets the threads before NumPy is imported.
+_OF_CELLS = ["snn.run", "snn.config.compose", "snn.grid.naming", "snn.measurement.cell"]
+_OF_TABLES = ["pandas", "snakemake.script"]
+_OF_FIGURES = ["matplotlib.pyplot"]
+"""What takes most of the time of a cell, a table and a figure."""
 
 _SCRIPT = """
 import runpy, sys
@@ -69,9 +81,46 @@ _ONE = threading.Lock()
 
 def _execute(forking: BaseContext, file: str, edit: bool = False) -> None:
     """A rule's script in a process of its own, forked from one that the first script of a run makes."""
-    started = forking.Process(target=exec, args=(_SCRIPT, {"file": file}))
+    status = _status(forking.Process(target=exec, args=(_SCRIPT, {"file": file})))
+    if status:
+        raise subprocess.CalledProcessError(status, file)
+
+
+def _status(process: BaseProcess) -> int:
+    """Its exit status, once it has been started and has ended."""
     with _ONE:
-        started.start()
-        started.join()
-    if started.exitcode:
-        raise subprocess.CalledProcessError(started.exitcode, file)
+        process.start()
+    connection.wait([process.sentinel])
+    with _ONE:
+        process.join()
+    return process.exitcode
+
+
+_COMMAND = """
+import os, runpy, sys
+os.environ.clear()
+os.environ.update(environment)
+sys.argv = [module, *arguments]
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+_FORKED = re.compile(
+    rf"\bexec {re.escape(shlex.quote(sys.executable))} -m (snn|snn\.prepare) (.*)", re.DOTALL
+)
+
+
+class _Command:
+    """What Snakemake uses of ``Popen``: a cell, or a data set, is made in a fork of that process, too."""
+
+    def __new__(cls, forking: BaseContext, command: str, **options):
+        found = _FORKED.search(command)
+        if found is None:
+            return subprocess.Popen(command, **options)
+        self = super().__new__(cls)
+        environment = {key: value for key, value in options["env"].items() if key != "SNN_END_WITH_PARENT"}
+        given = {"module": found[1], "arguments": shlex.split(found[2]), "environment": environment}
+        self._process = forking.Process(target=exec, args=(_COMMAND, given))
+        return self
+
+    def wait(self) -> int:
+        return _status(self._process)
