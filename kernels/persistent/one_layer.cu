@@ -6,17 +6,17 @@
 // CLUSTERS clusters (usually one) of CLUSTER blocks train one network. Each block owns NEURONS hidden neurons: their
 // columns of W1 and elements of w2 never leave its registers. Each of its WARPS computing warps takes SLICE rows of the
 // batch, and holds all of the block's W1 and w2. One more warp, the exchanging one, copies the next batch to shared
-// memory and adds up predictions, so that what others wait for is not queued behind loads.
+// memory and adds up predictions, so that what others wait for is not queued behind loads: exchange.cuh.
+//
+// The headers of one_layer/ have the parts that stand alone. What a computing warp does is one function, below: as
+// several, some plans' registers were allocated differently.
 //
 //   forward    Z^T = W1^T X^T on tensor cores (tf32.cuh). A lane's accumulators of Z^T, for rows 2 q and 2 q + 1, are
 //              exactly what the backward product needs from it, if that product takes the rows in this order. So Z > 0
 //              becomes 1.0f or 0.0f in its register, or a bit where there are few of those, and neither Z nor H is ever
 //              stored.
-//   exchange   y is the sum of contributions of all blocks. Block b adds up those of its ROWS / CLUSTER rows, always
-//              in the same order, so that the bits are the same, and sends g of these rows to all blocks: two short
-//              messages (st.async, completed on an mbarrier) of VEC rows each, in the order in which lanes have them
-//              (row_of()). With several clusters, those that add up the same rows first exchange their sums through
-//              global memory, in words that also hold the step: a reader that sees the step has the sum.
+//   exchange   y is the sum of contributions of all blocks. A block adds up some rows of it, and sends g of these rows
+//              to all blocks: two short messages.
 //   parts      With PARTS = 2, the sums of the first half of each warp's rows are sent and added up while the products
 //              of the second half run, and the backward product begins with the first half.
 //   backward   U^T = B^T diag(g) X with B = 1 where Z > 0, which TF32 represents exactly; each warp over its rows. Then
@@ -41,346 +41,21 @@
 #include "copies.cuh"
 #include "masked.cuh"
 #include "messages.cuh"
-
-constexpr int WARPS = 4;                                                 // that compute: one per scheduler of an SM
-constexpr int COMPUTING = 32 * WARPS, THREADS = COMPUTING + 32;
-constexpr int WIDTH[] = {WIDTHS};                                        // features, hidden neurons: multiples of 16
-constexpr int FEATURES = WIDTH[0], HIDDEN = WIDTH[1];
-constexpr int PADDED = (BATCH + 15) / 16 * 16;                           // rows of a batch in memory, padded
-constexpr int K = FEATURES / 8;                                          // features, in eights
-constexpr int BLOCKS = CLUSTERS * CLUSTER;
-constexpr int M = (HIDDEN + 16 * BLOCKS - 1) / (16 * BLOCKS);            // neurons per block, in sixteens
-constexpr int NEURONS = 16 * M;
-
-__device__ constexpr int power_of_two(int most)  // the largest that is at most `most`, at least 1
-{
-    int n = 1;
-    while (2 * n <= most) n *= 2;
-    return n;
-}
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-constexpr int J = power_of_two(2 * ((PADDED + 8 * WARPS - 1) / (8 * WARPS)) - 1);   // rows per warp, in eights
-constexpr int SLICE = 8 * J, ROWS = SLICE * WARPS, OWN = ROWS / CLUSTER; // OWN: rows that a block adds up
-constexpr int REGISTERS = 152;                                           // of a thread, for rows, W1 and U
-constexpr int MOST = 4;                                                  // eights at a time: more are slower
-constexpr int FITTING = smaller((REGISTERS - 8 * M * K) / (4 * K), 8 / M);
-constexpr int TOGETHER = smaller(smaller(J / PARTS, MOST), power_of_two(FITTING));   // of J, at a time
-constexpr int GROUPS = J / TOGETHER;
-constexpr bool ONES = 4 * M * J <= 32;                                   // the mask is in floats, not in bits
-constexpr int UNROLLED = ONES || PARTS > 1 ? GROUPS : 1;                 // groups of the backward product
-constexpr int RUN = J / PARTS;                                           // rows per warp and part, in eights
-constexpr int PART_ROWS = ROWS / PARTS, PART_OWN = OWN / PARTS;          // of a part: of all blocks, of this block
-constexpr int VEC = RUN >= 2 && PART_OWN % 4 == 0 ? 4 : 2;               // rows of a message
-constexpr int STRIDE = FEATURES + 4;                                     // of a row of X, padded: no bank conflicts
-constexpr unsigned ONE = 0x3f800000;                                     // 1.0f
-constexpr int SUMS = M * K <= 4 ? 2 : 1;                                 // accumulators of U: no mma waits for the last
-constexpr bool BACKWARD_AHEAD = M * K < 16;                              // X is loaded while others are waited for,
-constexpr bool FORWARD_AHEAD = 8 * M * K + 2 * TOGETHER * K < 144;       // if there are registers
-static_assert(sizeof WIDTH / sizeof *WIDTH == 2, "one hidden layer");
-static_assert(J <= 8 && M * K <= 16 && OWN >= 2 && (CLUSTER & (CLUSTER - 1)) == 0, "this shape is for another kernel");
-static_assert(MEMBERS == 1 || CLUSTERS == 1, "the workspace is of the one or of the other");
-static_assert(CLUSTERS == 1 || CLUSTERS % 2 == 0, "words are read in pairs");
-static_assert(J % PARTS == 0 && PART_OWN >= 2, "a part has whole groups of rows");
-
-struct Shared {
-    float X[2][ROWS * STRIDE];
-    float4 U[WARPS][M][K][32];
-    float parts[2][CLUSTER][OWN];                // contributions of each block to y of this block's rows
-    float g[2][ROWS];
-    alignas(8) unsigned long long parts_there[2][PARTS], g_there[2][PARTS];
-};
-
-extern "C" __device__ const int shared_bytes = sizeof(Shared);
-
-#ifdef CUDA_ON_CPU
-template <class T>
-__device__ T now(T x) { return x; }
-__device__ float positive_part(float z) { return z < 0.0f ? 0.0f : z; }
-__device__ float is_positive(float z) { return z > 0.0f ? 1.0f : 0.0f; }
-template <int COUNT>
-__device__ void send_if(bool sends, unsigned to, const float (&v)[COUNT], unsigned mbarrier)
-{
-    if (sends) send(to, v, mbarrier);
-}
-#else
-// Hides a value from the compiler, which would otherwise precompute what depends on it and keep that in scarce
-// registers.
-__device__ float now(float x)
-{
-    asm volatile("" : "+f"(x));
-    return x;
-}
-__device__ int now(int x)
-{
-    asm volatile("" : "+r"(x));
-    return x;
-}
-
-__device__ float positive_part(float z)  // NaN remains
-{
-    float h;
-    asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(h) : "f"(z));
-    return h;
-}
-
-__device__ float is_positive(float z)
-{
-    float one;
-    asm("set.gt.f32.f32 %0, %1, 0f00000000;" : "=f"(one) : "f"(z));
-    return one;
-}
-
-// Without a branch, so that products are scheduled around it; and without a memory clobber, since this thread reads
-// nothing of what is sent.
-__device__ void send_if(bool sends, unsigned to, const float (&v)[4], unsigned mbarrier)
-{
-    asm volatile("{\n.reg .pred sends;\nsetp.ne.u32 sends, %6, 0;\n"
-                 "@sends st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];\n}"
-                 :: "r"(to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(mbarrier), "r"((unsigned)sends));
-}
-
-__device__ void send_if(bool sends, unsigned to, const float (&v)[2], unsigned mbarrier)
-{
-    asm volatile("{\n.reg .pred sends;\nsetp.ne.u32 sends, %4, 0;\n"
-                 "@sends st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];\n}"
-                 :: "r"(to), "f"(v[0]), "f"(v[1]), "r"(mbarrier), "r"((unsigned)sends));
-}
-#endif
-
-__device__ void block_barrier() { __syncthreads(); }  // of both kinds of warps, which reach it in different lines
-
-// ---- data
-
-// The place of a row in a batch, from that of its message: VEC = 4 takes rows 2 q, 2 q + 1 of two eights together.
-__device__ int row_of(int position)
-{
-    const int part = position / PART_ROWS, of_part = position % PART_ROWS, warp = of_part / (8 * RUN);
-    const int at = of_part % (8 * RUN), first = warp * SLICE + part * 8 * RUN;
-    if (VEC == 2) return first + at;
-    const int q = at / 4 % 4, eight = at / 2 % 2;
-    return first + at / 16 * 16 + 8 * eight + 2 * q + at % 2;
-}
-
-__device__ void fetch(float* slab, const float* __restrict__ X)  // by the 32 threads of a warp
-{
-    constexpr int CHUNKS = PADDED * FEATURES / 4, LINE = FEATURES / 4, AT_ONCE = 32 / LINE * LINE;
-    const unsigned lane = threadIdx.x % 32, row = lane / LINE, c = lane % LINE;
-    const unsigned to = shared_address(slab) + 4 * (row * STRIDE + 4 * c);
-    const float* const from = X + 4 * lane;
-    if (AT_ONCE < 32 && lane >= AT_ONCE) return;
-#pragma unroll
-    for (int i = 0; i < (CHUNKS + AT_ONCE - 1) / AT_ONCE; ++i)
-        if (CHUNKS % AT_ONCE == 0 || lane + i * AT_ONCE < CHUNKS)
-            copy_async(to + 4 * i * (AT_ONCE / LINE) * STRIDE, from + 4 * i * AT_ONCE);
-}
-
-// The right operand of a product, N tiles of eight rows: two values per lane for each tile and each eight features.
-// In which order a product takes the features is free. Here, a lane has V neighbours: features V (2 q + i) .. + V - 1 of
-// 8 V are element i of V eights, in the forward product, and V p .. + V - 1 in the backward product. V is 4, or 2 for
-// the last 16 features if there is no whole 32.
-template <int N> using Rows = float[N][K][2];
-
-__device__ constexpr int eights_together(int k) { return k / 4 < K / 4 ? 4 : 2; }
-
-__device__ int feature(int k, int i, int q)
-{
-    const int V = eights_together(k);
-    return k / 4 * 32 + V * (2 * q + i) + k % 4 % V;
-}
-
-template <int N>
-__device__ void take(float (&to)[N][K][2], int j, int i, const float* row, int nth)  // nth: 2 q + i, or p
-{
-#pragma unroll
-    for (int k = 0; k < K; k += 4) {
-        if (eights_together(k) == 4) {
-            const float4 v = *reinterpret_cast<const float4*>(row + 8 * k + 4 * nth);
-            to[j][k][i] = v.x, to[j][k + 1][i] = v.y;
-            if (k + 3 < K) to[j][k + 2][i] = v.z, to[j][k + 3][i] = v.w;
-        } else {
-            const float2 v = *reinterpret_cast<const float2*>(row + 8 * k + 2 * nth);
-            to[j][k][i] = v.x, to[j][k + 1][i] = v.y;
-        }
-    }
-}
-
-template <int N>
-__device__ void take_forward(Rows<N>& x, const float* row, int q, int group)  // row: p of the warp's rows
-{
-#pragma unroll
-    for (int j = 0; j < N; ++j)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) take(x, j, i, row + 8 * (group * N + j) * STRIDE, 2 * q + i);
-}
-
-template <int N>
-__device__ void take_backward(Rows<N>& x, const float* row, int p, int group)  // row: 2 q of the warp's rows
-{
-#pragma unroll
-    for (int j = 0; j < N; ++j)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) take(x, j, i, row + (8 * (group * N + j) + i) * STRIDE, p);
-}
-
-// Lanes with the same q add up what they have of each row; each keeps the sums of some eights of a part's rows, while
-// there are more than a message takes. SHUFFLES, one after the other; then lanes without a bit of TWINS send their sums.
-struct Levels {
-    int shuffles, twins;
-};
-__device__ constexpr Levels levels()
-{
-    Levels found = {0, 0};
-    for (int bit = 16, kept = RUN; bit >= 4; bit /= 2) {
-        if (kept > VEC / 2) kept /= 2;
-        else found.twins |= bit;
-        found.shuffles += 2 * kept;
-    }
-    return found;
-}
-constexpr int SHUFFLES = levels().shuffles, TWINS = levels().twins;
-
-__device__ void shuffle(float (&sums)[RUN][2], int n, int lane)  // the n-th
-{
-#pragma unroll
-    for (int bit = 16, kept = RUN; bit >= 4; bit /= 2) {
-        const bool halves = kept > VEC / 2;
-        if (halves) kept /= 2;
-#pragma unroll
-        for (int j = 0; j < RUN; ++j)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                if (j >= kept || n != 2 * j + i) continue;
-                const bool upper = lane & bit;
-                const int far = halves ? j + kept : j;
-                const float mine = upper ? sums[far][i] : sums[j][i], other = upper ? sums[j][i] : sums[far][i];
-                sums[j][i] = mine + __shfl_xor_sync(0xffffffffu, other, bit);
-            }
-        n -= 2 * kept;
-    }
-}
-
-__device__ int tile_kept(int lane)  // the first eight of the part's rows whose sums the lane has at the end
-{
-    int tile = 0;
-    for (int bit = 16, kept = RUN; bit >= 4 && kept > VEC / 2; bit /= 2) {
-        kept /= 2;
-        tile += lane & bit ? kept : 0;
-    }
-    return tile;
-}
-
-struct Data {
-    const float *X, *Y;
-    int rows, batches, steps;
-
-    __device__ const float* of(int batch) const { return X + (size_t)batch * PADDED * FEATURES; }
-    __device__ float target(int batch, int row) const { return row < PADDED ? Y[(size_t)batch * PADDED + row] : 0.0f; }
-    __device__ int after(int batch) const { return batch + 1 < batches ? batch + 1 : 0; }
-};
-
-// ---- the exchanging warp
-
-__device__ void exchange(Shared& s, const Data& data, float* E, Word* words, int cluster)
-{
-    constexpr int PER = smaller(PART_OWN, 32), TIMES = PART_OWN / PER, VECTORS = PER / VEC, COPIES = 32 / VECTORS;
-    const int lane = threadIdx.x % 32, rank = cluster_rank(), own = rank * PART_OWN + lane % PER;
-    const int first = lane % VECTORS * VEC, copy = lane / VECTORS;  // of the message that this lane sends, and to whom
-    float y[PARTS][TIMES];
-#pragma unroll
-    for (int part = 0; part < PARTS; ++part)
-#pragma unroll
-        for (int i = 0; i < TIMES; ++i) y[part][i] = data.target(0, row_of(part * PART_ROWS + own + 32 * i));
-
-    // What clusters exchange: for each half, position and cluster, a sum and, in the upper half of the word, its step.
-    // Steps are counted on from the last launch, whose last step is in this cluster's own words.
-    const auto words_of = [&](int half, int position) { return words + (half * ROWS + position) * CLUSTERS; };
-    unsigned before = 0;
-    if constexpr (CLUSTERS > 1) {
-        const unsigned even = words_of(0, own)[cluster] >> 32, odd = words_of(1, own)[cluster] >> 32;
-        before = (int)(even - odd) > 0 ? even : odd;
-        __syncwarp();  // lanes with the same row have read it
-    }
-
-    int batch = 0;
-    for (int step = 0; step < data.steps; ++step) {
-        const int half = step % 2, parity = step / 2 % 2, next = data.after(batch);
-        const int count = min(BATCH, data.rows - batch * BATCH);
-        if (lane < PARTS) {
-            mbarrier_expect(shared_address(&s.parts_there[half][lane]), PART_ROWS * sizeof(float));
-            mbarrier_expect(shared_address(&s.g_there[half][lane]), PART_ROWS * sizeof(float));
-        }
-        fetch(s.X[(step + 1) % 2], data.of(next));
-        const float scale = now(2.0f / count);
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            const unsigned g_there = shared_address(&s.g_there[half][part]);
-            if (part == PARTS - 1) {
-                copies_done();
-                block_barrier();  // the next batch is in shared memory
-            }
-            mbarrier_wait(shared_address(&s.parts_there[half][part]), parity);
-#pragma unroll
-            for (int i = 0; i < TIMES; ++i) {
-                const int position = part * PART_ROWS + own + 32 * i, row = row_of(position);
-                float sum[4] = {};
-#pragma unroll
-                for (int c = 0; c < CLUSTER; ++c) sum[c % 4] += s.parts[half][c][part * PART_OWN + lane % PER + 32 * i];
-                float prediction = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-                if constexpr (CLUSTERS > 1) {
-                    const unsigned when = before + step + 1;
-                    Word* const from = words_of(half, position);
-                    if (lane < PER) publish(from + cluster, (Word)when << 32 | __float_as_uint(prediction));
-                    Word found[(CLUSTERS + 1) / 2][2];
-                    for (bool all = false; !all;) {  // the words of all clusters together
-#pragma unroll
-                        for (int c = 0; c < CLUSTERS / 2; ++c) look(from + 2 * c, found[c]);
-                        all = true;
-#pragma unroll
-                        for (int c = 0; c < CLUSTERS; ++c) all &= found[c / 2][c % 2] >> 32 == when;
-                        if (!all) pause();
-                    }
-                    prediction = 0.0f;
-#pragma unroll
-                    for (int c = 0; c < CLUSTERS; ++c) prediction += __uint_as_float((unsigned)found[c / 2][c % 2]);
-                }
-                const float error = row < count ? prediction - y[part][i] : 0.0f, g = scale * error;
-                float message[VEC];
-#pragma unroll
-                for (int n = 0; n < VEC; ++n) message[n] = __shfl_sync(0xffffffffu, g, first + n);
-                const unsigned to = shared_address(&s.g[half][part * PART_ROWS + rank * PART_OWN + 32 * i + first]);
-#pragma unroll
-                for (int c = 0; c < CLUSTER; c += COPIES)
-                    send_if(CLUSTER % COPIES == 0 || copy + c < CLUSTER, in_block(to, copy + c), message, in_block(g_there, copy + c));
-                if (step == data.steps - 1 && cluster == 0 && lane < PER && row < count) E[row] = error;
-                y[part][i] = data.target(next, row);
-            }
-        }
-        block_barrier();
-        batch = next;
-    }
-}
-
-// ---- a computing warp. With p = lane / 4 and q = lane % 4, a lane holds of W1 and U, for m < M and k < K, neurons
-// 16 m + p and 16 m + p + 8 of features feature(k, 0, q) (elements 0 and 1) and feature(k, 1, q) (elements 2 and 3).
+#include "one_layer/layout.cuh"
+#include "one_layer/instructions.cuh"
+#include "one_layer/rows.cuh"
+#include "one_layer/sums.cuh"
+#include "one_layer/exchange.cuh"
+#include "one_layer/weights.cuh"
 
 __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float rate, int cluster)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, p = lane / 4, q = lane % 4;
     const unsigned rank = cluster_rank();
-    const auto neuron = [&](int m, int half) { return (cluster * CLUSTER + (int)rank) * NEURONS + 16 * m + 8 * half + p; };
-    float w1[M][K][4], w2[M][2];
-#pragma unroll
-    for (int m = 0; m < M; ++m)
-#pragma unroll
-        for (int n = 0; n < 2; ++n) {
-            const int column = neuron(m, n);
-            w2[m][n] = column < HIDDEN ? W2[column] : 0.0f;
-#pragma unroll
-            for (int k = 0; k < K; ++k)
-#pragma unroll
-                for (int f = 0; f < 2; ++f)
-                    w1[m][k][2 * f + n] = column < HIDDEN ? W1[feature(k, f, q) * HIDDEN + column] : 0.0f;
-        }
+    const int first = (cluster * CLUSTER + (int)rank) * NEURONS + p;
+    OfW1 w1;
+    OfW2 w2;
+    load(w1, w2, W1, W2, first, q);
 
     const unsigned high = high_bits(data.rows);
     Rows<TOGETHER> forward_rows, backward_rows;
@@ -545,20 +220,8 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
         if (!FORWARD_AHEAD) take_forward(forward_rows, next + forward_from, q, 0);
     }
 
-    const int first = now(neuron(0, 0));  // so that addresses of the beginning are not kept
-    if (warp == 0)
-#pragma unroll
-        for (int m = 0; m < M; ++m)
-#pragma unroll
-            for (int n = 0; n < 2; ++n) {
-                const int column = first + 16 * m + 8 * n;
-                if (column >= HIDDEN) continue;
-                if (q == 0) W2[column] = w2[m][n];
-#pragma unroll
-                for (int k = 0; k < K; ++k)
-#pragma unroll
-                    for (int f = 0; f < 2; ++f) W1[feature(k, f, q) * HIDDEN + column] = w1[m][k][2 * f + n];
-            }
+    const int there = now(first);  // so that addresses of the beginning are not kept
+    if (warp == 0) store(w1, w2, W1, W2, there, q);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(

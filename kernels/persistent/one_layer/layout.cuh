@@ -1,0 +1,51 @@
+// The shape of the network, how blocks, warps and lanes share it, and what a block holds in shared memory.
+
+constexpr int WARPS = 4;                                                 // that compute: one per scheduler of an SM
+constexpr int COMPUTING = 32 * WARPS, THREADS = COMPUTING + 32;
+constexpr int WIDTH[] = {WIDTHS};                                        // features, hidden neurons: multiples of 16
+constexpr int FEATURES = WIDTH[0], HIDDEN = WIDTH[1];
+constexpr int PADDED = (BATCH + 15) / 16 * 16;                           // rows of a batch in memory, padded
+constexpr int K = FEATURES / 8;                                          // features, in eights
+constexpr int BLOCKS = CLUSTERS * CLUSTER;
+constexpr int M = (HIDDEN + 16 * BLOCKS - 1) / (16 * BLOCKS);            // neurons per block, in sixteens
+constexpr int NEURONS = 16 * M;
+
+__device__ constexpr int power_of_two(int most)  // the largest that is at most `most`, at least 1
+{
+    int n = 1;
+    while (2 * n <= most) n *= 2;
+    return n;
+}
+__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
+constexpr int J = power_of_two(2 * ((PADDED + 8 * WARPS - 1) / (8 * WARPS)) - 1);   // rows per warp, in eights
+constexpr int SLICE = 8 * J, ROWS = SLICE * WARPS, OWN = ROWS / CLUSTER; // OWN: rows that a block adds up
+constexpr int REGISTERS = 152;                                           // of a thread, for rows, W1 and U
+constexpr int MOST = 4;                                                  // eights at a time: more are slower
+constexpr int FITTING = smaller((REGISTERS - 8 * M * K) / (4 * K), 8 / M);
+constexpr int TOGETHER = smaller(smaller(J / PARTS, MOST), power_of_two(FITTING));   // of J, at a time
+constexpr int GROUPS = J / TOGETHER;
+constexpr bool ONES = 4 * M * J <= 32;                                   // the mask is in floats, not in bits
+constexpr int UNROLLED = ONES || PARTS > 1 ? GROUPS : 1;                 // groups of the backward product
+constexpr int RUN = J / PARTS;                                           // rows per warp and part, in eights
+constexpr int PART_ROWS = ROWS / PARTS, PART_OWN = OWN / PARTS;          // of a part: of all blocks, of this block
+constexpr int VEC = RUN >= 2 && PART_OWN % 4 == 0 ? 4 : 2;               // rows of a message
+constexpr int STRIDE = FEATURES + 4;                                     // of a row of X, padded: no bank conflicts
+constexpr unsigned ONE = 0x3f800000;                                     // 1.0f
+constexpr int SUMS = M * K <= 4 ? 2 : 1;                                 // accumulators of U: no mma waits for the last
+constexpr bool BACKWARD_AHEAD = M * K < 16;                              // X is loaded while others are waited for,
+constexpr bool FORWARD_AHEAD = 8 * M * K + 2 * TOGETHER * K < 144;       // if there are registers
+static_assert(sizeof WIDTH / sizeof *WIDTH == 2, "one hidden layer");
+static_assert(J <= 8 && M * K <= 16 && OWN >= 2 && (CLUSTER & (CLUSTER - 1)) == 0, "this shape is for another kernel");
+static_assert(MEMBERS == 1 || CLUSTERS == 1, "the workspace is of the one or of the other");
+static_assert(CLUSTERS == 1 || CLUSTERS % 2 == 0, "words are read in pairs");
+static_assert(J % PARTS == 0 && PART_OWN >= 2, "a part has whole groups of rows");
+
+struct Shared {
+    float X[2][ROWS * STRIDE];
+    float4 U[WARPS][M][K][32];
+    float parts[2][CLUSTER][OWN];                // contributions of each block to y of this block's rows
+    float g[2][ROWS];
+    alignas(8) unsigned long long parts_there[2][PARTS], g_there[2][PARTS];
+};
+
+extern "C" __device__ const int shared_bytes = sizeof(Shared);
