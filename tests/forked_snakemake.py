@@ -52,7 +52,7 @@ def _main(folder: Path, arguments: tuple[str, ...], log: str, environment: dict[
     os.environ["PYTHONPATH"] = str(folder)  # for the process that forks
     script.PythonScript.execute_script = partial(_execute, forking)
     of_commands = ModuleType("subprocess")
-    of_commands.__dict__.update(vars(subprocess), Popen=partial(_Command, forking))
+    of_commands.__dict__.update(vars(subprocess), Popen=partial(_started, forking))
     sys.modules["snakemake.shell"].sp = of_commands
     cli.main()
 
@@ -109,18 +109,21 @@ _FORKED = re.compile(
 )
 
 
-class _Command:
-    """What Snakemake uses of ``Popen``: a cell, or a data set, is made in a fork of that process, too."""
+def _started(forking: BaseContext, command: str, **options) -> "subprocess.Popen | _Command":
+    """What ``Popen`` returns. A cell, or a data set, is made in a fork of that process, too."""
+    found = _FORKED.search(command)
+    if found is None:
+        return subprocess.Popen(command, **options)
+    environment = {key: value for key, value in options["env"].items() if key != "SNN_END_WITH_PARENT"}
+    given = {"module": found[1], "arguments": shlex.split(found[2]), "environment": environment}
+    return _Command(forking.Process(target=exec, args=(_COMMAND, given)))
 
-    def __new__(cls, forking: BaseContext, command: str, **options):
-        found = _FORKED.search(command)
-        if found is None:
-            return subprocess.Popen(command, **options)
-        self = super().__new__(cls)
-        environment = {key: value for key, value in options["env"].items() if key != "SNN_END_WITH_PARENT"}
-        given = {"module": found[1], "arguments": shlex.split(found[2]), "environment": environment}
-        self._process = forking.Process(target=exec, args=(_COMMAND, given))
-        return self
+
+class _Command:
+    """What Snakemake uses of a started process: it waits, at once."""
+
+    def __init__(self, process: BaseProcess) -> None:
+        self._process = process
 
     def wait(self) -> int:
         return _status(self._process)

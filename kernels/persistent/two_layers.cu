@@ -12,9 +12,9 @@
 //   forward       A group computes 16 rows of H2, each block some columns, and their contribution to y.
 //   second_layer  A block updates w and some of W2, and publishes its columns' contribution to dH1.
 //   first_layer   A block updates two columns of W1, and publishes these columns of the next batch's H1.
-//   ownership     The weights that a block updates never leave its registers; other blocks read published copies of
-//                 W2 and w.
-//   3 x TF32      on tensor cores (tf32.cuh), or 2 x where one operand is B, which TF32 represents exactly.
+//
+// The weights that a block updates never leave its registers; other blocks read published copies of W2 and w. Products
+// are three TF32 ones on tensor cores (tf32.cuh), or two where one operand is bits, which TF32 represents exactly.
 //
 // Why a message of two steps ago may be overwritten: a block that publishes H1, or anything of a backward pass, has
 // received every y of the step. Each y came from a block with rows, after it had read the weights and had received
