@@ -7,6 +7,9 @@
 // A structure is one sector of 32 bytes. As an array of structures it is moved whole, whichever part is used, and each of a
 // warp's loads touches 32 sectors; the second field's come from L1. As a structure of arrays only the used fields move.
 //
+// A thread has 8 loads in flight, and with all fields in use 16, those of two structures: with those of one, 88% of the
+// limit is read and 76% copied on an NVIDIA H200 instead of 98% and 95%.
+//
 //   read_...   sums[t] = the sum of the used fields of thread t's structures
 //   copy_...   the used fields of `to` = those of `from`, in the same layout
 //
@@ -24,7 +27,7 @@ struct Fields {
 template <int USED, class Place, class Use>
 __device__ void pass(const float* from, unsigned n, Place place, Use use)
 {
-    walk<8 / USED>(
+    walk<USED == FIELDS ? 2 : FIELDS / USED>(
         n,
         [=](unsigned i) {
             Fields<USED> v;
