@@ -1,4 +1,4 @@
-"""Bandwidth by pattern of memory access: useful and moved bytes per second, beside the device's limits."""
+"""Bandwidth by pattern of memory access: bytes used and asked for per second, beside the device's limits."""
 
 from collections.abc import Mapping
 
@@ -21,16 +21,18 @@ _PANELS: Mapping[str, tuple[tuple[str, ...], str]] = {
 }
 _MARKERS = {AOS: "s", SOA: "^"}
 _NOTE = (
-    "Markers: median of the samples, of the bytes that the program uses; bars: its 95% confidence "
-    "interval. Dotted: all bytes that were moved for it. Dashed: the device's measured limit."
+    "Markers: median of the samples, of the bytes that the program uses; bars: its 95% confidence interval. "
+    "Dotted: with the rest of the sectors (on a CPU, cache lines) that hold them. What neighbours share "
+    "counts for each, but a cache may have it: so this can exceed the limit. "
+    "Dashed: the device's measured limit."
 )
 
 
 def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``memory_access.csv``: a panel per pattern, useful bytes per second with their 95% interval.
 
-    Dotted lines are the moved bytes, dashed ones the limits of the device. The paper has no such figure, so
-    its device is not named.
+    Dotted lines are the bytes of whole sectors, dashed ones the limits of the device. The paper has no such
+    figure, so its device is not named.
     """
     rows = table[table["median"].notna()]
     panels = {title: rows[rows["pattern"].isin(patterns)] for title, (patterns, _) in _PANELS.items()}
@@ -53,7 +55,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         Line2D([], [], color=_COLOURS[each], marker="o", label=each) for each in dict.fromkeys(rows["access"])
     ]
     key += [
-        Line2D([], [], color=GREY, linestyle=":", label="moved"),
+        Line2D([], [], color=GREY, linestyle=":", label="whole sectors"),
         Line2D([], [], color=GREY, linestyle="--", linewidth=0.8, label="limit"),
     ]
     key += [
@@ -66,7 +68,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
 
 
 def _panel(axes: Axes, rows: pd.DataFrame) -> None:
-    """A line per pattern and access; of useful bytes with markers, of moved bytes dotted."""
+    """A line per pattern and access; of useful bytes with markers, of whole sectors dotted."""
     for (pattern, access), each in rows.groupby(["pattern", "access"], sort=False):
         each = each.sort_values("value")
         shade = _COLOURS[access]

@@ -21,8 +21,9 @@ def build(record: Mapping[str, Any], limits: Mapping[str, Any] | None = None) ->
     """One row per pattern, value and access: the bytes per second that are asked for, in ``unit``.
 
     ``low`` and ``high`` are the 95% interval of the ``median``. ``moved_gb_s`` counts the whole sectors (on a
-    CPU: lines of the cache) that hold these bytes. ``fraction_of_limit`` is the median over ``limit_gb_s``,
-    the device's measured limit of reading or copying.
+    CPU: lines of the cache) that hold these bytes, once for each group of threads that asks for them; where a
+    cache has them the second time, it can exceed the limit. ``fraction_of_limit`` is the median over
+    ``limit_gb_s``, the device's measured limit of reading or copying.
     """
     limit = {access: limit_of(record, limits, f"dram_{access}") for access in ("read", "copy")}
     rows = [_row(reading, limit[reading.point["access"]]) for reading in map(Reading.of, record["readings"])]
