@@ -70,7 +70,7 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
     paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
     limits = _limits(archive, devices or {record["provenance"]["device"] for record in measured.values()})
     if limits:
-        _write(device_limits.build(limits), output, "device_limits", device_limits.TITLE)
+        _write(device_limits.build(limits[0]), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
         cells = grid.cells_of(name, sweeps)
         wanted = _record_paths(cells, known)
@@ -80,8 +80,8 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
             continue
         entry, said = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
         rows = frame.tabulate(chosen, thresholds)
-        if limits and entry.with_limits:
-            rows = floors.with_floors(rows, limits)
+        if entry.with_limits and (fitting := floors.of_rows(rows, limits)):
+            rows = floors.with_floors(rows, *fitting)
         if name in catalogue.TABLES:
             module = import_module(f"snn.tables.{entry.form or name}")
             paper = read_yaml(ROOT / entry.published) if entry.published else {}
@@ -95,7 +95,7 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         _draw(output, name, paper_device, said)
     for name, record in measured.items():
         form = import_module(f"snn.tables.{name}")
-        beside = [limits] if limits and catalogue.MICROBENCHMARKS[name].with_limits else []
+        beside = limits if catalogue.MICROBENCHMARKS[name].with_limits else []
         _write(form.build(record, *beside), output, name, form.TITLE)
         _draw(output, name, paper_device, "")
     paths = _record_paths(grid.all_cells(sweeps), known)
@@ -125,11 +125,12 @@ def _record_paths(cells: Mapping[str, naming.Cell], known: Container[str]) -> li
     return paths
 
 
-def _limits(archive: Path, devices: set[str]) -> dict[str, Any] | None:
-    """The measured limits of the archive's device, preferably of its GPU; None where there are none."""
-    paths = sorted([*archive.glob("limits.json"), *archive.glob("limits/*.json")])
+def _limits(archive: Path, devices: set[str]) -> list[dict[str, Any]]:
+    """The measured limits of the archive's device: of its GPUs, or of a CPU where there is none of a GPU."""
+    paths = [*archive.glob("limits.json"), *sorted(archive.glob("limits/*.json"))]
     records = [record for record in map(floors.read, paths) if record["provenance"]["device"] in devices]
-    return max(records, key=lambda record: record["provenance"]["backend"] == "cuda", default=None)
+    of_gpus = [record for record in records if record["provenance"]["backend"] == "cuda"]
+    return of_gpus or records
 
 
 def _write_overview(records: Mapping[str, frame.Record], output: Path, thresholds: Thresholds) -> None:

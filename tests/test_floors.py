@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from records_of import limits_of
 
-from snn.analysis.floors import FLOOR, fraction_of_limit, read, steps, with_floors
+from snn.analysis.floors import FLOOR, fraction_of_limit, of_rows, read, steps, with_floors
 from snn.analysis.roofline import Step, floor
 from snn.errors import MeasurementError, RecordError
 from snn.hardware.limits import Measured
@@ -107,6 +107,27 @@ def test_limits_of_another_device_are_refused(changes):
         f"the limits are of NVIDIA H200 GPU-1, times of {other['device']} {other['device_uuid']}: measure "
         "the limits there, or the cells here, again"
     )
+
+
+def slower(factor, gpu):
+    """Limits of another GPU, with so many times less arithmetic per second."""
+    slow = [one | {"samples": [sample / factor for sample in one["samples"]]} for one in LIMITS["limits"]]
+    return LIMITS | {"limits": slow, "provenance": LIMITS["provenance"] | {"device_uuid": gpu}}
+
+
+def test_rounds_on_several_gpus_have_the_least_of_their_floors():
+    wide = {"hidden": (4096, 4096)}
+    gpus = ("GPU-1", "GPU-2", "GPU-2, GPU-1", "GPU-1, GPU-3", "GPU-3")
+    rows = pd.concat([measured_row(device_uuid=uuids, **wide) for uuids in gpus], ignore_index=True)
+    alone, other, both, partly, unknown = with_floors(rows, LIMITS, slower(2, "GPU-2"))[FLOOR]
+    assert both == alone < other
+    assert np.isnan([partly, unknown]).all()
+
+
+def test_limits_are_of_a_frame_if_one_of_its_rounds_ran_on_their_gpu():
+    rows = pd.concat([measured_row(device_uuid="GPU-1, GPU-2"), measured_row(device_uuid="GPU-3")])
+    second, fourth = slower(2, "GPU-2"), slower(2, "GPU-4")
+    assert of_rows(rows, [LIMITS, second, fourth]) == [LIMITS, second]
 
 
 def test_limits_of_other_sources_are_refused(tmp_path):

@@ -209,8 +209,10 @@ def test_bandwidths_stand_beside_the_limits_of_their_device():
     assert row["limit_gb_s"] == pytest.approx(rate / 1e9)
     assert row["fraction_of_limit"] == pytest.approx(500e9 / rate)
     assert np.isnan(memory_access.build(record).iloc[0]["fraction_of_limit"])
+    other = limits_of(device_uuid="GPU-2")
+    assert memory_access.build(record, other, limits).iloc[0]["limit_gb_s"] == pytest.approx(rate / 1e9)
     with pytest.raises(RecordError, match="measure one of them again"):
-        memory_access.build(record, limits_of(device_uuid="GPU-2"))
+        memory_access.build(record, other)
 
 
 def test_overlap_is_what_streams_hide_of_the_shorter_part():

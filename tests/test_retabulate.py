@@ -85,6 +85,22 @@ def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_rounds_of_two_gpus_stand_beside_limits_of_both(tmp_path):
+    cells, folder = sweeps.cells_of("peers", SWEEPS).values(), tmp_path / "a"
+    folder.mkdir()
+    rounds = [(cell, number) for cell in cells for number in naming.rounds_of(cell)]
+    archive.write(
+        [record(cell, [2.0], number=number, device_uuid=f"GPU-{1 + number % 2}") for cell, number in rounds],
+        folder,
+    )
+    for gpu, known in (("GPU-2", False), ("GPU-1", True)):
+        store.write(folder / f"limits/{gpu}.json", limits_of(device_uuid=gpu))
+        assert retabulate.main([str(folder), str(tmp_path / "out")]) == 0
+        table = pd.read_csv(tmp_path / "out/tables/peers.csv")
+        assert (table["fraction_of_limit"].notna() == known).all()
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
     cells = (sweeps.cells_of("correctness", SWEEPS) | sweeps.cells_of("speedup", SWEEPS)).values()
     assert retabulate.main([archived(tmp_path / "a", cells), str(tmp_path / "out")]) == 0

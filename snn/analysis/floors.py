@@ -1,6 +1,7 @@
 """The floor of each row's training step, from the measured limits of its device, and the fraction reached."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +32,52 @@ def read(path: Path, source_hash: str | None = None) -> dict[str, Any]:
     return record
 
 
-def with_floors(frame: pd.DataFrame, record: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows of ``snn.analysis.frame`` with the floor of each, from a record of limits.
+def with_floors(frame: pd.DataFrame, *records: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows of ``snn.analysis.frame`` with the floor of each, from records of limits of one backend.
 
-    There is no floor for what ran on a GPU's host or on several GPUs, for a network that is not an MLP, for a
-    data set whose size the cell does not state, and where limits are missing. Raises RecordError where the
-    limits are of another device than the rows.
+    Limits belong to one GPU, by its UUID. A row whose rounds ran on several has the least of their floors,
+    which none of its times can be below. There is no floor for what ran, if only in part, on a GPU whose
+    limits were not measured, or on a GPU's host, for a network that is not an MLP, for a data set whose size
+    the cell does not state, and where limits are missing. Raises RecordError where the limits are of none of
+    the rows' devices.
     """
-    measured, provenance = Measured.of(record), record["provenance"]
-    rows = frame[(frame["backend"] == provenance["backend"]) & frame["mean_s"].notna()]
-    for _, row in rows.iterrows():
-        uuids = (row["device_uuid"] or "").split(", ")
-        if row["device"] != provenance["device"] or (provenance["device_uuid"] or "") not in uuids:
-            raise RecordError(
-                f"the limits are of {provenance['device']} {provenance['device_uuid']}, times of "
-                f"{row['device']} {row['device_uuid']}: measure the limits there, or the cells here, again"
-            )
-    rows = rows[[", " not in (uuid or "") for uuid in rows["device_uuid"]]]
-    floors = {i: _floor(row, measured) for i, row in rows.iterrows()}
+    known = {device_of(record): Measured.of(record) for record in records}
+    backends = [record["provenance"]["backend"] for record in records]
+    rows = frame[frame["backend"].isin(backends) & frame["mean_s"].notna()]
+    devices = {i: [(row["device"], gpu) for gpu in _gpus(row)] for i, row in rows.iterrows()}
+    if devices and known.keys().isdisjoint(chain.from_iterable(devices.values())):
+        row = rows.iloc[0]
+        raise RecordError(
+            f"the limits are of {' and '.join(map(named, known))}, times of "
+            f"{row['device']} {row['device_uuid']}: measure the limits there, or the cells here, again"
+        )
+    floors = {
+        i: np.min([_floor(rows.loc[i], known[one]) for one in on])
+        for i, on in devices.items()
+        if known.keys() >= set(on)
+    }
     return frame.assign(**{FLOOR: pd.Series(floors, dtype=float).reindex(frame.index)})
+
+
+def of_rows(frame: pd.DataFrame, records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those records of limits on whose devices some of the rows ran."""
+    ran = {(row["device"], gpu) for _, row in frame.iterrows() for gpu in _gpus(row)}
+    return [one for one in records if device_of(one) in ran]
+
+
+def device_of(record: Mapping[str, Any]) -> tuple[str, str]:
+    """A record's device: its name, and a GPU's UUID."""
+    return record["provenance"]["device"], record["provenance"]["device_uuid"] or ""
+
+
+def named(device: tuple[str, str]) -> str:
+    """A device for a message."""
+    return " ".join(filter(None, device))
+
+
+def _gpus(row: pd.Series) -> list[str]:
+    """The UUIDs of the GPUs of a row's rounds; an empty one on a CPU."""
+    return ("" if pd.isna(row["device_uuid"]) else row["device_uuid"]).split(", ")
 
 
 def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:

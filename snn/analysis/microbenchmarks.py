@@ -1,9 +1,10 @@
 """Records of microbenchmarks for their tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from snn.analysis.floors import device_of, named
 from snn.errors import RecordError
 from snn.hardware.limits import Measured
 from snn.records import microbenchmarks
@@ -29,17 +30,17 @@ def read(path: Path, settings: Mapping[str, Any], source_hash: str) -> dict[str,
     return record
 
 
-def limit_of(record: Mapping[str, Any], limits: Mapping[str, Any] | None, what: str) -> float | None:
-    """One of the limits of a microbenchmark's device; None where it has none, or there is no record of them.
+def limit_of(record: Mapping[str, Any], limits: Sequence[Mapping[str, Any]], what: str) -> float | None:
+    """One of the limits of a microbenchmark's device; None where it has none, or there is no record of any.
 
-    Raises RecordError where the limits are of another device.
+    Raises RecordError where all of the limits are of other devices.
     """
-    if limits is None:
+    if not limits:
         return None
-    its, other = record["provenance"], limits["provenance"]
-    if (its["device"], its["device_uuid"]) != (other["device"], other["device_uuid"]):
+    known = {device_of(one): one for one in limits}
+    if (its := device_of(record)) not in known:
         raise RecordError(
-            f"the limits are of {other['device']} {other['device_uuid']}, {record['name']} of "
-            f"{its['device']} {its['device_uuid']}: measure one of them again"
+            f"the limits are of {' and '.join(map(named, known))}, {record['name']} of {named(its)}: "
+            "measure one of them again"
         )
-    return next((one.value for one in Measured.of(limits).limits if one.what == what), None)
+    return next((one.value for one in Measured.of(known[its]).limits if one.what == what), None)

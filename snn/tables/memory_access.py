@@ -17,7 +17,7 @@ _RATES = ("moved_gb_s", "limit_gb_s", "fraction_of_limit")
 _COLUMNS = (*_INTERVAL, "unit", *_RATES)
 
 
-def build(record: Mapping[str, Any], limits: Mapping[str, Any] | None = None) -> pd.DataFrame:
+def build(record: Mapping[str, Any], *limits: Mapping[str, Any]) -> pd.DataFrame:
     """One row per pattern, value and access: the bytes per second that are asked for, in ``unit``.
 
     ``low`` and ``high`` are the 95% interval of the ``median``. ``moved_gb_s`` counts the whole sectors (on a
