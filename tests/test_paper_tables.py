@@ -109,6 +109,24 @@ def test_attribution_sums_its_parts(dataset_size):
     assert len(figure.axes[0].patches) == 5 * len(attribution_figure.PARTS)
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "compared"),
+    [((), True), ((4, 5), True), ((2,), False), ((1, 2, 3), False)],
+    ids=["one GPU", "rounds without passes elsewhere", "a pass elsewhere", "all passes elsewhere"],
+)
+def test_predictions_are_divided_if_their_passes_ran_on_one_gpu(elsewhere, compared):
+    cells = [cell for cell in SWEEPS["dataset_size"].cells if cell["dataset"]["name"] == "small"][:2]
+    rows = {}
+    for cell in cells:
+        for number in range(1, 6):
+            moved = cell["strategy"]["name"] != "reference" and number in elsewhere
+            one = record(cell, [float(number)], number=number, device_uuid=f"GPU-{1 + moved}")
+            rows[f"{cell['strategy']['name']}{number}"] = one if number <= 3 else one | {"explanation": None}
+    table = attribution.build(frame.tabulate(rows, THRESHOLDS), {}, THRESHOLDS).set_index("strategy")
+    assert table["predicted_speedup"]["reference"] == 1
+    assert table["predicted_speedup"].notna().all() == compared
+
+
 def test_the_figure_has_a_colour_for_every_part():
     assert set(attribution_figure.PARTS) == {*TimingBackend.PARTS, "kernels", "host_arithmetic"}
 

@@ -237,20 +237,23 @@ def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Recor
     return [{**member, "final_loss": mean} for member, mean in zip(members[: len(means)], means, strict=True)]
 
 
-def _explanation(records: Sequence[Record], members: int) -> dict[str, float]:
+def _explanation(records: Sequence[Record], members: int) -> dict[str, Any]:
     """The parts of a training's time and the predicted seconds of its calls, as medians over rounds.
 
     A median, because one round may have met a slow moment of the CPU. Of a launch that trains several
-    members these are one member's share.
+    members these are one member's share. ``explained_on`` are the UUIDs of the GPUs of the rounds that have
+    them, which are the first ones.
     """
-    explanations = [record["explanation"] for record in records if record["explanation"]]
-    if not explanations:
+    explained = [record for record in records if record["explanation"]]
+    if not explained:
         return {}
+    explanations = [record["explanation"] for record in explained]
     parts = [explanation["attribution"]["seconds"] for explanation in explanations]
     predicted = [explanation["predicted_calls_seconds"] for explanation in explanations]
     return {
         **{f"part.{key}": median(seconds[key] for seconds in parts) / members for key in parts[0]},
         "predicted_calls_s": median(predicted) / members,
+        "explained_on": _joined(record["provenance"]["device_uuid"] for record in explained),
     }
 
 

@@ -31,7 +31,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
 
     The parts come from a separate instrumented pass with a timer around every call. ``predicted_s`` is the
     host arithmetic plus the ledger's calls at their costs, which are measured without any training.
-    ``predicted_speedup`` stands beside ``speedup``, unless the rounds are of several GPUs.
+    ``predicted_speedup`` stands beside ``speedup``, unless these passes and costs are of several GPUs.
     """
     parts = [name for name in frame if name.startswith(PART)]
     table = frame[["strategy", "dataset", *parts]].rename(
@@ -44,7 +44,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     table["predicted_s"] = frame.get("predicted_calls_s", unknown) + arithmetic
     table["speedup"] = over_reference(frame, ["dataset"], thresholds)["speedup"]
     reference = table[frame["strategy"] == "reference"].set_index("dataset")["predicted_s"]
-    gpus = frame["device_uuid"].fillna("")
+    gpus = frame.get("explained_on", unknown).fillna("")
     same_gpu = gpus == frame["dataset"].map(gpus[frame["strategy"] == "reference"].set_axis(reference.index))
     ratios = frame["dataset"].map(reference) / table["predicted_s"]
     table["predicted_speedup"] = ratios.where(same_gpu & ~gpus.str.contains(", "))
