@@ -14,9 +14,10 @@ import pandas as pd
 import pytest
 import yaml
 from project import CELLS_OF_TINY, ON_HOST, ROUNDS, TINY, UNSUPPORTED
+from records_of import limits_of
 
 from snn.grid.catalogue import FIGURES
-from snn.records import archive
+from snn.records import archive, store
 from snn.records.digest import sealed
 from snn.tables.columns import PATH, describe
 
@@ -450,6 +451,9 @@ def test_results_are_published_compactly(project, tmp_path):
         record = json.loads(path.read_text())
         del record["cell"]["training"]["accumulate"]
         path.write_text(json.dumps(sealed(record)))
+    (device,) = (path.name for path in (results / "cells").iterdir())
+    further = results / "limits" / device / "further.json"
+    store.write(further, limits_of(device_uuid="GPU-2"))
     subprocess.run([sys.executable, "scripts/publish", str(results)], cwd=project.folder, check=True)
     (published,) = (project.folder / "results/published").iterdir()
     records = archive.read_all(published).values()
@@ -460,6 +464,7 @@ def test_results_are_published_compactly(project, tmp_path):
         made = (project.folder / f"results/tables/{name}.csv").read_text()
         assert (published / f"tables/{name}.csv").read_text() == made
     assert "| runs per record | 2 |" in (published / "README.md").read_text()
+    assert (published / "limits/further.json").read_bytes() == further.read_bytes()
 
 
 def test_a_report_without_the_overview_says_so_nowhere_and_is_made(project):

@@ -8,7 +8,7 @@ import attempt
 import inputs
 import pytest
 import recommendations
-from archives import archive
+from archived import archive
 from attempt import HERE, Input, met
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
