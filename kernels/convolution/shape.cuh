@@ -5,6 +5,8 @@
 // Images are (rows, channels, height, width), row-major float32; stride 1. With -DONLY, of all operations only those
 // named by -DONLY_conv2d and so on are compiled. Of each, LAUNCH tells the grid and the block size.
 
+#include "../integers.cuh"
+
 #ifndef SIZE
 #define SIZE 1
 #endif
@@ -21,8 +23,3 @@ constexpr int TAPS = KERNEL * KERNEL, WEIGHTS = FILTERS * CHANNELS * TAPS;
     extern "C" __device__ const int op##_grid_x = grid_x;  \
     extern "C" __device__ const int op##_grid_y = grid_y;  \
     extern "C" __device__ const int op##_threads = threads;
-
-__device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
-__device__ constexpr int to_multiple(int a, int of) { return up(a, of) * of; }
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }

@@ -2,15 +2,12 @@
 // warp reads what another one reads, so operands go from L2 directly to registers, and the warps' sums are combined in
 // shared memory.
 
+#include "../integers.cuh"
 #include "slab.cuh"
 
 constexpr int WARPS = THREADS / 32;
 constexpr int SLAB = 16;               // values of k that a warp takes at a time
 constexpr int MOST_REGISTERS = 64;     // per thread, for operands in flight
-
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
-__device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
 
 struct Tile {
     int rows, cols;

@@ -1,5 +1,7 @@
 // The shape of the network, a thread's place, and which tile of each product a block computes.
 
+#include "../../integers.cuh"
+
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int SLAB = 16;                                    // values of k that a warp takes at a time
 constexpr int WIDTH[] = {WIDTHS};                           // features, hidden layers: multiples of 16
@@ -9,10 +11,6 @@ constexpr int ROWS = (BATCH + 15) / 16 * 16;                // rows of a batch, 
 // Per thread, for operands in flight. Fewer hide less latency; with more the compiler runs out of registers.
 constexpr int MOST_REGISTERS = 64 - 16 * CLIP - 16 * (__CUDA_ARCH__ >= 1000);
 constexpr bool SCARCE = CLIP && __CUDA_ARCH__ >= 1000;      // there the compiler uses more registers itself
-
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-__device__ constexpr int larger(int a, int b) { return a > b ? a : b; }
-__device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
 
 // The index of thread and block, made opaque in each phase: otherwise the compiler would compute everything that
 // depends on it once, and keep it in registers throughout all phases.

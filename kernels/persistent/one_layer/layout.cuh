@@ -1,5 +1,7 @@
 // The shape of the network, how blocks, warps and lanes share it, and what a block holds in shared memory.
 
+#include "../../integers.cuh"
+
 constexpr int WARPS = 4;                                                 // that compute: one per scheduler of an SM
 constexpr int COMPUTING = 32 * WARPS, THREADS = COMPUTING + 32;
 constexpr int WIDTH[] = {WIDTHS};                                        // features, hidden neurons: multiples of 16
@@ -16,7 +18,6 @@ __device__ constexpr int power_of_two(int most)  // the largest that is at most 
     while (2 * n <= most) n *= 2;
     return n;
 }
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
 constexpr int J = power_of_two(2 * ((PADDED + 8 * WARPS - 1) / (8 * WARPS)) - 1);   // rows per warp, in eights
 constexpr int SLICE = 8 * J, ROWS = SLICE * WARPS, OWN = ROWS / CLUSTER; // OWN: rows that a block adds up
 constexpr int REGISTERS = 152;                                           // of a thread, for rows, W1 and U

@@ -4,8 +4,7 @@
 // H_1, H_2 and dZ_2 are exchanged as tiles (halves.cuh), which serve a product over their columns and one over their
 // rows; W_2 and W_3 in the order in which lanes read them.
 
-__device__ constexpr int smaller(int a, int b) { return a < b ? a : b; }
-__device__ constexpr int up(int a, int b) { return (a + b - 1) / b; }
+#include "../../integers.cuh"
 
 constexpr int WIDTH[] = {WIDTHS};                                // features, hidden layers
 constexpr int F = WIDTH[0], N1 = WIDTH[1], N2 = WIDTH[2], N3 = WIDTH[3];
