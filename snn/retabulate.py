@@ -6,9 +6,8 @@ It needs no GPU.
 """
 
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,9 @@ def _main(arguments: list[str]) -> int:
 def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> None:
     """Write every table and figure whose records the archive holds; print which ones it does not.
 
+    A table needs a record of each of its cells. Where further rounds are missing, because a workflow was
+    interrupted, it is of those that there are, and that is printed too.
+
     Raises RecordError where the archive holds no records, something else, or records of two devices for one
     table; OutputError where the output cannot be written.
     """
@@ -73,11 +75,14 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         _write(device_limits.build(limits[0]), output, "device_limits", device_limits.TITLE)
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
         cells = grid.cells_of(name, sweeps)
-        wanted = _record_paths(cells, known)
-        chosen = {path: known[path] for path in wanted if path in known}
-        if len(chosen) < len(wanted):
-            print(f"{name} is left out: {len(wanted) - len(chosen)} of its {len(wanted)} records are missing")
+        paths = naming.rounds_in(known, cells)
+        wanted = sum(len(naming.rounds_of(cell)) for cell in cells.values())
+        if missing := naming.missing_rounds(paths, cells):
+            left_out = "has fewer rounds than planned" if all(paths.values()) else "is left out"
+            print(f"{name} {left_out}: {missing} of its {wanted} records are missing")
+        if not all(paths.values()):
             continue
+        chosen = {path: known[path] for of_cell in paths.values() for path in of_cell}
         entry, said = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
         rows = frame.tabulate(chosen, thresholds)
         if entry.with_limits and (fitting := floors.of_rows(rows, limits)):
@@ -98,8 +103,8 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         beside = limits if catalogue.MICROBENCHMARKS[name].with_limits else []
         _write(form.build(record, *beside), output, name, form.TITLE)
         _draw(output, name, paper_device, "")
-    paths = _record_paths(grid.all_cells(sweeps), known)
-    _write_overview({path: known[path] for path in paths if path in known}, output, thresholds)
+    paths = naming.rounds_in(known, grid.all_cells(sweeps))
+    _write_overview({path: known[path] for of_cell in paths.values() for path in of_cell}, output, thresholds)
 
 
 def _written(output: Path, name: str) -> pd.DataFrame:
@@ -113,16 +118,6 @@ def _draw(output: Path, table: str, paper_device: str, said: str) -> None:
         if of.table == table:
             form = import_module(f"snn.figures.{of.form or figure}")
             _save(form.draw(_written(output, table), paper_device, said), output, figure)
-
-
-def _record_paths(cells: Mapping[str, naming.Cell], known: Container[str]) -> list[str]:
-    """Where a workflow keeps the records of these cells: their protocols' rounds, and known further ones."""
-    paths = []
-    for name, cell in cells.items():
-        paths += naming.record_paths(cell, name)
-        further = (naming.record_path(name, number) for number in count(len(naming.rounds_of(cell)) + 1))
-        paths += takewhile(known.__contains__, further)
-    return paths
 
 
 def _limits(archive: Path, devices: set[str]) -> list[dict[str, Any]]:

@@ -24,14 +24,14 @@ SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"), H
 CELLS = list(sweeps.all_cells(SWEEPS).values())
 
 
-def archived(folder, cells, **provenance):
+def archived(folder, cells, measured=naming.rounds_of, **provenance):
     folder.mkdir(exist_ok=True)
     records = [
         record(
             cell, [float(i), i + 1.0][: of_round(cell["protocol"], number).runs], number=number, **provenance
         )
         for i, cell in enumerate(cells, 1)
-        for number in naming.rounds_of(cell)
+        for number in measured(cell)
     ]
     archive.write(records, folder)
     return str(folder)
@@ -116,6 +116,44 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
         "overview",
     }
     assert "neurons is left out: 40 of its 60 records are missing" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_rounds_that_an_interrupted_workflow_lacks_cost_no_table(tmp_path, capsys):
+    """Rows are of the rounds up to the first that is missing, and it is said how many are."""
+    cells = SWEEPS["neurons"].cells
+
+    def measured(cell):
+        return [1, 2, 3, 5] if cell is cells[-1] else range(1, 5)
+
+    folder = archived(tmp_path / "a", cells, measured)
+    assert retabulate.main([folder, str(tmp_path / "out"), str(ROOT / "config/grid.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert "neurons has fewer rounds than planned: 37 of its 60 records are missing" in said
+    assert "speedup is left out" in said
+    table = pd.read_csv(tmp_path / "out/tables/neurons.csv")
+    assert sorted(table["reference_runs"] + table["combined_runs"]) == [7, 8, 8]
+
+
+def test_a_sweep_with_fewer_rounds_is_published_if_that_is_asked_for(tmp_path, capsys):
+    complete, describe = (
+        runpy.run_path(str(ROOT / "scripts/publish"))[name] for name in ("complete", "describe")
+    )
+    first_missing = SWEEPS["depth"].cells[-1]
+    cells = sweeps.all_cells({name: SWEEPS[name] for name in ("neurons", "depth")}).values()
+
+    def measured(cell):
+        return [2] if cell is first_missing else range(1, 11 if cell["network"]["hidden"] == [128] else 9)
+
+    entries = list(archive.entries(Path(archived(tmp_path / "a", cells, measured))).values())
+    assert complete(entries, False) == ([], {})
+    capsys.readouterr()
+    kept, found = complete(entries, True)
+    assert set(found) == {"neurons"} and len(kept) == 52
+    said = capsys.readouterr().out
+    assert "neurons has fewer rounds than planned: 8 of its 60 records are missing" in said
+    assert "depth is left out: 20 of its 60 records are missing" in said
+    assert "| rounds per cell | 8, 10 |" in describe([entry.record for entry in kept]).splitlines()
 
 
 def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
+from itertools import count, takewhile
 from typing import Any
 
 from snn.errors import ConfigError
@@ -35,6 +36,22 @@ def record_paths(cell: Mapping[str, Any], name: str | None = None, rounds: int =
     """
     name = name or name_of(cell)
     return [record_path(name, number) for number in range(1, max(rounds, len(rounds_of(cell))) + 1)]
+
+
+def rounds_in(known: Container[str], cells: Mapping[str, Cell]) -> dict[str, list[str]]:
+    """Where the records of cells by name stand that are ``known``: the rounds of each up to one that is not.
+
+    There may be fewer than the protocol asks for, or further ones.
+    """
+    return {
+        name: list(takewhile(known.__contains__, (record_path(name, number) for number in count(1))))
+        for name in cells
+    }
+
+
+def missing_rounds(found: Mapping[str, Sequence[str]], cells: Mapping[str, Cell]) -> int:
+    """How many rounds that the protocols of cells ask for are not among those found by ``rounds_in``."""
+    return sum(max(0, len(rounds_of(cell)) - len(found[name])) for name, cell in cells.items())
 
 
 def check_planned(settings: Mapping[str, Any]) -> None:
