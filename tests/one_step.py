@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from snn.backends.cpu import ops
+from snn.backends.cpu.ops import trainings, views
 
 RATE = 1024.0
 """So large that the rounding of old parameters is nothing beside their update."""
@@ -66,7 +67,7 @@ def _gradients(shape, X, Y, weights):
     parameters = [W.reshape(-1).astype(np.float64) for W in weights]
     alone, losses = replace(shape, batch=1, mean=False), np.empty((len(X), 1))
     images = [
-        ops._convolutional(x.reshape(-1).astype(np.float64), y, parameters, loss, 1, alone)
+        trainings._convolutional(x.reshape(-1).astype(np.float64), y, parameters, loss, 1, alone)
         for x, y, loss in zip(X, Y, losses, strict=True)
     ]
     return [np.stack(gradients) for gradients in zip(*images, strict=True)], losses[:, 0]
@@ -82,7 +83,7 @@ def _forward(shape, X, weights):
     Z2 = _convolved(A1, W2, b2, second)
     error2 = _OF_TF32 * _convolved(A1, abs(W2), abs(b2), second)
     error2 += _convolved(np.where(Z1 > 0, error1, 0), abs(W2), 0 * b2, second)
-    windows, errors = (ops._windows(Z.reshape(-1), *Z.shape, shape.window) for Z in (Z2, error2))
+    windows, errors = (views.windows_of(Z.reshape(-1), *Z.shape, shape.window) for Z in (Z2, error2))
     at = windows.argmax(axis=-1, keepdims=True)
     largest, error = (np.take_along_axis(each, at, axis=-1) for each in (windows, errors))
     others = windows + errors
@@ -93,7 +94,7 @@ def _forward(shape, X, weights):
 
 
 def _convolved(X, W, b, sizes):
-    count, images = ops._outputs(len(X), *sizes)
+    count, images = views.outputs_of(len(X), *sizes)
     Z = np.empty(count)
     ops.conv2d(X.reshape(-1).astype(np.float64), W, b, Z, len(X), *sizes)
     return Z.reshape(images)
