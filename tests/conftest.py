@@ -148,6 +148,14 @@ def backend(request):
     return backends.make(request.param, groups.load("kernel", "naive"), ROOT)
 
 
+@pytest.fixture(autouse=True)
+def closed_figures():
+    """What a test draws takes memory no longer than the test."""
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
 @pytest.fixture
 def random():
     return np.random.default_rng(20260211)

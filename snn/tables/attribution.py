@@ -44,7 +44,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     table["predicted_s"] = frame.get("predicted_calls_s", unknown) + arithmetic
     table["speedup"] = over_reference(frame, ["dataset"], thresholds)["speedup"]
     reference = table[frame["strategy"] == "reference"].set_index("dataset")["predicted_s"]
-    gpus = frame.get("explained_on", unknown).fillna("")
+    gpus = frame.get("explained_on", unknown).astype(object).fillna("")
     same_gpu = gpus == frame["dataset"].map(gpus[frame["strategy"] == "reference"].set_axis(reference.index))
     ratios = frame["dataset"].map(reference) / table["predicted_s"]
     table["predicted_speedup"] = ratios.where(same_gpu & ~gpus.str.contains(", "))
