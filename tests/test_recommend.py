@@ -11,6 +11,7 @@ from conftest import ROOT
 from project import IGNORED, copied
 
 from snn import recommend
+from snn.config import groups
 from snn.recommending import elsewhere, grid_file
 
 
@@ -80,3 +81,19 @@ def test_the_nearest_network_is_one_of_as_many_layers():
     assert elsewhere._distance("conv16x3-relu-linear10", "conv16x3-relu-linear10") == 0
     assert elsewhere._distance("conv16x3-relu-linear10", "256-256-256") == 30
     assert elsewhere._distance("256", "128") == elsewhere._distance("128", "256") > 0
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(1.04, "b"), (1.06, "a"), (0.96, "b")])
+def test_of_two_published_answers_that_are_alike_the_one_with_a_speedup_is_shown(monkeypatch, seconds, shown):
+    cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
+    one = {"case": "small, 256", "dataset": "small", "network": "256", "device": "X", "backend": "cuda"}
+    rows = pd.DataFrame(
+        [
+            one | {"answer": "faster than graph", "folder": "a", "mean_s": 1.0, "speedup": float("nan")},
+            one | {"answer": "faster than reference", "folder": "b", "mean_s": seconds, "speedup": 9.0},
+        ]
+    )
+    monkeypatch.setattr(elsewhere, "_rows", lambda: rows)
+    monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
+    (line,) = [line for line in elsewhere.on_a_gpu(cell, "X").splitlines() if "faster than" in line]
+    assert line.endswith(f"[{shown}]")
