@@ -20,7 +20,7 @@ PUBLISHED = ROOT / "results/published"
 DEFAULT = "NVIDIA H200"
 _SHOWN = 3
 _ALIKE = 1.05
-"""Times of one training on two cards that differ by no more are alike: the answer that has a speedup is shown."""
+"""Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
 
 
 def described(settings: Settings) -> str:
