@@ -17,6 +17,7 @@ from snn.figures import (
     precision,
     ranking,
     speedup_vs_neurons,
+    style,
     sweep,
     time_by_depth,
 )
@@ -285,3 +286,22 @@ def test_what_was_trained_is_said_in_words():
     many = [cells[0] | {"network": {"hidden": [width]}} for width in range(1, 10)]
     assert "Hidden layers: 1, 2, 3, 4, 5, 6 and 3 more." in trained(many)
     assert trained([]) == ""
+
+
+def test_a_figure_is_the_same_bytes_whatever_the_last_bits_of_its_layout(tmp_path):
+    """Matplotlib names clip boxes by their exact sizes."""
+    written, as_named = [], []
+    for shift in (0.0, 1e-13):
+        figure, ((axes,),) = layout.panels(1, 1, 2.0)
+        axes.plot([1, 2], [1, 2], "o-")
+        layout.framed(figure, "a title", ["a device"], "a note", axes.lines)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        axes.set_position([0.2 + shift, 0.3, 0.6, 0.5])
+        figure.savefig(tmp_path / "named.svg", metadata={"Date": None})
+        as_named.append((tmp_path / "named.svg").read_bytes())
+        style.save(figure, [str(tmp_path / "saved.svg")])
+        written.append((tmp_path / "saved.svg").read_bytes())
+    assert as_named[0] != as_named[1]
+    assert written[0] == written[1]
+    assert written[0].count(b'clip-path="url(#p') == as_named[0].count(b'clip-path="url(#p') > 0

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,9 @@ LINES = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK)
 """The colours of series that are not strategies, in their order."""
 MARKERS = "os^DvPX*"
 """Their markers, in the same order."""
+
+_NAMED = re.compile(rb'(?<=["#])([pm])[0-9a-f]{10}(?=[")])')
+"""The name of a clip box (p) or a marker (m) in an SVG file, where it is given and where it is used."""
 
 SMALLEST = 7.0
 """Points: no text of a figure is smaller, nor are the exponents of its numbers, for there are none."""
@@ -193,13 +197,23 @@ def save(figure: Figure, paths: Sequence[str]) -> None:
 def _rendered(figure: Figure, form: str) -> bytes:
     content = io.BytesIO()
     figure.savefig(content, format=form, dpi=figure.dpi, metadata={"Date": None} if form == "svg" else {})
-    return _in_few_colours(content) if form == "png" else content.getvalue()
+    after = {"png": _in_few_colours, "svg": _numbered}
+    return after.get(form, bytes)(content.getvalue())
 
 
-def _in_few_colours(png: io.BytesIO) -> bytes:
+def _numbered(svg: bytes) -> bytes:
+    """The same picture, its clip boxes and markers numbered in their order.
+
+    Matplotlib names them by a digest of their exact sizes, whose last bits the layout's solver leaves open.
+    """
+    numbers: dict[bytes, bytes] = {}
+    return _NAMED.sub(lambda found: numbers.setdefault(found[0], b"%s%d" % (found[1], len(numbers))), svg)
+
+
+def _in_few_colours(png: bytes) -> bytes:
     """The same picture with a palette, which takes a third of the bytes."""
     content = io.BytesIO()
-    with Image.open(png) as picture:
+    with Image.open(io.BytesIO(png)) as picture:
         few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
         few.save(content, format="png", optimize=True, dpi=picture.info["dpi"])
     return content.getvalue()
