@@ -117,7 +117,7 @@ def test_what_else_is_not_comparable_says_why(tmp_path, details, note):
 
 def test_two_kernels_are_compared_by_what_a_copy_costs():
     row = {"strategy": "resident", "runs": 3, "device": "CPU", "device_uuid": None, "driver": None}
-    row["blas_threads"] = 1
+    row |= {"blas_threads": 1, "rounds": [[1.0, 1.0, 1.0]]}
     a, b = (
         row | {"kernel": name, "probe": {"malloc_us": 70.0, "copy_us": 9.0}} for name in ("naive", "cublas")
     )
@@ -135,6 +135,14 @@ def test_noise_is_not_significant_and_not_a_difference(tmp_path):
     a, b = (archive(tmp_path / name, noise=0.2) for name in ("a", "bb"))
     table, _ = compared(tmp_path, a, b)
     assert "same" not in set(table["verdict"])
+
+
+def test_an_archive_that_lacks_rounds_is_compared_by_those_that_both_have(tmp_path):
+    whole = archive(tmp_path / "whole", noise=0.2)
+    (tmp_path / "second").mkdir()
+    write([one for one in read_all(whole).values() if one["round"] == 2], tmp_path / "second")
+    table, _ = compared(tmp_path, whole, tmp_path / "second")
+    assert table["ratio"].tolist() == [1.0] * len(CELLS)
 
 
 def test_what_is_on_one_side_only_is_counted(tmp_path):

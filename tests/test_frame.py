@@ -13,7 +13,7 @@ from records_of import PROVENANCE, record, source_hash
 from snn.analysis import baseline, frame
 from snn.analysis.comparability import reason
 from snn.analysis.intervals import Ratio, ratio
-from snn.analysis.speedups import joint, over_baselines, over_reference, speedup, warning
+from snn.analysis.speedups import SPEEDUP, joint, over_baselines, over_reference, speedup, warning
 from snn.analysis.status import outcome
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import read_yaml
@@ -80,6 +80,23 @@ def test_the_runs_of_all_rounds_are_pooled():
         "memory.weights_bytes": 0,
     }
     assert {key: row[key] for key in expected} == expected
+
+
+def test_rounds_are_paired_by_their_numbers_in_whichever_order_they_are_read():
+    """The tenth stands before the second in a folder's order, and a round may be missing between others."""
+    slow = {2: 2.0, 10: 10.0}
+    other = changed(CELL, ("network/seed", 99))
+    records = {f"a{n}": record(CELL, [slow.get(n, 1.0)] * 2, number=n) for n in (1, 10, 2, 3)}
+    records |= {f"b{n}": record(other, [2 * slow.get(n, 1.0)] * 2, number=n) for n in (10, 2, 4)}
+    rows = frame.tabulate(records, THRESHOLDS)
+    assert [list(map(len, rounds)) for rounds in rows["rounds"]] == [
+        [2 * (n in found) for n in range(1, 11)] for found in ((1, 2, 3, 10), (2, 4, 10))
+    ]
+    (found,) = speedup(rows[:1], rows[1:], THRESHOLDS).to_dict("records")
+    assert [found[name] for name in SPEEDUP] == pytest.approx([0.5] * 3)
+    apart = frame.tabulate({place: records[place] for place in ("a1", "b4")}, THRESHOLDS)
+    (found,) = speedup(apart[:1], apart[1:], THRESHOLDS).to_dict("records")
+    assert found["note"] == "there is no round in which both have a time"
 
 
 def test_a_single_run_has_no_deviation_and_no_run_no_mean():

@@ -165,6 +165,7 @@ IMPOSSIBLE = {
         "hidden",
     ),
     "too large": ([(("ledger", "mallocs"), 10**30)], "ledger.mallocs is 1000"),
+    "no round": ([(("round",), 1001)], "round is 1001"),
     "a place elsewhere": ([(("cell", "dataset", "name"), "../../x")], "cell.dataset.name is '../../x'"),
     "code from elsewhere": (
         [(("cell", "strategy", "_target_"), "antigravity.X")],

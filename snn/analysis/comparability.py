@@ -21,8 +21,8 @@ _OF_KERNEL = ("kernel", "kernel.block", "kernel.work", "precision")
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
     """Why the times of two rows of ``snn.analysis.frame`` may not be divided; empty where they may.
 
-    They may not where no round of both was measured on one device, where the drivers or the BLAS threads of
-    the processes differ, where the probe's costs drifted between the two, or where a side has no run. The
+    They may not where all rounds of both were measured on two devices, where the drivers or the BLAS threads
+    of the processes differ, where the probe's costs drifted between the two, or where a side has no run. The
     probe launches the cell's own kernel, and what an allocation costs depends on the memory that a library
     holds. So of cells with different kernels, or with a runtime of their own, only the cost of a copy is
     compared.
@@ -33,7 +33,9 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     for key, what in _EQUAL.items():
         if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
             return f"different {what}: {a[key]} and {b[key]}"
-    if not any(x == y for x, y in zip(_gpus(a), _gpus(b), strict=False)):
+    rounds = zip(_gpus(a), _gpus(b), a["rounds"], b["rounds"], strict=False)
+    on = [(x, y) for x, y, *seconds in rounds if all(seconds)]
+    if on and not any(x == y for x, y in on):
         return f"different devices: {a['device_uuid']} and {b['device_uuid']}"
     alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL) and not (a.get("runtime") or b.get("runtime"))
     before, after = (

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -155,20 +156,24 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     """The row of one cell from the records of its rounds by name.
 
     The runs of all rounds are pooled, texts joined, and costs are the median over rounds. ``mean_s`` and
-    ``std_s`` are of one training; ``rounds`` holds the seconds of the runs by round. Where one launch trains
-    several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``, and
+    ``std_s`` are of one training; ``rounds`` holds the seconds of the runs by round, from the first to the
+    last that there is, and none of one that is missing between them; ``gpus`` are those of the same rounds.
+    Where one launch trains several ``members``, a training's seconds are its share of the launch, which takes
+    ``launch_s``, and
     ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss by
     draw of initial weights (``snn.analysis.draws``), and ``draws`` names these. ``hidden`` holds the hidden
     widths of an MLP; of any other network it is None. Test rows have scores, a classification a ``curve``
     (``snn.analysis.classification``).
     """
-    records = list(of_cell.values())
+    records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
     cell, provenance = first["cell"], first["provenance"]
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("kernel.work", "1-1")  # before there was a choice
     members = max(len(first.get("members", [])), 1)
-    seconds = [[run["seconds"] / members for run in record["runs"]] for record in records]
+    by_number = {record["round"]: record for record in records}
+    in_turn = [by_number.get(number) for number in range(1, max(by_number) + 1)]
+    seconds = [[run["seconds"] / members for run in one["runs"]] if one else [] for one in in_turn]
     times = [time for of_round in seconds for time in of_round]
     losses = [run[_LOSS] for record in records for run in record["runs"]]
     member_losses = _member_losses(first.get("members", []), records)
@@ -193,7 +198,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "draws": draws.named(draw_losses),
         "draw_losses": draw_losses,
         "rounds": seconds,
-        "gpus": [record["provenance"]["device_uuid"] for record in records],
+        "gpus": [one and one["provenance"]["device_uuid"] for one in in_turn],
         "stopped_by": _joined(record["stopped"] for record in records),
         "final_loss": fmean(losses) if losses and None not in losses else None,
         **classification.columns(records),
