@@ -76,14 +76,13 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
     for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
         cells = grid.cells_of(name, sweeps)
         paths = naming.rounds_in(known, cells)
-        wanted = sum(len(naming.rounds_of(cell)) for cell in cells.values())
-        if missing := naming.missing_rounds(paths, cells):
-            left_out = "has fewer rounds than planned" if all(paths.values()) else "is left out"
-            print(f"{name} {left_out}: {missing} of its {wanted} records are missing")
-        if not all(paths.values()):
+        kept = all(paths.values())
+        if said := naming.said_of_missing(known, cells, kept):
+            print(f"{name} {said}")
+        if not kept:
             continue
         chosen = {path: known[path] for of_cell in paths.values() for path in of_cell}
-        entry, said = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
+        entry, of = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
         rows = frame.tabulate(chosen, thresholds)
         if entry.with_limits and (fitting := floors.of_rows(rows, limits)):
             rows = floors.with_floors(rows, *fitting)
@@ -95,9 +94,9 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
             table, title = sweep.build(rows, sweeps[name].axes, thresholds), sweep.TITLE.format(name)
         _write(table, output, name, title)
         if name not in catalogue.TABLES:
-            drawn = sweep_figure.draw(_written(output, name), sweeps[name].axes, name, said)
+            drawn = sweep_figure.draw(_written(output, name), sweeps[name].axes, name, of)
             _save(drawn, output, name)
-        _draw(output, name, paper_device, said)
+        _draw(output, name, paper_device, of)
     for name, record in measured.items():
         form = import_module(f"snn.tables.{name}")
         beside = limits if catalogue.MICROBENCHMARKS[name].with_limits else []

@@ -120,7 +120,7 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
 
 @pytest.mark.usefixtures("undrawn")
 def test_rounds_that_an_interrupted_workflow_lacks_cost_no_table(tmp_path, capsys):
-    """Rows are of the rounds up to the first that is missing, and it is said how many are."""
+    """Rows are of the rounds up to the first that is missing; it is said how many are, and not used."""
     cells = SWEEPS["neurons"].cells
 
     def measured(cell):
@@ -129,7 +129,8 @@ def test_rounds_that_an_interrupted_workflow_lacks_cost_no_table(tmp_path, capsy
     folder = archived(tmp_path / "a", cells, measured)
     assert retabulate.main([folder, str(tmp_path / "out"), str(ROOT / "config/grid.yaml")]) == 0
     said = capsys.readouterr().out
-    assert "neurons has fewer rounds than planned: 37 of its 60 records are missing" in said
+    planned = "neurons has fewer rounds than planned: 36 of its 60 records are missing"
+    assert f"{planned}, 1 after a missing round is not used\n" in said
     assert "speedup is left out" in said
     table = pd.read_csv(tmp_path / "out/tables/neurons.csv")
     assert sorted(table["reference_runs"] + table["combined_runs"]) == [7, 8, 8]
@@ -143,7 +144,9 @@ def test_a_sweep_with_fewer_rounds_is_published_if_that_is_asked_for(tmp_path, c
     cells = sweeps.all_cells({name: SWEEPS[name] for name in ("neurons", "depth")}).values()
 
     def measured(cell):
-        return [2] if cell is first_missing else range(1, 11 if cell["network"]["hidden"] == [128] else 9)
+        if cell["network"]["hidden"] == [128]:
+            return range(1, 11)
+        return [2] if cell is first_missing else [*range(1, 9), 10]
 
     entries = list(archive.entries(Path(archived(tmp_path / "a", cells, measured))).values())
     assert complete(entries, False) == ([], {})
@@ -151,8 +154,9 @@ def test_a_sweep_with_fewer_rounds_is_published_if_that_is_asked_for(tmp_path, c
     kept, found = complete(entries, True)
     assert set(found) == {"neurons"} and len(kept) == 52
     said = capsys.readouterr().out
-    assert "neurons has fewer rounds than planned: 8 of its 60 records are missing" in said
-    assert "depth is left out: 20 of its 60 records are missing" in said
+    planned = "neurons has fewer rounds than planned: 4 of its 60 records are missing"
+    assert f"{planned}, 4 after a missing round are not used\n" in said
+    assert "depth is left out: 14 of its 60 records are missing\n" in said
     assert "| rounds per cell | 8, 10 |" in describe([entry.record for entry in kept]).splitlines()
 
 

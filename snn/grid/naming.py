@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from itertools import count, takewhile
 from typing import Any
 
@@ -49,9 +49,20 @@ def rounds_in(known: Container[str], cells: Mapping[str, Cell]) -> dict[str, lis
     }
 
 
-def missing_rounds(found: Mapping[str, Sequence[str]], cells: Mapping[str, Cell]) -> int:
-    """How many rounds that the protocols of cells ask for are not among those found by ``rounds_in``."""
-    return sum(max(0, len(rounds_of(cell)) - len(found[name])) for name, cell in cells.items())
+def said_of_missing(known: Container[str], cells: Mapping[str, Cell], kept: bool) -> str:
+    """How many records that the protocols of cells by name ask for are not ``known``; empty where none is.
+
+    ``kept`` says whether there is a table of the rounds that ``rounds_in`` finds, or none.
+    """
+    paths = rounds_in(known, cells)
+    wanted = {path: name for name, cell in cells.items() for path in record_paths(cell, name)}
+    missing = [path for path in wanted if path not in known]
+    if not missing:
+        return ""
+    unused = sum(path in known and path not in paths[name] for path, name in wanted.items())
+    after = f", {unused} after a missing round {'is' if unused == 1 else 'are'} not used" if unused else ""
+    said = "has fewer rounds than planned" if kept else "is left out"
+    return f"{said}: {len(missing)} of its {len(wanted)} records are missing{after if kept else ''}"
 
 
 def check_planned(settings: Mapping[str, Any]) -> None:
