@@ -90,12 +90,11 @@ def test_a_seed_in_which_fp32_is_not_finite_says_nothing():
     assert (found.seeds, found.relative_difference, found.verdict) == (4, 0.0, "converges")
 
 
-@pytest.fixture
-def table(tmp_path):
+def cells_of(tmp_path, **settings):
     (tmp_path / "grid.yaml").write_text(
         yaml.safe_dump(
             {
-                "defaults": {"strategy": "resident", "protocol.rounds": 1, "network.seed": [1, 2, 3]},
+                "defaults": {"strategy": "resident", "network.seed": [1, 2, 3], **settings},
                 "sweeps": {
                     "precision": {
                         "union": [
@@ -107,7 +106,12 @@ def table(tmp_path):
             }
         )
     )
-    cells = sweeps.read(tmp_path / "grid.yaml", Device("cuda", "NVIDIA H200"))["precision"].cells
+    return sweeps.read(tmp_path / "grid.yaml", Device("cuda", "NVIDIA H200"))["precision"].cells
+
+
+@pytest.fixture
+def table(tmp_path):
+    cells = cells_of(tmp_path, **{"protocol.rounds": 1})
     seconds = {"fp32": [4.0, 4.2], "tf32": [2.0, 2.1], "bf16": [1.0, 1.0]}
     factor = {"fp32": 1.0, "tf32": 1.001, "bf16": 1.2}
 
@@ -131,6 +135,24 @@ def test_the_table_pools_seeds_and_states_the_word(table):
     assert table["final_mse_std"][0] == pytest.approx(0.1)
     assert table["fp32_mse"].tolist() == pytest.approx([1.2] * 4)
     assert "network.seed" not in table
+
+
+def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_are_missing(tmp_path):
+    """A slow round of fp32 is one of the others too, and each draw of weights has a loss of its own."""
+    measured = {"fp32": {1: 1, 2: 3, 3: 3}, "tf32": {1: 3, 2: 1, 3: 3}, "bf16": {1: 3, 2: 3, 3: 3}}
+    factor = {"fp32": (1.0, 1.0), "tf32": (0.5, 1.001), "bf16": (0.25, 1.2)}
+    records = {}
+    for cell in cells_of(tmp_path, **{"protocol.rounds": 3, "protocol.runs": 3}):
+        seed, name = cell["network"]["seed"], cell["precision"]["name"]
+        for number in range(1, measured[name][seed] + 1):
+            slowed = 10 * seed + number
+            seconds, loss = (one * slowed for one in factor[name])
+            records[str(len(records))] = record(cell, [seconds], mse=loss, number=number)
+    table = precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    assert table["speedup"].tolist() == pytest.approx([1.0, 2.0, 4.0, 2.0])
+    assert (table["speedup_ci_high"] / table["speedup_ci_low"]).tolist() == pytest.approx([1.0] * 4)
+    assert table["relative_difference"].tolist() == pytest.approx([0.0, 0.001, 0.2, 0.001])
+    assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
 
 
 def test_the_figure_says_the_words_and_stands_without_any_time(table, tmp_path):
