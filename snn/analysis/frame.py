@@ -159,11 +159,10 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     ``std_s`` are of one training; ``rounds`` holds the seconds of the runs by round, from the first to the
     last that there is, and none of one that is missing between them; ``gpus`` are those of the same rounds.
     Where one launch trains several ``members``, a training's seconds are its share of the launch, which takes
-    ``launch_s``, and
-    ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss by
-    draw of initial weights (``snn.analysis.draws``), and ``draws`` names these. ``hidden`` holds the hidden
-    widths of an MLP; of any other network it is None. Test rows have scores, a classification a ``curve``
-    (``snn.analysis.classification``).
+    ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
+    the final loss by draw of initial weights (``snn.analysis.draws``), and ``draws`` names these. ``hidden``
+    holds the hidden widths of an MLP; of any other network it is None. Test rows have scores, a
+    classification a ``curve`` (``snn.analysis.classification``).
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less

@@ -30,9 +30,9 @@ PARTS = {part: (_COLOURS[part], label) for part, label in LABELS.items()}
 """The colour and the label of each part."""
 
 _NOTE = (
-    "Coloured: parts of one training, the median of instrumented passes. Black: mean of the uninstrumented runs; "
-    "its bars: standard deviation of the runs. Diamonds: time predicted from per-call costs, without an "
-    "interval."
+    "Coloured: parts of one training, the median of instrumented passes. Black: mean of the uninstrumented "
+    "runs; its bars: standard deviation of the runs. Diamonds: time predicted from per-call costs, without "
+    "an interval."
 )
 
 
