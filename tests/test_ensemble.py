@@ -256,7 +256,7 @@ def test_a_round_without_room_for_the_members_leaves_those_of_the_others(cells, 
     found = recorded(cells)
     several = found.pop("ensemble") | {"ledger": {"mallocs": 1}}
     rounds = [several | full, several] if full_first else [several, several | full]
-    found |= {f"round {i}": one for i, one in enumerate(rounds)}
+    found |= {f"round {i}": one | {"round": i} for i, one in enumerate(rounds, 1)}
     row = frame.tabulate(found, THRESHOLDS).set_index("strategy").loc["ensemble"]
     assert (row["members"], row["launch_s"], row["mean_s"]) == (4, 2.0, 0.5)
     assert [member["final_loss"] for member in row["member_losses"]] == [1.0, 3.0, 5.0, None]

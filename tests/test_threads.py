@@ -39,6 +39,7 @@ def test_the_tests_themselves_have_one_thread():
 
 @pytest.mark.parametrize(("other", "why"), [(2, "different numbers of BLAS threads: 1 and 2"), (1, "")])
 def test_times_with_different_threads_are_not_divided(other, why):
-    row = {"runs": 3, "device": "a", "device_uuid": None, "driver": None, "blas_threads": 1, "probe": {}}
+    row = {"runs": 3, "rounds": [[1.0] * 3], "device": "a", "device_uuid": None, "driver": None}
+    row |= {"blas_threads": 1, "probe": {}}
     rows = pd.DataFrame([row, row | {"blas_threads": other}]).to_dict("records")
     assert reason(*rows, read_yaml(CONFIG / "verdicts.yaml")) == why
