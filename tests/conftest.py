@@ -23,7 +23,7 @@ import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from every_source import EverySource  # noqa: E402
-from project import IGNORED, TINY, Project, copied  # noqa: E402
+from project import NOT_OF_WORKFLOW, TINY, Project, copied  # noqa: E402
 from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
 from snn import backends  # noqa: E402
@@ -170,7 +170,7 @@ def cuda_backend():
 def made(tmp_path_factory):
     """A project in which everything has been made; tests look at it and leave it as it is."""
     project = Project(tmp_path_factory.mktemp("made") / "project")
-    shutil.copytree(ROOT, project.folder, ignore=IGNORED)
+    shutil.copytree(ROOT, project.folder, ignore=NOT_OF_WORKFLOW)
     project.write_grid(TINY)
     project.never_drifts()
     project.printed = project.snakemake(cores=4)

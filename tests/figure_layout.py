@@ -55,7 +55,6 @@ def _drawn(figure):
             found.append((text, text.get_window_extent(renderer)))
         return draw(text, renderer, *args, **kwargs)
 
-    figure.draw_without_rendering()  # the layout is done
     with mock.patch.object(Text, "draw", recorded):
         figure.draw_without_rendering()
     return found

@@ -41,10 +41,13 @@ CELLS_OF_TINY = 5 + 2 + 2 + 1 + 2 + 1 + 1 + 2
 ON_HOST = 1  # of these, wherever the others are
 UNSUPPORTED = "graph"  # on a CPU, and so is the peer
 ROUNDS = 2
-IGNORED = shutil.ignore_patterns(
+_LEFT = (
     *(".git", ".venv", ".snakemake", "results", ".*_cache", "__pycache__", ".hypothesis"),
     *("_build", "_generated"),  # of docs/
 )
+IGNORED = shutil.ignore_patterns(*_LEFT)
+NOT_OF_WORKFLOW = shutil.ignore_patterns(*_LEFT, "benchmarks", "docs", "tests")
+"""Also what no rule reads: a third of the files of each copy."""
 
 
 class Project:

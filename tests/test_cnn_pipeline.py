@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 from conftest import ROOT
-from project import IGNORED, Project
+from project import NOT_OF_WORKFLOW, Project
 
 from snn.grid import catalogue
 
@@ -55,7 +55,7 @@ CATEGORY = "4 The CNN report"
 def made(tmp_path_factory):
     """A project in which the CNN report's tables and figures have been made, and the report of them."""
     project = Project(tmp_path_factory.mktemp("cnn") / "project")
-    shutil.copytree(ROOT, project.folder, ignore=IGNORED)
+    shutil.copytree(ROOT, project.folder, ignore=NOT_OF_WORKFLOW)
     project.write_grid(GRID)
     targets = [
         f"results/{kind}/{name}.{'csv' if kind == 'tables' else 'svg'}"

@@ -9,7 +9,7 @@ import pytest
 import test_microbenchmarks
 from conftest import ROOT
 from every_source import EverySource
-from project import IGNORED, Project
+from project import NOT_OF_WORKFLOW, Project
 
 from snn import microbenchmark, retabulate
 from snn.errors import RecordError, Unsupported
@@ -47,7 +47,7 @@ def of(name, *more):
 
 def test_a_workflow_measures_each_once_and_again_if_its_settings_change(tmp_path):
     project = Project(tmp_path / "project")
-    shutil.copytree(ROOT, project.folder, ignore=IGNORED)
+    shutil.copytree(ROOT, project.folder, ignore=NOT_OF_WORKFLOW)
     project.write_grid(GRID)
     first = project.jobs(*TARGETS, cores=2)
     assert first == of("memory_access") | of("memory_calls") | {

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from conftest import ROOT
-from project import IGNORED, Project
+from project import NOT_OF_WORKFLOW, Project
 
 from snn.config import groups
 from snn.errors import ConfigError
@@ -66,7 +66,7 @@ with open(given["output"], "w") as output:
 
 def test_cells_of_two_gpus_run_side_by_side_where_a_neighbour_does_not_matter(tmp_path):
     project = Project(tmp_path / "project")
-    shutil.copytree(ROOT, project.folder, ignore=IGNORED)
+    shutil.copytree(ROOT, project.folder, ignore=NOT_OF_WORKFLOW)
     (project.folder / "snn/__main__.py").write_text(STUB)
     defaults = {"dataset": "small", "protocol.runs": 2, "protocol.rounds": 2}
     sweeps = {
