@@ -14,7 +14,7 @@ from conftest import ROOT
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layers import parse
+from snn.models.layer_text import parse
 from snn.models.network import Network, draw_weights
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend

@@ -17,7 +17,8 @@ from snn.backends.layered_plans import SOURCE, LayeredShape, LinearLayer
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
-from snn.models.layers import Linear, ReLU, parse
+from snn.models.layer_text import parse
+from snn.models.layers import Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network
 from snn.profiling.observed import ObservedBackend

@@ -6,25 +6,24 @@ says what follows the product in the same kernel. ``snn.backends.cpu.ops`` compu
 and is the oracle of the kernels.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from snn.backends.convolutional_plans import ConvolutionalShape, Layout
-from snn.backends.layered_plans import LayeredShape
-from snn.backends.persistent_plans import padded, workspace_of_groups
+from snn.backends.operand_sizes import (
+    of_convolutional,
+    of_filters,
+    of_layers,
+    of_patches,
+    of_training,
+    of_windows,
+)
 
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
 
 THREADS = 256
 """Threads of a block of an operation that is no product."""
-
-MOST_BLOCKS = 1024
-"""Of a launch whose blocks work together: more multiprocessors than any device has."""
-
-_BARRIER = 4  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent/barrier.cuh
 
 
 @dataclass(frozen=True)
@@ -59,42 +58,6 @@ def _op(operands: str, numbers: str, elements: Callable[..., tuple[int, ...]]) -
     return Op(tuple(operands.split()), tuple(numbers.split()), elements)
 
 
-def _of_training(
-    rows: int,
-    batch: int,
-    epochs: int,
-    sequential: int,
-    rate: float,
-    max_norm: float,
-    members: int,
-    *widths: int,
-) -> tuple[int, ...]:
-    layers, last, lines = len(widths) - 1, widths[-1], padded(batch)
-    weights = sum(k * n for k, n in itertools.pairwise(widths))
-    workspace = _BARRIER + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
-    workspace = max(workspace, _BARRIER + workspace_of_groups(widths, batch))
-    if max_norm:
-        workspace += 2 * weights + 4 * MOST_BLOCKS * layers
-    if members > 1:
-        workspace = members
-    batches, of_each = math.ceil(rows / batch), (weights + last, lines)
-    return batches * lines * widths[0], batches * lines, *(members * n for n in of_each), workspace
-
-
-def _of_convolutional(rows: int, batch: int, epochs: int, rate: float, *sizes: int) -> tuple[int, ...]:
-    shape = ConvolutionalShape.of((rows, batch, epochs, rate, *sizes))
-    pixels, patch1 = shape.channels * shape.height * shape.width, shape.channels * shape.kernel1**2
-    convolved = shape.filters1 * patch1, shape.filters1, shape.filters2 * shape.filters1 * shape.kernel2**2
-    linear = shape.filters2, shape.features * shape.outputs, shape.outputs
-    return rows * pixels, rows * shape.outputs, *convolved, *linear, rows, Layout(shape).workspace
-
-
-def _of_layers(rows: int, batch: int, *rest: int) -> tuple[int, ...]:
-    shape = LayeredShape.of((rows, batch, *rest))
-    lines, widths = math.ceil(rows / batch) * shape.rows, shape.widths
-    return lines * widths[0], lines * widths[-1], shape.parameters, rows * shape.errors, shape.workspace
-
-
 def _layer(
     source: str,
     operands: str,
@@ -109,12 +72,6 @@ def _layer(
 
 _IMAGES = "rows channels height width"
 _CONVOLUTION = _IMAGES + " filters kernel padding"
-
-
-def _patches(rows: int, channels: int, height: int, width: int, kernel: int, padding: int) -> tuple[int, int]:
-    """Elements of images, and of their patches: one for each position of the kernel."""
-    positions = (height + 2 * padding - kernel + 1) * (width + 2 * padding - kernel + 1)
-    return rows * channels * height * width, rows * positions * channels * kernel**2
 
 
 def _convolution(operands: str, further: str = "") -> Op:
@@ -134,20 +91,6 @@ def _convolution(operands: str, further: str = "") -> Op:
         return tuple(sizes[name] for name in names)
 
     return Op(tuple(names), tuple(numbers), elements)
-
-
-def _windows(rows: int, channels: int, height: int, width: int, size: int) -> tuple[int, int]:
-    """Elements of images, and of their windows."""
-    return rows * channels * height * width, rows * channels * (height // size) * (width // size)
-
-
-def _with_filters(
-    rows: int, channels: int, height: int, width: int, kernel: int, padding: int, filters: int
-) -> tuple[int, int, int, int]:
-    """Elements of images, of the outputs of a convolution, of its weights, and of its biases."""
-    images, patches = _patches(rows, channels, height, width, kernel, padding)
-    patch = channels * kernel**2
-    return images, patches // patch * filters, filters * patch, filters
 
 
 _PRODUCT = _op("A B C", "m k n", lambda m, k, n: (m * k, k * n, m * n))
@@ -223,24 +166,24 @@ OPS = {
         lambda *sizes: math.prod(sizes),
     ),
     "im2col": _layer(  # a row of P for each position of the kernel on the padded X: what it covers there
-        "im2col", "X P", _IMAGES + " kernel padding", _patches, lambda *numbers: _patches(*numbers)[1]
+        "im2col", "X P", _IMAGES + " kernel padding", of_patches, lambda *numbers: of_patches(*numbers)[1]
     ),
     "col2im": _layer(  # X = for each element the sum of its copies in P, the transposed map of im2col
         "im2col",
         "P X",
         _IMAGES + " kernel padding",
-        lambda *numbers: _patches(*numbers)[::-1],
-        lambda *numbers: _patches(*numbers)[0],
+        lambda *numbers: of_patches(*numbers)[::-1],
+        lambda *numbers: of_patches(*numbers)[0],
     ),
     "max_pool2d": _layer(  # Z = the largest of each window of size x size
-        "pooling", "X Z", _IMAGES + " size", _windows, lambda *numbers: _windows(*numbers)[1]
+        "pooling", "X Z", _IMAGES + " size", of_windows, lambda *numbers: of_windows(*numbers)[1]
     ),
     "max_pool2d_gradient": _layer(  # D = G at the first largest element of each window, else 0
         "pooling",
         "G X D",
         _IMAGES + " size",
-        lambda *numbers: (_windows(*numbers)[1], *2 * _windows(*numbers)[:1]),
-        lambda *numbers: _windows(*numbers)[0],
+        lambda *numbers: (of_windows(*numbers)[1], *2 * of_windows(*numbers)[:1]),
+        lambda *numbers: of_windows(*numbers)[0],
     ),
     # What published programs compute in place of a gradient: see snn/models/gradients.py.
     "keep_first": _layer(  # G = G in its first elements, else 0
@@ -250,8 +193,8 @@ OPS = {
         "published",
         "X G dW db",
         _IMAGES + " kernel padding filters",
-        _with_filters,
-        lambda *numbers: math.ceil(sum(_with_filters(*numbers)[2:]) / 32) * 32,
+        of_filters,
+        lambda *numbers: math.ceil(sum(of_filters(*numbers)[2:]) / 32) * 32,
     ),
     "published_linear_wgrad": _layer(  # dW = X^T G, db = the sum of the rows of G; each sum over 32 lanes
         "published",
@@ -303,14 +246,14 @@ OPS = {
     # (``snn.backends.persistent_plans``), batches one by one; W is all weights of a member in turn, member
     # by member. E is each member's error of the last batch, S workspace, 0 at first, or, of several
     # members, the rate of each in place of ``rate``; a max_norm of 0 clips nothing.
-    "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm members", _of_training),
+    "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm members", of_training),
     # The same of conv2d, ReLU, conv2d, ReLU, maxpool2d and linear, softmax and cross-entropy, with
     # simultaneous updates. Behind the rate come the ``sizes`` of a ConvolutionalShape. Nothing is padded,
     # E is the loss of each row when it was last trained on, S workspace, 0 at first.
-    "train_convolutional": _op("X Y W1 b1 W2 b2 W3 b3 E S", "rows batch epochs rate", _of_convolutional),
+    "train_convolutional": _op("X Y W1 b1 W2 b2 W3 b3 E S", "rows batch epochs rate", of_convolutional),
     # The same of linear layers with biases, or with several outputs, with the squared error or with softmax
     # and cross-entropy; nothing is clipped. Behind the rate come the ``sizes`` of a LayeredShape. W is all
     # parameters in turn, padded. E is, for each row when it was last trained on, its cross-entropy or its
     # errors, S workspace, 0 at first.
-    "train_layers": _op("X Y W E S", "rows batch epochs rate", _of_layers),
+    "train_layers": _op("X Y W E S", "rows batch epochs rate", of_layers),
 }

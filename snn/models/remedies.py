@@ -9,7 +9,7 @@ from typing import Any
 
 from snn.errors import ConfigError, shown
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layers import parse
+from snn.models.layer_text import parse
 
 
 def check(accumulate: int, recompute: Sequence[int], update_order: str, gradient: Gradient) -> None:
