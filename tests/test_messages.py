@@ -256,3 +256,27 @@ def test_every_key_that_is_known_may_be_given():
             keys.check_key(key, None)
     assert {"strategy", "network.hidden", "training.epochs", "output"} <= {*keys.known()}
     assert "network.layers" in keys.known({"network": "layers"})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [({"name": "reference"}, "is 'reference'"), ({"name": "pinedd"}, "is 'pinedd'"), ({}, "is missing")],
+)
+def test_a_file_that_does_not_give_its_own_name_is_named(tmp_path, monkeypatch, name, said):
+    """As a new choice's file does that was copied from another's."""
+    of_pinned = {key: value for key, value in groups.load("strategy", "pinned").items() if key != "name"}
+    read = groups.load
+    monkeypatch.setattr(
+        groups,
+        "load",
+        lambda group, choice: of_pinned | name if choice == "pinned" else read(group, choice),
+    )
+    message = f"config/strategy/pinned.yaml: name {said}: it must be pinned, the name of the file"
+    with pytest.raises(ConfigError) as refused:
+        composed(["strategy=pinned"])
+    assert str(refused.value) == message
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(yaml.safe_dump({"sweeps": {"mine": {"strategy": ["reference", "pinned"]}}}))
+    with pytest.raises(ConfigError) as refused:
+        sweeps.read(grid, Device("cpu", "a CPU"))
+    assert message in str(refused.value)

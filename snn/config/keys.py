@@ -10,6 +10,9 @@ from snn.errors import ConfigError, shown
 BESIDE_THE_CELL = ("round", "data", "output", "profile")
 """Keys of the command line that are of no section of a cell."""
 
+NAMED = ("dataset", "strategy", "kernel", "precision")
+"""Groups whose files give their choice's name, which a cell keeps."""
+
 _FILE = re.compile(r"[/\\]|\.\w+$")
 _WIDTHS = re.compile(r"[\[(]?[0-9]+([-x ]+[0-9]+)*[\])]?")
 
@@ -30,6 +33,19 @@ def check_choice(group: str, name: str) -> None:
             raise ConfigError(f"{given}: {one_of_several(group, name)}")
         choices = ", ".join(groups.names(group))
         raise ConfigError(f"{given}{hint(group, name)}; {group} must be one of {choices}")
+    check_name(group, name)
+
+
+def check_name(group: str, choice: str) -> None:
+    """Raise ConfigError where a choice's file, such as a copy of another's, does not give its own name."""
+    if group not in NAMED:
+        return
+    name = groups.load(group, choice).get("name")
+    if name != choice:
+        given = "missing" if name is None else shown(name)
+        raise ConfigError(
+            f"config/{group}/{choice}.yaml: name is {given}: it must be {choice}, the name of the file"
+        )
 
 
 def hint(group: str, value: object, sets: str = "=") -> str:

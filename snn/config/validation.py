@@ -89,7 +89,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
                     check_text(f"{section}.{key}", value)
         else:
             check_text(section, values)
-    for group in ("dataset", "strategy", "kernel", "precision"):
+    for group in keys.NAMED:
         _check_choice(group, cell[group])
     _check_members(cell["strategy"])
     training = cell["training"]

@@ -20,9 +20,6 @@ from snn.grid.sweep_checks import check_sweep
 from snn.hardware.devices import Device, find
 from snn.strategies.common.traits import on_host
 
-_NAMED = ("dataset", "strategy", "kernel", "precision")
-"""Sections that know the name of the file they come from."""
-
 _ASKED = ("grid", "device", "devices")
 """The keys of a workflow's command line."""
 
@@ -125,9 +122,9 @@ def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:
 
 def overrides(cell: Cell) -> list[str]:
     """The Hydra overrides with which ``python -m snn`` composes this cell: what differs from its files."""
-    chosen = groups.chosen({g: cell[g]["name"] for g in _NAMED})
+    chosen = groups.chosen({g: cell[g]["name"] for g in keys.NAMED})
     chosen["device"] = cell["device"]["backend"]
-    found = [f"{g}={chosen[g]}" for g in (*_NAMED, "device")]
+    found = [f"{g}={chosen[g]}" for g in (*keys.NAMED, "device")]
     if cell["network"].keys() != groups.load("network", chosen["network"]).keys():
         chosen["network"] = _with_keys("network", cell["network"])
         found.append(f"network={chosen['network']}")
@@ -241,6 +238,8 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) ->
     ``devices`` are the grid's, and the host's for strategies that run there: without it they have no cell.
     """
     chosen = groups.chosen(point)
+    for group in keys.NAMED:
+        keys.check_name(group, chosen[group])
     cell: Cell = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
     cell["training"] = groups.default_training()
     device = devices[on_host(cell["strategy"])]
