@@ -24,8 +24,7 @@ LIMITS = sorted((SOURCES[0].parent / "limits").glob("*.cu"))
 ACCESS = sorted((SOURCES[0].parent / "access").glob("*.cu"))
 """Patterns of memory access, for the microbenchmark memory_access."""
 
-# (block, work) of a kernel that computes one element a thread, and of one that computes several.
-ONE_EACH = [((16, 16), (1, 1)), ((1, 1), (1, 1)), ((7, 3), (1, 1))]
+# (block, work) of a kernel that computes several elements a thread.
 SEVERAL = [((16, 16), work) for work in [(4, 4), (2, 4), (2, 2), (1, 2), (1, 1)]]
 SHAPES = {
     "elementwise": {"fp32": [((16, 16), (1, 1))]},  # its blocks are its own
@@ -66,9 +65,30 @@ class Build:
 def builds(source: Path) -> list[Build]:
     return [
         Build(source, block, work, precision)
-        for precision, shapes in SHAPES.get(source.stem, {"fp32": ONE_EACH}).items()
+        for precision, shapes in shapes_of(source).items()
         for block, work in shapes
     ]
+
+
+def shapes_of(source: Path) -> dict[str, list[tuple[tuple[int, int], tuple[int, int]]]]:
+    """The (block, work) of a source by precision: those of ``SHAPES``, else of its file in config/kernel."""
+    if source.stem in SHAPES:
+        return SHAPES[source.stem]
+    choice = choice_of(source)
+    if choice["work"] is None:
+        shapes = [*SEVERAL, ((7, 3), (1, 1))]
+    else:
+        blocks = dict.fromkeys([tuple(choice["block"]), (1, 1), (7, 3)])
+        shapes = [(block, tuple(choice["work"])) for block in blocks]
+    return dict.fromkeys(choice["precisions"], shapes)
+
+
+def choice_of(source: Path) -> dict:
+    """The content of the file in config/kernel that names this source."""
+    choices = [groups.load("kernel", name) for name in groups.names("kernel")]
+    found = [choice for choice in choices if choice["source"] == f"kernels/{source.name}"]
+    assert found, f"kernels/{source.name}: no file in config/kernel has it as its source"
+    return found[0]
 
 
 def builds_of_old(source: Path) -> list[Build]:

@@ -1,20 +1,27 @@
 """Every kernel that begins with a product, run on the CPU by cuda_on_cpu, against NumPy in float64.
 
-A new source is tested by lying there. What it may define is in PRODUCTS; where it takes other launch shapes
-than one element a thread, kernel_builds says so.
+A new source is tested by lying there, with the block and the elements per thread of its file in
+config/kernel, and with odd blocks. What it may define is in PRODUCTS.
 """
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cuda_on_cpu
 import numpy as np
 import pytest
+from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_builds import SOURCES, Build, builds, builds_of_old
 from rounding import rounded
+
+from snn.backends.ops import OPS
+from snn.config import groups
+from snn.models.layer_text import parse
+from snn.models.network import Network, mlp
+from snn.models.training_step import prediction_step, training_step
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
@@ -23,12 +30,21 @@ PRODUCT_BUILDS = [build for source in PRODUCT_SOURCES for build in builds(source
 ROUNDING_BUILDS = [build for build in PRODUCT_BUILDS if build.precision != "fp32"]
 RATE = SCALE = np.float32(0.37)
 
+_LAYERS = ("linear 5", "relu", "linear 5", "relu", "linear 1")
+_OF_IMAGES = ("conv2d 2 3", "relu", "maxpool2d 2", "linear 4", "relu", "linear 1")
+_PLAIN = (
+    mlp((4, 5, 5, 1)),
+    Network((4,), tuple(map(parse, _LAYERS))),
+    Network((1, 6, 6), tuple(map(parse, _OF_IMAGES))),
+)
+NETWORKS = (*_PLAIN, *(replace(network, clip_norm=0.5) for network in _PLAIN))
+
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_side_by_side(request):
     """Compiles every build that these tests want, on all cores; an error shows in the test that wants it."""
     tests = (test for test in request.session.items if test.path == request.path)
-    wanted = {test.callspec.params["build"] for test in tests if hasattr(test, "callspec")}
+    wanted = {test.callspec.params.get("build") for test in tests if hasattr(test, "callspec")} - {None}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for build in wanted:
             pool.submit(cuda_on_cpu.load, build.source, **build.defines)
@@ -198,6 +214,21 @@ class TestProducts:
                 run(build, name, given), run(build, name, given), strict=True
             ):
                 np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", [name for name in groups.names("kernel") if name != "cublas"])
+def test_a_kernel_has_what_a_step_launches(name):
+    """Of each network, with what its file in config/kernel says of it."""
+    choice = groups.load("kernel", name)
+    source = ROOT / choice["source"]
+    assert source.is_file(), f"config/kernel/{name}.yaml: there is no {choice['source']}"
+    flags, missing = (choice["fused"], choice["pretransposed"]), set()
+    entry_points = cuda_on_cpu.load(source, **builds(source)[0].defines)
+    for network in NETWORKS:
+        steps = training_step(network, 3, 0.1, *flags), prediction_step(network, 3, choice["fused"])[0]
+        launched = {launch.op for step in steps for launch in step.launches}
+        missing |= {op for op in launched if OPS[op].is_product} - set(entry_points)
+    assert not missing, f"{choice['source']} has no {', '.join(sorted(missing))}"
 
 
 @pytest.mark.parametrize("build", ROUNDING_BUILDS, ids=str)
