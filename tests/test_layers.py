@@ -1,6 +1,6 @@
 """Networks of any layers: trained by every strategy that can, against loops in float64; and their kernels."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import cuda_on_cpu
 import layer_oracle as oracle
@@ -74,7 +74,7 @@ def oracles_of(network, weights):
         elif isinstance(layer, Conv2d):
             made.append(oracle.Conv2d(next(wide), next(wide), layer.kernel, layer.padding))
         else:
-            made.append(oracle.ReLU() if isinstance(layer, ReLU) else oracle.MaxPool2d(layer.size))
+            made.append(getattr(oracle, type(layer).__name__)(*astuple(layer)))
     return made
 
 
