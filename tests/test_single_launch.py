@@ -182,6 +182,10 @@ def test_a_strategy_is_made_as_its_file_says_unless_it_is_told_otherwise(name):
         for key, parameter in inspect.signature(make).parameters.items()
         if parameter.default is not inspect.Parameter.empty
     }
+    without = sorted(given_.keys() - defaults.keys())
+    assert not without, (
+        f"{make.__name__}: {', '.join(without)} has no default, as config/strategy/{name}.yaml gives it"
+    )
     assert type(make(CpuBackend())) is type(factory.make(choice, CpuBackend())) is make
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in defaults.items()}
     assert plain == {key: given_[key] for key in plain}
