@@ -83,9 +83,8 @@ def test_the_oracle_of_the_layer_has_its_slope():
     np.testing.assert_allclose(layer.backward(dy), dy * (above - below) / 2e-6, rtol=1e-6, atol=1e-8)
 
 
-def test_the_table_is_of_the_cells_of_a_sweep():
-    text = (ROOT / "docs/howto/add_table.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
+def test_the_table_is_of_the_cells_of_a_sweep_and_the_figure_of_the_table():
+    page = howto_code.files("add_table")
     rows = {
         "dataset": "small",
         "strategy": ["streams", "reference"],
@@ -99,8 +98,13 @@ def test_the_table_is_of_the_cells_of_a_sweep():
         "device": "NVIDIA H200",
         "backend": "cuda",
     }
-    table = module("slowest", code).build(pd.DataFrame(rows), {}, {})
+    table = module("slowest", page["snn/tables/slowest.py"]).build(pd.DataFrame(rows), {}, {})
     assert table["strategy"].tolist() == ["reference", "streams"]
+    draw = module("slowest", page["snn/figures/slowest.py"]).draw
+    of_table, of_no_time = draw(table, "Tesla T4"), draw(table.assign(mean_s=np.nan), "Tesla T4")
+    names = [label.get_text() for label in of_table.axes[0].get_yticklabels()]
+    assert names == ["reference, small", "streams, small"]
+    assert [text.get_text() for text in of_no_time.axes[0].texts] == ["ok", "ok"]
 
 
 def test_the_invented_table_is_the_one_that_the_tutorial_shows(tmp_path, monkeypatch):
