@@ -1,6 +1,7 @@
 """What the how-to guides show does what they say: their code is run as it stands on the page."""
 
 import re
+import sys
 import types
 
 import cuda_on_cpu
@@ -11,13 +12,16 @@ import pytest
 import yaml
 from conftest import ROOT
 
+from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
+from snn.errors import LeakError
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layer_text import parse
 from snn.models.network import Network, draw_weights
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
+from snn.profiling.time_breakdown import TimingBackend
 from snn.strategies.reference import Reference
 
 NETWORK = Network((4,), tuple(map(parse, ("linear 8", "relu", "linear 1"))), init="he_uniform")
@@ -105,6 +109,33 @@ def test_the_table_is_of_the_cells_of_a_sweep_and_the_figure_of_the_table():
     names = [label.get_text() for label in of_table.axes[0].get_yticklabels()]
     assert names == ["reference, small", "streams, small"]
     assert [text.get_text() for text in of_no_time.axes[0].texts] == ["ok", "ok"]
+
+
+def test_the_backend_call_is_made_checked_and_timed():
+    text = (ROOT / "docs/howto/add_backend_call.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^In `(\w+)` of `snn/([\w/]+)\.py`.*?```python\n(.*?)^```$", text, re.M | re.S)
+    assert [name for name, *_ in blocks] == [cls.__name__ for cls in (Backend, CpuBackend)] + [
+        *("CudaBackend", "ObservedBackend", "TimingBackend")
+    ]
+
+    def with_call(cls):
+        (code,) = [code for name, _, code in blocks if name == cls.__name__]
+        names = dict(vars(sys.modules[cls.__module__]))
+        exec("class Body:\n" + code, names)
+        return type(cls.__name__, (cls,), {"zero": vars(names["Body"])["zero"]})
+
+    assert with_call(Backend).zero.__isabstractmethod__
+    timing = with_call(TimingBackend)(with_call(CpuBackend)())
+    observed = with_call(ObservedBackend)(timing)
+    buffer, array = observed.malloc(12), observed.host_alloc((3,))
+    array[:] = 1, 2, 3
+    observed.copy_in(buffer, array)
+    observed.zero(buffer, 8)
+    observed.copy_out(array, buffer)
+    assert array.tolist() == [0, 0, 3]
+    assert timing.calls == 5 and timing.seconds["launch"] > 0
+    with pytest.raises(LeakError):
+        observed.zero(buffer, 16)
 
 
 def test_the_invented_table_is_the_one_that_the_tutorial_shows(tmp_path, monkeypatch):
