@@ -196,6 +196,22 @@ def test_a_recommendation_is_not_surer_than_its_lead(tmp_path):
     assert "wide interval, above a factor of 1.5; python -m snn.more_rounds" in row["note"]
 
 
+def test_seeds_are_rounds_of_one_cell_and_are_compared_with_its_interval(tmp_path):
+    """One round of each seed beside as many rounds of another strategy, which has one run in each."""
+    (reference,) = cells_of(tmp_path, {"strategy": "reference", "protocol.rounds": 3})
+    alone = {"strategy": "pinned", "network.seed": [1, 2, 3], "protocol.rounds": 1}
+    records = {f"reference {n}": record(reference, [4.0 + n / 100], number=n) for n in (1, 2, 3)}
+    for cell in cells_of(tmp_path, alone):
+        seed = cell["network"]["seed"]
+        records[f"seed {seed}"] = record(cell, [2.0 + seed / 100, 2.02 + seed / 100], number=1)
+    (point,) = overview.points_of(records, THRESHOLDS)
+    pinned = point[point["strategy"] == "pinned"].iloc[0]
+    assert pinned["rounds"] == [[2.0 + n / 100, 2.02 + n / 100] for n in (1, 2, 3)]
+    (row,) = overview.build([point], THRESHOLDS).to_dict("records")
+    assert (row["strategies"], row["fastest"], row["lead_verdict"]) == (2, "pinned", "significant")
+    assert row["lead_ci_low"] < row["lead"] < row["lead_ci_high"] and not row["note"]
+
+
 def test_a_launch_of_several_networks_takes_no_part_even_alone(tmp_path):
     """Not in overview, recommendation, summary or page, which are then empty and can be written."""
     cells = cells_of(tmp_path, {"strategy": "ensemble", "strategy.starts": 2})

@@ -16,6 +16,9 @@ from snn.models.gradients import EXACT
 from snn.strategies.common.traits import own_runtime, side_by_side
 
 TITLE = "The fastest strategy"
+Rounds = dict[str, frame.Record]
+"""Records by name: of one cell, or of cells that differ in nothing but their seed."""
+
 POINT = ["dataset", "network"]
 _SECTIONS = ("dataset", "network", "training")
 _CHOSEN = ("strategy", "kernel")
@@ -36,8 +39,9 @@ def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]
 def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> list[pd.DataFrame]:
     """One frame per set of cells that do the same training on one device in fp32, in the order of the grid.
 
-    The cells of a point differ in strategy and kernel. What was measured with several protocols or seeds is
-    there once, with the most runs: neither changes how long the same work takes. Launches that train several
+    The cells of a point differ in strategy and kernel. What was measured with several protocols is there once,
+    with the most runs, and several seeds of one protocol are rounds of one cell, in the order of the grid:
+    neither changes how long the same work takes. Launches that train several
     networks are left out, since a share of one is not the time of one network's training; the table
     ``learning_rates`` shows them. So are trainings along another gradient than the exact one, and those in
     micro-batches or with outputs that are computed again, which are not the same work, cells that say what
@@ -45,7 +49,7 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     table ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only the cells of one point
     must be of one device.
     """
-    points: dict[str, dict[str, dict[str, dict[str, frame.Record]]]] = {}
+    points: dict[str, dict[str, dict[str, Rounds]]] = {}
     for path, record in records.items():
         cell = record["cell"]
         training = cell["training"]
@@ -58,14 +62,28 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
         point["network"] = {key: value for key, value in cell["network"].items() if key != "seed"}
         choice = [cell[key] for key in _CHOSEN]
         measured = points.setdefault(_text(point), {}).setdefault(_text(choice), {})
-        measured.setdefault(_text([cell["protocol"], cell["network"]["seed"]]), {})[path] = record
+        measured.setdefault(_text(cell["protocol"]), {})[path] = record
     frames = []
     for choices in points.values():
-        best = [max(measured.values(), key=_runs) for measured in choices.values()]
+        best = [_of_one_cell(max(measured.values(), key=_runs)) for measured in choices.values()]
         chosen = [rounds for rounds in best if not any(map(_is_peer, rounds.values()))] or best
         named = {path: record for rounds in chosen for path, record in rounds.items()}
         frames.append(frame.tabulate(named, thresholds))
     return frames
+
+
+def _of_one_cell(records: Rounds) -> Rounds:
+    """Records that differ in seed and round, seed by seed, as rounds of the first one's cell."""
+    seeds = list(dict.fromkeys(record["cell"]["network"]["seed"] for record in records.values()))
+    if len(seeds) == 1:
+        return records
+    first = next(iter(records.values()))["cell"]
+    last = max(record["round"] for record in records.values())
+    rounds: Rounds = {}
+    for path, record in records.items():
+        before = seeds.index(record["cell"]["network"]["seed"]) * last
+        rounds[path] = {**record, "cell": first, "round": before + record["round"]}
+    return rounds
 
 
 def _is_peer(record: frame.Record) -> bool:
