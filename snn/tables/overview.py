@@ -39,15 +39,15 @@ def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]
 def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> list[pd.DataFrame]:
     """One frame per set of cells that do the same training on one device in fp32, in the order of the grid.
 
-    The cells of a point differ in strategy and kernel. What was measured with several protocols is there once,
-    with the most runs, and several seeds of one protocol are rounds of one cell, in the order of the grid:
-    neither changes how long the same work takes. Launches that train several
-    networks are left out, since a share of one is not the time of one network's training; the table
-    ``learning_rates`` shows them. So are trainings along another gradient than the exact one, and those in
-    micro-batches or with outputs that are computed again, which are not the same work, cells that say what
-    trains beside them, which the table ``neighbours`` shows, and peers where there is another strategy; the
-    table ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only the cells of one point
-    must be of one device.
+    The cells of a point differ in strategy and kernel. What was measured with several protocols is there
+    once, with the most runs, and several seeds of one protocol are rounds of one cell, in the order of
+    the grid: neither changes how long the same work takes. Launches that train several networks are left
+    out, since a share of one is not the time of one network's training; the table ``learning_rates``
+    shows them. So are trainings along another gradient than the exact one, and those in micro-batches or
+    with outputs that are computed again, which are not the same work, cells that say what trains beside
+    them, which the table ``neighbours`` shows, and peers where there is another strategy; the table
+    ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only the cells of one point must
+    be of one device.
     """
     points: dict[str, dict[str, dict[str, Rounds]]] = {}
     for path, record in records.items():
