@@ -155,6 +155,16 @@ def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_
     assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
 
 
+def test_a_seed_of_another_driver_is_not_compared(tmp_path):
+    records = {}
+    for i, cell in enumerate(cells_of(tmp_path, **{"protocol.rounds": 1})):
+        newer = (cell["precision"]["name"], cell["network"]["seed"]) == ("bf16", 3)
+        records[str(i)] = record(cell, [1.0, 1.1], **({"driver": "999.1"} if newer else {}))
+    table = precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    assert [verdict == "not comparable" for verdict in table["verdict"]] == [False, False, True, False]
+    assert table["note"][2].startswith("different drivers: ") and "999.1" in table["note"][2]
+
+
 def test_the_figure_says_the_words_and_stands_without_any_time(table, tmp_path):
     drawn = figure.draw(table, "Tesla T4")
     said = {text.get_text() for text in drawn.axes[1].texts}

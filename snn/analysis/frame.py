@@ -198,18 +198,18 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "draw_losses": draw_losses,
         "rounds": seconds,
         "gpus": [one and one["provenance"]["device_uuid"] for one in in_turn],
-        "stopped_by": _joined(record["stopped"] for record in records),
+        "stopped_by": joined(record["stopped"] for record in records),
         "final_loss": fmean(losses) if losses and None not in losses else None,
         **classification.columns(records),
-        "status": _joined((record["status"] for record in records), "ok"),
-        "reason": _joined(record["reason"] for record in records),
-        "plan": _joined(record.get("plan") for record in records),
+        "status": joined((record["status"] for record in records), "ok"),
+        "reason": joined(record["reason"] for record in records),
+        "plan": joined(record.get("plan") for record in records),
         "machine": machine,
         "machine_note": machine_note,
         "device": provenance["device"],
         "backend": provenance["backend"],
-        "device_uuid": _joined(record["provenance"]["device_uuid"] for record in records) or None,
-        "driver": _joined(record["provenance"]["driver"] for record in records),
+        "device_uuid": joined(record["provenance"]["device_uuid"] for record in records) or None,
+        "driver": joined(record["provenance"]["driver"] for record in records),
         "blas_threads": provenance.get("blas_threads"),
         "commit": provenance["git"]["commit"],
         "started": provenance["started"],
@@ -257,7 +257,7 @@ def _explanation(records: Sequence[Record], members: int) -> dict[str, Any]:
     return {
         **{f"part.{key}": median(seconds[key] for seconds in parts) / members for key in parts[0]},
         "predicted_calls_s": median(predicted) / members,
-        "explained_on": _joined(record["provenance"]["device_uuid"] for record in explained),
+        "explained_on": joined(record["provenance"]["device_uuid"] for record in explained),
     }
 
 
@@ -277,7 +277,7 @@ def _memory(record: Record) -> dict[str, Any]:
     }
 
 
-def _joined(words: Iterable[str | None], default: str = "") -> str:
+def joined(words: Iterable[str | None], default: str = "") -> str:
     """The words that occur, once each; ``default`` only where there is no other."""
     others = dict.fromkeys(word for word in words if word and word != default)
     return ", ".join(others) or default

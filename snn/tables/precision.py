@@ -8,6 +8,7 @@ import pandas as pd
 
 from snn.analysis.draws import Losses
 from snn.analysis.equivalence import convergence
+from snn.analysis.frame import joined
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines
@@ -79,6 +80,7 @@ def _pooled(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any]:
         "mean_s": fmean(times) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,
         "status": joint("ok", *([word] for word in rows["status"]))[0],
+        **{key: joined(rows[key]) for key in ("driver", "device_uuid") if rows[key].notna().any()},
         "reason": "; ".join(dict.fromkeys(filter(None, rows["reason"]))),
         "machine": joint(QUIET, *([word] for word in rows["machine"]))[0],
         "probe": {key: fmean(probe[key] for probe in probes) for key in probes[0]} if probes else {},
