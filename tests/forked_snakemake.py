@@ -1,31 +1,45 @@
 """Snakemake in a process of its own, forked from one that has imported it, which is most of a dry run's time.
 
-The forking process has imported nothing of this project: a copy of the checkout is imported as it is by then.
+So are the processes that it starts. The first one has imported nothing of this project: a copy of the
+checkout is imported as it is by then.
 """
 
+import fcntl
+import functools
 import multiprocessing
 import os
+import pickle
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from functools import partial
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
+from multiprocessing import util as of_multiprocessing
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
-_FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["snakemake.cli", "snakemake.api", "snakemake.persistence", "pandas"])
+
+@functools.cache
+def _forking() -> BaseContext:
+    """What forks snakemakes: it looks for what it imports where a new Python would, before Python 3.12."""
+    forking = multiprocessing.get_context("forkserver")
+    forking.set_forkserver_preload(["packages_of_jobs"])
+    with mock.patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parent)):
+        forkserver.ensure_running()
+    return forking
 
 
 def run(folder: Path, arguments: tuple[str, ...]) -> tuple[int, str]:
     """The exit status of ``snakemake ARGUMENTS``, started in this folder, and all that it printed."""
     with tempfile.NamedTemporaryFile("r", prefix="snakemake-", suffix=".log") as log:
-        started = _FORKING.Process(target=_main, args=(folder, arguments, log.name, dict(os.environ)))
+        started = _forking().Process(target=_main, args=(folder, arguments, log.name, dict(os.environ)))
         started.start()
         started.join()
         return started.exitcode, Path(log.name).read_text()
@@ -43,25 +57,70 @@ def _main(folder: Path, arguments: tuple[str, ...], log: str, environment: dict[
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [str(folder), *(path for path in sys.path if path and not here.startswith(path))]
     sys.argv = ["snakemake", *arguments]
+    _fork_server_from_here()
 
     from snakemake import cli, script
 
     forking = multiprocessing.get_context("forkserver")
-    drawn = [] if any(argument.startswith("results/tables/") for argument in arguments) else _OF_FIGURES
-    forking.set_forkserver_preload([*_OF_CELLS, *_OF_TABLES, *drawn])
-    os.environ["PYTHONPATH"] = str(folder)  # for the process that forks
+    forking.set_forkserver_preload([*_OF_CELLS, *_OF_TABLES])
     script.PythonScript.execute_script = partial(_execute, forking)
     of_commands = ModuleType("subprocess")
     of_commands.__dict__.update(vars(subprocess), Popen=partial(_started, forking))
     sys.modules["snakemake.shell"].sp = of_commands
+    threading.Timer = _Timer
     cli.main()
 
 
-# The first sets the threads before NumPy is imported.
+class _Timer(threading.Timer):
+    """One that does not hold up the end: Snakemake's scheduler waits a second after the last job."""
+
+    daemon = True
+
+
+def _fork_server_from_here() -> None:
+    """Make the process that forks jobs a fork of this one, which has no threads yet, and not a new Python."""
+    ours, others = socket.socketpair()
+    pid = os.fork()
+    if not pid:
+        ours.close()
+        try:
+            _become_server(others)
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(0)
+    others.close()
+
+    start_anew = of_multiprocessing.spawnv_passfds
+
+    def start(program: bytes, arguments: list[str], descriptors: list[int]) -> int:
+        code = arguments[-1]
+        if "multiprocessing.forkserver" not in code:
+            return start_anew(program, arguments, descriptors)
+        with ours:
+            socket.send_fds(ours, [pickle.dumps((code, descriptors))], descriptors)
+        return pid
+
+    of_multiprocessing.spawnv_passfds = start
+
+
+def _become_server(asked: socket.socket) -> None:
+    """Run the code that is sent, with the file descriptors that it names; nothing where no job is started."""
+    with asked:
+        message, received, *_ = socket.recv_fds(asked, 1 << 16, 8)
+    if message:
+        code, named = pickle.loads(message)
+        aside = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 100) for one in received]
+        for one, number in zip(aside, named, strict=True):
+            os.dup2(one, number, inheritable=False)
+        for one in {*received, *aside} - set(named):
+            os.close(one)
+        exec(code, {})
+
+
 _OF_CELLS = ["snn.run", "snn.config.compose", "snn.grid.naming", "snn.measurement.cell"]
-_OF_TABLES = ["pandas", "snakemake.script"]
-_OF_FIGURES = ["matplotlib.pyplot"]
-"""What takes most of the time of a cell, a table and a figure."""
+_OF_TABLES = ["snn.analysis.frame", "snn.report.write"]
+"""What takes most of the time of a cell and of a table, beside ``packages_of_jobs``."""
 
 _SCRIPT = """
 import runpy, sys

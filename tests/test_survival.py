@@ -20,8 +20,8 @@ KILLS = (
 )
 
 
-def slow(*strategies):
-    sweep = {"strategy": list(strategies), "training.epochs": 60, "protocol.runs": 20}
+def slow(*strategies, runs=20):
+    sweep = {"strategy": list(strategies), "training.epochs": 60, "protocol.runs": runs}
     return TINY | {"sweeps": {"slow": sweep}}
 
 
@@ -29,7 +29,7 @@ def slow(*strategies):
 def test_a_kill_in_a_cell_and_the_same_command_carries_on(project):
     """Killed in every way, one after the other: each time a cell is done and the next one is at work."""
     shutil.rmtree(project.folder / "results/cells")
-    project.write_grid(slow("reference", "combined", "pinned"))
+    project.write_grid(slow("reference", "combined", "pinned", runs=4))
     command, log, kept = project.command("results/tables/slow.csv"), project.folder / "log", {}
     for number, victim, status in KILLS:
         with log.open("w") as file:
