@@ -27,7 +27,6 @@ def asked(tmp_path_factory):
     path = project.folder / "config/recommend.yaml"
     choices = yaml.safe_load(path.read_text())
     choices["candidates"]["cpu"]["few"] = [{"strategy": ["reference", "resident", "graph"]}]
-    choices["report_passes"] = 6  # all that is left of the least budget is spent on further rounds
     path.write_text(yaml.safe_dump(choices))
     rows = "\n".join(f"{i % 7},{i % 5},{i % 3},{i % 7 + i % 5}" for i in range(90))
     (folder / "mine.csv").write_text(f"a,b,c,sum\n{rows}\n")
