@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tensor_cores.h"
+
 #define CUDA_ON_CPU 1
 #ifndef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900
@@ -236,57 +238,6 @@ constexpr std::common_type_t<A, B> max(A a, B b)
 // ---------------------------------------------------------------------------------------------
 // Tensor cores: the instructions of PTX, with the fragments as its manual draws them
 
-namespace cuda_on_cpu {
-
-// The nearest number of so many bits of mantissa and float's exponents, by arithmetic in double.
-template <double (*nearest)(double)>
-float of_mantissa(float x, int bits)
-{
-    if (x == 0.0f || !std::isfinite(x)) return x;
-    const double unit = std::ldexp(1.0, (std::fabs(x) < 0x1p-126f ? -126 : std::ilogb(x)) - bits);
-    return nearest(x / unit) * unit;
-}
-
-struct MmaOperands {
-    float* sum;
-    const unsigned *a, *b;
-};
-
-// PACK numbers a register, K values of k, and what the bits of one number are worth.
-template <int PACK, int K, float (*value)(unsigned bits, int place)>
-__attribute__((no_sanitize("thread"))) void mma(void* const (&lanes)[32])
-{
-    double A[16][K], B[K][8];
-    for (int lane = 0; lane < 32; ++lane) {
-        const MmaOperands& own = *static_cast<MmaOperands*>(lanes[lane]);
-        for (int i = 0; i < 4; ++i)
-            for (int p = 0; p < PACK; ++p) {
-                const int group = lane / 4, k = lane % 4 * PACK + p;
-                A[group + i % 2 * 8][k + i / 2 * (K / 2)] = value(own.a[i], p);
-                if (i < 2) B[k + i * (K / 2)][group] = value(own.b[i], p);
-            }
-    }
-    for (int lane = 0; lane < 32; ++lane)
-        for (int i = 0; i < 4; ++i) {
-            float& sum = static_cast<MmaOperands*>(lanes[lane])->sum[i];
-            double exact = sum;
-            for (int k = 0; k < K; ++k) exact += A[lane / 4 + i / 2 * 8][k] * B[k][lane % 4 * 2 + i % 2];
-            sum = exact;
-        }
-}
-
-inline float tf32_value(unsigned bits, int) { return bits_as<float>(bits & 0xffffe000); }  // others are ignored
-inline float fp16_value(unsigned bits, int place)
-{
-    const unsigned half = bits >> 16 * place & 0xffff, exponent = half >> 10 & 31, mantissa = half & 1023;
-    const float sign = half >> 15 ? -1.0f : 1.0f;
-    if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
-    return sign * std::ldexp(exponent ? 1024.0f + mantissa : mantissa, exponent ? (int)exponent - 25 : -24);
-}
-inline float bf16_value(unsigned bits, int place) { return bits_as<float>(bits >> 16 * place << 16); }
-
-}  // namespace cuda_on_cpu
-
 // Of each of four digits of `which`, a byte of the two words, or, where it is 8 or more, that byte's sign eight times.
 inline unsigned prmt(unsigned a, unsigned b, unsigned which)
 {
@@ -299,99 +250,54 @@ inline unsigned prmt(unsigned a, unsigned b, unsigned which)
     return result;
 }
 
-inline unsigned cvt_rna_tf32(float x)
-{
-    return x != x ? 0x7fffffff : cuda_on_cpu::bits_as<unsigned>(cuda_on_cpu::of_mantissa<std::round>(x, 10));
-}
+inline unsigned cvt_rna_tf32(float x) { return cuda_on_cpu::nearest_tf32(x); }
 
 inline unsigned cvt_rn_bf16x2(float high, float low)
 {
-    using namespace cuda_on_cpu;
-    const auto half = [](float x) {
-        return x != x ? 0x7fff : bits_as<unsigned>(of_mantissa<std::nearbyint>(x, 7)) >> 16;
-    };
-    return half(high) << 16 | half(low);
+    return cuda_on_cpu::nearest_bf16(high) << 16 | cuda_on_cpu::nearest_bf16(low);
 }
 
 inline unsigned cvt_rn_f16x2(float high, float low)
 {
-    const auto half = [](float x) -> unsigned {
-        const unsigned sign = std::signbit(x) ? 0x8000 : 0;
-        if (x != x) return 0x7fff;
-        if (std::fabs(x) >= 65520.0f) return sign | 0x7c00;
-        if (x == 0.0f) return sign;
-        const int exponent = std::max(std::ilogb(x), -14);
-        const unsigned mantissa = std::nearbyint(std::ldexp(std::fabs((double)x), 10 - exponent));
-        return sign | (((exponent + 14) << 10) + mantissa);  // a carry goes to the exponent; of less than 2^-14 it is 0
-    };
-    return half(high) << 16 | half(low);
+    return cuda_on_cpu::nearest_fp16(high) << 16 | cuda_on_cpu::nearest_fp16(low);
 }
 
 inline float2 floats_of(unsigned halves)
 {
-    return {cuda_on_cpu::fp16_value(halves, 0), cuda_on_cpu::fp16_value(halves, 1)};
+    return {cuda_on_cpu::fp16_value(halves & 0xffff), cuda_on_cpu::fp16_value(halves >> 16)};
 }
-
-namespace cuda_on_cpu {
-
-struct Row {
-    unsigned given[4], received[4];
-};
-
-template <bool TRANSPOSED>
-__attribute__((no_sanitize("thread"))) void exchange_rows(void* const (&lanes)[32])
-{
-    const auto half = [&](int matrix, int row, int column) {
-        return static_cast<Row*>(lanes[8 * matrix + row])->given[column / 2] >> 16 * (column % 2) & 0xffff;
-    };
-    for (int lane = 0; lane < 32; ++lane)
-        for (int matrix = 0; matrix < 4; ++matrix) {
-            const int p = lane / 4, q = lane % 4 * 2;
-            static_cast<Row*>(lanes[lane])->received[matrix] =
-                TRANSPOSED ? half(matrix, q, p) | half(matrix, q + 1, p) << 16
-                           : half(matrix, p, q) | half(matrix, p, q + 1) << 16;
-        }
-}
-
-template <bool TRANSPOSED>
-void exchange_rows(unsigned (&to)[4], const unsigned* row, int line)
-{
-    Row own{{row[0], row[1], row[2], row[3]}, {}};
-    warp_work(exchange_rows<TRANSPOSED>, &own, line);
-    for (int i = 0; i < 4; ++i) to[i] = own.received[i];
-}
-
-}  // namespace cuda_on_cpu
 
 inline void load_matrices(unsigned (&to)[4], const unsigned* row, int line = __builtin_LINE())
 {
-    cuda_on_cpu::exchange_rows<false>(to, row, line);
+    cuda_on_cpu::RowOfMatrices own{{row[0], row[1], row[2], row[3]}, to};
+    cuda_on_cpu::warp_work(cuda_on_cpu::exchange_rows, &own, line);
 }
 
 inline void load_transposed(unsigned (&to)[4], const unsigned* row, int line = __builtin_LINE())
 {
-    cuda_on_cpu::exchange_rows<true>(to, row, line);
+    cuda_on_cpu::RowOfMatrices own{{row[0], row[1], row[2], row[3]}, to};
+    cuda_on_cpu::warp_work(cuda_on_cpu::exchange_transposed, &own, line);
 }
 
 inline void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                              int line = __builtin_LINE())
 {
     cuda_on_cpu::MmaOperands own{sum, a, b};
-    cuda_on_cpu::warp_work(cuda_on_cpu::mma<1, 8, cuda_on_cpu::tf32_value>, &own, line);
+    cuda_on_cpu::warp_work(cuda_on_cpu::multiply_tf32, &own, line);
 }
 
 inline void mma_m16n8k16_bf16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                               int line = __builtin_LINE())
 {
     cuda_on_cpu::MmaOperands own{sum, a, b};
-    cuda_on_cpu::warp_work(cuda_on_cpu::mma<2, 16, cuda_on_cpu::bf16_value>, &own, line);
+    cuda_on_cpu::warp_work(cuda_on_cpu::multiply_bf16, &own, line);
 }
 
 inline void mma_m16n8k16_fp16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                               int line = __builtin_LINE())
 {
     cuda_on_cpu::MmaOperands own{sum, a, b};
-    cuda_on_cpu::warp_work(cuda_on_cpu::mma<2, 16, cuda_on_cpu::fp16_value>, &own, line);
+    cuda_on_cpu::warp_work(cuda_on_cpu::multiply_fp16, &own, line);
 }
 
 // ---------------------------------------------------------------------------------------------
