@@ -312,6 +312,29 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
     assert len(project.records()) == ROUNDS * CELLS_OF_TINY
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            ["results/tables/speedups.csv"],
+            "config/grid.yaml on .+ \\(did you mean speedup\\?\\): --config grid=FILE names",
+        ),
+        (
+            ["results/figures/mine.svg"],
+            "config/grid.yaml on [^()]+: --config grid=FILE",
+        ),
+        (
+            ["results/tables/speedup.csv", "--config", "devices=[NVIDIA H200, NVIDIA L4]"],
+            "did you mean results/tables/nvidia-h200/speedup.csv or results/tables/nvidia-l4/speedup.csv",
+        ),
+    ],
+)
+def test_a_table_that_the_grid_does_not_have_is_refused_with_what_was_meant(project, asked, said):
+    printed = project.snakemake("--dry-run", *asked, fails=True)
+    assert re.search(f"{asked[0]}: not a table or figure of .*{said}", printed), printed
+    assert "MissingRuleException" not in printed
+
+
 def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
     shutil.rmtree(project.folder / "results/cells")
     data, target = project.folder / "my <b>data.csv", "</script><script>alert(1)</script>"

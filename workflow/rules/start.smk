@@ -6,7 +6,7 @@ from snn.files import sealed
 from snn.grid import notes
 from snn.hardware.locks import folder_lock
 from snn.records import store
-from snn.workflow import leftovers, slurm, too_large
+from snn.workflow import leftovers, slurm, targets, too_large
 
 
 def is_whole(path):
@@ -61,13 +61,19 @@ def correct_notes():
 
 
 def check_targets():
-    """Refuse a record that is not one of this grid on its devices before Snakemake looks for it."""
+    """Refuse what is not a record, table or figure of this grid on its devices before Snakemake looks for it."""
+    grid = f"{GRID_FILE} on {' and '.join(plan.device.name for plan in PLANS.values())}"
+    made = {*PAGES, *PAGES.values()}
     for target in sys.argv[1:]:  # Snakemake's own settings do not have them yet
         if target.startswith("results/cells/") and target not in SOURCE_HASH_AT:
-            names = " and ".join(plan.device.name for plan in PLANS.values())
             raise WorkflowError(
-                f"{target}: not a record of {GRID_FILE} on {names}: give the same "
+                f"{target}: not a record of {grid}: give the same "
                 "--config grid=... and device=... or devices=... as when it was measured"
+            )
+        if targets.is_unknown(target, made):
+            raise WorkflowError(
+                f"{target}: not a table or figure of {grid}{targets.suggestion(target, made)}: "
+                "--config grid=FILE names another grid, and with devices=... each device has a folder of its own"
             )
 
 
