@@ -87,14 +87,16 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
     if not planned:
         return f"In {table} everything is clear: no rounds were added."
     more_rounds.add(planned)
-    config = [shlex.quote(f"{key}={value}") for key, value in where.items()]
-    command = [
-        "snakemake --cores 1",
-        f"results/tables/{table}.csv",
-        *(["--config", *config] if config else []),
-    ]
     lines.append(f"{len(planned)} cells have more rounds in {more_rounds.FILE}. To measure them:")
-    return "\n".join([*lines, f"    {' '.join(command)}"])
+    return "\n".join([*lines, f"    {_command(table, where)}"])
+
+
+def _command(table: str, where: Mapping[str, str]) -> str:
+    """What measures the rounds of a table, NAME or DEVICE/NAME, that are planned and missing."""
+    config = [shlex.quote(f"{key}={value}") for key, value in where.items()]
+    return " ".join(
+        [f"snakemake --cores 1 results/tables/{table}.csv", *(["--config"] if config else []), *config]
+    )
 
 
 def _comparable(pair: Pair, thresholds: Thresholds) -> bool:
@@ -125,9 +127,12 @@ def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iter
     sweeps = found[folder].sweeps
     names = [*_OF_ALL, *catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]
     if table not in names:
-        raise ConfigError(f"there is no table {table!r} to plan rounds for: one of {', '.join(names)}")
+        raise ConfigError(
+            f"{file} has no table {table!r} to plan rounds for{meant(table, names)}: "
+            f"one of {', '.join(names)}; grid=FILE names another grid"
+        )
     cells = grid.all_cells(sweeps) if table in _OF_ALL else grid.cells_of(table, sweeps)
-    records = frame.checked(_expected(table, cells))
+    records = frame.checked(_expected(cells, _command(f"{folder}/{table}".lstrip("/"), where)))
     if table in _OF_ALL:
         for point in overview.points_of(records, thresholds):
             best, *others = overview.ranked(point, thresholds) or [{}]
@@ -150,8 +155,8 @@ def _numbers(table: str, rows: pd.DataFrame, sweeps: Mapping[str, grid.Sweep]) -
     return [(number, i) for i, number in enumerate(numbers) if number >= 0]
 
 
-def _expected(table: str, cells: Mapping[str, naming.Cell]) -> dict[str, str]:
-    """The records of these cells that there must be, with the hash of their sources."""
+def _expected(cells: Mapping[str, naming.Cell], command: str) -> dict[str, str]:
+    """The records of these cells, which ``command`` makes, with the hash of their sources."""
     planned = more_rounds.read()
     expected: dict[str, str] = {}
     for name, cell in cells.items():
@@ -160,8 +165,7 @@ def _expected(table: str, cells: Mapping[str, naming.Cell]) -> dict[str, str]:
     missing = [path for path in expected if not Path(path).exists()]
     if missing:
         raise RecordError(
-            f"{missing[0]} is missing, and {len(missing) - 1} more: "
-            f"measure first what is planned: snakemake --cores 1 results/tables/{table}.csv"
+            f"{missing[0]} is missing, and {len(missing) - 1} more: measure first what is planned: {command}"
         )
     return expected
 

@@ -123,7 +123,9 @@ def test_only_what_is_unclear_and_its_baseline_get_rounds(planned, capsys):
     assert "after 5 rounds, likely clear after about" in said and "it gets 10" in said
     assert "snakemake --cores 1 results/tables/mine.csv --config grid=grid.yaml" in said
     assert plan() == 2  # what is planned is not measured yet
-    assert "-round6.json is missing, and 9 more" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "-round6.json is missing, and 9 more" in said
+    assert said.endswith("snakemake --cores 1 results/tables/mine.csv --config grid=grid.yaml\n")
 
 
 def test_the_number_may_be_given_and_no_cell_loses_a_round(planned, capsys):
@@ -148,8 +150,12 @@ def test_the_number_may_be_given_and_no_cell_loses_a_round(planned, capsys):
         (["mine", f"rounds={'9' * 5000}"], "rounds is '999"),
         (["mine", "cores=2"], "there is no key 'cores': rounds, grid, device, devices"),
         (["mine", "speedup"], "2 tables are named"),
-        (["yours"], "there is no table 'yours' to plan rounds for: one of recommendation, overview, mine"),
-        (["gpu"], "there is no table 'gpu'"),
+        (
+            ["yours"],
+            "grid.yaml has no table 'yours' to plan rounds for: one of recommendation, overview, mine; grid=",
+        ),
+        (["mines"], "has no table 'mines' to plan rounds for (did you mean mine?): one of"),
+        (["gpu"], "has no table 'gpu'"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(planned, capsys, arguments, said):
