@@ -158,3 +158,11 @@ def test_scores_are_of_those_that_ended_well(ranked):
 def test_what_ended_well_and_cannot_be_compared_is_not_said_to_have_failed(ranked):
     table = ranked(reference=4.0, combined=1.0).assign(rank=None)
     assert "No recommendation: no training can be compared with the reference.\n" in answered(table)
+
+
+def test_why_a_time_cannot_be_compared_is_said_below_the_table(ranked):
+    table = ranked(reference=4.0, combined=5.0, graph=None)
+    assert "Not comparable" not in answered(table)
+    at = table["strategy"] == "combined"
+    table.loc[at, ["rank", "verdict", "note"]] = [math.nan, "not comparable", "copy cost +113%"]
+    assert "\nNot comparable: combined: copy cost +113%.\n" in answered(table) + "\n"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.verdicts import FASTEST, SHORTEST, SLOWER
+from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 
@@ -76,6 +76,9 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
         for reason, rows in without.groupby("reason"):
             status = str(rows["status"].iloc[0]).replace("_", " ").capitalize()
             notes.append(f"{status}: {', '.join(named[rows.index])}: {reason}.")
+    apart = ranking[(ranking["verdict"] == NOT_COMPARABLE) & ranking["mean_s"].notna()]
+    for note, rows in apart.groupby("note"):
+        notes.append(f"{NOT_COMPARABLE.capitalize()}: {', '.join(named[rows.index])}: {note}.")
     once = named[(ranking["rounds"] == 1) & ranking["rank"].notna()]
     if len(once):
         notes.append(
