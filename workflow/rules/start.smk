@@ -70,11 +70,8 @@ def check_targets():
                 f"{target}: not a record of {grid}: give the same "
                 "--config grid=... and device=... or devices=... as when it was measured"
             )
-        if targets.is_unknown(target, made):
-            raise WorkflowError(
-                f"{target}: not a table or figure of {grid}{targets.suggestion(target, made)}: "
-                "--config grid=FILE names another grid, and with devices=... each device has a folder of its own"
-            )
+        if refusal := targets.refusal(target, made, grid):
+            raise WorkflowError(refusal)
 
 
 def jobs_left():
