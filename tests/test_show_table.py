@@ -1,6 +1,8 @@
 """scripts/show_table prints a table, whole or by columns, and says what is wrong with its arguments."""
 
+import os
 import runpy
+import subprocess
 import sys
 
 import pytest
@@ -40,3 +42,17 @@ def test_all_columns_or_those_that_are_named(show):
 def test_wrong_arguments_are_named(show, arguments, said):
     with pytest.raises(SystemExit, match=said.replace("[", r"\[")):
         show(*arguments)
+
+
+def test_a_reader_that_has_gone_is_no_traceback(tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/show_table", tmp_path / "a.csv"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
