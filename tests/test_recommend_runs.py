@@ -49,7 +49,8 @@ def measure(grid, folder, seconds=None, but=()):
             )
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(json.dumps(made))
-    ranking = {"rank": [1], "strategy": ["resident"], "kernel": ["naive"], "mean_s": [1.0], "verdict": [""]}
+    ranking = {"rank": [1], "strategy": ["resident"], "kernel": ["naive"], "mean_s": [1.0]}
+    ranking |= {"verdict": [""], "note": [""]}
     ranking |= {
         f"{ratio}{end}": [1.0] for ratio in ("speedup", "behind") for end in ("", "_ci_low", "_ci_high")
     }
