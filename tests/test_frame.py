@@ -387,11 +387,11 @@ def test_what_may_not_be_divided_is_not():
         (Ratio(np.nan, np.nan, np.nan, 0, np.nan), "there is no round in which both have a time"),
         (
             Ratio(1.0, 0.9, 1.1, 1, np.nan),
-            "one round: how much rounds differ is unknown; python -m snn.more_rounds",
+            "one round: how much rounds differ is unknown; snn more-rounds",
         ),
         (
             Ratio(1.0, 0.8, 1.3, 2, 0.1),
-            "wide interval, above a factor of 1.5; python -m snn.more_rounds adds rounds",
+            "wide interval, above a factor of 1.5; snn more-rounds adds rounds",
         ),
         (Ratio(1.0, 0.8, 1.2, 2, 0.1), ""),
     ],

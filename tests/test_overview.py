@@ -193,7 +193,7 @@ def test_a_recommendation_is_not_surer_than_its_lead(tmp_path):
     (row,) = recommendation.build(points, table).to_dict("records")
     assert row["strategy"] == "combined" and row["lead_verdict"] == "not significant"
     assert "fastest" not in row["answer"] and "not significantly slower: pinned" in row["answer"]
-    assert "wide interval, above a factor of 1.5; python -m snn.more_rounds" in row["note"]
+    assert "wide interval, above a factor of 1.5; snn more-rounds" in row["note"]
 
 
 def test_seeds_are_rounds_of_one_cell_and_are_compared_with_its_interval(tmp_path):

@@ -48,8 +48,8 @@ UNSUPPORTED = {"status": "unsupported", "reason": "there is none", "runs": [], "
 UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None}
 
 
-WIDE = "wide interval, above a factor of 1.5; python -m snn.more_rounds adds rounds"
-ONE_ROUND = "one round: how much rounds differ is unknown; python -m snn.more_rounds adds rounds"
+WIDE = "wide interval, above a factor of 1.5; snn more-rounds adds rounds"
+ONE_ROUND = "one round: how much rounds differ is unknown; snn more-rounds adds rounds"
 
 
 @pytest.mark.parametrize(

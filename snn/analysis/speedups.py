@@ -56,7 +56,7 @@ def warning(found: Ratio, thresholds: Thresholds) -> str:
         what = f"wide interval, above a factor of {thresholds['wide']:g}"
     else:
         return ""
-    return f"{what}; python -m snn.more_rounds adds rounds"
+    return f"{what}; snn more-rounds adds rounds"
 
 
 def over_reference(frame: pd.DataFrame, keys: list[str], thresholds: Thresholds) -> pd.DataFrame:
