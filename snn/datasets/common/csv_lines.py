@@ -27,7 +27,8 @@ def rows_of(file: Path, content: bytes, delimiter: str) -> Rows:
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
-        raise DataError(f"{file}, line {reader.line_num}: not a line of a CSV file: {error}") from error
+        hint = "; is dataset.delimiter right?" if "expected after" in str(error) else ""
+        raise DataError(f"{file}, line {reader.line_num}: not a line of a CSV file: {error}{hint}") from error
 
 
 def _lines(file: Path, content: bytes) -> Iterator[str]:
