@@ -217,7 +217,14 @@ def _target_index(file: Path, target: str | int, names: Sequence[str], header: b
 
 def _index_of_name(file: Path, target: str, names: Sequence[str]) -> int:
     if target not in names:
-        raise DataError(f"{file}: dataset.target is {target!r}, which is not in the header: {listed(names)}")
+        from difflib import get_close_matches  # only for a message
+
+        like = [name for name in names if name.lower() == target.lower()]
+        like += get_close_matches(target, names, 1, cutoff=0.7)
+        hint = f" (did you mean {like[0]!r}?)" if like else ""
+        raise DataError(
+            f"{file}: dataset.target is {target!r}, which is not in the header{hint}: {listed(names)}"
+        )
     if "" in names:
         raise DataError(
             f"{file}: column {names.index('')} (from 0) has no name in the header: give it one, remove it, "

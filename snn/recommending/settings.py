@@ -11,6 +11,7 @@ from typing import Any
 from snn import datasets
 from snn.config import groups
 from snn.config.ranges import RANGES
+from snn.config.suggestions import meant
 from snn.config.yaml_file import read_text
 from snn.errors import ConfigError, shown
 from snn.grid import sweeps
@@ -186,7 +187,8 @@ def _column(text: str) -> str | int:
 
 def _choice(group: str, name: str) -> str:
     if name not in groups.names(group):
-        raise ConfigError(f"--{group} is {name!r}: it must be one of {', '.join(groups.names(group))}")
+        hint = meant(name, groups.names(group))
+        raise ConfigError(f"--{group} is {name!r}{hint}: it must be one of {', '.join(groups.names(group))}")
     return name
 
 
