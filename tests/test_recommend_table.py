@@ -112,6 +112,8 @@ def test_the_table_that_is_printed_names_rounds_and_states(ranked):
     assert "1 ms" in lines[6] and "4e+03" in lines[6]
     assert lines[-2].startswith("Measured in one round only") and "combined" in lines[-2]
     assert "noisy in 2 rows" in lines[-1]
+    table["machine"] = ["noisy", "quiet"]
+    assert "noisy in 1 row (" in answered(table, answer)
 
 
 def test_what_a_strategy_chose_is_named_and_several_of_a_name_have_their_kernel(ranked):
@@ -124,6 +126,14 @@ def test_what_a_strategy_chose_is_named_and_several_of_a_name_have_their_kernel(
         assert f"persistent {kernel}" in " ".join(row.split())
         assert f"persistent ran as {plan}." in said
         assert "persistent, reference (tiled), reference (naive). Their" in "\n".join(said)
+
+
+def test_a_baseline_on_the_cpu_has_none_of_the_kernels(ranked):
+    table = ranked(reference=4.0, combined=1.0)
+    table["strategy"] = ["blas", "reference"]
+    rows = [" ".join(line.split()) for line in answered(table).splitlines()]
+    assert any(row.startswith("1 blas its own 1 s ") for row in rows)
+    assert any(row.startswith("2 reference naive 4.01 s ") for row in rows)
 
 
 def test_without_a_recommendation_the_answer_is_that_of_the_ranking(ranked):

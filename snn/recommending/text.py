@@ -6,8 +6,10 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
+from snn.config import groups
 from snn.hardware.devices import Device
 from snn.models.network import network_label
+from snn.strategies.common.traits import on_host
 
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
@@ -88,7 +90,7 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     states = ranking["machine"].fillna("").str.split(", ").explode()
     states = states[~states.isin(["", "quiet"])].value_counts()
     if len(states):
-        counts = ", ".join(f"{state} in {count} rows" for state, count in states.items())
+        counts = ", ".join(f"{state} in {count} row{'s' * (count != 1)}" for state, count in states.items())
         notes.append(f"The machine was not always quiet: {counts} (column machine_note of ranking.csv).")
     return notes
 
@@ -125,6 +127,12 @@ def _plans(ranking: pd.DataFrame) -> pd.Series:
     return ranking["plan"].dropna() if "plan" in ranking else pd.Series(dtype=str)
 
 
+def _on_host(ranking: pd.DataFrame) -> pd.Series:
+    """Which strategies have no kernel of the grid's: baselines on the CPU, such as NumPy's matrix library."""
+    of = {name: on_host(groups.load("strategy", name)) for name in ranking["strategy"].unique()}
+    return ranking["strategy"].map(of)
+
+
 def _table(ranking: pd.DataFrame) -> str:
     shown, own = ranking, _plans(ranking)
     own = own[~own.str.startswith(f"{_GRAPH}:")]
@@ -132,7 +140,7 @@ def _table(ranking: pd.DataFrame) -> str:
         {
             "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in shown["rank"]],
             "strategy": shown["strategy"],
-            "kernel": shown["kernel"].where(~shown.index.isin(own.index), _OWN_KERNEL),
+            "kernel": shown["kernel"].where(~shown.index.isin(own.index) & ~_on_host(shown), _OWN_KERNEL),
             "time": [_seconds(value) for value in shown["mean_s"]],
             "vs reference": [_ratio(row, "speedup") for _, row in shown.iterrows()],
             "verdict": shown["verdict"].astype(object).fillna(""),
