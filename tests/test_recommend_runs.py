@@ -153,6 +153,18 @@ def test_rounds_that_an_earlier_call_had_time_for_are_not_all_measured(grids, pr
     assert measured.missing(grid) == [name]
 
 
+def test_an_epoch_that_takes_too_long_names_the_settings_that_make_it_shorter(monkeypatch):
+    cell = grid_file.training_of(grid_file.write(parsed(ASKED), "cpu").plan)
+
+    def takes_long(*arguments, **options):
+        raise subprocess.TimeoutExpired("snn", options["timeout"], stderr=b"")
+
+    monkeypatch.setattr(subprocess, "run", takes_long)
+    images = {**cell, "dataset": {**cell["dataset"], "rows": 9, "test_rows": 9}}
+    with pytest.raises(ConfigError, match=r"on fewer rows \(dataset.rows=..., dataset.test_rows=...\)$"):
+        pilot.run(images, 20.0)
+
+
 def test_a_pilot_that_waits_for_another_measurement_says_so(monkeypatch):
     cell = grid_file.training_of(grid_file.write(parsed(ASKED), "cpu").plan)
 

@@ -34,7 +34,11 @@ def _parser() -> Options:
     add = parser.add_argument
     add("--csv", metavar="FILE", help="a table of numbers to train on, one sample per row, with a header")
     add("--target", metavar="COLUMN", help="the column to predict: its name, or its number from 0")
-    add("--dataset", metavar="NAME", help=f"another data set: {', '.join(groups.names('dataset'))}")
+    add(
+        "--dataset",
+        metavar="NAME",
+        help=f"another data set (default: small): {', '.join(groups.names('dataset'))}",
+    )
     add("--hidden", metavar="N,N", help="widths of the hidden layers, as 64,64 (fully connected, ReLU)")
     add("--classify", action="store_true", help="the target of --csv is a class, a text or a whole number")
     add("--network", metavar="NAME", help=f"another network: {', '.join(groups.names('network'))}")

@@ -73,7 +73,7 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
                 ) from None
             raise ConfigError(
                 f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
-                "give a larger --budget, or train on fewer rows"
+                f"give a larger --budget, or train on fewer rows{_named(cell['dataset'])}"
             ) from None
         elapsed = time.perf_counter() - started
         if WAITING in ended.stderr:
@@ -85,6 +85,12 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
         raise PilotError(f"the reference: {record['status']}: {record['reason']}")
     epoch = record["runs"][0]["seconds"]
     return Pilot(epoch, elapsed - 2 * epoch, elapsed - record["provenance"]["elapsed_seconds"])
+
+
+def _named(dataset: Mapping[str, Any]) -> str:
+    """The settings of a data set's numbers of rows: `` (dataset.rows=..., dataset.test_rows=...)``."""
+    keys = [f"dataset.{key}=..." for key in ("rows", "test_rows") if key in dataset]
+    return f" ({', '.join(keys)})" if keys else ""
 
 
 def _why(status: int, said: str) -> str:
