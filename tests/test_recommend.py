@@ -87,6 +87,7 @@ def test_the_nearest_network_is_one_of_as_many_layers():
 def test_of_two_published_answers_that_are_alike_the_one_with_a_speedup_is_shown(monkeypatch, seconds, shown):
     cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
     one = {"case": "small, 256", "dataset": "small", "network": "256", "device": "X", "backend": "cuda"}
+    one |= {"strategy": "graph", "strategy_status": "ok"}
     rows = pd.DataFrame(
         [
             one | {"answer": "faster than graph", "folder": "a", "mean_s": 1.0, "speedup": float("nan")},
@@ -97,3 +98,17 @@ def test_of_two_published_answers_that_are_alike_the_one_with_a_speedup_is_shown
     monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
     (line,) = [line for line in elsewhere.on_a_gpu(cell, "X").splitlines() if "faster than" in line]
     assert line.endswith(f"[{shown}]")
+
+
+def test_a_published_winner_that_diverged_is_not_shown_and_the_reference_comes_last(monkeypatch):
+    cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
+    one = {"device": "X", "backend": "cuda", "mean_s": 1.0, "speedup": 9.0, "folder": "a"}
+    answers = [("small", "256", "reference", "ok"), ("small", "128", "graph", "ok")]
+    answers.append(("large", "256", "graph", "diverged"))
+    keys = ("dataset", "network", "strategy", "strategy_status")
+    rows = pd.DataFrame([one | dict(zip(keys, of, strict=True)) for of in answers])
+    rows["case"], rows["answer"] = rows["dataset"] + " " + rows["network"], rows["strategy"]
+    monkeypatch.setattr(elsewhere, "_rows", lambda: rows)
+    monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
+    shown = [line.strip() for line in elsewhere.on_a_gpu(cell, "X").splitlines() if "[a]" in line]
+    assert shown == ["small 128: graph [a]", "small 256: reference [a]"]
