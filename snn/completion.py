@@ -49,6 +49,9 @@ _WORDS = "words"
 _OF_CELLS = ("run", "plan", "prepare")
 """Commands whose arguments are a cell's settings."""
 
+_OPTIONS = {"run": ["--strict"], "plan": ["--device", "--free", "--fraction", "--json"]}
+"""Of commands with options; those of ``recommend`` are its parser's."""
+
 
 def main(arguments: list[str]) -> int:
     """Print a script, or for it the words that fit; 0, or 2 for a shell that there is no script for."""
@@ -59,7 +62,8 @@ def main(arguments: list[str]) -> int:
 
 def _main(arguments: list[str]) -> int:
     if arguments[:1] == [_WORDS]:
-        print(*words(arguments[1:] or [""]), sep="\n")
+        for word in words(arguments[1:] or [""]):
+            print(word)  # and no line without a word, which bash would take for one: then it completes files
         return 0
     if len(arguments) != 1 or arguments[0] not in SCRIPTS:
         hint = meant(arguments[0], SCRIPTS) if arguments else ""
@@ -77,11 +81,28 @@ def words(given: Sequence[str]) -> list[str]:
         found = [*listing.TOPICS]
     elif before[0] == "completion":
         found = [*SCRIPTS]
+    elif last.startswith("-"):
+        found = ["--help", *_options(before[0])]
+    elif before[0] == "recommend":
+        found = _values(before[-1])
     elif before[0] in _OF_CELLS:
         found = _settings(before[1:], last)
     else:
         found = []
     return [one for one in found if one.startswith(last)]
+
+
+def _options(name: str) -> list[str]:
+    if name != "recommend":
+        return _OPTIONS.get(name, [])
+    from snn.recommending import command_line  # which needs argparse
+
+    return command_line.options()
+
+
+def _values(option: str) -> list[str]:
+    """The choices of an option of ``snn recommend``."""
+    return groups.names(option[2:]) if option in ("--dataset", "--network", "--device") else []
 
 
 def _settings(before: Sequence[str], last: str) -> list[str]:

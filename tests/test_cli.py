@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from conftest import ROOT
 from test_unsupported import ON_CPU
 
-from snn import cli, command, completion, listing
+from snn import cli, command, completion, listing, plan
 from snn.config import groups
 from snn.files import revision
 
@@ -182,6 +183,12 @@ def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, cap
         (["plan", "prec"], {"precision="}),
         (["run", "output=a"], set()),
         (["compare", "a"], set()),
+        (["recommend", "--d"], {"--dataset", "--device"}),
+        (["recommend", "--dataset", "pa"], {"patterns"}),
+        (["recommend", "--device", ""], {"auto", "cpu", "cuda"}),
+        (["recommend", "--csv", ""], set()),
+        (["plan", "--fr"], {"--free", "--fraction"}),
+        (["run", "--"], {"--help", "--strict"}),
         (["nonsense", "a"], set()),
     ],
 )
@@ -212,11 +219,11 @@ def asked_by_a_shell(script, tmp_path, *arguments):
     return done.stdout.split()
 
 
-def completed(line, tmp_path):
+def completed(line, tmp_path, answer='printf "%s\\n" "${COMPREPLY[@]}"'):
     """What bash makes of a line at a press of Tab."""
     script = (
         'eval "$(snn completion bash)"; COMP_LINE=$1; COMP_POINT=${#1}; COMPREPLY=(); compopt() { :; }; '
-        '_snn; printf "%s\\n" "${COMPREPLY[@]}"'
+        f"_snn; {answer}"
     )
     return asked_by_a_shell(script, tmp_path, "bash", line)
 
@@ -226,6 +233,17 @@ def test_bash_completes(tmp_path):
     assert completed("snn list ", tmp_path) == list(listing.TOPICS)
     assert completed("snn run strategy=comb", tmp_path) == ["combined"]
     assert completed("snn run dataset=csv dataset.pa", tmp_path) == ["dataset.path="]
+
+
+def test_bash_completes_files_where_no_word_fits(tmp_path):
+    """As it does only without an answer: an empty word is one."""
+    for line in ("snn compare resu", "snn recommend --csv mi"):
+        assert completed(line, tmp_path, 'echo "${#COMPREPLY[@]}"') == ["0"]
+
+
+def test_all_options_of_a_plan_complete():
+    """They stand in a list, since its module needs NumPy."""
+    assert {*completion._OPTIONS["plan"]} == {*re.findall(r"^  (--\w+)", plan.__doc__, re.MULTILINE)}
 
 
 @pytest.mark.skipif(not shutil.which("zsh"), reason="there is no zsh here")

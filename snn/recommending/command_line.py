@@ -23,6 +23,11 @@ def helped() -> str:
     return _parser().format_help()
 
 
+def options() -> list[str]:
+    """Their names."""
+    return [name for action in _parser()._actions for name in action.option_strings]
+
+
 def read(arguments: Sequence[str]) -> argparse.Namespace:
     """The options as text. Raises ConfigError for one that there is not."""
     return _parser().read(arguments)
