@@ -146,6 +146,8 @@ def test_a_table_needs_its_target(table):
         (["--network", "cnn"], "choose --dataset patterns, mnist or fashion"),
         (["--dataset", "idx"], "dataset.path is missing: dataset=idx needs it: add dataset.path=..."),
         (["--device", "NVIDIA H300"], "neither here nor known"),
+        (["--device", "t4"], "neither here nor known (did you mean 'Tesla T4'?): it must be auto"),
+        (["--device", "h100"], "mean 'NVIDIA H100 80GB HBM3' or 'NVIDIA H100 PCIe'?): it must be auto"),
         (["--device", "gpu"], "neither here nor known: it must be auto, cuda, cpu or one of NVIDIA A100"),
         (["--output", "/proc/nothing"], "--output is '/proc/nothing': a folder of the system"),
         (["--output", "mine.csv"], "--output is 'mine.csv': it is a file, and must be a folder"),

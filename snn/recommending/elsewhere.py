@@ -28,9 +28,11 @@ def described(settings: Settings) -> str:
     rows = _rows()
     known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *read_yaml(CONFIG / "gpus.yaml")})
     if settings.device not in known:
+        like = [one for one in known if settings.device and settings.device.lower() in one.lower()][:3]
+        hint = f" (did you mean {' or '.join(map(repr, like))}?)" if like else ""
         raise ConfigError(
-            f"--device is {shown(settings.device)}, which is neither here nor known: it must be auto, cuda, "
-            f"cpu or one of {', '.join(known)}"
+            f"--device is {shown(settings.device)}, which is neither here nor known{hint}: it must be auto, "
+            f"cuda, cpu or one of {', '.join(known)}"
         )
     cell = grid_file.training_of(grid_file.write(settings, "cpu").plan)
     return "\n".join(
