@@ -18,7 +18,7 @@ from snn.grid import more_rounds
 from snn.hardware import devices
 from snn.recommending import command_line, elsewhere, grid_file, measured, more_time, pilot, text, workflow
 from snn.recommending.grid_file import GridFile
-from snn.recommending.settings import Settings, parsed
+from snn.recommending.settings import DELIMITER, Settings, parsed
 from snn.recommending.words import in_options
 from snn.workflow.signals import ending_at_once
 
@@ -53,6 +53,9 @@ def _recommend(settings: Settings, started: float) -> int:
     cell = grid_file.training_of(grid.plan)
     _check_output(settings.output, datasets.inputs(cell["dataset"]))
     _check_data(cell)
+    if DELIMITER in settings.grid and DELIMITER not in settings.keys:
+        name, mark = Path(cell["dataset"]["path"]).name, settings.grid[DELIMITER]
+        _say(f"{name}: its columns are taken to be separated by {mark!r} ({DELIMITER}).")
     _say(text.announced(cell, device, len(grid.plan.cells)))
     timed = pilot.run(cell, settings.budget)
     grid = _of_epochs_that_fit(grid, settings, timed, choices["first_round"])

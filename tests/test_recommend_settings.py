@@ -32,6 +32,25 @@ def test_a_table_and_widths_become_a_sweep(table):
     assert found.choice == "few" and found.device == "auto"
 
 
+@pytest.mark.parametrize(
+    ("first", "mark"),
+    [
+        ('"fixed acidity";"pH";"quality"', ";"),
+        ("a\tb\tc", "\t"),
+        ("size (m, ft);b;c", ";"),
+        ("a,b;c", None),
+        ("a,b,c", None),
+        ("a", None),
+    ],
+)
+def test_the_columns_are_separated_as_in_the_first_line_unless_it_is_said(tmp_path, first, mark):
+    file = tmp_path / "wine.csv"
+    file.write_text(f"{first}\n1;2;3\n")
+    asked = ["--csv", str(file), "--target", "0"]
+    assert parsed(asked).grid.get("dataset.delimiter") == mark
+    assert parsed([*asked, "dataset.delimiter=|"]).grid["dataset.delimiter"] == "|"
+
+
 def test_the_papers_network_keeps_its_weights():
     assert parsed([]).grid == {}
     assert parsed(["--dataset", "large"]).grid == {"dataset": "large"}

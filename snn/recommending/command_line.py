@@ -15,7 +15,8 @@ results of a GPU."""
 
 EPILOG = """KEY=VALUE are settings as in a grid: training.reduction=sum, or a network of any layers:
 network=layers 'network.layers=[linear 64, relu, linear 1]'
-for a table separated by semicolons 'dataset.delimiter=;', for one without a header dataset.header=false"""
+for a table without a header dataset.header=false, for one that is not separated by commas, semicolons or tabs
+'dataset.delimiter=|'"""
 
 
 def helped() -> str:

@@ -23,6 +23,10 @@ _SECONDS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _LEAST = 20.0
 """Seconds: less does not suffice for one round."""
 
+DELIMITER = "dataset.delimiter"
+_MARKS = ",;\t"
+"""What may separate the columns of a table, where that is not said."""
+
 _CHOSEN = ("strategy", "protocol", "device", "devices", "union", "on_cpu")
 """What is not a setting of the training."""
 
@@ -58,6 +62,8 @@ def parsed(arguments: Sequence[str]) -> Settings:
     grid |= own
     if given.csv is not None:
         grid.setdefault("training.batch_size", _OWN_BATCH)
+        if DELIMITER not in grid and (mark := _mark_of(Path(given.csv))) != ",":
+            grid[DELIMITER] = mark
     if given.csv is not None or given.hidden is not None:
         grid.setdefault("network", _OWN_NETWORK)
     network = grid.get("network", _OWN_NETWORK)
@@ -150,6 +156,16 @@ def _file(path: str) -> Path:
     if not exists:
         raise ConfigError(f"--csv is {shown(path)}: there is no such file")
     return Path(path).absolute()
+
+
+def _mark_of(file: Path) -> str:
+    """What separates most columns of a table's first line; a comma where nothing does, or in doubt."""
+    try:
+        with file.open("rb") as opened:
+            first = opened.readline(1 << 20)
+    except OSError:  # a folder, or not to be read: it is refused when it is
+        return ","
+    return max(_MARKS, key=lambda mark: first.count(mark.encode()))
 
 
 def _classifier(given: argparse.Namespace, grid: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
