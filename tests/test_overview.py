@@ -143,7 +143,9 @@ def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch)
     points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, [SLOW, FAST, FASTER])
     row = overview.build(points, THRESHOLDS).iloc[0]
     assert (row["fastest"], row["runner_up"]) == ("combined", "reference")
-    assert overview_text.sentence(row).endswith("Not comparable: pinned.")
+    said = overview_text.sentence(row)
+    assert said.startswith("combined is the fastest of what can be compared: 2.00 times as fast as the ref")
+    assert said.endswith("Not comparable: pinned.")
     table = overview.build(
         points_of(tmp_path, {"strategy": ["reference", "pinned"]}, [FAST, SLOW]), THRESHOLDS
     )

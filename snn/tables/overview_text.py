@@ -62,13 +62,14 @@ def sentence(row: pd.Series) -> str:
 def _answer(row: pd.Series) -> str:
     if is_empty(row["runner_up"]):
         return f"{row['fastest']} takes {row['mean_s']:.4g} s; there is nothing to compare it with"
+    of = " of what can be compared" if row["not_comparable"] else ""
     over_reference = "" if row["verdict"] == REFERENCE else _times(row, "speedup", "the reference")
     if row["lead_verdict"] == SIGNIFICANT:
         over_next = _times(row, "lead", f"{row['runner_up']}, the runner-up")
         is_next = row["runner_up"] == "reference" and over_reference
         ratios = [over_reference, "" if is_next else over_next]
-        return f"{row['fastest']} is the fastest: {' and '.join(filter(None, ratios))}"
-    shortest = f"{row['fastest']} has the shortest mean time{over_reference and f', {over_reference}'}"
+        return f"{row['fastest']} is the fastest{of}: {' and '.join(filter(None, ratios))}"
+    shortest = f"{row['fastest']} has the shortest mean time{of}{over_reference and f', {over_reference}'}"
     if row["lead_verdict"] == SAME:
         return f"{shortest}; equally fast: {row['tied_with']}"
     return f"{shortest}; not significantly slower: {row['tied_with']}"
