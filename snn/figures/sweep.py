@@ -22,8 +22,9 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained:
     Where the sweep varies a number, this is the horizontal axis, with a line per strategy (``numbers``).
     Otherwise each cell has a row, a panel per data set, network and other settings of the training. A cell
     without a time shows its status. Of a sweep of very many cells only the first are drawn, which the title
-    says.
+    says; a sweep's name is written there as words.
     """
+    title = title.replace("_", " ")
     if len(table) > _MOST_CELLS:
         title = f"{title}: the first {_MOST_CELLS} of {len(table):,} cells; its table has all"
         table = table.head(_MOST_CELLS)
