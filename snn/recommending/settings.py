@@ -241,6 +241,8 @@ def _setting(text: str) -> tuple[str, Any]:
             f"{shown(text)}: the strategies, the protocol and the device are chosen by "
             "config/recommend.yaml, --all, --budget and --device; to choose them yourself, write a grid"
         )
+    if key == DELIMITER and len(value) == 1:
+        return key, value  # `|` begins a text of several lines in YAML
     try:
         read = read_text(value, key)
     except ConfigError as error:
