@@ -28,8 +28,8 @@ def asked(tmp_path_factory):
     choices = yaml.safe_load(path.read_text())
     choices["candidates"]["cpu"]["few"] = [{"strategy": ["reference", "resident", "graph"]}]
     path.write_text(yaml.safe_dump(choices))
-    rows = "\n".join(f"{i % 7},{i % 5},{i % 3},{i % 7 + i % 5}" for i in range(90))
-    (folder / "mine.csv").write_text(f"a,b,c,sum\n{rows}\n")
+    rows = "\n".join(f"{i % 7};{i % 5};{i % 3};{i % 7 + i % 5}" for i in range(90))
+    (folder / "mine.csv").write_text(f"a;b;c;sum\n{rows}\n")
     command = [sys.executable, "-m", "snn.recommend", "--csv", "mine.csv", "--target", "sum", "--hidden", "4"]
     command += ["--epochs", "3", "--learning-rate", "0.001", "--budget", "20s", "--device", "cpu"]
     here = os.environ | {"PYTHONPATH": str(project.folder)}
@@ -41,6 +41,7 @@ def asked(tmp_path_factory):
 def test_the_answer_is_printed_with_its_table(asked):
     _, done = asked
     assert "resident" in done.stdout and "reference" in done.stdout
+    assert "mine.csv: its columns are taken to be separated by ';'" in done.stderr
     assert "mine.csv, network 4, batch size 64, 3 epochs, learning rate 0.001: 3 candidates" in done.stderr
     assert done.stderr.splitlines()[-1] == "Writing the report."
     assert "Published for an NVIDIA H200, of similar networks on these data sets:" in done.stdout

@@ -3,7 +3,7 @@
 import pytest
 
 from snn import recommend
-from snn.errors import ConfigError
+from snn.errors import ConfigError, SnnError
 from snn.recommending import grid_file
 from snn.recommending.settings import parsed
 
@@ -98,6 +98,7 @@ def test_digits_are_the_number_of_a_column(table, target):
     ("arguments", "said"),
     [
         (["--csv", "none.csv", "--target", "b"], "--csv is 'none.csv': there is no such file"),
+        (["--csv", ".", "--target", "b"], ".: cannot be read: it is a folder, not a file"),
         (["--target", "b"], "--target is 'b', but there is no --csv"),
         (["--dataset", "hugs"], "--dataset is 'hugs': it must be one of"),
         (["--dataset", "smal"], "--dataset is 'smal' (did you mean small?): it must be one of"),
@@ -142,7 +143,7 @@ def test_digits_are_the_number_of_a_column(table, target):
     ],
 )
 def test_what_is_wrong_is_named_with_what_would_be_right(arguments, said):
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(SnnError) as error:
         parsed(arguments)
     assert said in str(error.value)
 

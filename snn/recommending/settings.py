@@ -13,7 +13,8 @@ from snn.config import groups
 from snn.config.ranges import RANGES
 from snn.config.suggestions import meant
 from snn.config.yaml_file import read_text
-from snn.errors import ConfigError, shown
+from snn.errors import ConfigError, DataError, shown
+from snn.files.regular import opened
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.recommending import SWEEP, command_line
@@ -55,7 +56,7 @@ class Settings:
 
 def parsed(arguments: Sequence[str]) -> Settings:
     """The settings of a command line. Raises ConfigError, naming option and value, and DataError for a table
-    whose classes cannot be counted; SystemExit for --help."""
+    that cannot be read or whose classes cannot be counted; SystemExit for --help."""
     given = command_line.read(arguments)
     grid, own = _of_options(given), _own(given.settings)
     _check_given_once(grid, own, given)
@@ -160,11 +161,8 @@ def _file(path: str) -> Path:
 
 def _mark_of(file: Path) -> str:
     """What separates most columns of a table's first line; a comma where nothing does, or in doubt."""
-    try:
-        with file.open("rb") as opened:
-            first = opened.readline(1 << 20)
-    except OSError:  # a folder, or not to be read: it is refused when it is
-        return ","
+    with opened(file, DataError) as table:
+        first = table.readline(1 << 20)
     return max(_MARKS, key=lambda mark: first.count(mark.encode()))
 
 

@@ -61,6 +61,13 @@ KEPT = [
         {"t.csv": b"a,b\n1,0\n1,1e30\n1,5\n"},
         "3 classes (0, 5, 1000000000000000019884624838656)",
     ),
+    Input(
+        "a table that is a pipe, which nobody writes to",
+        "snn.recommend",
+        recommendations.TRAINED,
+        {"t.csv": "pipe"},
+        "t.csv: cannot be read: it is a pipe",
+    ),
 ]
 """Inputs that were met with a fault: add what the fuzzer finds."""
 
