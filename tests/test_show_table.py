@@ -17,7 +17,11 @@ def show(tmp_path, monkeypatch, capsys):
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["show_table", *arguments])
-        runpy.run_path(str(ROOT / "scripts/show_table"), run_name="__main__")
+        try:
+            runpy.run_path(str(ROOT / "scripts/show_table"), run_name="__main__")
+        except SystemExit as ended:
+            if ended.code:
+                raise
         return [line.split() for line in capsys.readouterr().out.splitlines() if line]
 
     return run
