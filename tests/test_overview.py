@@ -146,6 +146,10 @@ def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch)
     said = overview_text.sentence(row)
     assert said.startswith("combined is the fastest of what can be compared: 2.00 times as fast as the ref")
     assert said.endswith("Not comparable: pinned.")
+    settings = {"strategy": ["reference", "combined", "pinned"]}
+    tied = overview.build(points_of(tmp_path, settings, [UNSURE, FASTER, FAST]), THRESHOLDS)
+    said = overview_text.sentence(tied.iloc[0])
+    assert said.startswith("combined has the shortest mean time of what can be compared, ")
     table = overview.build(
         points_of(tmp_path, {"strategy": ["reference", "pinned"]}, [FAST, SLOW]), THRESHOLDS
     )
@@ -199,16 +203,19 @@ def test_a_recommendation_is_not_surer_than_its_lead(tmp_path):
 
 
 def test_seeds_are_rounds_of_one_cell_and_are_compared_with_its_interval(tmp_path):
-    """One round of each seed beside as many rounds of another strategy, which has one run in each."""
-    (reference,) = cells_of(tmp_path, {"strategy": "reference", "protocol.rounds": 3})
-    alone = {"strategy": "pinned", "network.seed": [1, 2, 3], "protocol.rounds": 1}
-    records = {f"reference {n}": record(reference, [4.0 + n / 100], number=n) for n in (1, 2, 3)}
+    """Two rounds of each of two seeds beside four of another strategy, which has one run in each."""
+    (reference,) = cells_of(tmp_path, {"strategy": "reference", "protocol.rounds": 4})
+    alone = {"strategy": "pinned", "network.seed": [1, 2], "protocol.rounds": 2}
+    records = {f"reference {n}": record(reference, [4.0 + n / 100], number=n) for n in (1, 2, 3, 4)}
+    times = iter([2.01, 2.02, 2.03, 2.04])
     for cell in cells_of(tmp_path, alone):
-        seed = cell["network"]["seed"]
-        records[f"seed {seed}"] = record(cell, [2.0 + seed / 100, 2.02 + seed / 100], number=1)
+        for number in (1, 2):
+            time = next(times)
+            name = f"seed {cell['network']['seed']}, {number}"
+            records[name] = record(cell, [time, time + 0.02], number=number)
     (point,) = overview.points_of(records, THRESHOLDS)
     pinned = point[point["strategy"] == "pinned"].iloc[0]
-    assert pinned["rounds"] == [[2.0 + n / 100, 2.02 + n / 100] for n in (1, 2, 3)]
+    assert pinned["rounds"] == [[time, time + 0.02] for time in (2.01, 2.02, 2.03, 2.04)]
     (row,) = overview.build([point], THRESHOLDS).to_dict("records")
     assert (row["strategies"], row["fastest"], row["lead_verdict"]) == (2, "pinned", "significant")
     assert row["lead_ci_low"] < row["lead"] < row["lead_ci_high"] and not row["note"]

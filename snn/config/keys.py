@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from snn.config import groups
 from snn.config.suggestions import meant, one_of_several
@@ -33,15 +34,13 @@ def check_choice(group: str, name: str) -> None:
             raise ConfigError(f"{given}: {one_of_several(group, name)}")
         choices = ", ".join(groups.names(group))
         raise ConfigError(f"{given}{hint(group, name)}; {group} must be one of {choices}")
-    check_name(group, name)
+    check_name(group, name, groups.load(group, name))
 
 
-def check_name(group: str, choice: str) -> None:
+def check_name(group: str, choice: str, content: Mapping[str, Any]) -> None:
     """Raise ConfigError where a choice's file, such as a copy of another's, does not give its own name."""
-    if group not in NAMED:
-        return
-    name = groups.load(group, choice).get("name")
-    if name != choice:
+    name = content.get("name")
+    if group in NAMED and name != choice:
         given = "missing" if name is None else shown(name)
         raise ConfigError(
             f"config/{group}/{choice}.yaml: name is {given}: it must be {choice}, the name of the file"

@@ -1,6 +1,6 @@
 """What a word that is not known may have been meant to be, for the end of a message."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _LONGEST = 100
 """Characters of a word that is compared with those that are known."""
@@ -27,7 +27,17 @@ def meant(word: str, known: Iterable[str], form: str = "{}") -> str:
     ``form`` is how the word that is meant is shown.
     """
     found = nearest(word, known)
-    return f" (did you mean {form.format(found)}?)" if found else ""
+    return any_of([found] if found else [], form)
+
+
+def any_of(found: Sequence[str], form: str = "{}") -> str:
+    """`` (did you mean A or B?)`` of words, each shown in a ``form``; empty where there is none."""
+    return f" (did you mean {' or '.join(map(form.format, found))}?)" if found else ""
+
+
+def parts_of(known: Iterable[str], word: str) -> str:
+    """`` (did you mean 'NVIDIA H200'?)`` for a part, ``h200``: the first three names that have it."""
+    return any_of([one for one in known if word and word.lower() in one.lower()][:3], "{!r}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -238,9 +238,9 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) ->
     ``devices`` are the grid's, and the host's for strategies that run there: without it they have no cell.
     """
     chosen = groups.chosen(point)
-    for group in keys.NAMED:
-        keys.check_name(group, chosen[group])
     cell: Cell = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
+    for group in keys.NAMED:
+        keys.check_name(group, chosen[group], cell[group])
     cell["training"] = groups.default_training()
     device = devices[on_host(cell["strategy"])]
     if device is None:

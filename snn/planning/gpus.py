@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from snn.backends.persistent_plans import DeviceCapability
 from snn.config.groups import CONFIG, read_yaml
+from snn.config.suggestions import parts_of
 from snn.errors import ConfigError
 from snn.profiling.rehearsal import Needs
 
@@ -45,7 +46,8 @@ def named(name: str) -> Gpu:
     known = read_yaml(FILE)
     if name not in known:
         raise ConfigError(
-            f"--device is {name!r}, which config/gpus.yaml does not have: add it, or name {', '.join(known)}"
+            f"--device is {name!r}, which config/gpus.yaml does not have{parts_of(known, name)}: "
+            f"add it, or name {', '.join(known)}"
         )
     its = known[name]
     capability = DeviceCapability(its["multiprocessors"], its["shared_bytes"], tuple(its["capability"]))

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
 from snn.models.network import network_label
 from snn.planning import gpus
@@ -28,11 +29,9 @@ def described(settings: Settings) -> str:
     rows = _rows()
     known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *read_yaml(CONFIG / "gpus.yaml")})
     if settings.device not in known:
-        like = [one for one in known if settings.device and settings.device.lower() in one.lower()][:3]
-        hint = f" (did you mean {' or '.join(map(repr, like))}?)" if like else ""
         raise ConfigError(
-            f"--device is {shown(settings.device)}, which is neither here nor known{hint}: it must be auto, "
-            f"cuda, cpu or one of {', '.join(known)}"
+            f"--device is {shown(settings.device)}, which is neither here nor known"
+            f"{parts_of(known, settings.device)}: it must be auto, cuda, cpu or one of {', '.join(known)}"
         )
     cell = grid_file.training_of(grid_file.write(settings, "cpu").plan)
     return "\n".join(

@@ -80,7 +80,7 @@ def _pooled(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any]:
         "mean_s": fmean(times) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,
         "status": joint("ok", *([word] for word in rows["status"]))[0],
-        **{key: joined(rows[key]) for key in ("driver", "device_uuid") if rows[key].notna().any()},
+        "driver": joined(rows["driver"]),
         "reason": "; ".join(dict.fromkeys(filter(None, rows["reason"]))),
         "machine": joint(QUIET, *([word] for word in rows["machine"]))[0],
         "probe": {key: fmean(probe[key] for probe in probes) for key in probes[0]} if probes else {},

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import PurePosixPath
 
-from snn.config.suggestions import meant
+from snn.config.suggestions import any_of, meant
 
 _FOLDERS = ("results/tables/", "results/figures/")
 _FORMS = (".csv", ".html", ".svg", ".png")
@@ -25,6 +25,4 @@ def refusal(target: str, made: Collection[str], grid: str) -> str | None:
 def _suggestion(asked: PurePosixPath, made: Collection[str]) -> str:
     """The same file in a device's folder, or one of a similar name; else empty."""
     of_devices = sorted(path for path in made if PurePosixPath(path).name == asked.name)
-    if of_devices:
-        return f" (did you mean {' or '.join(of_devices)}?)"
-    return meant(asked.stem, sorted({PurePosixPath(path).stem for path in made}))
+    return any_of(of_devices) or meant(asked.stem, sorted({PurePosixPath(path).stem for path in made}))
