@@ -10,20 +10,6 @@
 
 namespace cuda_on_cpu {
 
-Access unpack(uint64_t bits)
-{
-    Access access;
-    std::memcpy(&access, &bits, sizeof access);
-    return access;
-}
-
-uint64_t pack(Access access)
-{
-    uint64_t bits;
-    std::memcpy(&bits, &access, sizeof bits);
-    return bits;
-}
-
 // Whether `now` may happen at the same time as the earlier access `then`.
 bool unordered(Access then, Access now, bool shared)
 {
@@ -91,17 +77,18 @@ void track(Worker& here, const Range& range, char* address, size_t bytes, Kind k
     for (size_t i = (address - range.begin) / 4; bytes >= 4; bytes -= 4, ++i) {
         Word& word = range.words[i];
         const uint64_t writer = word.writer.load(relaxed), reader = word.reader.load(relaxed);
-        if (writer != none && !(kind == Kind::atomic && unpack(writer).many) &&
-            unordered(unpack(writer), now, shared))
-            fail_race(unpack(writer), "wrote", doing, range, range.begin + 4 * i, where);
+        if (writer != none && !(kind == Kind::atomic && bits_as<Access>(writer).many) &&
+            unordered(bits_as<Access>(writer), now, shared))
+            fail_race(bits_as<Access>(writer), "wrote", doing, range, range.begin + 4 * i, where);
         if (kind == Kind::read) {
-            word.reader.store(pack(reader == none ? now : joined(unpack(reader), now, shared)), relaxed);
+            const Access readers = reader == none ? now : joined(bits_as<Access>(reader), now, shared);
+            word.reader.store(bits_as<uint64_t>(readers), relaxed);
             continue;
         }
-        if (reader != none && unordered_readers(unpack(reader), now, shared))
-            fail_race(unpack(reader), "read", doing, range, range.begin + 4 * i, where);
+        if (reader != none && unordered_readers(bits_as<Access>(reader), now, shared))
+            fail_race(bits_as<Access>(reader), "read", doing, range, range.begin + 4 * i, where);
         now.many = kind == Kind::atomic;
-        word.writer.store(pack(now), relaxed);
+        word.writer.store(bits_as<uint64_t>(now), relaxed);
     }
 }
 

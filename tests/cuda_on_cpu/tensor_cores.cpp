@@ -1,27 +1,10 @@
-#include "tensor_cores.h"
-
-#include <cmath>
-#include <cstring>
+#include "cuda_on_cpu.h"
 
 namespace cuda_on_cpu {
 namespace {
 
-float float_of(uint32_t bits)
-{
-    float x;
-    std::memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-float tf32_in(unsigned bits, int) { return float_of(bits & 0xffffe000); }  // the others are ignored
-float bf16_in(unsigned bits, int place) { return float_of(bits >> 16 * place << 16); }
+float tf32_in(unsigned bits, int) { return bits_as<float>(bits & 0xffffe000); }  // the others are ignored
+float bf16_in(unsigned bits, int place) { return bits_as<float>(bits >> 16 * place << 16); }
 float fp16_in(unsigned bits, int place) { return fp16_value(bits >> 16 * place & 0xffff); }
 
 // PACK numbers a register, K values of k, and what the bits of one number are worth. A sum is one in double, in the order
@@ -79,24 +62,23 @@ void exchange_transposed(void* const (&lanes)[32]) { exchange<true>(lanes); }
 // Numbers of one sign are in the order of their bits, so that a carry of the mantissa is right to change the exponent.
 unsigned nearest_tf32(float x)
 {
-    if (x != x) return 0x7fffffff;
-    return std::isinf(x) ? bits_of(x) : (bits_of(x) + 0x1000) & 0xffffe000;
+    return x != x ? 0x7fffffff : (bits_as<unsigned>(x) + 0x1000) & 0xffffe000;
 }
 
 unsigned nearest_bf16(float x)
 {
-    const uint32_t bits = bits_of(x);
+    const unsigned bits = bits_as<unsigned>(x);
     return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
 unsigned nearest_fp16(float x)
 {
     if (x != x) return 0x7fff;
-    const unsigned sign = bits_of(x) >> 16 & 0x8000;
+    const unsigned sign = bits_as<unsigned>(x) >> 16 & 0x8000;
     const float size = std::fabs(x);
     if (size >= 65520.0f) return sign | 0x7c00;
     if (size < 0x1p-14f) return sign | (unsigned)std::nearbyintf(size * 0x1p24f);
-    const uint32_t bits = bits_of(size) - (112u << 23);
+    const unsigned bits = bits_as<unsigned>(size) - (112u << 23);
     return sign | (bits + 0xfff + (bits >> 13 & 1)) >> 13;
 }
 
@@ -105,7 +87,7 @@ float fp16_value(unsigned half)
     const float sign = half >> 15 ? -1.0f : 1.0f;
     const unsigned size = half & 0x7fff;
     if (size > 0x7c00) return NAN;
-    return sign * (size == 0x7c00 ? INFINITY : float_of(size << 13) * 0x1p112f);
+    return sign * (size == 0x7c00 ? INFINITY : bits_as<float>(size << 13) * 0x1p112f);
 }
 
 }  // namespace cuda_on_cpu
