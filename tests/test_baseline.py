@@ -3,6 +3,7 @@
 import random
 
 import pandas as pd
+import pytest
 
 from snn.analysis import baseline
 
@@ -62,3 +63,104 @@ def test_a_row_is_looked_at_a_few_times_however_many_there_are(monkeypatch):
         calls.clear()
         baseline.baselines(frame_of(rows, 1).assign(network="256"), AXES)
         assert len(calls) < 30 * rows
+
+
+def choice(strategy="reference", kernel="naive", precision="fp32", on_host=False, **further):
+    usual = {
+        "dataset": "small",
+        "network": "64",
+        "strategy": strategy,
+        "kernel": kernel,
+        "precision": precision,
+    }
+    return usual | {"on_host": on_host} | further
+
+
+@pytest.mark.parametrize(
+    ("rows", "axes", "numbers", "names"),
+    [
+        ([choice(), choice("pinned")], ["strategy"], [0, 0], ["reference"] * 2),
+        ([choice("pinned"), choice()], ["strategy"], [1, 1], ["reference"] * 2),
+        ([choice("pinned")], ["strategy"], [-1], [""]),
+        ([choice("pinned"), choice("streams")], ["strategy"], [-1, -1], [""] * 2),
+        ([choice("pinned"), choice("pinned", "tiled")], ["kernel"], [0, 0], ["kernel naive"] * 2),
+        (
+            [choice("pinned", precision="bf16"), choice("pinned")],
+            ["precision"],
+            [1, 1],
+            ["precision fp32"] * 2,
+        ),
+        (
+            [
+                choice("sequential", on_host=True),
+                choice("reference", on_host=True),
+                choice("blas", on_host=True),
+            ],
+            ["strategy"],
+            [0, 0, 0],
+            ["sequential"] * 3,
+        ),
+        ([choice("sequential"), choice("reference")], ["strategy"], [1, 1], ["reference"] * 2),
+        ([choice(dataset="large"), choice("pinned")], ["strategy", "dataset"], [-1, -1], [""] * 2),
+        ([choice(network="8"), choice("pinned")], ["strategy", "network"], [-1, -1], [""] * 2),
+        (
+            [choice(**{"training.epochs": 1}), choice("pinned", **{"training.epochs": 2})],
+            ["strategy", "training.epochs"],
+            [-1, -1],
+            [""] * 2,
+        ),
+        (
+            [choice(), choice("pinned", "tiled"), choice("pinned"), choice(kernel="tiled")],
+            ["strategy", "kernel"],
+            [0] * 4,
+            ["reference, kernel naive"] * 4,
+        ),
+        (
+            [choice("combined", **{"strategy.tile_rows": n}) for n in (32, 128)],
+            ["strategy.tile_rows"],
+            [1, 1],
+            ["tile rows 128"] * 2,
+        ),
+        (
+            [choice("mine", **{"strategy.tile_rows": n}) for n in (32, None)],
+            ["strategy.tile_rows"],
+            [1, 1],
+            [""] * 2,
+        ),
+        ([choice("pinned"), choice("pinned")], ["strategy"], [-1, -1], [""] * 2),
+        ([choice("pinned", "tiled"), choice("streams")], ["strategy", "kernel"], [-1, -1], [""] * 2),
+        (
+            [choice("pinned", **{"kernel.block": size}) for size in ("8-8", "16-16")],
+            ["kernel.block"],
+            [1, 1],
+            ["block 16-16"] * 2,
+        ),
+        ([choice("pinned"), choice(dataset="large")], ["strategy", "dataset"], [-1, -1], [""] * 2),
+        (
+            [choice(kernel="tiled"), choice("pinned", "tiled"), choice("streams")],
+            ["strategy", "kernel"],
+            [0, 0, -1],
+            ["reference", "reference", ""],
+        ),
+        (
+            [choice(dataset="large"), choice("pinned"), choice()],
+            ["strategy", "dataset"],
+            [-1, 2, 2],
+            ["", "reference", "reference"],
+        ),
+        (
+            [choice(one, kernel) for one in ("pinned", "streams") for kernel in ("naive", "tiled")],
+            ["strategy", "kernel"],
+            [0, 0, 2, 2],
+            ["kernel naive"] * 4,
+        ),
+        (
+            [choice(**{"strategy.tile_rows": None}), choice("streams", **{"strategy.tile_rows": 7})],
+            ["strategy", "strategy.tile_rows"],
+            [0, 0],
+            ["reference"] * 2,
+        ),
+    ],
+)
+def test_baselines_and_their_names(rows, axes, numbers, names):
+    assert baseline.baselines(pd.DataFrame(rows), axes) == (numbers, names)

@@ -11,18 +11,14 @@ from snn.figures import (
     attribution,
     comparison,
     cpu,
-    layout,
     learning_rates,
     peers,
     precision,
     ranking,
     speedup_vs_neurons,
-    style,
     sweep,
     time_by_depth,
 )
-from snn.figures.ticks import log_axis
-from snn.figures.trained import trained
 
 DEVICE = {"device": "NVIDIA H200", "backend": "cuda", "status": "ok", "dataset": "small", "network": "256"}
 STRATEGIES = ["reference", "streams", "pinned"]
@@ -251,57 +247,3 @@ def test_rows_in_common_are_named_once_and_panels_share_them():
     ]
     assert shown == [3, 0]
     assert faults(drawn) == []
-
-
-@pytest.mark.parametrize("low", [1e-6, 0.03, 7.0, 12_000.0])
-@pytest.mark.parametrize("factor", [1.02, 1.7, 4.0, 60.0, 1e5, 1e12])
-@pytest.mark.parametrize("inches", [0.9, 3.0])
-def test_a_log_axis_of_any_span_has_labels_that_do_not_touch(low, factor, inches):
-    figure, ((axes,),) = layout.panels(1, 1, 2.0)
-    figure.set_layout_engine("none")
-    axes.set_position([0.2, 0.3, inches / layout.WIDTH, 0.5])
-    log_axis(axes.xaxis)
-    axes.set_xlim(low, factor * low)
-    assert faults(figure) == []
-    assert len([tick for tick in axes.get_xticks() if low <= tick <= factor * low]) >= (
-        2 if inches > 1 else 1
-    )
-
-
-def test_what_was_trained_is_said_in_words():
-    cells = [
-        {
-            "dataset": {"name": name, "rows": rows},
-            "network": {"hidden": hidden},
-            "training": {"batch_size": 64, "epochs": epochs},
-        }
-        for name, rows, hidden, epochs in (("small", 256, [256], 10), ("large", 25_600, [64, 64], 100))
-    ]
-    data = "Data: small (256 rows), large (25,600 rows)."
-    assert trained(cells) == f"{data} Hidden layers: 256, 64-64. Batch: 64. Epochs: 10, 100."
-    images = {"name": "patterns", "rows": 60, "shape": [1, 28, 28]}
-    convolutions = {"layers": ["conv2d 16 3", "linear 10"]}
-    of_images = [cells[0] | {"dataset": images, "network": convolutions}]
-    assert trained(of_images).startswith("Data: patterns (60 images). Network: conv16x3-linear10. ")
-    many = [cells[0] | {"network": {"hidden": [width]}} for width in range(1, 10)]
-    assert "Hidden layers: 1, 2, 3, 4, 5, 6 and 3 more." in trained(many)
-    assert trained([]) == ""
-
-
-def test_a_figure_is_the_same_bytes_whatever_the_last_bits_of_its_layout(tmp_path):
-    """Matplotlib names clip boxes by their exact sizes."""
-    written, as_named = [], []
-    for shift in (0.0, 1e-13):
-        figure, ((axes,),) = layout.panels(1, 1, 2.0)
-        axes.plot([1, 2], [1, 2], "o-")
-        layout.framed(figure, "a title", ["a device"], "a note", axes.lines)
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        axes.set_position([0.2 + shift, 0.3, 0.6, 0.5])
-        figure.savefig(tmp_path / "named.svg", metadata={"Date": None})
-        as_named.append((tmp_path / "named.svg").read_bytes())
-        style.save(figure, [str(tmp_path / "saved.svg")])
-        written.append((tmp_path / "saved.svg").read_bytes())
-    assert as_named[0] != as_named[1]
-    assert written[0] == written[1]
-    assert written[0].count(b'clip-path="url(#p') == as_named[0].count(b'clip-path="url(#p') > 0

@@ -1,0 +1,148 @@
+"""Speedups of rows over their baselines: which times may be divided, and what a warning says."""
+
+from statistics import fmean
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_frame import THRESHOLDS
+
+from snn.analysis.comparability import reason
+from snn.analysis.intervals import Ratio, ratio
+from snn.analysis.speedups import joint, over_baselines, over_reference, speedup, warning
+
+
+def row(*rounds, **values):
+    usual = {"strategy": "pinned", "rounds": list(rounds), "runs": sum(map(len, rounds)), "status": "ok"}
+    usual |= {
+        "device": "x",
+        "device_uuid": "y",
+        "driver": "1",
+        "blas_threads": 1,
+        "probe": {},
+        "machine": "quiet",
+    }
+    times = [one for some in rounds for one in some]
+    return usual | {"mean_s": fmean(times) if times else None} | values
+
+
+def table_of(*rows):
+    return pd.DataFrame(list(rows), index=[10 * i for i, _ in enumerate(rows)])
+
+
+def test_a_speedup_is_the_ratio_with_its_interval_word_and_note():
+    base, other = row([4.0, 4.1], [4.0], [4.2]), row([2.0], [2.1], [2.0])
+    found = speedup(table_of(base), table_of(other), THRESHOLDS).iloc[0]
+    expected = ratio(base["rounds"], other["rounds"])
+    assert (found["speedup"], found["speedup_ci_low"], found["speedup_ci_high"]) == expected[:3]
+    assert (found["verdict"], found["note"], found["machine"]) == ("faster", "", "quiet")
+    same = speedup(table_of(base), table_of(base), THRESHOLDS).iloc[0]
+    assert (same["speedup"], same["verdict"]) == (1.0, "same")
+
+
+def test_what_may_not_be_divided_is_not():
+    found = speedup(table_of(row([1.0])), table_of(row([1.0], device="z", machine="noisy")), THRESHOLDS).iloc[
+        0
+    ]
+    assert found[["speedup", "speedup_ci_low", "speedup_ci_high"]].isna().all()
+    assert (found["verdict"], found["note"]) == ("not comparable", "different devices: x and z")
+    assert found["machine"] == "noisy"
+
+
+@pytest.mark.parametrize(
+    ("found", "note"),
+    [
+        (Ratio(np.nan, np.nan, np.nan, 0, np.nan), "there is no round in which both have a time"),
+        (
+            Ratio(1.0, 0.9, 1.1, 1, np.nan),
+            "one round: how much rounds differ is unknown; snn more-rounds",
+        ),
+        (
+            Ratio(1.0, 0.8, 1.3, 2, 0.1),
+            "wide interval, above a factor of 1.5; snn more-rounds adds rounds",
+        ),
+        (Ratio(1.0, 0.8, 1.2, 2, 0.1), ""),
+    ],
+)
+def test_a_warning_says_what_is_missing(found, note):
+    said = warning(found, THRESHOLDS)
+    assert said.startswith(note) and bool(said) == bool(note)
+
+
+def test_rows_are_compared_with_their_reference():
+    rows = table_of(
+        row([2.0], strategy="reference", dataset="a"),
+        row([1.0], dataset="a", machine="noisy"),
+        row([3.0], dataset="b"),
+        row([9.0], strategy="reference", dataset="b", machine="shared, noisy"),
+        row(dataset="b", status="unsupported"),
+    )
+    found = over_reference(rows, ["dataset"], THRESHOLDS)
+    assert found.index.tolist() == rows.index.tolist()
+    assert found["speedup"].tolist() == pytest.approx([1.0, 2.0, 3.0, 1.0, np.nan], nan_ok=True)
+    assert found["verdict"].tolist() == ["reference", "not significant", "not significant", "reference", ""]
+    assert found["note"].tolist()[::3] == ["", ""] and found["note"].tolist()[4] == ""
+    assert found["machine"].tolist() == ["quiet", "noisy", "shared, noisy", "shared, noisy", "quiet"]
+
+
+def test_a_row_may_have_no_baseline_or_be_one():
+    rows = table_of(row([2.0]), row([1.0], machine="noisy"), row([5.0]), row())
+    found = over_baselines(rows, [0, 0, -1, -1], THRESHOLDS)
+    assert found["speedup"].tolist() == pytest.approx([1.0, 2.0, np.nan, np.nan], nan_ok=True)
+    assert found["speedup_ci_low"].tolist() == pytest.approx([1.0] + [np.nan] * 3, nan_ok=True)
+    assert found["verdict"].tolist() == ["baseline", "not significant", "", ""]
+    assert found["note"].tolist()[0] == "" and found["note"].tolist()[2:] == ["", ""]
+    assert found["machine"].tolist() == ["quiet", "noisy", "quiet", "quiet"]
+    alone = over_baselines(rows, [-1] * 4, THRESHOLDS)
+    assert alone.columns.tolist() == found.columns.tolist()
+    assert alone["speedup"].isna().all() and set(alone["verdict"]) == {""}
+    nothing = over_baselines(table_of(row(), row([1.0])), [0, 0], THRESHOLDS)
+    assert nothing["verdict"].tolist() == ["", "not comparable"]
+    assert nothing["note"].tolist() == ["", "pinned has no time: ok"]
+
+
+def test_joint_words_are_each_said_once():
+    columns = (pd.Series(["quiet", "noisy, shared", ""]), pd.Series(["quiet", "shared, drifted", ""]))
+    assert joint("quiet", *columns) == ["quiet", "noisy, shared, drifted", "quiet"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ""),
+        ({"device": "z"}, "different devices: x and z"),
+        ({"device_uuid": "z"}, "different devices: y and z"),
+        ({"driver": "2"}, "different drivers: 1 and 2"),
+        ({"blas_threads": 2}, "different numbers of BLAS threads: 1 and 2"),
+        ({"blas_threads": None}, "different numbers of BLAS threads: 1 and None"),
+        ({"runs": 0, "status": "diverged"}, "pinned has no time: diverged"),
+        (
+            {"probe": {"copy_us": 20.0, "launch_us": 5.0}},
+            "the probe's costs drifted between the two: copy cost +100%",
+        ),
+        (
+            {"probe": {"copy_us": 10.0, "launch_us": 9.0}},
+            "the probe's costs drifted between the two: launch cost +80%",
+        ),
+        ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "kernel": "tiled"}, ""),
+        ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "kernel.block": "8-8"}, ""),
+        ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "kernel.work": "8-8"}, ""),
+        ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "precision": "bf16"}, ""),
+        ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "runtime": "torch 2"}, ""),
+        (
+            {"probe": {"copy_us": 20.0}, "runtime": "torch 2"},
+            "the probe's costs drifted between the two: copy cost",
+        ),
+    ],
+)
+def test_why_two_times_may_not_be_divided(changes, said):
+    a = row([1.0], probe={"copy_us": 10.0, "launch_us": 5.0}, kernel="naive", precision="fp32")
+    b = a | changes
+    assert reason(a, b, THRESHOLDS).startswith(said) and bool(reason(a, b, THRESHOLDS)) == bool(said)
+    if "probe" not in changes or not said:
+        assert bool(reason(b, a, THRESHOLDS)) == bool(said)
+
+
+def test_processors_have_neither_uuid_nor_threads():
+    one = row([1.0], device_uuid=None, blas_threads=float("nan"))
+    assert reason(one, one | {"device_uuid": float("nan"), "blas_threads": None}, THRESHOLDS) == ""
