@@ -118,6 +118,7 @@ def measure(job: Job, rules: Round, backend: Backend, progress: Progress = lambd
     return measurement
 
 
+@np.errstate(all="ignore")  # what is computed does not matter
 def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     """The ledger of one run including setup, and its memory use, from a separate instrumented pass.
 
