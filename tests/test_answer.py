@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from records_of import write_all
+from records_of import ON_ITS_HOST, write_all
 from test_overview import FAST, FASTER, SLOW, THRESHOLDS, UNSURE, cells_of, opening_of, points_of
 
+from snn.hardware.devices import Device
 from snn.report.answer import answer, duration, ranking
 from snn.tables import overview, recommend, recommendation
 
@@ -53,6 +54,15 @@ def test_a_speedup_that_is_not_significant_is_called_so(tmp_path):
     assert row["verdict"] == "not significant"
     assert "times as fast as the reference (not significant, 95% CI " in row["answer"]
     assert re.search(r"1\.23 \([^)]*\) not significant", text(answer(rows)))
+
+
+def test_a_baseline_on_the_cpu_is_named_without_a_kernel(tmp_path):
+    settings = {"strategy": ["reference", "blas"], "protocol.runs": 6}
+    cells = cells_of(tmp_path, settings, Device("cpu", "AMD EPYC"))
+    points = overview.load(write_all(tmp_path, cells, (SLOW, FASTER), **ON_ITS_HOST), THRESHOLDS)
+    rows = recommended(points)
+    assert (rows["strategy"].item(), rows["kernel"].item()) == ("blas", "")
+    assert "small, 256 blas 1.002 s" in text(answer(rows))
 
 
 def test_what_diverged_is_not_the_winner(tmp_path):

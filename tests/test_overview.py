@@ -23,11 +23,11 @@ SLOW, FAST, FASTER = ([base + i / 1000 for i in range(6)] for base in (4.0, 2.0,
 UNSURE = [0.6, 1.9, 0.7, 1.8, 0.65, 1.75]
 
 
-def cells_of(folder, settings):
+def cells_of(folder, settings, device=GPU):
     """The cells of a grid with one sweep of these settings, two rounds each."""
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump({"sweeps": {"mine": {"protocol.rounds": 2} | settings}}))
-    return sweeps.read(path, GPU)["mine"].cells
+    return sweeps.read(path, device)["mine"].cells
 
 
 def points_of(folder, settings, seconds, **provenance):

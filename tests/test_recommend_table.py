@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import record
+from records_of import ON_ITS_HOST, PROVENANCE, record
 
 from snn.analysis import frame
 from snn.config.groups import read_yaml
@@ -23,11 +23,11 @@ THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 def ranked(tmp_path):
     """The table where the strategies took these seconds, in two rounds of three runs."""
 
-    def table(mse=None, **seconds):
+    def table(mse=None, device=GPU, provenance=PROVENANCE, **seconds):
         path = tmp_path / "grid.yaml"
-        sweep = {"protocol.rounds": 2, "strategy": list(seconds)}
+        sweep = {"protocol.rounds": 2, "protocol.runs": 6, "strategy": list(seconds)}
         path.write_text(yaml.safe_dump({"sweeps": {"recommend": sweep}}))
-        cells = sweeps.read(path, GPU)["recommend"].named
+        cells = sweeps.read(path, device)["recommend"].named
         records = {}
         for name, cell in cells.items():
             strategy = cell["strategy"]["name"]
@@ -36,7 +36,9 @@ def ranked(tmp_path):
                 of = seconds[strategy]
                 ended = ("unsupported", "it needs a CUDA device") if of is None else None
                 runs = [] if of is None else [of * (1 + 0.001 * (number + i)) for i in range(3)]
-                records[f"{name} {number}"] = record(cell, runs, mse=loss, number=number, ended=ended)
+                records[f"{name} {number}"] = record(
+                    cell, runs, mse=loss, number=number, ended=ended, **provenance
+                )
         return recommend.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
 
     return table
@@ -129,8 +131,7 @@ def test_what_a_strategy_chose_is_named_and_several_of_a_name_have_their_kernel(
 
 
 def test_a_baseline_on_the_cpu_has_none_of_the_kernels(ranked):
-    table = ranked(reference=4.0, combined=1.0)
-    table["strategy"] = ["blas", "reference"]
+    table = ranked(device=Device("cpu", "AMD EPYC"), provenance=ON_ITS_HOST, reference=4.0, blas=1.0)
     rows = [" ".join(line.split()) for line in answered(table).splitlines()]
     assert any(row.startswith("1 blas its own 1 s ") for row in rows)
     assert any(row.startswith("2 reference naive 4.01 s ") for row in rows)

@@ -18,7 +18,7 @@ from snn.models.network import network_label
 from snn.profiling.memory import PURPOSES
 from snn.records import digest, rounds
 from snn.records.store import again, read
-from snn.strategies.common.traits import of_record
+from snn.strategies.common.traits import of_record, uses_kernel
 
 Record = Mapping[str, Any]
 Expected = Mapping[str, str]
@@ -185,6 +185,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "runtime": _runtime(first),
         "dataset": cell["dataset"]["name"],
         "kernel": cell["kernel"]["name"],
+        "kernel_used": cell["kernel"]["name"] if uses_kernel(of_record(first)) else "",
         "precision": cell.get("precision", {}).get("name", "fp32"),
         "network": network_label(cell["network"]),
         "hidden": cell["network"].get("hidden"),

@@ -5,11 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
-from snn.config import groups
 from snn.hardware.devices import Device
 from snn.models.network import network_label
-from snn.strategies.common.traits import on_host
 
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
@@ -118,7 +117,7 @@ def _failures(ranking: pd.DataFrame) -> str:
 
 def _names(ranking: pd.DataFrame) -> pd.Series:
     """The strategies, with the kernel where there are several of a name: ``graph (tiled_fused)``."""
-    with_kernel = ranking["strategy"] + " (" + ranking["kernel"] + ")"
+    with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
     return ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
 
 
@@ -127,20 +126,15 @@ def _plans(ranking: pd.DataFrame) -> pd.Series:
     return ranking["plan"].dropna() if "plan" in ranking else pd.Series(dtype=str)
 
 
-def _on_host(ranking: pd.DataFrame) -> pd.Series:
-    """Which strategies have no kernel of the grid's: baselines on the CPU, such as NumPy's matrix library."""
-    of = {name: on_host(groups.load("strategy", name)) for name in ranking["strategy"].unique()}
-    return ranking["strategy"].map(of)
-
-
 def _table(ranking: pd.DataFrame) -> str:
     shown, own = ranking, _plans(ranking)
     own = own[~own.str.startswith(f"{_GRAPH}:")]
+    has_own = shown.index.isin(own.index) | shown["kernel"].map(is_empty)
     rows = pd.DataFrame(
         {
             "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in shown["rank"]],
             "strategy": shown["strategy"],
-            "kernel": shown["kernel"].where(~shown.index.isin(own.index) & ~_on_host(shown), _OWN_KERNEL),
+            "kernel": shown["kernel"].mask(has_own, _OWN_KERNEL),
             "time": [_seconds(value) for value in shown["mean_s"]],
             "vs reference": [_ratio(row, "speedup") for _, row in shown.iterrows()],
             "verdict": shown["verdict"].astype(object).fillna(""),

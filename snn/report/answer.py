@@ -97,9 +97,10 @@ def _winner(row: dict[str, Any]) -> str:
 
 def _kernel(row: dict[str, Any]) -> str:
     """What did the arithmetic: the plan of a strategy that brings its own kernel, else the chosen kernel."""
-    of = f"kernel {row['kernel']}" if is_empty(row.get("plan")) else row["plan"]
-    options = row.get("options")
-    return f" <small>({escape(of if is_empty(options) else f'{of}, {options}')})</small>"
+    kernel = "" if is_empty(row["kernel"]) else f"kernel {row['kernel']}"
+    of = (kernel if is_empty(row.get("plan")) else row["plan"], row.get("options"))
+    said = ", ".join(str(text) for text in of if not is_empty(text))
+    return f" <small>({escape(said)})</small>" if said else ""
 
 
 def _over_reference(row: dict[str, Any]) -> str:

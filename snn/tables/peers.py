@@ -31,14 +31,13 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     a peer has no ``kernel``, as it uses none of ours. ``options`` are those in which rows of one strategy
     differ, where any do.
     """
-    is_peer = frame["runtime"] != ""
     best = _best_peers(frame)
     more = varied(frame, _point(frame), ["dataset", "network"])
     table = frame[["network", "dataset", "strategy"]].join(frame[more])
     options = [", ".join(options_of(row, frame, "strategy")) for _, row in frame.iterrows()]
     if any(options):
         table["options"] = options
-    table["kernel"] = frame["kernel"].where(~is_peer, "")
+    table["kernel"] = frame["kernel_used"]
     table["runtime"] = frame["runtime"]
     table = table.join(_step_times(frame))
     table["floor_us"] = 1e6 * frame[FLOOR] if FLOOR in frame else np.nan

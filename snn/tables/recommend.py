@@ -48,7 +48,8 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "rank": [i + 1 if i < len(order) else None for i in range(len(cells))],
-            **{key: cells[key] for key in ("strategy", "dataset", "network", "kernel")},
+            **{key: cells[key] for key in ("strategy", "dataset", "network")},
+            "kernel": cells["kernel_used"],
             "options": _options(cells),
             "mean_s": cells["mean_s"],
             "mean_ci_low": [low for low, _ in intervals],

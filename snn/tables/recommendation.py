@@ -56,9 +56,9 @@ def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         return nothing | {"mean_s": None, "reason": "No time was measured."}
     winner = cells[[name == row["fastest"] for name in overview.names(cells)]].iloc[0]
     chosen = {"strategy_status": winner["status"], "plan": winner["plan"]}
-    for group in ("strategy", "kernel"):
+    for group, name in (("strategy", winner["strategy"]), ("kernel", winner["kernel_used"])):
         options = overview.options_of(winner, cells, group)
-        chosen[group] = winner[group] + (f" ({', '.join(options)})" if options else "")
+        chosen[group] = name + (f" ({', '.join(options)})" if name and options else "")
     return chosen | {"mean_s": row["mean_s"], "reason": _reason(winner, cells, row)}
 
 

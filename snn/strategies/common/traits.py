@@ -28,6 +28,11 @@ def of_record(record: Mapping[str, Any]) -> dict[str, Any]:
     return record.get("traits") or traits(record["cell"]["strategy"])
 
 
+def uses_kernel(found: Mapping[str, Any]) -> bool:
+    """Whether one of these traits computes with a ``config/kernel``: no baseline on the CPU, no peer."""
+    return not (found["on_host"] or found["own_runtime"])
+
+
 def on_host(choice: Mapping[str, Any]) -> bool:
     """Whether the CPU does all of the work of a choice of ``config/strategy``: a baseline."""
     return bool(traits(choice)["on_host"])
