@@ -23,7 +23,7 @@ from snn.config.groups import CONFIG
 from snn.config.options import Options
 from snn.errors import ConfigError, DeviceError, Unsupported, shown
 from snn.files import outputs
-from snn.grid import sweeps
+from snn.grid import notes, sweeps
 from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.planning import gpus
@@ -122,6 +122,7 @@ def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> dict[str, Mapping[str, Any
     found = sweeps.read(file, Device("cuda", gpu.name))
     if chosen[_SWEEP] not in found:
         raise ConfigError(f"{file} has no sweep {chosen[_SWEEP]!r}: it has {', '.join(found)}")
+    notes.tell(file)
     return dict(zip(found[chosen[_SWEEP]].named, found[chosen[_SWEEP]].cells, strict=True))
 
 

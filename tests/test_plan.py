@@ -186,6 +186,14 @@ def test_every_cell_of_a_sweep_is_said_to_fit_or_not(capsys, tmp_path):
     assert said.count("trains on the CPU") == 2 and said.count("does not fit  ") == 1
 
 
+def test_of_a_flat_list_of_widths_a_plan_says_what_a_workflow_says(capsys, tmp_path):
+    grid = tmp_path / "grid.yaml"
+    grid.write_text("sweeps: {mine: {strategy: graph, network.hidden: [8, 4]}}\n")
+    _, said, error = run(capsys, "sweep=mine", f"grid={grid}", "--free", "1GiB")
+    assert "small/8-4/graph-" in said
+    assert error.startswith(f"snn: note: {grid}: sweeps.mine: network.hidden: [8, 4] is one network with 2")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,5 +1,6 @@
 """What a grid file says that may not be what was meant: one network of two layers, or two networks."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,12 @@ from typing import Any
 from snn.config import groups
 
 _KEY = "network.hidden"
+
+
+def tell(path: Path) -> None:
+    """Print the notes on a grid file to stderr."""
+    for note in notes(path):
+        print(f"snn: note: {path}: {note}", file=sys.stderr)
 
 
 def notes(path: Path) -> Iterator[str]:

@@ -104,8 +104,7 @@ SOURCE_HASH_AT = source_hashes(CELLS)
 
 if workflow.is_main_process:
     check_targets()
-    for NOTE in notes.notes(GRID_FILE):
-        print(f"snn: note: {GRID_FILE}: {NOTE}", file=sys.stderr)
+    notes.tell(GRID_FILE)
     for WARNING in too_large.warnings(PLANS.values()):
         print(f"snn: warning: {GRID_FILE}: {WARNING}", file=sys.stderr)
     JOBS_LEFT = jobs_left()
