@@ -1,12 +1,13 @@
-"""What figures have in common: log axes, what was trained, and the same bytes each time."""
+"""What figures have in common: log axes, what was trained, colours, and the same bytes each time."""
 
 import pytest
 from figure_layout import faults
 from matplotlib import pyplot as plt
 
-from snn.figures import layout, style
+from snn.figures import attribution, layout, style
 from snn.figures.ticks import log_axis
 from snn.figures.trained import trained
+from snn.profiling.time_breakdown import TimingBackend
 
 
 @pytest.mark.parametrize("low", [1e-6, 0.03, 7.0, 12_000.0])
@@ -62,3 +63,9 @@ def test_a_figure_is_the_same_bytes_whatever_the_last_bits_of_its_layout(tmp_pat
     assert as_named[0] != as_named[1]
     assert written[0] == written[1]
     assert written[0].count(b'clip-path="url(#p') == as_named[0].count(b'clip-path="url(#p') > 0
+
+
+def test_every_part_of_a_time_and_every_strategy_has_a_colour():
+    assert set(attribution.PARTS) == {*TimingBackend.PARTS, "kernels", "host_arithmetic"}
+    assert style.colour("combined") == style.LOOKS["combined"].colour
+    assert style.look("mine") == style.look("mine")

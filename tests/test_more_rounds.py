@@ -1,5 +1,6 @@
 """More rounds for what is unclear: how many, for which cells, and what a workflow makes of the plan."""
 
+import json
 import math
 from statistics import NormalDist
 
@@ -163,12 +164,35 @@ def test_what_cannot_be_planned_is_refused(planned, capsys, arguments, said):
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 0}', '{"a": true}', '{"a": 1e9}', '{"a": "5"}'])
-def test_a_plan_that_is_none_is_refused_by_name(tmp_path, text):
-    file = tmp_path / "more_rounds.json"
+def test_a_plan_is_read_and_grows(tmp_path):
+    file = tmp_path / "plan.json"
+    assert more_rounds.read(file) == {}
+    more_rounds.add({"a": 1, "b": 1000}, file)
+    more_rounds.add({"a": 3, "b": 2, "c": 1}, file)
+    assert more_rounds.read(file) == json.loads(file.read_text()) == {"a": 3, "b": 1000, "c": 1}
+    assert more_rounds.FILE.as_posix() == "results/more_rounds.json"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 0}', "a has 0 rounds: it must be from 1 to 1000; remove it"),
+        ('{"a": 1001}', "a has 1001 rounds: it must be from 1 to 1000; remove it"),
+        ('{"b": 1, "a": true}', "a has True rounds: it must be from 1 to 1000; remove it"),
+        ('{"a": 1e9}', "a has 1000000000.0 rounds: it must be from 1 to 1000; remove it"),
+        ('{"a": "5"}', "a has '5' rounds: it must be from 1 to 1000; remove it"),
+        ("[]", "it must hold the number of rounds by the name of a cell; remove it"),
+        ("", "; remove it, or plan again with snn more-rounds"),
+        ("{", "; remove it, or plan again with snn more-rounds"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused(tmp_path, text, said):
+    file = tmp_path / "plan.json"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=r"more_rounds\.json"):
+    with pytest.raises(ConfigError) as caught:
         more_rounds.read(file)
+    found = str(caught.value)
+    assert found.startswith(str(file)) and found.endswith(said)
 
 
 def test_the_cpu_table_and_peers_say_which_rows_they_compare(tmp_path):

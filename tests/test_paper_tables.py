@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from figure_layout import said_in
 from records_of import PROVENANCE, QUIET, record, write_all
 
 from snn.analysis import frame
@@ -16,11 +15,9 @@ from snn.datasets.common import prepared
 from snn.datasets.common.table import Table
 from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
-from snn.figures import speedup_vs_neurons, style, time_by_depth
 from snn.figures import sweep as sweep_figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.profiling.time_breakdown import TimingBackend
 from snn.report import write
 from snn.tables import (
     attribution,
@@ -125,10 +122,6 @@ def test_predictions_are_divided_if_their_passes_ran_on_one_gpu(elsewhere, compa
     table = attribution.build(frame.tabulate(rows, THRESHOLDS), {}, THRESHOLDS).set_index("strategy")
     assert table["predicted_speedup"]["reference"] == 1
     assert table["predicted_speedup"].notna().all() == compared
-
-
-def test_the_figure_has_a_colour_for_every_part():
-    assert set(attribution_figure.PARTS) == {*TimingBackend.PARTS, "kernels", "host_arithmetic"}
 
 
 def errors(folder, draws, off=0.0):
@@ -343,32 +336,3 @@ def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
         assert text in page
     assert "Measured on D. Backend: cpu, no GPU was used." in page
     assert pd.read_csv(tmp_path / "t.csv")["reference_std_s"].iloc[0] == 1 / 3
-
-
-def test_figures_are_the_same_bytes_twice(load, tmp_path):
-    for name, key, module in (
-        ("neurons", "neurons", speedup_vs_neurons),
-        ("depth", "network", time_by_depth),
-    ):
-        table = reference_vs_combined.build(
-            load(name, [[1.0, 1.5]] * 6), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key
-        )
-        found = []
-        for i in range(2):
-            path = tmp_path / f"{name}{i}.svg"
-            style.save(module.draw(table, "Tesla T4"), [str(path)])
-            found.append(path.read_bytes())
-        assert found[0] == found[1]
-        assert b"<svg" in found[0]
-
-
-def test_a_figure_without_any_ratio_is_drawn(load):
-    table = reference_vs_combined.build(load("neurons", [[1.0, 1.5]] * 6), {}, THRESHOLDS, "neurons")
-    ratios = ["speedup", "speedup_ci_low", "speedup_ci_high"]
-    figure = speedup_vs_neurons.draw(table.assign(**dict.fromkeys(ratios, float("nan"))), "Tesla T4")
-    assert "NVIDIA H200" in said_in(figure)
-
-
-def test_a_strategy_keeps_its_colour():
-    assert style.colour("combined") == style.LOOKS["combined"].colour
-    assert style.look("mine") == style.look("mine")

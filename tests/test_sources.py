@@ -1,6 +1,7 @@
 """Which files a cell depends on: an edit re-runs the cells that it concerns and no others."""
 
 import ast
+import hashlib
 import json
 import re
 import subprocess
@@ -255,3 +256,35 @@ def test_pages_depend_on_the_styles_and_scripts_beside_their_modules():
     }
     assert fingerprint.assets({"snn/tables/columns.py"}) == {"snn/tables/columns.yaml"}
     assert fingerprint.assets({"snn/figures/style.py"}) == set()
+
+
+def test_what_limits_and_scripts_are_made_of():
+    on_cpu, on_gpu = (fingerprint.of_limits(backend) for backend in ("cpu", "cuda"))
+    assert "snn/backends/cpu/limits.py" in on_cpu and "snn/backends/cuda/limits.py" in on_gpu
+    assert not any(file.startswith("kernels/") for file in on_cpu)
+    assert any(file.startswith("kernels/") for file in on_gpu)
+    assert on_cpu == sorted(on_cpu) and on_gpu == sorted(on_gpu)
+    script = "workflow/scripts/build_table.py"
+    plain, told = fingerprint.of_script(script), fingerprint.of_script(script, "snn.tables.depth")
+    assert script in plain and plain == sorted(plain)
+    assert "snn/tables/depth.py" in told and "snn/tables/depth.py" not in plain
+    assert "snn/report/page.css" in plain
+
+
+def test_a_digest_of_files_is_of_names_and_contents():
+    files = ["LICENSE", "Makefile"]
+    sha = hashlib.sha256()
+    for file in files:
+        sha.update(file.encode() + b"\0" + hashlib.sha256((ROOT / file).read_bytes()).digest())
+    assert fingerprint.digest(files) == sha.hexdigest()[:16]
+    dataset = groups.load("dataset", "small")
+    module = dataset["_target_"].rpartition(".")[0]
+    assert fingerprint.of_dataset_modules(dataset) == ["snn.datasets", module]
+    files = fingerprint.closure(["snn.datasets", module])
+    assert fingerprint.of_dataset(dataset) == fingerprint.digest(sorted(files))
+
+
+def test_what_is_no_module_of_ours_has_no_file():
+    assert fingerprint.closure(["numpy", "snn.nothing", "json"]) == set()
+    assert fingerprint._file_of("snn.grid") == "snn/grid/__init__.py"
+    assert fingerprint._file_of("snn.grid.naming") == "snn/grid/naming.py"

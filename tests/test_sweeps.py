@@ -1,7 +1,6 @@
 """Sweeps of small grids: their products, their limits, and what is handed to the command line."""
 
 import hashlib
-import json
 
 import pytest
 import yaml
@@ -10,7 +9,7 @@ from conftest import ROOT
 from snn.config import groups
 from snn.config.grammar import written
 from snn.errors import ConfigError
-from snn.grid import fingerprint, more_rounds, naming, sweeps
+from snn.grid import naming, sweeps
 from snn.hardware.devices import Device
 
 GPU, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
@@ -32,9 +31,6 @@ def refused(do, *arguments, **named):
     with pytest.raises(ConfigError) as caught:
         do(*arguments, **named)
     return str(caught.value)
-
-
-# ---- products
 
 
 def test_axes_are_the_keys_that_take_several_values(read):
@@ -127,9 +123,6 @@ def test_one_data_set_is_named_once(read, monkeypatch):
     assert len(asked) == 3
 
 
-# ---- tables
-
-
 def test_a_table_has_the_cells_of_its_sweep_and_of_those_beside_it(read):
     found = read(
         sweeps={
@@ -154,9 +147,6 @@ def test_a_table_has_the_cells_of_its_sweep_and_of_those_beside_it(read):
     del found["dataset_size"]
     assert cells("correctness") == []
     assert len(sweeps.all_cells(found)) == 3
-
-
-# ---- the command line
 
 
 def test_overrides_are_what_differs_from_the_files(read):
@@ -215,9 +205,6 @@ def test_the_values_of_an_axis(key, value, axis):
 def test_an_axis_has_a_value():
     said = refused(sweeps._axis, "training.epochs", [])
     assert said == "training.epochs is []: it must be a value, or a list of one or more"
-
-
-# ---- errors
 
 
 @pytest.mark.parametrize(
@@ -280,119 +267,3 @@ def test_keys_that_no_workflow_reads():
         refused(sweeps.check_keys, {"grid": 1, "b": 2, "a": 3})
         == "--config b: there is no such key: grid, device, devices"
     )
-
-
-# ---- names
-
-
-CELL = {
-    "device": {"backend": "cuda", "name": "NVIDIA H200"},
-    "dataset": {"name": "small"},
-    "network": {"hidden": [8, 4]},
-    "strategy": {"name": "pinned"},
-    "kernel": {"name": "tiled"},
-    "protocol": {"rounds": 3},
-}
-
-
-def test_a_cell_is_named_by_its_choices_and_the_digest_of_all_of_it():
-    text = json.dumps(CELL, sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    assert naming.digest(CELL) == naming.digest(dict(reversed(CELL.items()))) == digest
-    name = f"nvidia-h200/small/8-4/pinned-tiled-{digest}"
-    assert naming.name_of(CELL) == name
-    paths = [f"results/cells/{name}-round{number}.json" for number in (1, 2, 3, 4)]
-    assert naming.record_paths(CELL) == naming.record_paths(CELL, name, 2) == paths[:3]
-    assert naming.record_paths(CELL, rounds=4) == paths
-    assert naming.record_paths(CELL, "x") == [f"results/cells/x-round{number}.json" for number in (1, 2, 3)]
-    assert list(naming.rounds_of(CELL)) == [1, 2, 3]
-
-
-def test_an_output_is_the_path_of_the_cell_that_runs(read):
-    (cell,) = read(sweeps={"x": {"protocol.rounds": 2}})["x"].cells
-    first, second = naming.record_paths(cell)
-    settings = cell | {"round": 1, "output": f"/somewhere/{first}"}
-    naming.check_planned(settings)
-    naming.check_planned(settings | {"round": 2, "output": second})
-    for other in (second, first.replace("-round1", "0-round1"), "results/cells/x.json"):
-        said = refused(naming.check_planned, settings | {"output": other})
-        assert said == f"output is {other!r}, but this cell and round belong to {first}"
-    naming.check_planned(settings | {"output": "elsewhere.json"})
-    naming.check_planned(settings | {"output": second, "device": cell["device"] | {"name": None}})
-    whole = cell | {"protocol": cell["protocol"] | {"rounds": 1}}
-    naming.check_planned(settings | {"round": None, "output": naming.record_paths(whole)[0]})
-    assert "belong to" in refused(naming.check_planned, settings | {"round": None, "output": first})
-
-
-def test_a_data_set_is_named_by_its_keys_and_its_code(monkeypatch):
-    cell = {"dataset": groups.load("dataset", "small")}
-    path = naming.dataset_path(cell)
-    made_of = {"dataset": cell["dataset"], "code": fingerprint.of_dataset(cell["dataset"])}
-    assert path == f"results/datasets/small-{naming.digest(made_of)}.npy"
-    assert naming.dataset_path({"dataset": cell["dataset"] | {"seed": 99}}) != path
-    monkeypatch.setattr(fingerprint, "of_dataset", lambda dataset: "other")
-    assert naming.dataset_path(cell) != path
-
-
-# ---- more rounds
-
-
-def test_a_plan_is_read_and_grows(tmp_path):
-    file = tmp_path / "plan.json"
-    assert more_rounds.read(file) == {}
-    more_rounds.add({"a": 1, "b": 1000}, file)
-    more_rounds.add({"a": 3, "b": 2, "c": 1}, file)
-    assert more_rounds.read(file) == json.loads(file.read_text()) == {"a": 3, "b": 1000, "c": 1}
-    assert more_rounds.FILE.as_posix() == "results/more_rounds.json"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"a": 0}', "a has 0 rounds: it must be from 1 to 1000; remove it"),
-        ('{"a": 1001}', "a has 1001 rounds: it must be from 1 to 1000; remove it"),
-        ('{"b": 1, "a": true}', "a has True rounds: it must be from 1 to 1000; remove it"),
-        ("[]", "it must hold the number of rounds by the name of a cell; remove it"),
-        ("{", "; remove it, or plan again with snn more-rounds"),
-    ],
-)
-def test_a_plan_that_is_none_is_refused(tmp_path, text, said):
-    file = tmp_path / "plan.json"
-    file.write_text(text)
-    found = refused(more_rounds.read, file)
-    assert found.startswith(str(file)) and found.endswith(said)
-
-
-# ---- sources
-
-
-def test_what_limits_and_scripts_are_made_of():
-    on_cpu, on_gpu = (fingerprint.of_limits(backend) for backend in ("cpu", "cuda"))
-    assert "snn/backends/cpu/limits.py" in on_cpu and "snn/backends/cuda/limits.py" in on_gpu
-    assert not any(file.startswith("kernels/") for file in on_cpu)
-    assert any(file.startswith("kernels/") for file in on_gpu)
-    assert on_cpu == sorted(on_cpu) and on_gpu == sorted(on_gpu)
-    script = "workflow/scripts/build_table.py"
-    plain, told = fingerprint.of_script(script), fingerprint.of_script(script, "snn.tables.depth")
-    assert script in plain and plain == sorted(plain)
-    assert "snn/tables/depth.py" in told and "snn/tables/depth.py" not in plain
-    assert "snn/report/page.css" in plain
-
-
-def test_a_digest_of_files_is_of_names_and_contents():
-    files = ["LICENSE", "Makefile"]
-    sha = hashlib.sha256()
-    for file in files:
-        sha.update(file.encode() + b"\0" + hashlib.sha256((ROOT / file).read_bytes()).digest())
-    assert fingerprint.digest(files) == sha.hexdigest()[:16]
-    dataset = groups.load("dataset", "small")
-    module = dataset["_target_"].rpartition(".")[0]
-    assert fingerprint.of_dataset_modules(dataset) == ["snn.datasets", module]
-    files = fingerprint.closure(["snn.datasets", module])
-    assert fingerprint.of_dataset(dataset) == fingerprint.digest(sorted(files))
-
-
-def test_what_is_no_module_of_ours_has_no_file():
-    assert fingerprint.closure(["numpy", "snn.nothing", "json"]) == set()
-    assert fingerprint._file_of("snn.grid") == "snn/grid/__init__.py"
-    assert fingerprint._file_of("snn.grid.naming") == "snn/grid/naming.py"
