@@ -1,12 +1,116 @@
-"""What the rules hand on: which file decides that another is made again, and what is checked of it."""
+"""What runs again after an edit, and what does not: records, tables, pages; and what is checked of them."""
 
 import json
+import os
 import shutil
 import time
 
-from project import TINY
+import pytest
+import yaml
+from project import CELLS_OF_TINY, ON_HOST, ROUNDS, TINY
 
 from snn.records.digest import sealed
+
+
+def test_nothing_runs_again(made):
+    assert "Nothing to be done" in made.snakemake("--dry-run")
+
+
+def test_touching_any_file_and_editing_a_kernel_re_runs_nothing_on_the_cpu(project):
+    with (project.folder / "kernels/naive.cu").open("a") as file:
+        file.write("// edited\n")
+    time.sleep(0.01)
+    for path in project.folder.rglob("*"):
+        if path.is_file() and ".snakemake" not in path.parts:
+            path.touch()
+    assert "Nothing to be done" in project.snakemake()
+
+
+def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
+    before = {path: path.stat().st_mtime_ns for path in project.records()}
+    grid = yaml.safe_load((project.folder / "config/grid.yaml").read_text())
+    grid["sweeps"]["neurons"]["network.hidden"].append([8])
+    project.write_grid(grid)
+    assert project.jobs("results/tables/neurons.csv") == {"train": 2 * ROUNDS, "build_neurons": 1}
+    assert project.table("neurons")["neurons"].tolist() == [4, 256, 8]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_an_edited_strategy_re_runs_its_cells_only(project):
+    with (project.folder / "snn/strategies/streams.py").open("a") as file:
+        file.write("# edited\n")
+    tables = (
+        *("overview", "correctness", "training_time", "speedup"),
+        *("attribution", "memory", "timeline", "sweep"),
+    )
+    assert project.jobs("--dry-run") == {
+        "train": ROUNDS,
+        "plot_sweep": 1,
+        "plot_attribution": 1,
+        "plot_timeline": 1,
+        "export_trace": 1,
+        **{f"build_{name}": 1 for name in tables},
+    }
+    # What was trained anew is taken by a table as the work of the edited file.
+    assert project.jobs("results/tables/dataset_size.csv") == {"train": ROUNDS, "build_sweep": 1}
+
+
+@pytest.mark.gpu
+def test_an_edited_kernel_re_runs_the_cells_of_the_gpu_only(project):
+    ours = ROUNDS * (CELLS_OF_TINY - ON_HOST)
+    assert project.jobs("--config", "device=cuda")["train"] == ours
+    assert set(project.table("speedup")["backend"]) == {"cuda"}
+    assert "Nothing to be done" in project.snakemake("--dry-run", "--config", "device=cuda")
+    with (project.folder / "kernels/naive.cu").open("a") as file:
+        file.write("// edited\n")
+    assert project.jobs("--dry-run", "--config", "device=cuda")["train"] == ours
+    # Back on the CPU its records are still good: only the tables, which are now of the GPU, are made again.
+    assert "train" not in project.jobs("--config", "device=cpu")
+
+
+def test_an_edited_table_and_an_edited_script_re_run_these_tables_only(project):
+    for edited in ("snn/tables/speedup.py", "workflow/scripts/build_gpu.py"):
+        with (project.folder / edited).open("a") as file:
+            file.write("# edited\n")
+    assert project.jobs() == {"build_speedup": 1, "build_gpu": 1}
+
+
+def test_an_edited_style_re_runs_the_pages_that_hold_it(project):
+    with (project.folder / "snn/report/page.css").open("a") as file:
+        file.write("/* edited */\n")
+    jobs = project.jobs("--dry-run")
+    assert {"build_speedup", "build_sweep", "build_overview", "build_gpu"} <= set(jobs)
+    assert {"build_device_limits", "build_datasets", "build_configuration", "build_peers"} <= set(jobs)
+    assert not {job for job in jobs if job.startswith(("train", "measure", "prepare"))}
+
+
+def test_a_table_refuses_the_record_of_other_sources(project):
+    path = next(path for path in project.records() if "streams" in path.name)
+    record = json.loads(path.read_text())
+    record["provenance"]["source_hash"] = "0" * 16
+    path.write_text(json.dumps(record))
+    printed = project.snakemake("results/tables/speedup.csv", fails=True)
+    again = f"--force {path.relative_to(project.folder)}"
+    assert "it was changed after it was written" in printed and again in printed
+    path.write_text(json.dumps(sealed(record)))
+    printed = project.snakemake("results/tables/speedup.csv", fails=True)
+    assert "measured with other sources (0000000000000000)" in printed and again in printed
+
+
+def test_a_deleted_record_under_a_current_table_is_noticed(project):
+    next(iter(project.records())).unlink()
+    assert project.jobs("--dry-run")["train"] == 1
+
+
+@pytest.mark.parametrize("damaged", ["tables/speedup.csv", "tables/speedup.html", "figures/ranking.svg"])
+def test_a_damaged_table_or_figure_is_made_again(project, damaged):
+    path = project.folder / "results" / damaged
+    before, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    path.write_bytes(before[:-100])
+    os.utime(path, ns=(stamp, stamp))
+    rule = "plot_ranking" if damaged.startswith("figures") else "build_speedup"
+    assert project.jobs(f"results/{damaged}") == {rule: 1}
+    assert path.read_bytes() == before
 
 
 def test_a_data_set_that_is_newer_than_its_records_is_no_reason_to_train(project):
