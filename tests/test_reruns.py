@@ -75,6 +75,21 @@ def test_an_edited_table_and_an_edited_script_re_run_these_tables_only(project):
     assert project.jobs() == {"build_speedup": 1, "build_gpu": 1}
 
 
+@pytest.mark.parametrize(
+    ("edited", "rules"),
+    [
+        ("config/verdicts.yaml", {"build_speedup", "build_sweep", "build_overview", "plot_ranking"}),
+        ("config/paper/speedup.yaml", {"build_speedup"}),
+    ],
+)
+def test_an_edited_threshold_or_published_value_measures_nothing(project, edited, rules):
+    with (project.folder / edited).open("a") as file:
+        file.write("# edited\n")
+    jobs = project.jobs("--dry-run")
+    assert rules <= set(jobs)
+    assert not {job for job in jobs if job.startswith(("train", "measure", "prepare"))}
+
+
 def test_an_edited_style_re_runs_the_pages_that_hold_it(project):
     with (project.folder / "snn/report/page.css").open("a") as file:
         file.write("/* edited */\n")
