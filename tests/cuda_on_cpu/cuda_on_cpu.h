@@ -12,8 +12,6 @@
 #include <cstring>
 #include <utility>
 
-#include "tensor_cores.h"
-
 #define CUDA_ON_CPU 1
 #ifndef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900
@@ -236,71 +234,6 @@ constexpr std::common_type_t<A, B> max(A a, B b)
 }
 
 // ---------------------------------------------------------------------------------------------
-// Tensor cores: the instructions of PTX, with the fragments as its manual draws them
-
-// Of each of four digits of `which`, a byte of the two words, or, where it is 8 or more, that byte's sign eight times.
-inline unsigned prmt(unsigned a, unsigned b, unsigned which)
-{
-    const uint64_t bytes = (uint64_t)b << 32 | a;
-    unsigned result = 0;
-    for (int i = 0; i < 4; ++i) {
-        const unsigned digit = which >> 4 * i & 15, byte = bytes >> 8 * (digit & 7) & 0xff;
-        result |= (digit < 8 ? byte : byte >> 7 ? 0xffu : 0u) << 8 * i;
-    }
-    return result;
-}
-
-inline unsigned cvt_rna_tf32(float x) { return cuda_on_cpu::nearest_tf32(x); }
-
-inline unsigned cvt_rn_bf16x2(float high, float low)
-{
-    return cuda_on_cpu::nearest_bf16(high) << 16 | cuda_on_cpu::nearest_bf16(low);
-}
-
-inline unsigned cvt_rn_f16x2(float high, float low)
-{
-    return cuda_on_cpu::nearest_fp16(high) << 16 | cuda_on_cpu::nearest_fp16(low);
-}
-
-inline float2 floats_of(unsigned halves)
-{
-    return {cuda_on_cpu::fp16_value(halves & 0xffff), cuda_on_cpu::fp16_value(halves >> 16)};
-}
-
-inline void load_matrices(unsigned (&to)[4], const unsigned* row, int line = __builtin_LINE())
-{
-    cuda_on_cpu::RowOfMatrices own{{row[0], row[1], row[2], row[3]}, to};
-    cuda_on_cpu::warp_work(cuda_on_cpu::exchange_rows, &own, line);
-}
-
-inline void load_transposed(unsigned (&to)[4], const unsigned* row, int line = __builtin_LINE())
-{
-    cuda_on_cpu::RowOfMatrices own{{row[0], row[1], row[2], row[3]}, to};
-    cuda_on_cpu::warp_work(cuda_on_cpu::exchange_transposed, &own, line);
-}
-
-inline void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                             int line = __builtin_LINE())
-{
-    cuda_on_cpu::MmaOperands own{sum, a, b};
-    cuda_on_cpu::warp_work(cuda_on_cpu::multiply_tf32, &own, line);
-}
-
-inline void mma_m16n8k16_bf16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                              int line = __builtin_LINE())
-{
-    cuda_on_cpu::MmaOperands own{sum, a, b};
-    cuda_on_cpu::warp_work(cuda_on_cpu::multiply_bf16, &own, line);
-}
-
-inline void mma_m16n8k16_fp16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],
-                              int line = __builtin_LINE())
-{
-    cuda_on_cpu::MmaOperands own{sum, a, b};
-    cuda_on_cpu::warp_work(cuda_on_cpu::multiply_fp16, &own, line);
-}
-
-// ---------------------------------------------------------------------------------------------
 // Memory: the cache hints are hints only.
 
 template <class T> T __ldg(const T* address) { return *address; }
@@ -330,70 +263,5 @@ inline unsigned atomicAdd(unsigned* a, unsigned by)
 }
 inline int atomicMax(int* a, int by) { return cuda_on_cpu_atomic<int, cuda_on_cpu_larger>(a, by); }
 
-// ---------------------------------------------------------------------------------------------
-// What __init__.py writes behind an included source: for each kernel its parameters' types and a
-// way to launch it, and the memory that `extern __shared__` names.
-
-namespace cuda_on_cpu {
-
-template <class T> constexpr const char* type_name() { return "?"; }
-template <> constexpr const char* type_name<int>() { return "int32"; }
-template <> constexpr const char* type_name<unsigned>() { return "uint32"; }
-template <> constexpr const char* type_name<long>() { return "int64"; }
-template <> constexpr const char* type_name<long long>() { return "int64"; }
-template <> constexpr const char* type_name<unsigned long>() { return "uint64"; }
-template <> constexpr const char* type_name<float>() { return "float32"; }
-template <> constexpr const char* type_name<double>() { return "float64"; }
-template <> constexpr const char* type_name<float*>() { return "float32*"; }
-template <> constexpr const char* type_name<const float*>() { return "float32*"; }
-template <> constexpr const char* type_name<int*>() { return "int32*"; }
-template <> constexpr const char* type_name<const int*>() { return "int32*"; }
-template <> constexpr const char* type_name<unsigned*>() { return "uint32*"; }
-template <> constexpr const char* type_name<const unsigned*>() { return "uint32*"; }
-
-template <class... P>
-const char* parameter(void (*)(P...), size_t index)
-{
-    const char* names[] = {type_name<P>()..., nullptr};
-    return index < sizeof...(P) ? names[index] : nullptr;
-}
-
-// Its own loads, of arguments, are nobody's business.
-template <class... P, size_t... I>
-__attribute__((no_sanitize("thread"))) void call(void (*kernel)(P...), void** list,
-                                                 std::index_sequence<I...>)
-{
-    kernel(*static_cast<P*>(list[I])...);
-}
-
-template <class... P>
-void call(void (*kernel)(P...), void** list)
-{
-    call(kernel, list, std::index_sequence_for<P...>());
-}
-
-struct Launch;
-bool launch(const Launch& how, void (*kernel)(void**), void** arguments);
-
-constexpr size_t dynamic_shared_limit = 227 * 1024;  // of a block, on sm_90
-void* dynamic_shared();
-
-}  // namespace cuda_on_cpu
-
-#define CUDA_ON_CPU_EXPORT extern "C" __attribute__((visibility("default")))
-#define CUDA_ON_CPU_KERNEL(name)                                                                   \
-    CUDA_ON_CPU_EXPORT const char* cuda_on_cpu_parameter_##name(size_t index)                      \
-    {                                                                                              \
-        return cuda_on_cpu::parameter(name, index);                                                \
-    }                                                                                              \
-    CUDA_ON_CPU_EXPORT bool cuda_on_cpu_launch_##name(const cuda_on_cpu::Launch* how, void** list) \
-    {                                                                                              \
-        return cuda_on_cpu::launch(*how, [](void** l) { cuda_on_cpu::call(name, l); }, list);      \
-    }
-#define CUDA_ON_CPU_CONSTANT(name) CUDA_ON_CPU_EXPORT int cuda_on_cpu_constant_##name() { return name; }
-#define CUDA_ON_CPU_DYNAMIC_SHARED(type, name)                                                     \
-    __attribute__((aligned(128)))                                                                  \
-    thread_local type name[cuda_on_cpu::dynamic_shared_limit / sizeof(type)];                      \
-    void* cuda_on_cpu::dynamic_shared() { return name; }
-#define CUDA_ON_CPU_NO_DYNAMIC_SHARED                                                              \
-    void* cuda_on_cpu::dynamic_shared() { return nullptr; }
+#include "tensor_cores.h"
+#include "exports.h"

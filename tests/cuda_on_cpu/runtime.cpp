@@ -73,29 +73,6 @@ void Job::end_turn()
     in_line.pop_front();
 }
 
-// The last block to come lets all others go on; nothing that any did before it races with what any does after.
-void Job::wait_for_all_blocks()
-{
-    std::unique_lock<std::mutex> guard(lock);
-    const uint64_t now = grid_barriers;
-    if (how.workers < blocks()) {
-        error = "a barrier of the grid needs a cooperative launch";
-        failed = true;
-    } else if (++waiting == blocks()) {
-        for (const Range& range : arrays)
-            for (size_t i = 0; i < (range.end - range.begin + 3) / 4u; ++i)
-                range.words[i].writer = range.words[i].reader = none;
-        waiting = 0;
-        ++grid_barriers;
-    }
-    changed.notify_all();
-    changed.wait(guard, [&] { return failed || grid_barriers != now || ended; });
-    if (!failed && grid_barriers == now) {
-        error = "some blocks wait at a barrier of the grid, others have ended";
-        failed = true;
-    }
-}
-
 std::string text(const char* format, ...)
 {
     char line[600];
@@ -277,82 +254,10 @@ void Worker::run_block()
     }
 }
 
-bool of_warp(State state)
-{
-    return state == State::warp_barrier || state == State::shuffle || state == State::warp_work;
-}
-
-// Lets those lanes go on that wait for each other at the same line. Lanes that have ended, or that the
-// block does not have, are not waited for.
-bool Worker::release_warps()
-{
-    bool any = false;
-    const int threads = fibers.size();
-    for (int base = 0; base < threads; base += 32) {
-        Fiber* const lanes = &fibers[base];
-        const int count = threads - base < 32 ? threads - base : 32;
-        for (int first = 0; first < count; ++first) {
-            const State state = lanes[first].state;
-            const unsigned mask = lanes[first].mask;
-            if (!of_warp(state)) continue;
-            unsigned together = 0;
-            bool all = true;
-            for (int i = 0; i < count; ++i) {
-                if (!(mask >> i & 1) || lanes[i].state == State::done) continue;
-                together |= 1u << i;
-                all &= lanes[i].state == state && lanes[i].line == lanes[first].line &&
-                       lanes[i].mask == mask;
-            }
-            if (!all) continue;
-            any = true;
-            if (state == State::warp_work) {
-                if (together != ~0u) {
-                    record(job, text("a warp of %d lanes at what all 32 must do, in line %d",
-                                     __builtin_popcount(together), lanes[first].line));
-                    return any;
-                }
-                void* brought[32];
-                for (int i = 0; i < 32; ++i) brought[i] = lanes[i].brought;
-                lanes[first].work(brought);
-            }
-            uint64_t values[32];
-            for (int i = 0; i < 32; ++i) values[i] = together >> i & 1 ? lanes[i].value : none;
-            for (int i = 0; i < count; ++i) {
-                if (!(together >> i & 1)) continue;
-                lanes[i].state = State::ready;
-                if (state == State::shuffle) lanes[i].value = values[lanes[i].source];
-            }
-            // A shuffle orders no memory accesses; __syncwarp does.
-            if (state == State::warp_barrier) warp_interval[base / 32]++;
-        }
-    }
-    return any;
-}
-
-void Worker::explain_deadlock()
-{
-    std::string groups;
-    std::vector<bool> told(fibers.size());
-    for (size_t i = 0; i < fibers.size(); ++i) {
-        if (told[i]) continue;
-        int count = 0;
-        for (size_t j = i; j < fibers.size(); ++j) {
-            if (fibers[j].state != fibers[i].state) continue;
-            if (fibers[i].state != State::done && fibers[j].line != fibers[i].line) continue;
-            told[j] = true;
-            ++count;
-        }
-        const char* const what[] = {"", "wait at __syncthreads", "wait at __syncwarp",
-                                    "wait at a shuffle", "wait at an instruction of the warp",
-                                    "wait at a barrier of the grid", "have ended"};
-        groups += text("%s%d %s", groups.empty() ? "" : ", ", count, what[(int)fibers[i].state]);
-        if (fibers[i].state != State::done) groups += text(" in line %d", fibers[i].line);
-        const uint3 t = fibers[i].thread;
-        groups += text(" (the first: %u, %u, %u)", t.x, t.y, t.z);
-    }
-    const std::string where = text("divergent barrier in block (%u, %u, %u)", block.x, block.y, block.z);
-    record(job, where + text(": of %zu threads ", fibers.size()) + groups);
-}
+uint3 thread_index() { return worker->running->thread; }
+uint3 block_index() { return worker->block; }
+uint3 block_dim() { return worker->job.how.block; }
+uint3 grid_dim() { return worker->job.how.grid; }
 
 bool launch(const Launch& how, void (*kernel)(void**), void** arguments)
 {
@@ -371,54 +276,6 @@ bool launch(const Launch& how, void (*kernel)(void**), void** arguments)
     for (std::thread& thread : threads) thread.join();
     snprintf(how.error, how.error_bytes, "%s", job.error.c_str());
     return !job.failed;
-}
-
-// ---------------------------------------------------------------------------------------------
-// What kernels call
-
-uint3 thread_index() { return worker->running->thread; }
-uint3 block_index() { return worker->block; }
-uint3 block_dim() { return worker->job.how.block; }
-uint3 grid_dim() { return worker->job.how.grid; }
-
-void wait(State state, unsigned mask, int line)
-{
-    Fiber& fiber = *worker->running;
-    if (of_warp(state) && !(mask >> fiber.number % 32 & 1))
-        fail(text("is not in the mask 0x%08x that it waits for in line %d", mask, line));
-    fiber.state = state;
-    fiber.mask = mask;
-    fiber.line = line;
-    suspend();
-}
-
-void block_barrier(int line) { wait(State::block_barrier, 0, line); }
-void grid_barrier(int line) { wait(State::grid_barrier, 0, line); }
-void warp_barrier(unsigned mask, int line) { wait(State::warp_barrier, mask, line); }
-
-// The lane that a thread hears is its own where the one asked for lies outside its segment of `width`.
-uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int width, int line)
-{
-    Fiber& fiber = *worker->running;
-    const int lane = fiber.number % 32, first = lane / width * width;
-    int source = lane;
-    switch (how) {
-        case Shuffle::from: source = first + (argument & (width - 1)); break;
-        case Shuffle::up: source = lane - argument >= first ? lane - argument : lane; break;
-        case Shuffle::down: source = lane + argument < first + width ? lane + argument : lane; break;
-        case Shuffle::across: source = (lane ^ argument) < first + width ? lane ^ argument : lane; break;
-    }
-    fiber.value = value;
-    fiber.source = source;
-    wait(State::shuffle, mask, line);
-    return fiber.value;
-}
-
-void warp_work(void (*work)(void* const (&lanes)[32]), void* mine, int line)
-{
-    worker->running->work = work;
-    worker->running->brought = mine;
-    wait(State::warp_work, ~0u, line);
 }
 
 }  // namespace cuda_on_cpu

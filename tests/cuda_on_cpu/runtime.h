@@ -1,4 +1,4 @@
-// What runtime.cpp and memory.cpp share: the fibers of a block, and who touched a word of memory last.
+// What these files share: the fibers of a block, and who touched a word of memory last.
 #pragma once
 
 #include <atomic>
@@ -130,6 +130,8 @@ __attribute__((format(printf, 1, 2))) std::string text(const char* format, ...);
 // Ends the launch with an error of the running thread. `where` is an address in this library, which
 // __init__.py turns into file and line.
 [[noreturn]] void fail(const std::string& what, void* where = nullptr);
+
+void record(Job& job, const std::string& text);  // that a launch failed: the first text stays
 
 void suspend();     // the running fiber, until its block comes back to it
 void look_later();  // the same, where it waits for what another block writes
