@@ -18,6 +18,7 @@ from snn.grid import more_rounds
 from snn.hardware import devices
 from snn.recommending import command_line, elsewhere, grid_file, measured, more_time, pilot, text, workflow
 from snn.recommending.grid_file import GridFile
+from snn.recommending.length import Length, that_fits
 from snn.recommending.settings import DELIMITER, Settings, parsed
 from snn.recommending.words import in_options
 from snn.workflow.signals import ending_at_once
@@ -58,7 +59,7 @@ def _recommend(settings: Settings, started: float) -> int:
         _say(f"{name}: its columns are taken to be separated by {mark!r} ({DELIMITER}).")
     _say(text.announced(cell, device, len(grid.plan.cells)))
     timed = pilot.run(cell, settings.budget)
-    grid = _of_epochs_that_fit(grid, settings, timed, choices["first_round"])
+    grid = _of_a_length_that_fits(grid, settings, timed, choices["first_round"])
     deadline = started + settings.budget
     grid = _measure(grid, settings, choices, deadline, timed.outside)
     _say("Writing the report.")
@@ -68,8 +69,7 @@ def _recommend(settings: Settings, started: float) -> int:
         with outputs.replaced(settings.output / name) as file:
             file.write((ROOT / source).read_bytes())
     ranking, answer = pd.read_csv(ROOT / workflow.TABLE), pd.read_csv(ROOT / workflow.ANSWER)
-    trained = grid_file.training_of(grid.plan)["training"]["epochs"]
-    print(text.answered(ranking, answer, trained, cell["training"]["epochs"]))
+    print(text.answered(ranking, answer, grid.length, cell))
     if device.backend == "cpu":
         print(f"\n{elsewhere.on_a_gpu(cell)}")
     took = time.monotonic() - started
@@ -99,34 +99,32 @@ def _check_data(cell: Mapping[str, Any]) -> None:
         datasets.split(training, cell["training"]["batch_size"], dataset["name"], tested)
 
 
-def _of_epochs_that_fit(
+def _of_a_length_that_fits(
     full: GridFile, settings: Settings, timed: pilot.Pilot, first: Mapping[str, Any]
 ) -> GridFile:
-    """The grid whose runs have as many epochs as fit; those of an earlier call, whose records then count."""
+    """The grid whose runs are as long as fits, or as those of an earlier call, whose records then count."""
     cell = grid_file.training_of(full.plan)
-    epochs, backend = cell["training"]["epochs"], cell["device"]["backend"]
+    backend = cell["device"]["backend"]
 
-    def fitting(candidates: int) -> int:
-        return pilot.epochs_that_fit(
-            timed, epochs, candidates, first["runs"], first["share"] * settings.budget
-        )
+    def fitting(candidates: int) -> Length:
+        return that_fits(timed, cell, candidates, first, settings.budget)
 
-    earlier = [
-        full,
-        *(grid_file.write(settings, backend, count) for count in grid_file.shortened(settings, backend)),
-    ]
+    shorter = sorted(grid_file.shortened(settings, backend), key=lambda length: -length.work(cell))
+    earlier = [full, *(grid_file.write(settings, backend, length) for length in shorter)]
     for grid in sorted(earlier, key=lambda grid: len(measured.missing(grid, only_first=True))):
         lacking = measured.missing(grid, only_first=True)
-        count = grid_file.training_of(grid.plan)["training"]["epochs"]
-        if len(lacking) < len(grid.plan.cells) and (not lacking or count <= fitting(len(lacking))):
-            if count < epochs:
-                _say(f"Each run trains {count} of the {epochs} epochs, as when this was measured before.")
+        length = grid.length or Length(cell["training"]["epochs"])
+        if len(lacking) < len(grid.plan.cells) and (
+            not lacking or length.work(cell) <= fitting(len(lacking)).work(cell)
+        ):
+            if part := length.part_of(cell):
+                _say(f"Each run trains {part}, as when this was measured before.")
             return grid
-    count = fitting(len(full.plan.cells))
-    if count == epochs:
+    length = fitting(len(full.plan.cells))
+    if not (part := length.part_of(cell)):
         return full
-    _say(f"Each run trains {count} of the {epochs} epochs, so that the budget suffices.")
-    return grid_file.write(settings, backend, count)
+    _say(f"Each run trains {part}, so that the budget suffices.")
+    return grid_file.write(settings, backend, length)
 
 
 def _measure(
@@ -186,7 +184,7 @@ def _all_that_can_be(grid: GridFile, settings: Settings) -> GridFile:
             names = ", ".join(grid.plan.cells[name]["strategy"]["name"] for name in failed)
             _say(f"Measuring {names} failed (see above); the other candidates are compared without.")
             without = grid.without | set(failed)
-            grid = grid_file.write(settings, reference["device"]["backend"], grid.epochs, without=without)
+            grid = grid_file.write(settings, reference["device"]["backend"], grid.length, without=without)
 
 
 def _rounds(count: int) -> str:

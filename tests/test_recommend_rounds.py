@@ -13,12 +13,14 @@ from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
+from snn.recommending.length import that_fits
 from snn.recommending.more_time import LEAST, MOST, fitting, wanted
-from snn.recommending.pilot import Pilot, epochs_that_fit
+from snn.recommending.pilot import Pilot
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
 CONTENDER, FIRST = 2, 5
+ROUND = {"runs": 3, "share": 0.5, "most": 0.8}
 
 
 @pytest.fixture
@@ -106,17 +108,52 @@ def test_rounds_fit_and_are_cut_alike(wants, data, left):
 
 @given(st.floats(1e-4, 10), st.floats(0.1, 5), st.integers(1, 1000), st.integers(2, 20), st.floats(10, 1000))
 def test_the_epochs_of_a_run_are_those_that_fit(epoch, job, epochs, candidates, seconds):
-    pilot = Pilot(epoch, job, 0.0)
+    cell = {"training": {"epochs": epochs, "batch_size": 64}, "dataset": {}}
 
     def cost(count):
         return candidates * (job + 5 * count * epoch)
 
     try:
-        found = epochs_that_fit(pilot, epochs, candidates, 3, seconds)
+        found, *rows = that_fits(Pilot(epoch, job, 0.0), cell, candidates, ROUND, seconds)
     except ConfigError as error:
-        assert cost(1) > seconds * (1 - 1e-9) and "--budget" in str(error)
+        assert cost(1) > 0.8 * seconds * (1 - 1e-9) and "--budget" in str(error)
         return
-    assert 1 <= found <= epochs and cost(found) <= seconds * (1 + 1e-9)
+    assert 1 <= found <= epochs and rows == [None, None]
+    assert cost(found) <= (0.5 if found > 1 else 0.8) * seconds * (1 + 1e-9)
     if found < epochs:
-        assert found == int(f"{found:.0e}".split("e")[0]) * 10 ** (len(str(found)) - 1)
-        assert cost(2 * found) > seconds or found > epochs / 2
+        assert has_one_digit(found)
+        assert cost(2 * found) > 0.5 * seconds or found > epochs / 2
+
+
+@given(
+    *(st.floats(1e-2, 100), st.floats(0.1, 5), st.integers(1, 300), st.integers(1, 10**5)),
+    *(st.integers(1, 20_000), st.floats(10, 1000)),
+)
+def test_of_an_epoch_that_is_too_long_a_run_has_the_rows_that_fit(
+    epoch, job, batch, rows, test_rows, seconds
+):
+    dataset = {"rows": rows, "test_rows": test_rows}
+    cell = {"training": {"epochs": 9, "batch_size": batch}, "dataset": dataset}
+
+    def cost(some):
+        return 8 * (job + 5 * epoch * some / rows)
+
+    try:
+        found = that_fits(Pilot(epoch, job, 0.0), cell, 8, ROUND, seconds)
+    except ConfigError as error:
+        assert cost(min(2 * batch, rows)) > 0.8 * seconds * (1 - 1e-9) and "--budget" in str(error)
+        return
+    if found.rows is None:
+        assert cost(rows * found.epochs) <= (0.5 if found.epochs > 1 else 0.8) * seconds * (1 + 1e-9)
+        return
+    batches = found.rows // batch
+    assert found.epochs == 1 and found.rows == batches * batch < rows and has_one_digit(batches)
+    assert batches == 2 or cost(found.rows) <= 0.5 * seconds * (1 + 1e-9)
+    assert cost(found.rows) <= 0.8 * seconds * (1 + 1e-9)
+    assert 2 * found.rows > rows or cost(2 * found.rows) > 0.5 * seconds * (1 - 1e-9)
+    assert 1 <= found.test_rows == max(test_rows * found.rows // rows, 1)
+    assert found.work(cell) == pytest.approx(found.rows / rows)
+
+
+def has_one_digit(count):
+    return not str(count)[1:].strip("0")

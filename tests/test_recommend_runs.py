@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import psutil
@@ -19,6 +20,7 @@ from snn.errors import ConfigError
 from snn.grid import more_rounds
 from snn.hardware.locks import WAITING
 from snn.recommending import grid_file, measured, pilot, workflow
+from snn.recommending.length import that_fits
 from snn.recommending.pilot import Pilot
 from snn.recommending.settings import parsed
 
@@ -89,6 +91,19 @@ def test_a_larger_budget_goes_on_with_the_epochs_of_a_smaller_one(grids, capsys)
     assert epochs(grids[-1]) == {90}
 
 
+def test_a_larger_budget_goes_on_with_the_rows_of_a_smaller_one(grids, capsys, monkeypatch):
+    monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(2.0, 0.5, 0.3))
+    asked = ["--device", "cpu", "--dataset", "medium", "--output", "out"]
+    assert recommend.main([*asked, "--budget", "60s"]) == 0
+    (rows,) = {cell["dataset"]["rows"] for cell in grids[-1].plan.cells.values()}
+    part = f"Each run trains 1 of the 100 epochs, on {rows:,} of the 2,560 rows"
+    assert rows < 2560 and epochs(grids[-1]) == {1}
+    assert f"{part}, so that the budget suffices." in capsys.readouterr().err
+    assert recommend.main([*asked, "--budget", "10min"]) == 0
+    assert {cell["dataset"]["rows"] for cell in grids[-1].plan.cells.values()} == {rows}
+    assert f"{part}, as when this was measured before." in capsys.readouterr().err
+
+
 def test_what_was_interrupted_in_its_first_round_goes_on(grids, project, monkeypatch):
     assert recommend.main([*ASKED, "--budget", "20s"]) == 0
     (few,) = epochs(grids[-1])
@@ -156,13 +171,38 @@ def test_rounds_that_an_earlier_call_had_time_for_are_not_all_measured(grids, pr
 def test_an_epoch_that_takes_too_long_names_the_settings_that_make_it_shorter(monkeypatch):
     cell = grid_file.training_of(grid_file.write(parsed(ASKED), "cpu").plan)
 
+    asked = []
+
     def takes_long(*arguments, **options):
+        asked.append((options["timeout"], arguments))
         raise subprocess.TimeoutExpired("snn", options["timeout"], stderr=b"")
 
     monkeypatch.setattr(subprocess, "run", takes_long)
-    images = {**cell, "dataset": {**cell["dataset"], "rows": 9, "test_rows": 9}}
-    with pytest.raises(ConfigError, match=r"on fewer rows \(dataset.rows=..., dataset.test_rows=...\)$"):
-        pilot.run(images, 20.0)
+    with pytest.raises(
+        ConfigError, match="half of the budget of 20 s: give a larger --budget, or train on few"
+    ):
+        pilot.run(cell, 20.0)
+    assert [one[0] for one in asked] == [10.0]
+
+
+def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(monkeypatch):
+    """And the time of all rows is as many times as long; 20 s are a tenth of the budget."""
+    given = parsed(["--dataset", "large", "--device", "cpu", "--epochs", "3"])
+    cell = grid_file.training_of(grid_file.write(given, "cpu").plan)
+    asked = []
+
+    def ends_if_short(command, timeout, **options):
+        settings = dict(one.partition("=")[::2] for one in command[3:])
+        asked.append((timeout, settings.get("dataset.rows", "25600")))
+        if asked[-1][1] == "25600":
+            raise subprocess.TimeoutExpired("snn", timeout, stderr=b"")
+        record = {"runs": [{"seconds": 0.5}], "provenance": {"elapsed_seconds": 2.0}}
+        Path(settings["output"]).write_text(json.dumps(record))
+        return subprocess.CompletedProcess(command, 0, stderr="")
+
+    monkeypatch.setattr(subprocess, "run", ends_if_short)
+    assert pilot.run(cell, 200.0).epoch == 0.5 * 25_600 / 512
+    assert asked == [(20.0, "25600"), (80.0, "512")]
 
 
 def test_a_pilot_that_waits_for_another_measurement_says_so(monkeypatch):
@@ -248,8 +288,11 @@ def test_a_pilot_that_fails_says_why_in_one_line(status, said, why):
 
 
 def test_a_budget_that_is_too_short_names_what_takes_the_time():
-    with pytest.raises(ConfigError, match=r"0.5 s for each process .* 2 s per epoch .* give --budget 198s"):
-        pilot.epochs_that_fit(Pilot(2.0, 0.5, 0.2), 100, 8, 3, 10)
+    cell = {"training": {"epochs": 100, "batch_size": 64}, "dataset": {}}
+    first = {"runs": 3, "share": 0.5, "most": 0.8}
+    said = r"has 16 s for it: 0.5 s for each process .* 2 s per 1 epoch .* give --budget 198s"
+    with pytest.raises(ConfigError, match=said):
+        that_fits(Pilot(2.0, 0.5, 0.2), cell, 8, first, 20.0)
 
 
 def test_the_candidates_that_are_left_out_keep_the_others_cells(project):

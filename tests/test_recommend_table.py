@@ -13,6 +13,7 @@ from snn.config.groups import read_yaml
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.recommending import text
+from snn.recommending.length import Length
 from snn.tables import recommend
 
 GPU = Device("cuda", "NVIDIA H200")
@@ -61,8 +62,9 @@ def test_the_order_is_that_of_common_rounds(tmp_path):
     assert table["mean_s"][1] > table["mean_s"][2]  # of slower rounds
 
 
-def answered(table, answer=None, trained=100):
-    return text.answered(table, pd.DataFrame() if answer is None else answer, trained, 100)
+def answered(table, answer=None, trained=None):
+    cell = {"training": {"epochs": 100}, "dataset": {"rows": 60_000}}
+    return text.answered(table, pd.DataFrame() if answer is None else answer, trained, cell)
 
 
 def test_rows_are_in_the_order_of_time_with_both_ratios(ranked):
@@ -156,7 +158,10 @@ def test_a_lead_of_one_round_is_preliminary(ranked):
 def test_the_times_are_said_to_be_of_fewer_epochs(ranked):
     table = ranked(reference=4.0, combined=1.0)
     assert "Times are of trainings of 100 epochs.\n" in answered(table) + "\n"
-    assert "Times are of trainings of 7 epochs, not of all 100" in answered(table, trained=7)
+    said = "Times are of trainings of 7 of the 100 epochs: what is done once per training weighs more"
+    assert said in answered(table, trained=Length(7))
+    said = "Times are of trainings of 1 of the 100 epochs, on 512 of the 60,000 rows: what is done once"
+    assert said in answered(table, trained=Length(1, 512, 85))
 
 
 def test_scores_are_of_those_that_ended_well(ranked):

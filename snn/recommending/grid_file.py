@@ -17,6 +17,7 @@ from snn.files import outputs
 from snn.grid import plans, sweeps
 from snn.grid.plans import Plan
 from snn.recommending import SWEEP
+from snn.recommending.length import Length
 from snn.recommending.settings import Settings
 
 CHOICES = CONFIG / "recommend.yaml"
@@ -34,28 +35,29 @@ _PROTOCOL = {
 class GridFile:
     """A grid that is written; ``path`` is relative to the project's folder, where the workflow runs.
 
-    ``epochs`` are those that replace the settings', if they do, and ``without`` the cells that are left out.
+    ``length`` is what its runs train in place of all that the settings ask for, if they do, and ``without``
+    are the cells that are left out.
     """
 
     path: Path
     plan: Plan
-    epochs: int | None = None
+    length: Length | None = None
     without: frozenset[str] = frozenset()
 
 
 def write(
-    settings: Settings, backend: str, epochs: int | None = None, without: Collection[str] = ()
+    settings: Settings, backend: str, length: Length | None = None, without: Collection[str] = ()
 ) -> GridFile:
     """Write the grid of these settings, and read it as the workflow will.
 
-    ``epochs`` replaces those of the settings; ``without`` are the names of cells that are left out. Raises
+    ``length`` replaces that of the settings; ``without`` are the names of cells that are left out. Raises
     ConfigError and DataError as ``snn.grid.plans.read``, without the name of the grid, which a user has not
     written.
     """
     content, name = _content(settings, backend)
-    if epochs is not None:
-        content |= {"training.epochs": epochs}
-        name += f"-{epochs}"
+    if length is not None:
+        content |= length.settings()
+        name = "-".join(map(str, [name, *length.settings().values()]))
     path = FOLDER / f"{name}.yaml"
     if without:
         path = FOLDER / f"{name}-without-failed.yaml"
@@ -64,14 +66,15 @@ def write(
             for point in _points(content["union"])
         ]
         content |= {"union": [point for point, cells in points if not set(without) & set(cells)]}
-    return GridFile(path, _written(path, content, backend), epochs, frozenset(without))
+    return GridFile(path, _written(path, content, backend), length, frozenset(without))
 
 
-def shortened(settings: Settings, backend: str) -> list[int]:
-    """The epochs of the runs of earlier recommendations for the same settings, where they were fewer."""
+def shortened(settings: Settings, backend: str) -> list[Length]:
+    """The lengths of the runs of earlier recommendations for the same settings, where they were shorter."""
     _, name = _content(settings, backend)
-    found = [re.fullmatch(rf"{name}-(\d+)", path.stem) for path in (ROOT / FOLDER).glob(f"{name}-*.yaml")]
-    return sorted((int(each[1]) for each in found if each), reverse=True)
+    found = [path.stem.removeprefix(f"{name}-") for path in (ROOT / FOLDER).glob(f"{name}-*.yaml")]
+    numbers = [map(int, each.split("-")) for each in found if re.fullmatch(r"\d+(-\d+){0,2}", each)]
+    return [Length(*each) for each in numbers]
 
 
 def training_of(plan: Plan) -> Mapping[str, Any]:

@@ -8,8 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import floor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,11 @@ from snn.errors import ConfigError, SnnError
 from snn.grid.sweeps import overrides
 from snn.hardware.locks import END_WITH_PARENT, WAITING
 
-_BESIDE_RUNS = 2.0
-"""A job's untimed epochs, warm-up and passes, as a number of runs."""
+FEWEST_BATCHES = 2
+"""That an epoch has, where there are fewer rows than the settings say."""
+_LONG, _LEAST = 0.1, 5.0
+"""Of the budget, and seconds: an epoch that takes as long does not fit, for it has to suffice for all
+candidates."""
 
 _SHORT = {
     "training.epochs": 1,
@@ -29,6 +31,10 @@ _SHORT = {
     "protocol.warmup_seconds": 0,
     "protocol.max_warmup_seconds": 0,
 }
+
+
+class _TooLong(ConfigError):
+    """An epoch has not ended in its time."""
 
 
 class PilotError(SnnError):
@@ -46,8 +52,26 @@ class Pilot:
 
 
 def run(cell: Mapping[str, Any], budget: float) -> Pilot:
-    """Train one epoch of the reference. Raises ConfigError where it takes more than half of the budget, and
-    PilotError where the cell fails."""
+    """Train one epoch of the reference; where that takes long, a few batches, of whose time it is estimated.
+
+    Only of a data set with a number of rows there can be fewer. Raises ConfigError where it takes more than
+    half of the budget, and PilotError where the cell fails.
+    """
+    rows, few = cell["dataset"].get("rows"), FEWEST_BATCHES * cell["training"]["batch_size"]
+    if rows is None or rows <= few:
+        return _timed(cell, budget, budget / 2)
+    long = max(budget * _LONG, _LEAST)
+    try:
+        return _timed(cell, budget, long)
+    except _TooLong:
+        fewer = {
+            key: min(few, value) for key, value in cell["dataset"].items() if key in ("rows", "test_rows")
+        }
+        found = _timed({**cell, "dataset": cell["dataset"] | fewer}, budget, budget / 2 - long)
+        return replace(found, epoch=found.epoch * rows / few)
+
+
+def _timed(cell: Mapping[str, Any], budget: float, most: float) -> Pilot:
     given = dict(one.partition("=")[::2] for one in overrides(dict(cell)))
     given |= {key: str(value) for key, value in _SHORT.items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +82,7 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
             ended = subprocess.run(
                 [*command, f"output={output}"],
                 cwd=ROOT,
-                timeout=budget / 2,
+                timeout=most,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
@@ -71,13 +95,13 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
                 raise PilotError(
                     "another measurement on this machine has not ended: start this again when it has"
                 ) from None
-            raise ConfigError(
+            raise _TooLong(
                 f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
-                f"give a larger --budget, or train on fewer rows{_named(cell['dataset'])}"
+                "give a larger --budget, or train on fewer rows"
             ) from None
         elapsed = time.perf_counter() - started
         if WAITING in ended.stderr:
-            return run(cell, max(budget - elapsed, 10.0))  # for its own time
+            return _timed(cell, budget, max(most - elapsed, 10.0))  # for its own time
         if ended.returncode:
             raise PilotError(_why(ended.returncode, ended.stderr))
         record = json.loads(output.read_text(encoding="utf-8"))
@@ -85,12 +109,6 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
         raise PilotError(f"the reference: {record['status']}: {record['reason']}")
     epoch = record["runs"][0]["seconds"]
     return Pilot(epoch, elapsed - 2 * epoch, elapsed - record["provenance"]["elapsed_seconds"])
-
-
-def _named(dataset: Mapping[str, Any]) -> str:
-    """The settings of a data set's numbers of rows: `` (dataset.rows=..., dataset.test_rows=...)``."""
-    keys = [f"dataset.{key}=..." for key in ("rows", "test_rows") if key in dataset]
-    return f" ({', '.join(keys)})" if keys else ""
 
 
 def _why(status: int, said: str) -> str:
@@ -101,24 +119,3 @@ def _why(status: int, said: str) -> str:
     ended = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
     last = f": {lines[-1]}" if lines else ""
     return f"the first training of the reference ended with {ended}, so that nothing was measured{last}"
-
-
-def epochs_that_fit(pilot: Pilot, epochs: int, candidates: int, runs: int, seconds: float) -> int:
-    """The epochs of a run with which all candidates have a round within these seconds, if they are as fast as
-    the reference: at most ``epochs``, and where less, a number of one digit and zeros.
-
-    Raises ConfigError, naming the budget that would be enough, where not even one epoch does.
-    """
-    of_job = seconds / candidates - pilot.job
-    fitting = of_job / (runs + _BESIDE_RUNS) / pilot.epoch
-    if fitting >= epochs:
-        return epochs
-    if fitting < 1:
-        needed = candidates * (pilot.job + (runs + _BESIDE_RUNS) * pilot.epoch)
-        raise ConfigError(
-            f"a round of {candidates} candidates takes about {needed:.0f} s, of which the budget has "
-            f"{seconds:.0f} s for it: {pilot.job:.2g} s for each process beside its training, and "
-            f"{pilot.epoch:.2g} s per epoch of the reference: give --budget {2 * needed + 30:.0f}s"
-        )
-    digits = 10 ** (len(str(floor(fitting))) - 1)
-    return floor(fitting) // digits * digits

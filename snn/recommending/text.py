@@ -9,6 +9,7 @@ from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
 from snn.hardware.devices import Device
 from snn.models.network import network_label
+from snn.recommending.length import Length
 
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
@@ -27,8 +28,10 @@ def announced(cell: Mapping[str, Any], device: Device, candidates: int) -> str:
     )
 
 
-def answered(ranking: pd.DataFrame, answer: pd.DataFrame, trained: int, epochs: int) -> str:
-    """The answer with its reason, then a line per candidate; times are of the epochs that were ``trained``.
+def answered(
+    ranking: pd.DataFrame, answer: pd.DataFrame, trained: Length | None, cell: Mapping[str, Any]
+) -> str:
+    """The answer with its reason, then a line per candidate; times are of what was ``trained`` of the cell.
 
     ``answer`` has no row for trainings of which no recommendation is published, as in reduced precision: of
     these, the answer is that of the ranking.
@@ -44,9 +47,12 @@ def answered(ranking: pd.DataFrame, answer: pd.DataFrame, trained: int, epochs: 
         lines.append(_headline(ranking))
     if len(ranking[ranking["rank"].notna()]) > 1 and ranking.loc[ranking["rank"] == 1, "rounds"].item() == 1:
         lines.append("Preliminary: measured in one round only, so the variation between rounds is unknown.")
-    short = f", not of all {epochs}: what is done once per training weighs more" if trained < epochs else ""
-    counted = "1 epoch" if trained == 1 else f"{trained} epochs"
-    notes = [f"Times are of trainings of {counted}{short}.", *_notes(ranking)]
+    length = trained or Length(cell["training"]["epochs"])
+    part = length.part_of(cell)
+    what = (
+        f"{part}: what is done once per training weighs more than in a whole one" if part else length.words()
+    )
+    notes = [f"Times are of trainings of {what}.", *_notes(ranking)]
     return "\n".join([*lines, "", _table(ranking), *notes])
 
 
