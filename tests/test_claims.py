@@ -74,8 +74,7 @@ def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
     assert found.cases[1].value == 2 and found.cases[1].low == 7.9 / 4.1 and found.cases[1].high == 8.1 / 3.9
     assert claims_text.figures(found) == "0.500 to 3.00 times"
     assert claims_text.when(found) == (
-        "holds for to device 4 KiB, 64 KiB; fails for to host 256 bytes; "
-        "not significant for to device 256 bytes"
+        "holds: to device 4 KiB, 64 KiB; fails: to host 256 bytes; not significant: to device 256 bytes"
     )
 
 
@@ -124,7 +123,7 @@ def test_a_share_of_another_column_and_a_word():
     share = {"says": "", "table": "memory/copies", "where": {"a": [1, 3]}, "by": ["a"], "unit": "%"}
     word, found = run(share | {"column": "part_s", "per": "mean_s", "is": {"at_least": 0.5}}, table)
     assert word == "conditional" and claims_text.figures(found) == "25% to 75%"
-    assert claims_text.when(found) == "holds for a 3; fails for a 1"
+    assert claims_text.when(found) == "holds: a 3; fails: a 1"
     word, found = run(share | {"column": "verdict", "is": {"equals": "faster"}}, table)
     assert word == "confirmed" and claims_text.figures(found) == "faster"
     assert claims_text.when(found) == "holds in all 2 cases"
@@ -149,13 +148,13 @@ def test_the_name_of_a_column_stands_once():
     outcomes = {1: "holds", 2: "fails", 4: "holds", 8: "holds", 16: "holds", 32: "fails", 64: "holds"}
     cases = tuple(claims.Case((n,), 1.0, None, None, outcome) for n, outcome in outcomes.items())
     found = claims.Found({"by": ["stride_of"]}, cases, "x")
-    assert claims_text.when(found) == "holds for stride of 1, 4 to 16, 64; fails for stride of 2, 32"
+    assert claims_text.when(found) == "holds: stride of 1, 4 to 16, 64; fails: stride of 2, 32"
 
 
 def test_a_range_of_sizes_is_written_as_one():
     cases = [claims.Case((4**n,), 1.0, None, None, "fails" if n == 4 else "holds") for n in range(4, 12)]
     found = claims.Found({"by": ["bytes"]}, tuple(cases), "x")
-    assert claims_text.when(found) == "holds for 1 KiB to 4 MiB; fails for 256 bytes"
+    assert claims_text.when(found) == "holds: 1 KiB to 4 MiB; fails: 256 bytes"
 
 
 @pytest.mark.parametrize(

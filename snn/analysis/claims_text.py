@@ -49,7 +49,7 @@ def when(found: Found) -> str:
     outcomes = [outcome for outcome in _SAID if any(case.outcome == outcome for case in cases)]
     if len(outcomes) == 1:
         return f"{_SAID[outcomes[0]]} in all {len(cases)} cases"
-    return "; ".join(f"{_SAID[outcome]} for {_where(cases, by, outcome)}" for outcome in outcomes)
+    return "; ".join(f"{_SAID[outcome]}: {_where(cases, by, outcome)}" for outcome in outcomes)
 
 
 def _where(cases: Sequence[Case], by: Sequence[str], outcome: str) -> str:
@@ -69,7 +69,7 @@ def _where(cases: Sequence[Case], by: Sequence[str], outcome: str) -> str:
             named = " ".join(_said(value, name) for value, name in zip(key, by, strict=False))
             spans = [_span(run, by[-1], is_first=not i) for i, run in enumerate(runs)]
             parts.append(" ".join(filter(None, [named, ", ".join(spans)])))
-    return "; for ".join(parts)
+    return " and ".join(parts)
 
 
 def _in_order(case: Case) -> float:
