@@ -139,14 +139,14 @@ def _whether(cell: Mapping[str, Any], gpu: gpus.Gpu, budget: int) -> dict[str, A
 def _head(gpu: gpus.Gpu, budget: int) -> str:
     said = f"budget: {size(budget)} of {size(gpu.nbytes)} on {gpu.name}"
     if gpu.runtime_of != gpu.name:
-        said += f"; what the CUDA runtime takes is not known there, and taken as on an {gpu.runtime_of}"
+        said += f"; memory of the CUDA runtime as measured on an {gpu.runtime_of}"
     return said
 
 
 def _said(found: Mapping[str, Any]) -> str:
     """A plan in lines."""
     lines = [f"{size(nbytes):>12}  {kind}" for kind, nbytes in found["bytes"].items() if nbytes]
-    lines.append(f"{size(found['peak_bytes']):>12}  in all: {'fits' if found['fits'] else 'does not fit'}")
+    lines.append(f"{size(found['peak_bytes']):>12}  total: {'fits' if found['fits'] else 'does not fit'}")
     lines.append(
         "no batch fits, not even of one row"
         if found["largest_batch"] is None
@@ -154,7 +154,7 @@ def _said(found: Mapping[str, Any]) -> str:
     )
     remedies = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] > 0]
     if remedies:
-        lines.append("what would take less:")
+        lines.append("what would reduce it:")
     for remedy in remedies[:_SHOWN]:
         fits = ", which fits" if remedy["fits"] and not found["fits"] else ""
         lines.append(

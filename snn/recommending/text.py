@@ -89,8 +89,8 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     once = named[(ranking["rounds"] == 1) & ranking["rank"].notna()]
     if len(once):
         notes.append(
-            "Measured in one round only, because clearly slower, or because the time was over: "
-            f"{', '.join(once)}. Their intervals do not include how much rounds differ."
+            "Measured in one round only, because they are clearly slower or the time ran out: "
+            f"{', '.join(once)}. Their intervals leave out the variation between rounds."
         )
     states = ranking["machine"].fillna("").str.split(", ").explode()
     states = states[~states.isin(["", "quiet"])].value_counts()
