@@ -54,8 +54,24 @@ def test_the_columns_are_separated_as_in_the_first_line_unless_it_is_said(tmp_pa
 def test_the_papers_network_keeps_its_weights():
     assert parsed([]).grid == {}
     assert parsed(["--dataset", "large"]).grid == {"dataset": "large"}
-    assert parsed(["--network", "cnn"]).grid == {"network": "cnn"}
+    assert parsed(["--network", "cnn"]).grid == {"network": "cnn", "dataset": "patterns"}
     assert parsed(["--hidden", "8"]).grid == {"network": "mlp", "network.hidden": [[8]]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "dataset"),
+    [
+        (["--network", "cnn"], "patterns"),
+        (["--network", "cnn", "--dataset", "fashion"], "fashion"),
+        (["network=cnn_pytorch"], "patterns"),
+        (["network=layers", "network.layers=[maxpool2d 2, linear 10]"], "patterns"),
+        (["network=layers", "network.layers=[linear 2, relu]"], None),
+        (["network=layers"], None),
+        (["--network", "mlp"], None),
+    ],
+)
+def test_a_network_that_takes_images_has_some(arguments, dataset):
+    assert parsed(arguments).grid.get("dataset") == dataset
 
 
 def test_classes_become_outputs(table):
@@ -163,7 +179,7 @@ def test_a_table_needs_its_target(table):
         (["training.epochs=0"], "training.epochs: 0 is not right: it must be"),
         (["--learning-rate", "1e99"], "--learning-rate is 1e+99: it must be a number from"),
         (["--batch-size", "9999"], "--batch-size is 9999: it must be at most"),
-        (["--network", "cnn"], "choose --dataset patterns, mnist or fashion"),
+        (["--network", "cnn", "--dataset", "small"], "choose --dataset patterns, mnist or fashion"),
         (["--dataset", "idx"], "dataset.path is missing: dataset=idx needs it: add dataset.path=..."),
         (["--device", "NVIDIA H300"], "neither here nor known"),
         (["--device", "t4"], "neither here nor known (did you mean 'Tesla T4'?): it must be auto"),

@@ -43,7 +43,8 @@ def _parser() -> Options:
     add(
         "--dataset",
         metavar="NAME",
-        help=f"another data set (default: small): {', '.join(groups.names('dataset'))}",
+        help="another data set (default: small; of images, where the network takes those, patterns): "
+        f"{', '.join(groups.names('dataset'))}",
     )
     add("--hidden", metavar="N,N", help="widths of the hidden layers, as 64,64 (fully connected, ReLU)")
     add("--classify", action="store_true", help="the target of --csv is a class, a text or a whole number")
@@ -59,7 +60,8 @@ def _parser() -> Options:
         "--budget",
         metavar="TIME",
         default="2min",
-        help="how long it may take, as 90s (default: 2min)",
+        help="how long it may take, as 90s (default: 2min); where whole trainings take too long, runs have "
+        "fewer epochs, or fewer rows",
     )
     add(
         "--device",

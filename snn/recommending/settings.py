@@ -34,6 +34,8 @@ _CHOSEN = ("strategy", "protocol", "device", "devices", "union", "on_cpu")
 _OWN_BATCH = 64
 _OF_CLASSES = 0.02
 """Learning rate of cross-entropy, whose gradients are smaller than those of squared errors."""
+_OF_IMAGES = "patterns"
+"""The data set of a network that takes images, where none is named: it is made by a rule."""
 _OWN_NETWORK = "mlp"
 """Where widths are given, or a table: the paper's initial weights are all positive, and diverge elsewhere."""
 
@@ -72,6 +74,8 @@ def parsed(arguments: Sequence[str]) -> Settings:
         raise ConfigError(
             f"--hidden is {given.hidden!r}, but the network {network} has its own layers: give one of the two"
         )
+    if "dataset" not in grid and _takes_images(grid, network):
+        grid["dataset"] = _OF_IMAGES
     if given.dataset == "csv" and "dataset.path" not in grid:
         raise ConfigError("--dataset is 'csv': give the table as --csv FILE --target COLUMN")
     if given.output == "":
@@ -123,6 +127,13 @@ def _of_options(given: argparse.Namespace) -> dict[str, Any]:
     if given.learning_rate is not None:
         grid["training.learning_rate"] = _real(given.learning_rate, "--learning-rate")
     return grid
+
+
+def _takes_images(grid: Mapping[str, Any], network: str) -> bool:
+    """Whether the first layer is one of those that need images."""
+    given = grid.get("network.layers")
+    layers = given[0] if isinstance(given, list) else groups.load("network", network).get("layers")
+    return isinstance(layers, list) and str(layers[:1]).startswith(("['conv2d ", "['maxpool2d "))
 
 
 def _check_given_once(grid: Mapping[str, Any], own: Mapping[str, Any], given: argparse.Namespace) -> None:
