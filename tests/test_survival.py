@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from project import ROUNDS, TINY
 
 KILLS = (
@@ -17,6 +19,11 @@ KILLS = (
     (signal.SIGTERM, "workflow", 128 + signal.SIGTERM),
     (signal.SIGINT, "workflow", 128 + signal.SIGINT),
     (signal.SIGHUP, "workflow", 128 + signal.SIGHUP),
+)
+
+LONG_CELL = (
+    *("device=cpu", "dataset=small", "training.epochs=100", "protocol.rounds=1", "protocol.runs=10000"),
+    *("protocol.max_seconds=20", "protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0"),
 )
 
 
@@ -42,7 +49,9 @@ def test_a_kill_in_a_cell_and_the_same_command_carries_on(project):
         )
         os.kill(started.pid if victim == "workflow" else cell, number)
         assert started.wait(timeout=30) == status, (number, victim)
-        assert "Traceback" not in log.read_text(), (number, victim)
+        said = log.read_text()
+        assert "Traceback" not in said, (number, victim)
+        assert said.count(f"ended by {number.name}: ") == (status > 128), (number, victim)
         _wait_for(lambda process=Path(f"/proc/{cell}"): not process.exists())
         before, kept = kept, {path: path.stat().st_mtime_ns for path in project.records()}
         assert len(kept) > len(before) and before.items() <= kept.items(), (number, victim)
@@ -50,6 +59,51 @@ def test_a_kill_in_a_cell_and_the_same_command_carries_on(project):
     found = project.jobs("results/tables/slow.csv")
     assert found == {"train": 3 * ROUNDS - len(kept), "build_sweep": 1}
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+IGNORING = """
+import os, signal, sys
+from snn.workflow.signals import end_at_once
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("by Snakemake's own handler"))
+end_at_once()
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    os.kill(os.getpid(), number)
+print("goes on")
+"""
+
+
+def test_a_signal_that_a_workflow_is_to_ignore_stays_ignored():
+    """As under nohup, also where Snakemake has set a handler."""
+    done = subprocess.run(
+        [sys.executable, "-c", IGNORING],
+        cwd=ROOT,
+        preexec_fn=partial(_hear_every_signal, signal.SIG_IGN),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "goes on\n"), done.stderr
+
+
+def test_a_cell_that_ends_by_a_signal_leaves_no_record(tmp_path):
+    """Also by SIGINT, which a workflow's jobs ignore until they are cells. Three of them at once."""
+    cells = {}
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        cells[number] = subprocess.Popen(
+            [sys.executable, "-m", "snn", *LONG_CELL, f"output={folder}/results/cell.json"],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(folder)},  # its lock is its own
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=partial(_hear_every_signal, of_ctrl_c=signal.SIG_IGN),
+        )
+    for number, cell in cells.items():
+        assert " of 10000" in cell.stderr.readline()  # it is being timed
+        cell.send_signal(number)
+        assert "Traceback" not in cell.communicate(timeout=30)[1]
+        assert cell.returncode == (130 if number == signal.SIGINT else -number)
+        assert not list((tmp_path / str(number) / "results").iterdir())
 
 
 def test_a_second_workflow_in_the_folder_is_refused(project):
@@ -68,10 +122,11 @@ def test_a_second_workflow_in_the_folder_is_refused(project):
         first.wait()
 
 
-def _hear_every_signal():
+def _hear_every_signal(how=signal.SIG_DFL, of_ctrl_c=None):
     """Under nohup, or in the background of a script, tests ignore some, and so would what they start."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, how)
+    signal.signal(signal.SIGINT, how if of_ctrl_c is None else of_ctrl_c)
 
 
 def _wait_for(condition, seconds=60):

@@ -12,6 +12,8 @@ from types import FrameType
 import psutil
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
+_IGNORED = frozenset(number for number in _ENDING if signal.getsignal(number) == signal.SIG_IGN)
+"""Ignored since this process began: Snakemake sets a handler for SIGTERM all the same."""
 
 
 def end_at_once(elsewhere: Callable[[], None] | None = None) -> None:
@@ -27,7 +29,9 @@ def end_at_once(elsewhere: Callable[[], None] | None = None) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     for number in _ENDING:
-        if signal.getsignal(number) != signal.SIG_IGN:
+        if number in _IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        elif signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, partial(_end, elsewhere))
 
 
