@@ -4,7 +4,9 @@ import gzip
 import time
 
 import pytest
-from real_records import reference
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from real_records import at, edited, leaves, reference
 
 from snn.errors import RecordError
 from snn.records import archive
@@ -18,6 +20,20 @@ def test_an_archive_does_not_depend_on_when_it_is_written(tmp_path, monkeypatch)
         found.append((tmp_path / archive.RECORDS).read_bytes())
     assert found[0] == found[1]
     assert list(archive.read_all(tmp_path).values()) == [reference()]
+
+
+@given(data=st.data())
+def test_an_edited_record_is_refused_by_its_line(tmp_path_factory, data):
+    """Under its old digest."""
+    folder = tmp_path_factory.mktemp("archive")
+    way = data.draw(st.sampled_from([way for way in leaves(reference()) if way != ("schema_version",)]))
+    new = data.draw(st.integers(2, 9).map(lambda n: n / 16) | st.just("edited"))
+    assume(at(reference(), way) != new)
+    archive.write([reference(), edited(reference(), way, new)], folder)
+    with pytest.raises(
+        RecordError, match=f"^{folder / archive.RECORDS}, line 2: it was changed after it was w"
+    ):
+        archive.read_all(folder)
 
 
 def test_a_line_that_is_no_record_is_named_as_an_editor_counts(tmp_path):

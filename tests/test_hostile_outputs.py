@@ -1,9 +1,11 @@
 """What a command writes, and how it ends: outputs checked before measuring, and no traceback."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,19 @@ def test_an_output_that_is_no_file_is_refused_before_measuring(capsys, tmp_path,
     assert (tmp_path / "file").read_text() == "kept"
     assert Path("/dev/null").is_char_device()
     assert Path("/dev/stdout").is_symlink()
+
+
+def test_a_disk_that_is_read_only_is_found_before_measuring(capsys, tmp_path, monkeypatch, never_measured):
+    def read_only(*arguments, **options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", read_only)
+    output = f"{tmp_path}/it"
+    said = "no file can be written there: Read-only file system"
+    assert said in refused(capsys, snn.main, ["device=cpu", f"output={output}"])
+    assert said in refused(capsys, prepare.main, [f"output={output}"])
+    assert said in refused(capsys, measure_limits.main, ["cpu", output])
+    assert said in refused(capsys, microbenchmark.main, [*MEMORY_CALLS, "cpu", output])
 
 
 def test_an_input_is_no_output(capsys, tmp_path, never_measured):

@@ -114,6 +114,29 @@ def test_each_cell_takes_a_free_gpu_and_sees_no_other(holds):
     assert held(holds("GPU-a")) == ["GPU-a", "GPU-a"]
 
 
+def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path, monkeypatch):
+    """The one that comes later waits, on whichever device the earlier one is."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    on_cpu = [sys.executable, "-m", "snn", "device=cpu", "training.epochs=1", "protocol=glance"]
+    with device_lock(CPU), lock_file("cpu").open() as of_another, pytest.raises(BlockingIOError):
+        fcntl.flock(of_another, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    on_gpu = holds("GPU-a")
+    assert held(on_gpu) == ["GPU-a", "GPU-a"]
+    cell = subprocess.Popen(
+        [*on_cpu, f"output={tmp_path}/cell.json"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "waiting for another measurement" in cell.stderr.readline()
+    assert not (tmp_path / "cell.json").exists()
+    on_gpu.kill()
+    cell.communicate(timeout=60)
+    assert cell.returncode == 0 and (tmp_path / "cell.json").exists()
+
+
 def test_a_cell_names_its_neighbours_also_those_that_come_and_go(holds):
     first = holds("GPU-a", "GPU-b")
     assert held(first) == ["GPU-a", "GPU-a"]
@@ -235,6 +258,34 @@ def test_other_users_may_lock_the_device_whatever_the_umask(tmp_path, monkeypatc
     finally:
         os.umask(before)
     assert (tmp_path / "snn-cpu.lock").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_device_is_locked_by_a_file_that_is_opened_for_reading(tmp_path, monkeypatch):
+    """So that another user's can be."""
+    flags = []
+    opened = os.open
+    monkeypatch.setattr(os, "open", lambda path, how, *mode: (flags.append(how), opened(path, how, *mode))[1])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for _ in range(2):
+        with device_lock(CPU):
+            pass
+    assert flags and not any(how & (os.O_WRONLY | os.O_RDWR) for how in flags)
+
+
+def test_a_workflow_beside_a_lock_that_only_another_user_may_open_is_refused(tmp_path, monkeypatch):
+    folder, opened = tmp_path / ".snakemake", os.open
+
+    def denied(path, *arguments):
+        if Path(path).parent != folder:
+            return opened(path, *arguments)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "open", denied)  # the tests may run as a user to whom nothing is denied
+    for use in (generation, lambda folder: folder_lock(folder, "")):
+        with pytest.raises(
+            LockedError, match=r"snn\.lock: the lock cannot be opened: Permission denied; rem"
+        ):
+            use(folder)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")

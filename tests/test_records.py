@@ -2,15 +2,19 @@
 
 import json
 import math
+import signal
+import subprocess
+import sys
 
 import pytest
+from conftest import ROOT
 from records_of import record
 
 from snn.config import groups
 from snn.errors import RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.records import store
+from snn.records import archive, store
 
 GRID = sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))
 CELL = GRID["dataset_size"].cells[0]
@@ -39,6 +43,27 @@ def test_a_failed_write_leaves_the_old_record_and_nothing_else(tmp_path):
         store.write(path, {"x": math.inf})
     assert store.read(path)["runs"][0]["seconds"] == 1.0
     assert list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from snn.files.outputs import replaced
+with replaced(pathlib.Path(sys.argv[1])) as file:
+    file.write(b"half of it")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_while_a_record_is_written_leaves_the_old_one_and_a_hidden_file_that_nothing_reads(tmp_path):
+    path = tmp_path / "cells" / "r.json"
+    store.write(path, record(CELL, [1.0]))
+    before = path.read_bytes()
+    killed = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], cwd=ROOT)
+    assert killed.wait() == -signal.SIGKILL
+    assert {each.name for each in path.parent.iterdir()} == {"r.json", f".r.json.{killed.pid}"}
+    assert path.read_bytes() == before
+    assert list(archive.read_all(tmp_path)) == [str(path)]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"schema_version": 0})])
