@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 import yaml
 from project import CELLS_OF_TINY, ON_HOST, ROUNDS, TINY
 
 from snn.records.digest import sealed
+from snn.workflow.leftovers import Notes
 
 
 def test_nothing_runs_again(made):
@@ -24,6 +26,12 @@ def test_touching_any_file_and_editing_a_kernel_re_runs_nothing_on_the_cpu(proje
         if path.is_file() and ".snakemake" not in path.parts:
             path.touch()
     assert "Nothing to be done" in project.snakemake()
+    # Of a larger result, as here of all, the time stamp decides, and tables and figures alone are made again.
+    for path in project.records():
+        path.touch()
+    jobs = project.jobs("--dry-run", "--max-checksum-file-size", "0")
+    assert "build_speedup" in jobs
+    assert not {job for job in jobs if job.startswith(("train", "measure", "prepare"))}
 
 
 def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
@@ -36,9 +44,24 @@ def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_an_edited_strategy_re_runs_its_cells_only(project):
-    with (project.folder / "snn/strategies/streams.py").open("a") as file:
+def edit(path):
+    """Add a line that says nothing, and let the file look older than all that was made of it."""
+    with path.open("a") as file:
         file.write("# edited\n")
+    os.utime(path, (0, 0))
+
+
+def test_an_edited_choice_re_runs_its_cells_and_their_tables_only(project):
+    path = project.folder / "config/strategy/streams.yaml"
+    path.write_text(path.read_text().replace("streams: 3", "streams: 2"))
+    jobs = project.jobs("--dry-run")
+    assert jobs["train"] == ROUNDS
+    assert {"build_speedup", "build_overview", "plot_attribution"} <= jobs.keys()
+    assert not jobs.keys() & {"build_neurons", "build_depth", "build_cpu", "measure_limits"}
+
+
+def test_an_edited_strategy_re_runs_its_cells_only(project):
+    edit(project.folder / "snn/strategies/streams.py")
     tables = (
         *("overview", "correctness", "training_time", "speedup"),
         *("attribution", "memory", "timeline", "sweep"),
@@ -70,8 +93,7 @@ def test_an_edited_kernel_re_runs_the_cells_of_the_gpu_only(project):
 
 def test_an_edited_table_and_an_edited_script_re_run_these_tables_only(project):
     for edited in ("snn/tables/speedup.py", "workflow/scripts/build_gpu.py"):
-        with (project.folder / edited).open("a") as file:
-            file.write("# edited\n")
+        edit(project.folder / edited)
     assert project.jobs() == {"build_speedup": 1, "build_gpu": 1}
 
 
@@ -115,6 +137,57 @@ def test_a_table_refuses_the_record_of_other_sources(project):
 def test_a_deleted_record_under_a_current_table_is_noticed(project):
     next(iter(project.records())).unlink()
     assert project.jobs("--dry-run")["train"] == 1
+
+
+def test_what_a_kill_left_unnoted_is_kept_if_it_says_what_it_was_made_of(project):
+    """Snakemake marks what a job is to write, and takes the mark away when it has noted how that was made."""
+    notes = Notes(project.folder / ".snakemake")
+
+    def mark(*patterns):
+        paths = [path for one in patterns for path in (project.folder / "results").glob(one)]
+        for path in filter(Path.is_file, paths):
+            notes.mark(path.relative_to(project.folder).as_posix())
+        return len(paths)
+
+    assert mark("cells/**/*", "datasets/*") > ROUNDS * CELLS_OF_TINY
+    assert "Nothing to be done" in project.snakemake("--dry-run")
+    assert notes.marked() == []
+    assert mark("tables/speedup.*", "figures/attribution.*", "limits/*", "traces/*") == 6
+    jobs = project.jobs("--dry-run")
+    assert {"build_speedup", "plot_attribution", "measure_limits", "export_trace"} <= jobs.keys()
+    assert not {"train", "prepare_dataset", "build_overview"} & jobs.keys()
+
+
+def test_a_damaged_data_set_is_made_again_before_a_cell_is_trained_on_it(project):
+    (path,) = project.folder.glob("results/datasets/*.npy")
+    whole, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    path.write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
+    os.utime(path, ns=(stamp, stamp))
+    assert "Nothing to be done" in project.snakemake("--dry-run")
+    next(each for each in project.records() if "streams" in each.name).unlink()
+    assert project.jobs("results/tables/dataset_size.csv") == {
+        "prepare_dataset": 1,
+        "train": 1,
+        "build_sweep": 1,
+    }
+    assert path.read_bytes() == whole
+
+
+def test_a_page_that_is_missing_beside_its_table_is_made_again(project):
+    (project.folder / "results/tables/speedup.html").unlink()
+    assert project.jobs("results/tables/speedup.csv") == {"build_speedup": 1}
+    assert (project.folder / "results/tables/speedup.html").is_file()
+
+
+def test_without_snakemakes_notes_records_are_judged_by_their_sources_and_tables_by_time_stamps(project):
+    shutil.rmtree(project.folder / ".snakemake")
+    edit(project.folder / "snn/tables/speedup.py")
+    assert "Nothing to be done" in project.snakemake("--dry-run")
+    record = next(path for path in project.records() if "streams" in path.name)
+    record.touch()
+    assert project.jobs("--dry-run", "results/tables/speedup.csv") == {"build_speedup": 1}
+    edit(project.folder / "snn/strategies/streams.py")
+    assert project.jobs("--dry-run")["train"] == ROUNDS
 
 
 @pytest.mark.parametrize("damaged", ["tables/speedup.csv", "tables/speedup.html", "figures/ranking.svg"])
