@@ -56,7 +56,7 @@ def test_each_of_what_decides_makes_another_file():
     assert cache.kept("others", ".x", decided[0], lambda: b"new").read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("damaged", [b"", b"conten", b"content, and more"])
+@pytest.mark.parametrize("damaged", [b"", b"conten", b"c0ntent", b"content, and more"])
 def test_a_damaged_file_is_made_again(folder, damaged):
     path = cache.kept("kernels", ".x", ("a",), lambda: b"content")
     path.write_bytes(damaged)

@@ -14,6 +14,7 @@ from records_of import limits_of, write_all
 
 from snn import compare, perfetto, retabulate
 from snn.analysis import frame
+from snn.config.groups import read_yaml
 from snn.errors import OutputError, RecordError
 from snn.grid import naming, sweeps
 from snn.hardware.devices import Device
@@ -179,6 +180,18 @@ def test_a_package_that_takes_no_part_may_come_between_two_rounds():
     peer = (("traits", "own_runtime"), "torch")
     with pytest.raises(RecordError, match="different versions of torch"):
         rounds.check({"a": round_of(1, peer), "b": round_of(2, peer, known)})
+
+
+def test_cells_of_one_table_may_be_measured_with_different_versions():
+    other = forged(
+        reference(),
+        (("cell", "network", "seed"), 2),
+        (("provenance", "versions", "numpy"), "1.0"),
+        (("provenance", "versions", "python"), "2.7"),
+    )
+    records = {"a": reference(), "b": other}
+    rounds.check(records)
+    assert len(frame.tabulate(records, read_yaml(ROOT / "config/verdicts.yaml"))) == 2
 
 
 # ---- archives

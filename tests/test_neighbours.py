@@ -2,14 +2,17 @@
 
 import itertools
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
 from project import NOT_OF_WORKFLOW, Project
+from real_records import measured
 
 from snn.config import groups
 from snn.errors import ConfigError
 from snn.grid import neighbours
+from snn.measurement import cell
 from snn.strategies.common.traits import on_host
 
 
@@ -47,6 +50,13 @@ def test_a_file_may_name_none(tmp_path):
     path = tmp_path / "neighbours.yaml"
     path.write_text("untouched: []")
     assert neighbours.untouched(path) == frozenset()
+
+
+def test_a_record_names_the_gpus_that_were_busy_meanwhile(monkeypatch):
+    """Which these are test_lock.py shows."""
+    busy = SimpleNamespace(uuids=lambda: ["GPU-b", "GPU-c"])
+    monkeypatch.setattr(cell, "Neighbours", lambda device: busy)
+    assert measured("network.hidden=[4]")["machine"]["neighbours"] == ["GPU-b", "GPU-c"]
 
 
 STUB = """

@@ -202,6 +202,12 @@ def test_what_only_shows_or_stores_results_is_no_source():
         assert not {"snn/measurement/progress.py", "snn/measurement/provenance.py"} & files(name)
 
 
+def test_an_upgraded_package_measures_nothing_again():
+    """Files of our own decide what is measured again, and no list of packages is among them."""
+    for name in ALL:
+        assert {file.split("/")[0] for file in files(name)} <= {"snn", "kernels"}
+
+
 def test_imports_are_those_that_python_sees():
     """At the top level of every file; a name in a package may be a module."""
 
