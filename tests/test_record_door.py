@@ -124,6 +124,7 @@ IMPOSSIBLE = {
         [(("ledger",), {}), (("memory",), {}), (("explanation",), None)],
         "ledger is empty, but the strategy ran",
     ),
+    "memory of no device": ([(("memory",), {"warnings": []})], "memory lacks device"),
     "part of a call": ([(("ledger", "mallocs"), 1.5)], "ledger.mallocs is 1.5"),
     "fewer calls than none": ([(("ledger", "mallocs"), -1)], "ledger.mallocs is -1"),
     "another mean": ([(("summary", "mean_seconds"), 0.9)], "summary.mean_seconds is 0.9"),
