@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT
 from records_of import QUIET
 
-from snn.analysis.machine_state import drift, verdict
+from snn.analysis.machine_state import drift, mean_costs, verdict
 from snn.config.groups import read_yaml
 from snn.hardware.devices import Device
 
@@ -186,6 +186,11 @@ def test_a_cost_drifts_beyond_both_thresholds():
         assert drift(before, after, EDGES) == said
         probes = {"before": before, "after": after}
         assert verdict([state_of(probe=probes)], EDGES) == ("drifted" if said else "quiet", said)
+
+
+def test_of_costs_that_only_some_probes_found_there_is_no_mean():
+    assert mean_costs([{}, {"copy_us": 1.0, "launch_us": 5.0}, {"copy_us": 3.0}]) == {"copy_us": 2.0}
+    assert mean_costs([{}, {}]) == mean_costs([]) == {}
 
 
 def test_what_was_not_measured_has_no_word():

@@ -11,7 +11,7 @@ import pandas as pd
 
 from snn.analysis import classification, draws
 from snn.analysis.grouping import setting
-from snn.analysis.machine_state import Thresholds, verdict
+from snn.analysis.machine_state import Thresholds, mean_costs, verdict
 from snn.errors import RecordError
 from snn.grid.naming import name_of, record_path
 from snn.models.network import network_label
@@ -214,7 +214,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "blas_threads": provenance.get("blas_threads"),
         "commit": provenance["git"]["commit"],
         "started": provenance["started"],
-        "probe": _mean_probe(records),
+        "probe": mean_costs(probe for one in records for probe in one["machine"]["probe"].values()),
         **_explanation(records, members),
         "trace": first["explanation"] and first["explanation"]["trace"],
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
@@ -227,12 +227,6 @@ def _runtime(record: Record) -> str:
     package = of_record(record)["own_runtime"]
     version = record["provenance"].get("versions", {}).get(package)
     return " ".join(filter(None, (package, version)))
-
-
-def _mean_probe(records: Sequence[Record]) -> dict[str, float]:
-    """The mean of each of the probe's costs, in microseconds, before and after all rounds."""
-    probes = [probe for record in records for probe in record["machine"]["probe"].values() if probe]
-    return {key: fmean(probe[key] for probe in probes) for key in probes[0]} if probes else {}
 
 
 def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The machine's state while a cell was measured: quiet, noisy, throttled, shared, drifted, and warnings."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
@@ -85,6 +85,13 @@ def _throttled(machine: Mapping[str, Any]) -> str:
 
 def _drifted(probe: Mapping[str, Mapping[str, float]], thresholds: Thresholds) -> str:
     return drift(probe["before"], probe["after"], thresholds)
+
+
+def mean_costs(probes: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each cost that every probe has, in microseconds; of those that found none, nothing."""
+    found = [probe for probe in probes if probe]
+    common = [key for key in found[0] if all(key in probe for probe in found)] if found else []
+    return {key: fmean(probe[key] for probe in found) for key in common}
 
 
 def drift(before: Mapping[str, float], after: Mapping[str, float], thresholds: Thresholds) -> str:

@@ -10,7 +10,7 @@ from snn.analysis.draws import Losses
 from snn.analysis.equivalence import convergence
 from snn.analysis.frame import joined
 from snn.analysis.grouping import settings, texts, varied
-from snn.analysis.machine_state import Thresholds
+from snn.analysis.machine_state import Thresholds, mean_costs
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines
 from snn.analysis.status import outcome
 from snn.analysis.verdicts import QUIET
@@ -65,7 +65,6 @@ def _pooled(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any]:
         rounds += [*of_cell["rounds"], *([] for _ in range(count - len(of_cell["rounds"])))]
         gpus += [*of_cell["gpus"], *[None] * (count - len(of_cell["gpus"]))]
     times = [time for seconds in rounds for time in seconds]
-    probes = [probe for probe in rows["probe"] if probe]
     losses = [None if pd.isna(loss) else loss for loss in rows["final_loss"]]
     return rows.iloc[0].to_dict() | {
         "seeds": len(rows),
@@ -83,7 +82,7 @@ def _pooled(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any]:
         "driver": joined(rows["driver"]),
         "reason": "; ".join(dict.fromkeys(filter(None, rows["reason"]))),
         "machine": joint(QUIET, *([word] for word in rows["machine"]))[0],
-        "probe": {key: fmean(probe[key] for probe in probes) for key in probes[0]} if probes else {},
+        "probe": mean_costs(rows["probe"]),
     }
 
 
