@@ -5,6 +5,7 @@ from unittest import mock
 
 import numpy as np
 from matplotlib.collections import LineCollection
+from matplotlib.container import ErrorbarContainer
 from matplotlib.legend import Legend
 from matplotlib.text import Text
 
@@ -15,7 +16,7 @@ _TOUCH = 0.5  # points by which boxes may overlap: they have some room around th
 
 
 def faults(figure):
-    """Each fault as a line: too wide, too small a text, a text outside, over another one, or over a line."""
+    """A line per fault: too wide, too small a text, one outside, over another or a line, a bar cut off."""
     drawn = _drawn(figure)
     unit = figure.dpi / 72
     said = [] if figure.get_figwidth() <= WIDTH else [f"{figure.get_figwidth():.1f} inches wide"]
@@ -42,7 +43,9 @@ def faults(figure):
         inner = np.array([box.x0 + unit, box.y0 + unit]), np.array([box.x1 - unit, box.y1 - unit])
         if _crosses(lines, *inner):
             said.append(f"{text.get_text()!r} is over a line")
-    return said
+    return said + [
+        f"an error bar ends outside the panel of {axes.get_title('left')!r}" for axes in _cut(figure)
+    ]
 
 
 def _drawn(figure):
@@ -79,6 +82,19 @@ def _lines(figure):
                 at = lines.get_transform().transform
                 found += [_pieces(axes, at(one)) for one in lines.get_segments() if len(one)]
     return np.concatenate(found)
+
+
+def _cut(figure):
+    """The panels whose ends cut off an error bar."""
+    for axes in figure.axes:
+        bars = [
+            bar for each in axes.containers if isinstance(each, ErrorbarContainer) for bar in each.lines[2]
+        ]
+        ends = [np.empty((0, 2))]
+        ends += [bar.get_transform().transform(one) for bar in bars for one in bar.get_segments() if len(one)]
+        ends = np.concatenate(ends)
+        if (ends < axes.bbox.min - 1).any() or (ends > axes.bbox.max + 1).any():
+            yield axes
 
 
 def _pieces(axes, points):

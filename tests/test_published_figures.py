@@ -64,6 +64,10 @@ def test_the_check_finds_every_fault():
     assert set(faults(figure)) == set(texts) - {"beside"}
     figure.set_figwidth(8)
     assert "8.0 inches wide" in faults(figure)
+    axes.errorbar(0.5, 0.9, yerr=0.05)
+    assert not any("error bar" in fault for fault in faults(figure))
+    axes.set_ylim(0, 0.94)
+    assert "an error bar ends outside the panel of ''" in faults(figure)
 
 
 def test_a_title_and_a_note_of_any_length_are_within_the_figure():

@@ -120,11 +120,12 @@ def _panel(
         some, style = cells[series[cells.index] == name], looks_of[name]
         numbered = some.assign(x=numbers[some.index]).dropna(subset="x").sort_values("x")
         if len(numbered):
-            axes.errorbar(numbered["x"], numbered["mean_s"], yerr=numbered["std_s"], **style)
-        for _, cell in some[numbers[some.index].isna()].iterrows():
+            axes.errorbar(numbered["x"], numbered["mean_s"], yerr=_bars(numbered), **style)
+        for i, cell in some[numbers[some.index].isna()].iterrows():
             if isinstance(cell[axis.name], str):
                 one = {**style, "linestyle": ""}
-                axes.errorbar(at[cell[axis.name]], cell["mean_s"], yerr=cell["std_s"], **one)
+                alone = some.loc[[i]]
+                axes.errorbar([at[cell[axis.name]]], alone["mean_s"], yerr=_bars(alone), **one)
             elif pd.notna(cell["mean_s"]):
                 axes.axhline(cell["mean_s"], color=style["color"], linewidth=0.8, linestyle="--", zorder=1)
         _without_time(axes, numbered, style["color"], list(looks_of).index(name))
@@ -134,17 +135,23 @@ def _panel(
     _vertical(axes, cells, log)
 
 
+def _bars(cells: pd.DataFrame) -> list[pd.Series]:
+    """How far the bars of cells reach below and above their means."""
+    low, high = rows.deviation(cells["mean_s"], cells["std_s"])
+    return [cells["mean_s"] - low, high - cells["mean_s"]]
+
+
 def _text(value: float, texts_of: dict[float, str], words: dict[float, str]) -> str:
     return words.get(value, texts_of.get(value, plain(value)))
 
 
 def _vertical(axes: Axes, cells: pd.DataFrame, log: bool) -> None:
-    ends = cells["mean_s"] + cells["std_s"].fillna(0)
+    low, ends = rows.deviation(cells["mean_s"], cells["std_s"].fillna(0))
     if not ends.notna().any():
         axes.set_yticks([])
     elif log:
         log_axis(axes.yaxis)
-        axes.set_ylim(0.8 * cells["mean_s"].min(), 1.25 * ends.max())
+        axes.set_ylim(0.8 * low.min(), 1.25 * ends.max())
     else:
         axes.set_ylim(0, 1.1 * ends.max())
         linear_axis(axes.yaxis)

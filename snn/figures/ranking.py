@@ -55,17 +55,17 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
     rows.rule(axes, start, colour("reference"))
     beside, ends = rows.on_host(cells), [start]
     for i, cell in cells.iterrows():
-        row, mean, spread = order.index(names[i]), cell["mean_s"], cell["std_s"]
+        row, mean = order.index(names[i]), cell["mean_s"]
         shade = colour(cell["strategy"])
         if np.isnan(mean):
             rows.status(axes, row, cell["status"])
             continue
         if not beside[i] and not np.isnan(start):  # on the reference's device
             axes.plot([start, mean], [row, row], color=shade, linewidth=2, alpha=0.35, solid_capstyle="butt")
-        interval = None if np.isnan(spread) else (max(mean - spread, 0.01 * mean), mean + spread)
+        interval = rows.deviation(mean, cell["std_s"])
         rows.dot(axes, row, mean, interval, shade, "s" if beside[i] else "o")
         rows.beside(axes, row, _speedup(cell))
-        ends += [mean, mean + (0.0 if np.isnan(spread) else spread)]
+        ends += [mean, *interval]
     rows.scale(axes, ends, log=True)
     axes.set_xlabel("training time (s)")
 

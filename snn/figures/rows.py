@@ -23,6 +23,7 @@ _AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
 _APART = 0.25  # inches between the titles of panels side by side
 _NAME = 44  # letters of a name's line
 _ROOM = 0.08  # of a log axis, beyond the outermost ends
+_LEAST = 0.1  # of a mean: where a bar ends on a log axis, however wide the deviation
 
 
 def grid(names: Sequence[str], count: int, most: int = 3, height: float = ROW) -> tuple[Figure, list[Axes]]:
@@ -98,6 +99,11 @@ def dot(
     spread = [[max(0.0, value - ends[0])], [max(0.0, ends[1] - value)]] if known and ends else None
     look: dict[str, Any] = {"color": shade, "markerfacecolor": shade if filled else "white"}
     axes.errorbar(value, row, xerr=spread, fmt=marker, elinewidth=1.2, **look)
+
+
+def deviation(mean: Any, spread: Any) -> tuple[Any, Any]:
+    """The ends (s) of a standard deviation around a mean or a column of means, above zero; NaN if unknown."""
+    return np.maximum(mean - spread, _LEAST * mean), mean + spread
 
 
 def bands(axes: Axes, count: int) -> None:

@@ -56,15 +56,16 @@ def _rows(table: pd.DataFrame, groups: Sequence[str], title: str, trained: str) 
     beside = rows.on_host(table)
     log = is_wide(table["mean_s"])
     for axes, point in zip(panels, titles, strict=True):
-        cells = table[points == point]
+        cells, ends = table[points == point], list[float]()
         for i, cell in cells.iterrows():
-            row, mean, spread = order.index(names[i]), cell["mean_s"], cell["std_s"]
+            row, mean = order.index(names[i]), cell["mean_s"]
             if pd.isna(mean):
                 rows.status(axes, row, cell["status"])
                 continue
-            interval = None if pd.isna(spread) else (max(mean - spread, 0.01 * mean), mean + spread)
+            interval = rows.deviation(mean, cell["std_s"])
             rows.dot(axes, row, mean, interval, colour(cell["strategy"]), "s" if beside[i] else "o")
-        rows.scale(axes, [*cells["mean_s"], *(cells["mean_s"] + cells["std_s"])], log=log)
+            ends += [mean, *interval]
+        rows.scale(axes, ends, log=log)
         axes.set_xlabel("training time (s)")
     key = rows.key(_HOST) if beside.any() else []
     note = _NOTE + rows.usual_kernel(table)
