@@ -12,6 +12,7 @@ import time
 import psutil
 import pytest
 from conftest import ROOT
+from processes import end_in_time
 
 from snn.config.compose import composed
 from snn.config.neighbour import is_settled, strategy_beside
@@ -69,9 +70,9 @@ def neighbours_of(process):
 
 @pytest.fixture
 def long_cell(tmp_path):
-    """A cell that is timed for four seconds: its process, its neighbour's, and its record's place."""
+    """A cell that is timed for two seconds: its process, its neighbour's, and its record's place."""
     output = tmp_path / "cell.json"
-    rules = ["training.epochs=100", "protocol.runs=10000", "protocol.max_seconds=4"]
+    rules = ["training.epochs=20", "protocol.runs=10000", "protocol.max_seconds=2"]
     cell = subprocess.Popen(
         command("protocol.neighbour=reference", *rules, f"output={output}"),
         cwd=ROOT,
@@ -85,7 +86,7 @@ def long_cell(tmp_path):
     cell.kill()
     cell.wait()
     cell.stderr.close()
-    psutil.wait_procs([neighbour], timeout=10)
+    end_in_time(neighbour.pid)
 
 
 def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
@@ -114,7 +115,7 @@ def test_the_neighbour_of_a_killed_cell_dies_with_it(long_cell):
     cell, neighbour, output = long_cell
     cell.kill()
     cell.wait()
-    assert psutil.wait_procs([neighbour], timeout=10)[1] == []
+    assert end_in_time(neighbour.pid)
     assert not output.exists()
 
 
@@ -123,7 +124,7 @@ def test_the_neighbour_of_an_interrupted_cell_ends(long_cell):
     cell.send_signal(signal.SIGINT)
     cell.communicate()
     assert cell.returncode == 130
-    assert psutil.wait_procs([neighbour], timeout=10)[1] == []
+    assert end_in_time(neighbour.pid)
     assert not output.exists()
 
 
@@ -198,12 +199,12 @@ def test_the_neighbour_takes_the_gpu_that_is_not_the_cells_and_holds_it(tmp_path
 def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(busy_neighbour, "_MOST_WAIT", 2.0)
+    monkeypatch.setattr(busy_neighbour, "_MOST_WAIT", 0.5)
     with lock_file("GPU-b").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with (
             beside(cell_of("protocol.neighbour=reference"), A, [A, B]) as neighbour,
-            pytest.raises(SnnError, match="was not at work after 2 s: no other GPU became free"),
+            pytest.raises(SnnError, match="was not at work after 0.5 s: no other GPU became free"),
         ):
             neighbour.await_work()
 

@@ -63,7 +63,7 @@ STUB = """
 import os, sys, time
 given = dict(argument.split("=", 1) for argument in sys.argv[1:])
 started = time.time()
-time.sleep(0.5)
+time.sleep(0.25)
 with open("runs.log", "a") as log:
     asked = given.get("protocol.neighbour", "'any'").strip("'")
     at_once = os.environ["SNN_GPUS_AT_ONCE"]
@@ -71,7 +71,7 @@ with open("runs.log", "a") as log:
 with open(given["output"], "w") as output:
     output.write("{}")
 """
-"""In place of a cell on a GPU: it takes half a second, and says when."""
+"""In place of a cell on a GPU: it takes a quarter of a second, and says when."""
 
 
 def test_cells_of_two_gpus_run_side_by_side_where_a_neighbour_does_not_matter(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from processes import has_ended
 from project import ROUNDS, TINY
 
 KILLS = (
@@ -52,7 +53,7 @@ def test_a_kill_in_a_cell_and_the_same_command_carries_on(project):
         said = log.read_text()
         assert "Traceback" not in said, (number, victim)
         assert said.count(f"ended by {number.name}: ") == (status > 128), (number, victim)
-        _wait_for(lambda process=Path(f"/proc/{cell}"): not process.exists())
+        _wait_for(lambda process=cell: has_ended(process))
         before, kept = kept, {path: path.stat().st_mtime_ns for path in project.records()}
         assert len(kept) > len(before) and before.items() <= kept.items(), (number, victim)
         assert not list(project.folder.glob("results/cells/**/.*")), (number, victim)
