@@ -69,24 +69,31 @@ def neighbours_of(process):
 
 
 @pytest.fixture
-def long_cell(tmp_path):
-    """A cell that is timed for two seconds: its process, its neighbour's, and its record's place."""
-    output = tmp_path / "cell.json"
-    rules = ["training.epochs=20", "protocol.runs=10000", "protocol.max_seconds=2"]
-    cell = subprocess.Popen(
-        command("protocol.neighbour=reference", *rules, f"output={output}"),
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},  # its lock is no other test's
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert " of 10000" in cell.stderr.readline()  # it is being timed
-    (neighbour,) = neighbours_of(psutil.Process(cell.pid))
-    yield cell, neighbour, output
-    cell.kill()
-    cell.wait()
-    cell.stderr.close()
-    end_in_time(neighbour.pid)
+def long_cells(tmp_path):
+    """Three cells, timed side by side for four seconds: of each its process, its neighbour's, its record."""
+    rules = ["training.epochs=20", "protocol.runs=10000", "protocol.max_seconds=4"]
+    cells, outputs = [], [tmp_path / str(number) / "cell.json" for number in range(3)]
+    for output in outputs:
+        output.parent.mkdir()
+        cell = subprocess.Popen(
+            command("protocol.neighbour=reference", *rules, f"output={output}"),
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(output.parent)},  # its lock is no other cell's
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        cells.append(cell)
+    neighbours = []
+    for cell in cells:
+        assert " of 10000" in cell.stderr.readline()  # it is being timed
+        neighbours += neighbours_of(psutil.Process(cell.pid))
+    yield list(zip(cells, neighbours, outputs, strict=True))
+    for cell in cells:
+        cell.kill()
+        cell.wait()
+        cell.stderr.close()
+    for neighbour in neighbours:
+        end_in_time(neighbour.pid)
 
 
 def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
@@ -110,30 +117,27 @@ def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
             consistency.check({**record, "machine": {**record["machine"], **changes}}, "it")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
-def test_the_neighbour_of_a_killed_cell_dies_with_it(long_cell):
-    cell, neighbour, output = long_cell
+def test_a_cell_and_its_neighbour_end_together_and_leave_no_record(long_cells):
+    """The cell killed, which Linux tells its neighbour; the cell interrupted; the neighbour killed."""
+    killed, interrupted, bereft = long_cells
+    bereft[1].kill()
+
+    cell, neighbour, _ = killed
     cell.kill()
     cell.wait()
-    assert end_in_time(neighbour.pid)
-    assert not output.exists()
+    assert sys.platform != "linux" or end_in_time(neighbour.pid)
 
-
-def test_the_neighbour_of_an_interrupted_cell_ends(long_cell):
-    cell, neighbour, output = long_cell
+    cell, neighbour, _ = interrupted
     cell.send_signal(signal.SIGINT)
     cell.communicate()
     assert cell.returncode == 130
     assert end_in_time(neighbour.pid)
-    assert not output.exists()
 
-
-def test_a_neighbour_that_dies_makes_no_record(long_cell):
-    cell, neighbour, output = long_cell
-    neighbour.kill()
+    cell = bereft[0]
     said = cell.communicate()[1]
-    assert cell.returncode == 2 and not output.exists()
+    assert cell.returncode == 2
     assert "protocol.neighbour: reference ended with status -9 (it said nothing)" in said
+    assert not any(output.exists() for _, _, output in long_cells)
 
 
 def beside(cell, device=None, found=()):
@@ -204,7 +208,7 @@ def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with (
             beside(cell_of("protocol.neighbour=reference"), A, [A, B]) as neighbour,
-            pytest.raises(SnnError, match="was not at work after 0.5 s: no other GPU became free"),
+            pytest.raises(SnnError, match=r"was not at work after 0\.5 s: no other GPU became free"),
         ):
             neighbour.await_work()
 

@@ -188,7 +188,7 @@ def test_a_simulation_schedules_call_costs(calls, microseconds):
 @pytest.mark.alone
 @pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
 def test_calls_that_take_milliseconds_are_predicted(slowest):
-    slow = SlowBackend(slowest)
+    slow = SlowBackend(slowest, times=0.4)
     job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))
     found = profile(job, slow)
     calls = sum(s for part, s in found.time_breakdown.seconds.items() if part != "host_arithmetic")

@@ -82,7 +82,9 @@ def mirror(files):
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.02,), daemon=True
+        )  # its end is seen so soon
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/few/", asked

@@ -37,12 +37,14 @@ NETWORK = mlp((4, 300, 1), init="he_uniform")
 
 
 class SlowBackend(CpuBackend):
-    """Every call takes a millisecond longer, those of one name five."""
+    """Every call takes a millisecond longer, those of one name five; or this many times as long."""
 
-    def __init__(self, slowest):
+    def __init__(self, slowest, times=1.0):
         super().__init__()
         for name in ("malloc", "copy_in", "copy_out", "launch", "synchronize"):
-            setattr(self, name, self._slow(getattr(self, name), 0.005 if name == slowest else 0.001))
+            setattr(
+                self, name, self._slow(getattr(self, name), times * (0.005 if name == slowest else 0.001))
+            )
 
     @staticmethod
     def _slow(call, seconds):
