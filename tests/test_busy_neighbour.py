@@ -69,12 +69,14 @@ def neighbours_of(process):
 
 
 @pytest.fixture
-def long_cells(tmp_path):
-    """Three cells, timed side by side for four seconds: of each its process, its neighbour's, its record."""
-    rules = ["training.epochs=20", "protocol.runs=10000", "protocol.max_seconds=4"]
-    cells, outputs = [], [tmp_path / str(number) / "cell.json" for number in range(3)]
-    for output in outputs:
+def start(tmp_path):
+    """Starts a cell, timed for so many seconds: what starts it gives its process and its record's place."""
+    cells = []
+
+    def started(seconds):
+        output = tmp_path / str(len(cells)) / "cell.json"
         output.parent.mkdir()
+        rules = ["training.epochs=20", "protocol.runs=100000", f"protocol.max_seconds={seconds}"]
         cell = subprocess.Popen(
             command("protocol.neighbour=reference", *rules, f"output={output}"),
             cwd=ROOT,
@@ -83,17 +85,20 @@ def long_cells(tmp_path):
             text=True,
         )
         cells.append(cell)
-    neighbours = []
-    for cell in cells:
-        assert " of 10000" in cell.stderr.readline()  # it is being timed
-        neighbours += neighbours_of(psutil.Process(cell.pid))
-    yield list(zip(cells, neighbours, outputs, strict=True))
+        return cell, output
+
+    yield started
     for cell in cells:
         cell.kill()
         cell.wait()
         cell.stderr.close()
-    for neighbour in neighbours:
-        end_in_time(neighbour.pid)
+
+
+def neighbour_at_work(cell):
+    """The process beside a cell, once the cell is being timed."""
+    assert " of 100000" in cell.stderr.readline()
+    (neighbour,) = neighbours_of(psutil.Process(cell.pid))
+    return neighbour
 
 
 def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
@@ -117,27 +122,26 @@ def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
             consistency.check({**record, "machine": {**record["machine"], **changes}}, "it")
 
 
-def test_a_cell_and_its_neighbour_end_together_and_leave_no_record(long_cells):
-    """The cell killed, which Linux tells its neighbour; the cell interrupted; the neighbour killed."""
-    killed, interrupted, bereft = long_cells
-    bereft[1].kill()
+def test_a_cell_and_its_neighbour_end_together_and_leave_no_record(start):
+    """The neighbour killed; the cell killed, which Linux tells its neighbour; the cell interrupted."""
+    (bereft, _), (killed, _), (interrupted, _) = cells = start(4), start(60), start(60)
+    neighbour_at_work(bereft).kill()
 
-    cell, neighbour, _ = killed
-    cell.kill()
-    cell.wait()
+    neighbour = neighbour_at_work(killed)
+    killed.kill()
+    killed.wait()
     assert sys.platform != "linux" or end_in_time(neighbour.pid)
 
-    cell, neighbour, _ = interrupted
-    cell.send_signal(signal.SIGINT)
-    cell.communicate()
-    assert cell.returncode == 130
+    neighbour = neighbour_at_work(interrupted)
+    interrupted.send_signal(signal.SIGINT)
+    interrupted.communicate()
+    assert interrupted.returncode == 130
     assert end_in_time(neighbour.pid)
 
-    cell = bereft[0]
-    said = cell.communicate()[1]
-    assert cell.returncode == 2
+    said = bereft.communicate()[1]
+    assert bereft.returncode == 2
     assert "protocol.neighbour: reference ended with status -9 (it said nothing)" in said
-    assert not any(output.exists() for _, _, output in long_cells)
+    assert not any(output.exists() for _, output in cells)
 
 
 def beside(cell, device=None, found=()):
