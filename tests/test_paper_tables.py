@@ -101,6 +101,14 @@ def test_attribution_sums_its_parts(dataset_size):
     table = attribution.build(dataset_size, {}, THRESHOLDS)
     assert table["attributed_s"].tolist() == pytest.approx([float(i) for i in range(1, 16)])
     assert table["allocation_s"].tolist() == pytest.approx([i / 2 for i in range(1, 16)])
+    runs = [1.25, 0.8, 1.3, 0.75]  # of the sum of their parts
+    dataset_size.loc[:3, "mean_s"] = table["attributed_s"][:4] * runs
+    noted = attribution.build(dataset_size, {}, THRESHOLDS | {"parts_differ": 1.26})["note"]
+    assert noted[:4].tolist() == [
+        *("", ""),
+        "the parts add up to 0.769 times the mean of the runs",
+        "the parts add up to 1.33 times the mean of the runs",
+    ]
     figure = attribution_figure.draw(table, "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["small", "medium", "large"]
     assert len(figure.axes[0].patches) == 5 * len(attribution_figure.PARTS)

@@ -32,6 +32,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     The parts come from a separate instrumented pass with a timer around every call. ``predicted_s`` is the
     host arithmetic plus the ledger's calls at their costs, which are measured without any training.
     ``predicted_speedup`` stands beside ``speedup``, unless these passes and costs are of several GPUs.
+    ``note`` says where the parts add up to another time than the runs took, beyond a threshold.
     """
     parts = [name for name in frame if name.startswith(PART)]
     table = frame[["strategy", "dataset", *parts]].rename(
@@ -48,4 +49,10 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     same_gpu = gpus == frame["dataset"].map(gpus[frame["strategy"] == "reference"].set_axis(reference.index))
     ratios = frame["dataset"].map(reference) / table["predicted_s"]
     table["predicted_speedup"] = ratios.where(same_gpu & ~gpus.str.contains(", "))
+    share = table["attributed_s"] / table["mean_s"]
+    limit = thresholds["parts_differ"]
+    table["note"] = [
+        "" if 1 / limit <= each <= limit else f"the parts add up to {each:.3g} times the mean of the runs"
+        for each in share.fillna(1)
+    ]
     return table.join(outcome(frame)).join(frame[["machine", "device", "backend"]])
