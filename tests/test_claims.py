@@ -264,7 +264,7 @@ def test_claims_name_rows_that_the_grid_gives(points, path):
 
 
 def test_a_changed_row_changes_the_verdict(tmp_path):
-    """The verdict on streams is that of the published rows, and of no others."""
+    """The verdict on the pipeline is that of the published rows, and of no others."""
     folder = tmp_path / "nvidia-h200-strategies/tables"
     folder.mkdir(parents=True)
     rows = pd.read_csv(memory_page.PUBLISHED / "nvidia-h200-strategies/tables/strategies.csv")
@@ -272,12 +272,16 @@ def test_a_changed_row_changes_the_verdict(tmp_path):
 
     def word(table):
         table.to_csv(folder / "strategies.csv", index=False)
-        return {name: word for name, _, _, word in memory_page.judge(guide, tmp_path)}["overlap_strategy"]
+        return {name: word for name, _, _, word in memory_page.judge(guide, tmp_path)}["overlap_pipelined"]
 
-    assert word(rows) == "refuted"
-    of_streams = rows["strategy"] == "streams"
-    rows.loc[of_streams, ["speedup", "speedup_ci_low", "speedup_ci_high"]] = (1.5, 1.4, 1.6)
     assert word(rows) == "confirmed"
+    of_pipelined, ratio = rows["strategy"] == "pipelined", ["speedup", "speedup_ci_low", "speedup_ci_high"]
+    rows.loc[of_pipelined, ratio] = (0.8, 0.7, 0.9)
+    assert word(rows) == "refuted"
+    rows.loc[of_pipelined & (rows["dataset"] == "small"), "speedup_ci_high"] = 1.1
+    assert word(rows) == "refuted"
+    rows.loc[of_pipelined & (rows["dataset"] == "large"), ratio] = (1.5, 1.4, 1.6)
+    assert word(rows) == "conditional"
 
 
 def test_claims_are_in_our_own_words_and_sections_are_together():
