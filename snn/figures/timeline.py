@@ -59,8 +59,11 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     last.set_xlabel("time (µs)")
     last.set_xlim(0, table[["end_us", "device_end_us"]].max().max() * 1.01)
     linear_axis(last.xaxis, 8)
-    keys = [*dict.fromkeys(_PART_OF.values()), _WORK, "kernels"]
-    key: list[Artist] = [Patch(color=PARTS[each][0], label=PARTS[each][1]) for each in keys]
+    key: list[Artist] = [
+        Patch(color=PARTS[each][0], label=PARTS[each][1])
+        for each in [*dict.fromkeys(_PART_OF.values()), _WORK]
+    ]
+    key += [Patch(color=PARTS["kernels"][0], label="kernels")]  # of the device, by its clock
     key += [Patch(color=shade, label=label) for shade, label in _HELD.values()]
     return layout.framed(
         figure, "Two steps of training, call by call", layout.about(table, trained), _NOTE, key

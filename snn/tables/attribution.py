@@ -17,7 +17,7 @@ LABELS = {
     "copy_in": "host-to-device copies",
     "copy_out": "device-to-host copies",
     "launch": "launches",
-    "kernels": "kernels",
+    "kernels": "waits for kernels",
     "waiting": "other waits for the device",
     "host_arithmetic": "host arithmetic",
 }
