@@ -190,6 +190,7 @@ def test_a_cost_drifts_beyond_both_thresholds():
 
 def test_of_costs_that_only_some_probes_found_there_is_no_mean():
     assert mean_costs([{}, {"copy_us": 1.0, "launch_us": 5.0}, {"copy_us": 3.0}]) == {"copy_us": 2.0}
+    assert mean_costs([{"copy_us": 3.0}]) == {"copy_us": 3.0}
     assert mean_costs([{}, {}]) == mean_costs([]) == {}
 
 

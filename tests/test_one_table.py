@@ -28,6 +28,7 @@ OTHER_CPU = PROVENANCE["host"] | {"cpu": "another"}
         ({"device": "Tesla T4"}, "Tesla T4 GPU-1"),
         ({"device": "Tesla T4", "device_uuid": "GPU-2"}, "Tesla T4 GPU-2"),
         ({"device_uuid": "GPU-2", "host": OTHER_CPU}, "NVIDIA H200 GPU-2"),
+        ({"device_uuid": None}, "NVIDIA H200"),
     ],
 )
 def test_times_of_two_devices_do_not_go_into_one_table(provenance, device):
