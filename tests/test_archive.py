@@ -42,3 +42,13 @@ def test_a_line_that_is_no_record_is_named_as_an_editor_counts(tmp_path):
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + b"[}\n"))
     with pytest.raises(RecordError, match="line 2"):
         archive.read_all(tmp_path)
+
+
+def test_a_folder_of_cells_an_archive_and_what_is_not_there_are_asked_for_records(tmp_path):
+    """What is not there is refused by what reads it; a folder of microbenchmarks alone has none."""
+    assert not archive.has_cells(tmp_path)
+    assert archive.has_cells(tmp_path / "none")
+    (tmp_path / "results/cells").mkdir(parents=True)
+    assert archive.has_cells(tmp_path / "results")
+    archive.write([reference()], tmp_path)
+    assert archive.has_cells(tmp_path)

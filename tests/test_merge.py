@@ -199,6 +199,15 @@ def test_two_different_records_of_one_round_are_refused(tmp_path, capsys):
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
 
 
+def test_rounds_of_a_cell_in_two_folders_must_belong_together(tmp_path, capsys):
+    cells = cells_on("cuda", H200)[:1]
+    first, second = records_of(cells)
+    versions = second["provenance"]["versions"] | {"cupy": "1.0"}
+    a, b = folder(tmp_path / "a", [first]), folder(tmp_path / "b", records_of(cells, versions=versions)[1:])
+    assert merge.main([str(a), str(b), f"output={tmp_path / 'out'}"]) == 2
+    assert "the rounds of one cell have different versions of cupy" in capsys.readouterr().err
+
+
 def test_two_machines_with_one_cpu_stay_two(tmp_path):
     """They have no UUID, and their host may be described alike: their folders tell them apart."""
     reference, *others = cells_on("cpu", "AMD EPYC")

@@ -165,6 +165,10 @@ GRIDS = [
         {"training": {"epochs": 3}},
         "not a key here (keys of training are written with a dot: training.epochs: 3)",
     ),
+    (
+        {"training": {"epochs": 3}, "tune": 3},
+        "'training', 'tune' is not a key here (keys of training are written with a dot: training.epochs: 3)",
+    ),
     ({"dataset": {"path": "x"}}, "keys of dataset are written with a dot: dataset.path: 'x'"),
     (
         {"dataset": "wine.csv"},

@@ -51,6 +51,20 @@ def test_an_output_is_the_path_of_the_cell_that_runs(tmp_path):
         naming.check_planned(settings | {"round": None, "output": first})
 
 
+def test_missing_records_are_counted():
+    paths = naming.record_paths(CELL, "x")
+    assert naming.said_of_missing(paths, {"x": CELL}, kept=True) == ""
+    assert naming.said_of_missing(paths[:2], {"x": CELL}, kept=True) == (
+        "has fewer rounds than planned: 1 of its 3 records are missing"
+    )
+    assert naming.said_of_missing([], {"x": CELL}, kept=False) == (
+        "is left out: 3 of its 3 records are missing"
+    )
+    many = {"x": CELL, "y": CELL}
+    some = [*paths, naming.record_paths(CELL, "y")[0], naming.record_paths(CELL, "y")[2]]
+    assert "1 of its 6 records are missing" in naming.said_of_missing(some, many, kept=True)
+
+
 def test_a_data_set_is_named_by_its_keys_and_its_code(monkeypatch):
     cell = {"dataset": groups.load("dataset", "small")}
     path = naming.dataset_path(cell)

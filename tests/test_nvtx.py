@@ -43,14 +43,20 @@ class Recorded:
         self.open -= 1
 
 
-def ranges_of(name, **network):
+def ranges_of(name, learning_rate=DEEP.learning_rate, **network):
     recorded = Recorded()
     job = replace(DEEP, strategy=groups.load("strategy", name), network=replace(DEEP.network, **network))
+    job = replace(job, learning_rate=learning_rate)
     observed = ObservedBackend(EverySource())
     nvtx.annotate(job, observed, recorded.push, recorded.pop)
     observed.live.check_nothing_held()
     assert recorded.open == 0
     return recorded.names
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_training_that_diverges_has_the_same_ranges_and_no_warning():
+    assert ranges_of("reference", learning_rate=1e30) == ranges_of("reference")
 
 
 LABEL = re.compile(r"(step \d) / layer (\d) Linear (forward|backward) / (.+)")

@@ -100,6 +100,17 @@ def test_the_prediction_is_what_a_training_on_all_rows_asks_for(
     assert needs.nbytes == memory["device"]["peak_bytes"] == ledger["peak_device_bytes"]
 
 
+@pytest.mark.parametrize("name", ["reference", "streams", "resident", "graph"])
+def test_a_step_of_many_asks_for_what_a_step_of_few_does(name):
+    batch, backend = 8, Captures(False, fused=False, pretransposed=False, convolves=False)
+    X, Y = (np.zeros((40 * batch, width), dtype=np.float32) for width in (4, 1))
+    job = Job(groups.load("strategy", name), mlp((4, 16, 1)), X, Y, 1, 4, batch, 0.01)
+    few, many = (rehearse(job, steps * batch, backend).per_step for steps in (2, 40))
+    assert few == many
+    assert (many["launches"] > 0) == (name != "graph")
+    assert (many["mallocs"] > 0) == (name in ("reference", "streams"))
+
+
 @given(st.integers(1, 10**6), st.integers(0, 10**7), st.integers(1, 10**5), st.integers(1, 10**11))
 def test_the_largest_batch_fits_and_one_tenth_more_does_not(rows, fixed, each, budget):
     def needed(batch):

@@ -95,6 +95,8 @@ def test_strategies_of_the_host_are_cells_of_a_planned_cpu_alone(read):
 
 
 def test_the_cpu_of_another_machine_has_a_name(read):
+    (plan,) = read(devices=["NVIDIA " + "9" * 93], sweeps={"x": {}}).values()
+    assert len(plan.device.name) == 100
     (plan,) = read(devices="cpu AMD EPYC 9454", sweeps={"x": {}}).values()
     assert (plan.device, plan.folder) == (Device("cpu", "AMD EPYC 9454"), "cpu-amd-epyc-9454/")
 
@@ -118,7 +120,7 @@ RIGHT = (
         (["CPU"], "devices: 'CPU' is not the name of a device"),
         (["NVIDIA ../../H"], None),
         (["NVIDIA \x07"], "is not the name of a device"),
-        (["NVIDIA " + "9" * 100], "is not the name of a device"),
+        (["NVIDIA " + "9" * 94], "is not the name of a device"),
         (["auto"], "'auto' is not the name of a device (auto is a value of the key device)"),
         (["cuda"], "'cuda' is not the name of a device (cuda is a value of the key device)"),
         (["NVIDIA l4"], "devices: 'NVIDIA l4' is not the name of a device: here it is 'NVIDIA L4'"),

@@ -68,6 +68,7 @@ def with_drop(at, values, usual=90, length=20):
             {"utilisation": with_drop(5, [40, 10, 40])},
             {"idle drops": "10% busy, usually 90%, from 4 to 7 s"},
         ),
+        ({"utilisation": with_drop(0, [40, 10, 40])}, {"idle drops": "10% busy, usually 90%, from 0 to 2 s"}),
         ({"utilisation": with_drop(5, [45, 45, 45])}, {}),  # half as busy as usual, not less
         ({"utilisation": with_drop(5, [1, 1, 1], usual=9)}, {}),  # hardly used at any time
         ({"utilisation": with_drop(5, [5] * 3), "timed": with_drop(5, [0] * 3, usual=1)}, {}),
