@@ -39,16 +39,18 @@ def measured(folder):
 
 
 def test_the_prediction_is_what_was_measured_to_the_byte():
-    """Of the convolutional network on an H200: what strategies asked for, and the pages that it took."""
-    found = list(measured("nvidia-h200-cnn"))
-    assert len(found) > 20
+    """What strategies asked for on an H200, and the pages that it took: all but those of the driver's own pool."""
+    found = [*measured("nvidia-h200-cnn"), *measured("nvidia-h200-networks")]
+    assert len(found) > 70
     for record in found:
         cell = record["cell"]
         job, rows = planned(cell)
         needs = rehearse(job, rows, PlannedGpu(cell["kernel"], cell["precision"]["name"], H200.capability))
         device = record["memory"]["device"]
         kinds = needs.by_kind(H200.pool_step)
-        assert (needs.nbytes, sum(kinds.values())) == (device["peak_bytes"], device["reserved_bytes"])
+        assert needs.nbytes == device["peak_bytes"]
+        if cell["strategy"]["name"] != "async_pool":
+            assert sum(kinds.values()) == device["reserved_bytes"]
         asked = {kind: nbytes for kind, nbytes in kinds.items() if nbytes and kind != "rounding"}
         assert asked == device["peak_by_kind"]
 
