@@ -43,8 +43,11 @@ def faults(figure):
         inner = np.array([box.x0 + unit, box.y0 + unit]), np.array([box.x1 - unit, box.y1 - unit])
         if _crosses(lines, *inner):
             said.append(f"{text.get_text()!r} is over a line")
+    said += [f"an error bar ends outside the panel of {axes.get_title('left')!r}" for axes in _cut(figure)]
     return said + [
-        f"an error bar ends outside the panel of {axes.get_title('left')!r}" for axes in _cut(figure)
+        f"{one.get_title('left')!r} and {other.get_title('left')!r} share rows, but not lines across them"
+        for one, other in itertools.pairwise(figure.axes)
+        if one.get_shared_y_axes().joined(one, other) and _lined(one) != _lined(other)
     ]
 
 
@@ -95,6 +98,11 @@ def _cut(figure):
         ends = np.concatenate(ends)
         if (ends < axes.bbox.min - 1).any() or (ends > axes.bbox.max + 1).any():
             yield axes
+
+
+def _lined(axes):
+    """Whether lines stand at the ticks of the x axis."""
+    return any(line.get_visible() for line in axes.get_xgridlines())
 
 
 def _pieces(axes, points):

@@ -41,8 +41,7 @@ def draw(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
         rows.rule(axes, 1.0)
         ends = [f"{column}{end}" for column in columns for end in ("", "_ci_low", "_ci_high")]
         rows.scale(axes, [1.0, *table[ends].to_numpy(float).ravel()], log=True)
-        axes.grid(axis="x")
-        axes.grid(visible=False, axis="y")
+        rows.lines_of_values(axes)
     about = [f"A: {name_a}.", f"B: {name_b}."]
     return layout.framed(figure, "Two sets of results", about, _NOTE, key)
 

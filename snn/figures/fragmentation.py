@@ -48,8 +48,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     rows.name_rows(grid[0][0], [trace.replace("_", " ") for trace in traces])
     for axes in grid[0]:
         rows.bands(axes, len(traces))
-        axes.grid(axis="x")
-        axes.grid(visible=False, axis="y")
+        rows.lines_of_values(axes)
     backend = served["backend"].iloc[0]
     key: list[Artist] = [
         Line2D([], [], color=shade, marker=marker, linestyle="", label=label(name, backend))

@@ -13,7 +13,8 @@ _ROOM = 2.0  # the axis ends at this factor beyond the smallest and largest time
 _WHOLE_FROM = 100  # microseconds, from which on no decimals are written
 _NOTE = (
     "Dots: mean time per step, on a log axis; bars: its 95% confidence interval, cut off at the ends of "
-    "the axis. On the right: this time in µs, and the speedup over the best peer."
+    "the axis. On the right: this time in µs, and the speedup over the best peer; ? marks what is not "
+    "significant at 95%."
 )
 _SHARED = " Rows are in the order of the geometric mean over the panels."
 
@@ -71,4 +72,4 @@ def _text(row: pd.Series) -> str:
     """``11.9 µs, 1.2×``; without the ratio where there is none."""
     time, ratio = row["step_us"], row["speedup_over_best_peer"]
     digits = f"{time:.3g}" if time < _WHOLE_FROM else f"{time:.0f}"
-    return f"{digits} µs" + ("" if pd.isna(ratio) else f", {times(ratio)}")
+    return f"{digits} µs" + ("" if pd.isna(ratio) else f", {times(ratio, row['verdict'])}")

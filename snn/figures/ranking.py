@@ -6,7 +6,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from snn.analysis.verdicts import NOT_SIGNIFICANT, REFERENCE
+from snn.analysis.verdicts import REFERENCE
 from snn.figures import layout, rows
 from snn.figures.style import colour, texts, times
 
@@ -71,8 +71,8 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
 
 
 def _speedup(cell: pd.Series) -> str:
-    """The speedup over the reference; with a question mark where it is not significant."""
+    """The speedup over the reference, where this is the row's baseline."""
     ratio, baseline = cell.get("speedup", np.nan), str(cell.get("baseline")).split(", ")
     if baseline[0] != "reference" or np.isnan(ratio) or cell["verdict"] == REFERENCE:
         return ""
-    return times(ratio) + ("?" if cell["verdict"] == NOT_SIGNIFICANT else "")
+    return times(ratio, cell["verdict"])

@@ -33,8 +33,7 @@ def grid(names: Sequence[str], count: int, most: int = 3, height: float = ROW) -
     figure, found = layout.panels(lines, columns, whole, sharey=True)
     for number, axes in enumerate(found.flat):
         axes.tick_params(labelleft=number % columns == 0, left=number % columns == 0)
-        axes.grid(axis="x")
-        axes.grid(visible=False, axis="y")
+        lines_of_values(axes)
     for axes in list(found.flat)[count:]:
         axes.remove()
     used = list(found.flat)[:count]
@@ -81,7 +80,12 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """One name per row, from the top down; a long one in several lines."""
     axes.set_yticks(range(len(names)), [textwrap.fill(name, _NAME) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.grid(axis="x")
+    lines_of_values(axes)
+
+
+def lines_of_values(axes: Axes) -> None:
+    """Lines across the rows, where the axis of values has ticks, and none along them."""
+    axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
 
 

@@ -17,6 +17,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
+from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.files import sealed
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
@@ -147,9 +148,10 @@ def paler(shade: str, share: float) -> str:
     return to_hex(tuple(1 - (1 - part) * (1 - share) for part in to_rgb(shade)))  # type: ignore[arg-type]
 
 
-def times(ratio: float) -> str:
-    """A ratio in three digits: ``1.45×``, ``1,450×``."""
-    return f"{float(f'{ratio:.3g}'):,.0f}×" if ratio >= 100 else f"{ratio:.3g}×"
+def times(ratio: float, verdict: object = "") -> str:
+    """A ratio in three digits: ``1.45×``, ``1,450×``; with a question mark if it is not significant."""
+    digits = f"{float(f'{ratio:.3g}'):,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+    return f"{digits}×{'?' if verdict == NOT_SIGNIFICANT else ''}"
 
 
 def where(table: pd.DataFrame) -> str:
