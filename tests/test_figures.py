@@ -121,7 +121,8 @@ def test_processor_and_gpu_have_the_intervals_of_their_speedups():
 def test_peers_have_their_intervals_and_a_line_at_the_fastest_of_them():
     steps = pd.DataFrame(with_interval("step", [10.0, 20.0, 40.0])).add_suffix("_us")
     rows = table(**steps.to_dict("list"), runtime=["", "torch 2", "jax 1"], kernel="")
-    rows = rows.assign(speedup_over_best_peer=[2.0, 1.0, 0.5], verdict=["faster", "best peer", "not significant"])
+    rows["verdict"] = ["faster", "best peer", "not significant"]
+    rows["speedup_over_best_peer"] = [2.0, 1.0, 0.5]
     (axes,) = peers.draw(rows, "Tesla T4").axes
     assert error_bars(axes, "x") == close_to(rows["step_ci_low_us"], rows["step_ci_high_us"])
     assert [text.get_text() for text in axes.texts] == ["10 µs, 2×", "20 µs, 1×", "40 µs, 0.5×?"]
