@@ -130,6 +130,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/analysis/verdicts.py": "words",
     "snn/analysis/watching.py": "warns of what the record holds",
     "snn/backends/kernel_source.py": "finds the files of a kernel for the digest; on a GPU it is a source",
+    "snn/config/choice_files.py": "checks the files of choices",
     "snn/config/completion.py": "completes the cell, which the record holds",
     "snn/config/compose.py": "composes the cell, which the record holds",
     "snn/config/grammar.py": "checks the command line",

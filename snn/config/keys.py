@@ -2,17 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
-from snn.config import groups
+from snn.config import choice_files, groups
 from snn.config.suggestions import meant, one_of_several
 from snn.errors import ConfigError, shown
 
 BESIDE_THE_CELL = ("round", "data", "output", "profile")
 """Keys of the command line that are of no section of a cell."""
-
-NAMED = ("dataset", "strategy", "kernel", "precision")
-"""Groups whose files give their choice's name, which a cell keeps."""
 
 _FILE = re.compile(r"[/\\]|\.\w+$")
 _WIDTHS = re.compile(r"[\[(]?[0-9]+([-x ]+[0-9]+)*[\])]?")
@@ -34,17 +30,7 @@ def check_choice(group: str, name: str) -> None:
             raise ConfigError(f"{given}: {one_of_several(group, name)}")
         choices = ", ".join(groups.names(group))
         raise ConfigError(f"{given}{hint(group, name)}; {group} must be one of {choices}")
-    check_name(group, name, groups.load(group, name))
-
-
-def check_name(group: str, choice: str, content: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a choice's file, such as a copy of another's, does not give its own name."""
-    name = content.get("name")
-    if group in NAMED and name != choice:
-        given = "missing" if name is None else shown(name)
-        raise ConfigError(
-            f"config/{group}/{choice}.yaml: name is {given}: it must be {choice}, the name of the file"
-        )
+    choice_files.check(group, name, groups.load(group, name))
 
 
 def hint(group: str, value: object, sets: str = "=") -> str:
@@ -58,7 +44,7 @@ def hint(group: str, value: object, sets: str = "=") -> str:
         return f" (your own file is {' '.join(f'{key}{sets}{one}' for key, one in own.items())})"
     if group == "network" and _WIDTHS.fullmatch(text):
         return f" (widths are network.hidden{sets}[{', '.join(re.findall('[0-9]+', text))}])"
-    return meant(text, groups.names(group))
+    return choice_files.without(group, value) or meant(text, groups.names(group))
 
 
 def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:

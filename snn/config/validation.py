@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from snn.config import groups, keys
+from snn.config import choice_files, groups, keys
 from snn.config.neighbour import ANY, NONE
 from snn.config.ranges import MOST_MEMBERS, RANGES, error, of
 from snn.config.suggestions import meant
@@ -89,7 +89,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
                     check_text(f"{section}.{key}", value)
         else:
             check_text(section, values)
-    for group in keys.NAMED:
+    for group in choice_files.NAMED:
         _check_choice(group, cell[group])
     _check_members(cell["strategy"])
     training = cell["training"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from snn import datasets
-from snn.config import groups, keys
+from snn.config import choice_files, groups, keys
 from snn.config.completion import complete
 from snn.config.grammar import written
 from snn.config.sizes import check_memory
@@ -122,9 +122,9 @@ def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:
 
 def overrides(cell: Cell) -> list[str]:
     """The Hydra overrides with which ``python -m snn`` composes this cell: what differs from its files."""
-    chosen = groups.chosen({g: cell[g]["name"] for g in keys.NAMED})
+    chosen = groups.chosen({g: cell[g]["name"] for g in choice_files.NAMED})
     chosen["device"] = cell["device"]["backend"]
-    found = [f"{g}={chosen[g]}" for g in (*keys.NAMED, "device")]
+    found = [f"{g}={chosen[g]}" for g in (*choice_files.NAMED, "device")]
     if cell["network"].keys() != groups.load("network", chosen["network"]).keys():
         chosen["network"] = _with_keys("network", cell["network"])
         found.append(f"network={chosen['network']}")
@@ -239,8 +239,8 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) ->
     """
     chosen = groups.chosen(point)
     cell: Cell = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
-    for group in keys.NAMED:
-        keys.check_name(group, chosen[group], cell[group])
+    for group in choice_files.NAMED:
+        choice_files.check(group, chosen[group], cell[group])
     cell["training"] = groups.default_training()
     device = devices[on_host(cell["strategy"])]
     if device is None:

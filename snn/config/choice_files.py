@@ -1,0 +1,112 @@
+"""Whether the file of a choice says what its group needs, for the author of a new one."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from snn.config import groups
+from snn.config.suggestions import meant, nearest
+from snn.errors import ConfigError, shown
+
+NAMED = ("dataset", "strategy", "kernel", "precision")
+"""Groups whose files give their choice's name, which a cell keeps."""
+
+_CODE = {"dataset": "snn/datasets/{}.py", "strategy": "snn/strategies/{}.py", "kernel": "kernels/{}.cu"}
+"""Where the code of a choice of this name would be."""
+
+_KERNEL = ("name", "source", "block", "work", "fused", "pretransposed", "precisions")
+"""The keys of a kernel's file, all of which it has."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def check(group: str, choice: str, content: Mapping[str, Any]) -> None:
+    """Raise ConfigError, naming the file and its key, where a choice's file is not right.
+
+    It gives its own name, which a copy of another's file does not; a kernel has all its keys and no others,
+    and a source that is there; the ``_target_`` of a data set or a strategy is in its module.
+    """
+    if group not in NAMED:
+        return
+    file, name = f"config/{group}/{choice}.yaml", content.get("name")
+    if name != choice:
+        given = "missing" if name is None else shown(name)
+        raise ConfigError(f"{file}: name is {given}: it must be {choice}, the name of the file")
+    if group == "kernel":
+        _check_kernel(file, content)
+    elif group in _CODE:
+        _check_target(file, group, choice, content.get("_target_"))
+
+
+def without(group: str, value: object) -> str:
+    """`` (snn/strategies/mine.py is there, ...)`` where a choice has code and no file; else empty."""
+    code = _CODE.get(group, "").format(value) if _NAME.fullmatch(str(value)) else ""
+    if not code or not (groups.ROOT / code).is_file():
+        return ""
+    return f" ({code} is there, but a choice is a file, config/{group}/{value}.yaml)"
+
+
+def _check_kernel(file: str, content: Mapping[str, Any]) -> None:
+    for key in content:
+        if key not in _KERNEL:
+            raise ConfigError(
+                f"{file}: {shown(key)} is not a key of a kernel{meant(str(key), _KERNEL)}: one of "
+                f"{', '.join(_KERNEL)}"
+            )
+    missing = [key for key in _KERNEL if key not in content]
+    if missing:
+        raise ConfigError(
+            f"{file}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: a kernel has "
+            f"{', '.join(_KERNEL)}, which config/kernel/naive.yaml explains"
+        )
+    for key in ("fused", "pretransposed"):
+        if not isinstance(content[key], bool):
+            raise ConfigError(f"{file}: {key} is {shown(content[key])}: it must be true or false")
+    source = content["source"]
+    if source is not None and not (isinstance(source, str) and _is_file(source)):
+        raise ConfigError(
+            f"{file}: source is {shown(source)}: it must be a file, as kernels/naive.cu, or null"
+        )
+    known, precisions = groups.names("precision"), content["precisions"]
+    if not isinstance(precisions, list) or not precisions or not all(one in known for one in precisions):
+        raise ConfigError(
+            f"{file}: precisions is {shown(precisions)}: it must be a list of one or more of "
+            f"{', '.join(known)}"
+        )
+
+
+def _check_target(file: str, group: str, choice: str, target: object) -> None:
+    """That ``_target_`` names a class or function of a file; those of other packages are not looked for."""
+    example = f"{_CODE[group].format(choice).removesuffix('.py').replace('/', '.')}.NAME"
+    if not isinstance(target, str) or "." not in target:
+        given = "missing" if target is None else shown(target)
+        raise ConfigError(f"{file}: _target_ is {given}: it must name the {_KIND[group]}, as {example}")
+    module, _, name = target.rpartition(".")
+    if not module.startswith("snn."):
+        return
+    path = module.replace(".", "/")
+    path = f"{path}/__init__.py" if _is_file(f"{path}/__init__.py") else f"{path}.py"
+    if not _is_file(path):
+        raise ConfigError(f"{file}: _target_ is {shown(target)}, but there is no file {path}")
+    words, defined = _words(path)
+    if name not in words:
+        near = nearest(name, defined)
+        hint = f" (did you mean {module}.{near}?)" if near else ""
+        raise ConfigError(f"{file}: _target_ is {shown(target)}, but {path} has no {shown(name)[1:-1]}{hint}")
+
+
+_KIND = {"dataset": "function that makes the data", "strategy": "strategy's class"}
+
+
+@cache
+def _words(path: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """All words of a module, which is not imported, and the names of its classes and functions."""
+    text = (groups.ROOT / path).read_text(encoding="utf-8")
+    defined = re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE)
+    return frozenset(re.findall(r"\w+", text)), tuple(defined)
+
+
+@cache
+def _is_file(path: str) -> bool:
+    return (groups.ROOT / path).is_file()
