@@ -132,7 +132,9 @@ def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iter
             f"one of {', '.join(names)}; grid=FILE names another grid"
         )
     cells = grid.all_cells(sweeps) if table in _OF_ALL else grid.cells_of(table, sweeps)
-    records = frame.checked(_expected(cells, _command(f"{folder}/{table}".lstrip("/"), where)))
+    records = frame.checked(
+        _expected(cells, _command(f"{folder}/{table}".lstrip("/"), where), "grid" in where)
+    )
     if table in _OF_ALL:
         for point in overview.points_of(records, thresholds):
             best, *others = overview.ranked(point, thresholds) or [{}]
@@ -155,8 +157,11 @@ def _numbers(table: str, rows: pd.DataFrame, sweeps: Mapping[str, grid.Sweep]) -
     return [(number, i) for i, number in enumerate(numbers) if number >= 0]
 
 
-def _expected(cells: Mapping[str, naming.Cell], command: str) -> dict[str, str]:
-    """The records of these cells, which ``command`` makes, with the hash of their sources."""
+def _expected(cells: Mapping[str, naming.Cell], command: str, gives_grid: bool) -> dict[str, str]:
+    """The records of these cells, which ``command`` makes, with the hash of their sources.
+
+    ``gives_grid``: the user has named a grid file.
+    """
     planned = more_rounds.read()
     expected: dict[str, str] = {}
     for name, cell in cells.items():
@@ -166,6 +171,7 @@ def _expected(cells: Mapping[str, naming.Cell], command: str) -> dict[str, str]:
     if missing:
         raise RecordError(
             f"{missing[0]} is missing, and {len(missing) - 1} more: measure first what is planned: {command}"
+            f"{'' if gives_grid else '; or name the grid that was measured, with grid=FILE'}"
         )
     return expected
 

@@ -90,6 +90,10 @@ def test_a_command_is_known_as_soon_as_its_module_is_there(monkeypatch, capsys):
         (["plan", "--device"], "--device needs a value: --device NAME"),
         (["plan", "--device", "Tesla T4", "strateg=graph"], "strateg: there is no such key (did you mean st"),
         (["run", "list", "strategies"], "'list' is a command of its own: snn list strategies"),
+        (
+            ["run", "run", "strategy=pool"],
+            "of its own (python -m snn is snn run already: leave the word out): ",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_what_would_be_right(capsys, arguments, said):

@@ -121,6 +121,10 @@ def test_refuses_a_missing_csv(tmp_path):
         ),
         (lambda g: g["sweeps"].update(cnn_block_epochs={}), "taken by a table or figure"),
         (lambda g: g.update(on_gpu={}), "'on_gpu' is not a key here"),
+        (
+            lambda g: g.setdefault("microbenchmarks", {}).update(batches={"strategy": "reference"}),
+            "microbenchmarks: 'batches' is not a key here (a sweep stands under sweeps, which ends before ",
+        ),
         (lambda g: g["defaults"].update(on_cpu={}), "defaults: 'on_cpu' is not right: it must be a setting"),
     ],
 )

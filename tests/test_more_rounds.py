@@ -129,6 +129,12 @@ def test_only_what_is_unclear_and_its_baseline_get_rounds(planned, capsys):
     assert said.endswith("snakemake --cores 1 results/tables/mine.csv --config grid=grid.yaml\n")
 
 
+def test_a_grid_that_is_not_named_may_be_what_is_missing(planned, capsys):
+    assert command.main(["results/tables/speedup.csv"]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("results/tables/speedup.csv; or name the grid that was measured, with grid=FILE\n")
+
+
 def test_the_number_may_be_given_and_no_cell_loses_a_round(planned, capsys):
     names, plan = planned
     more_rounds.add({names["pinned"]: 5, "another": 7})

@@ -102,6 +102,8 @@ def _say(error: Any) -> str:
         unknown = [key for key in error.instance if key not in known]
         nested = _nested(unknown[0], error.instance[unknown[0]])
         hint = f" ({nested})" if nested else meant(unknown[0], known)
+        if not hint and place == ["microbenchmarks"]:
+            hint = " (a sweep stands under sweeps, which ends before microbenchmarks)"
         return f"{', '.join(map(shown, unknown[:5]))} is not a key here{hint}: one of {', '.join(known)}"
     if error.validator == "required":
         (missing, *_) = (key for key in error.validator_value if key not in error.instance)

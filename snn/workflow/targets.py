@@ -1,9 +1,12 @@
 """Tables and figures that were asked for, and that are not of the grid: what to say of them."""
 
+import re
 from collections.abc import Collection
 from pathlib import PurePosixPath
 
+from snn.config.groups import ROOT
 from snn.config.suggestions import any_of, meant
+from snn.grid.catalogue import FIGURES, MICROBENCHMARKS, PAGES, TABLES, Entry
 
 _FOLDERS = ("results/tables/", "results/figures/")
 _FORMS = (".csv", ".html", ".svg", ".png")
@@ -16,8 +19,9 @@ def refusal(target: str, made: Collection[str], grid: str) -> str | None:
     """
     if not target.startswith(_FOLDERS) or not target.endswith(_FORMS) or target in made:
         return None
+    asked = PurePosixPath(target)
     return (
-        f"{target}: not a table or figure of {grid}{_suggestion(PurePosixPath(target), made)}: "
+        f"{target}: not a table or figure of {grid}{_unmade(asked, made) or _suggestion(asked, made)}: "
         "--config grid=FILE names another grid, and with devices=... each device has a folder of its own"
     )
 
@@ -26,3 +30,25 @@ def _suggestion(asked: PurePosixPath, made: Collection[str]) -> str:
     """The same file in a device's folder, or one of a similar name; else empty."""
     of_devices = sorted(path for path in made if PurePosixPath(path).name == asked.name)
     return any_of(of_devices) or meant(asked.stem, sorted({PurePosixPath(path).stem for path in made}))
+
+
+def _unmade(asked: PurePosixPath, made: Collection[str]) -> str:
+    """What a table or figure with a form of its own lacks: its line, or its sweep in the grid; else empty."""
+    if any(PurePosixPath(path).name == asked.name for path in made):
+        return ""
+    entry: Entry | None
+    name = asked.stem
+    if asked.suffix in (".csv", ".html"):
+        module, entry, of = f"snn/tables/{name}.py", TABLES.get(name), "sweep"
+        listed, function = "TABLES", "build"
+    else:
+        module, entry, of = f"snn/figures/{name}.py", FIGURES.get(name), "table"
+        listed, function = "FIGURES", "draw"
+    if entry is not None:
+        return f" (it is made of the {of} {getattr(entry, of)}, which this grid does not have)"
+    if name in (*PAGES, *MICROBENCHMARKS) or not (ROOT / module).is_file():
+        return ""
+    text = (ROOT / module).read_text(encoding="utf-8")
+    if not re.search(rf"^(def {function}\(|{function} = )", text, re.MULTILINE):
+        return ""
+    return f" ({module} is there, but {listed} of snn/grid/catalogue.py has no line for it)"

@@ -1,0 +1,64 @@
+"""What is said of a table or figure that the grid does not have."""
+
+import pytest
+
+from snn.workflow import targets
+
+MADE = [
+    "results/tables/speedup.csv",
+    "results/tables/speedup.html",
+    "results/tables/l4/mine.csv",
+    "results/figures/speedup_vs_neurons.svg",
+]
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """Forms of a table and a figure that the catalogue does not list, and a module that is no form."""
+    for path, text in (
+        ("snn/tables/medians.py", "def build(frame, paper, thresholds):\n"),
+        ("snn/figures/medians.py", "def draw(table, paper_device, trained):\n"),
+        ("snn/tables/widths.py", 'build = partial(others.build, key="width")\n'),
+        ("snn/tables/speedups.py", "def ratio():\n"),
+        ("snn/tables/overview.py", "def build(frame, paper, thresholds):\n"),
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f'"""Text."""\n\n{text}')
+    monkeypatch.setattr(targets, "ROOT", tmp_path)
+
+
+@pytest.mark.usefixtures("checkout")
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (
+            "tables/medians.csv",
+            "snn/tables/medians.py is there, but TABLES of snn/grid/catalogue.py has no line ",
+        ),
+        (
+            "figures/medians.png",
+            "snn/figures/medians.py is there, but FIGURES of snn/grid/catalogue.py has no ",
+        ),
+        (
+            "tables/widths.html",
+            "snn/tables/widths.py is there, but TABLES of snn/grid/catalogue.py has no line ",
+        ),
+        ("tables/speedups.csv", "of g (did you mean speedup?): --config"),
+        ("tables/overview.csv", "of g: --config"),
+        ("tables/mine.csv", "of g (did you mean results/tables/l4/mine.csv?): --config"),
+        ("tables/peers.csv", "of g (it is made of the sweep peers, which this grid does not have): --config"),
+        ("figures/ranking.svg", "of g (it is made of the table strategies, which this grid does not have): "),
+        (
+            "figures/memory_map.svg",
+            "of g (it is made of the table memory_map, which this grid does not have)",
+        ),
+        ("tables/memory_map.csv", "of g: --config"),
+    ],
+)
+def test_what_a_table_or_figure_lacks_is_said(target, said):
+    assert said in targets.refusal(f"results/{target}", MADE, "g")
+
+
+def test_what_is_made_and_what_is_no_table_is_not_refused():
+    for target in (*MADE, "results/cells/a.json", "all", "results/tables/x.txt"):
+        assert targets.refusal(target, MADE, "g") is None
