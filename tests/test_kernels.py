@@ -6,6 +6,7 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rounding import rounded
+from test_layers import NUMBERS
 
 from snn import backends
 from snn.backends.cpu import ops as numpy_ops
@@ -38,7 +39,7 @@ OTHERS = [
 ]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
 OF_LAYERS = [op for op in OTHERS if op not in ELEMENTWISE]
-LAYER_SIZES = {
+LAYER_SIZES = NUMBERS | {
     "rows": st.integers(1, 40),
     "cols": st.integers(1, 70),
     "count": st.integers(1, 9),
@@ -217,7 +218,7 @@ def test_element_wise_work(backend, op, rows, cols, seed):
 @given(op=st.sampled_from(OF_LAYERS), seed=seeds, data=st.data())
 def test_work_of_layers(backend, op, seed, data):
     numbers = tuple(
-        REALS[name] if name in OPS[op].reals else data.draw(LAYER_SIZES[name]) for name in OPS[op].numbers
+        REALS[name] if name in REALS else data.draw(LAYER_SIZES[name]) for name in OPS[op].numbers
     )
     operands = drawn(op, numbers, np.random.default_rng(seed))
     found, again = run(backend, op, operands, numbers), run(backend, op, operands, numbers)

@@ -293,6 +293,8 @@ NUMBERS = {
     "biases": st.integers(1, 9),
 }
 
+_KINDS = {True: "a float32", False: "a whole number"}
+
 
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 @pytest.mark.parametrize("op", OF_LAYERS)
@@ -300,7 +302,14 @@ NUMBERS = {
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_a_layers_kernel_agrees_with_numpy_in_float64(op, data, seed):
     described, random = OPS[op], np.random.default_rng(seed)
+    unknown = set(described.numbers) - NUMBERS.keys()
+    assert not unknown, f"{op} has numbers without a range in NUMBERS: {', '.join(sorted(unknown))}"
     numbers = tuple(data.draw(NUMBERS[name]) for name in described.numbers)
+    for name, number in zip(described.numbers, numbers, strict=True):
+        is_real = name in described.reals
+        assert is_real == isinstance(number, float), (
+            f"{op}: {name} is {_KINDS[is_real]} on a GPU: Op.reals in snn/backends/ops.py names the others"
+        )
     sizes = described.elements(*numbers)
     operands = [random.standard_normal(size, dtype=np.float32) for size in sizes]
     wide = [operand.astype(np.float64) for operand in operands]
