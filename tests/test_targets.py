@@ -46,6 +46,7 @@ def checkout(tmp_path, monkeypatch):
         ("tables/speedups.csv", "of g (did you mean speedup?): --config"),
         ("tables/overview.csv", "of g: --config"),
         ("tables/mine.csv", "of g (did you mean results/tables/l4/mine.csv?): --config"),
+        ("figures/mine.svg", "of g (did you mean results/tables/l4/mine.csv?): --config"),
         ("tables/peers.csv", "of g (it is made of the sweep peers, which this grid does not have): --config"),
         ("figures/ranking.svg", "of g (it is made of the table strategies, which this grid does not have): "),
         (

@@ -27,9 +27,16 @@ def refusal(target: str, made: Collection[str], grid: str) -> str | None:
 
 
 def _suggestion(asked: PurePosixPath, made: Collection[str]) -> str:
-    """The same file in a device's folder, or one of a similar name; else empty."""
+    """The same file in a device's folder, a table for a figure, or one of a similar name; else empty."""
     of_devices = sorted(path for path in made if PurePosixPath(path).name == asked.name)
-    return any_of(of_devices) or meant(asked.stem, sorted({PurePosixPath(path).stem for path in made}))
+    of_name = sorted(
+        path for path in made if PurePosixPath(path).stem == asked.stem and path.endswith((".csv", ".svg"))
+    )
+    return (
+        any_of(of_devices)
+        or any_of(of_name)
+        or meant(asked.stem, sorted({PurePosixPath(path).stem for path in made}))
+    )
 
 
 def _unmade(asked: PurePosixPath, made: Collection[str]) -> str:
