@@ -39,7 +39,7 @@ def measured(folder):
 
 
 def test_the_prediction_is_what_was_measured_to_the_byte():
-    """What strategies asked for on an H200, and the pages that it took, but those of the driver's own pool."""
+    """What strategies asked for on an H200, and the pages that it took but for the driver's pool."""
     found = [*measured("nvidia-h200-cnn"), *measured("nvidia-h200-networks")]
     assert len(found) > 70
     for record in found:
