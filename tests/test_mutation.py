@@ -1,6 +1,7 @@
 """The faults that ``make mutate`` plants, and the list of those that may survive."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -30,7 +31,8 @@ def mutants(monkeypatch):
     import mutants
 
     yield mutants
-    del sys.modules["mutants"]
+    for name in ("mutants", "trials"):
+        sys.modules.pop(name, None)
 
 
 def test_faults_are_planted_where_something_is_computed(mutants, tmp_path):
@@ -55,6 +57,27 @@ def test_what_runs_once_is_a_matter_of_all_tests_of_its_file(mutants, tmp_path):
     assert {(one.before, one.at_import) for one in found} == {
         *(("return 1", True), ("return 2", False), ("A = 3", True))
     }
+
+
+def test_a_mutant_is_not_taken_for_the_one_before_it(mutants, monkeypatch, tmp_path):
+    """By what Python knows a compiled file: the size of its source, and the second of its last change."""
+    pytest.importorskip("coverage")
+    import trials
+
+    def known_by():
+        return int(path.stat().st_mtime), path.stat().st_size
+
+    monkeypatch.setattr(trials, "_Fork", lambda *arguments: SimpleNamespace(result=lambda seconds: None))
+    path = tmp_path / "some.py"
+    path.write_text(CODE)
+    found = [known_by()]
+    for name in "abc":
+        code = CODE.replace("max(a, 1)", f"max({name}, 1)")
+        trial = trials._Trial(tmp_path, mutants.Mutant("some.py", 11, "", "", code, False), trials.Covering())
+        found.append(known_by())
+        assert path.read_text() == code and trial.killed()
+    assert len(set(found)) == 4
+    assert path.read_text() == CODE and known_by() == found[0]
 
 
 def test_every_survivor_in_the_list_has_a_reason():

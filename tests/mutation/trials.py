@@ -19,6 +19,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +155,20 @@ class Trials:
 
 
 class _Trial:
-    """One mutant in one copy, and the quick tests of it, in a process."""
+    """One mutant in one copy, and the quick tests of it, in a process.
+
+    Its file has a time of its own: Python takes a compiled file for that of any source of the same second and
+    size, and so for that of the mutant before.
+    """
+
+    _number = count(1)
 
     def __init__(self, copy: Path, mutant: Mutant, covering: Covering) -> None:
         self.mutant, self.tests = mutant, covering.tests(mutant)
         self._path = copy / mutant.file
-        self._original = self._path.read_bytes()
+        self._original, self._written = self._path.read_bytes(), int(self._path.stat().st_mtime)
         self._path.write_text(mutant.code, "utf-8")
+        self._dated(self._written + next(self._number))
         seconds = sum(covering.seconds[one] for one in self.tests)
         self._ends = time.monotonic() + 60.0 + 20.0 * seconds
         self.fork = _Fork(copy, _passes, self.tests, 10 + round(3 * seconds))
@@ -175,6 +183,10 @@ class _Trial:
             return self.fork.result(0.0) is not True
         finally:
             self._path.write_bytes(self._original)
+            self._dated(self._written)
+
+    def _dated(self, second: int) -> None:
+        os.utime(self._path, (second, second))
 
 
 def _digest(copy: Path, test: Path, answer: Covered | None) -> str:
@@ -228,7 +240,6 @@ def _child(pipe: Any, folder: Path, do: Callable[..., Any], arguments: tuple[Any
     temporary = folder.with_name(f"{folder.name}-temporary")  # where devices are locked: in no other's way
     temporary.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
-    sys.dont_write_bytecode = True  # a mutant of the same second and size would be taken for the original
     silent = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(silent, stream)
