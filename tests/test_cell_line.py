@@ -41,7 +41,10 @@ def test_a_strategy_that_uses_no_kernel_of_ours_is_named_alone(name):
     assert said([1.0], f"strategy={name}").startswith(f"small 256: {name}: ok")
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(2.5, "2.5 s"), (2.5e-3, "2.5 ms"), (2.5e-5, "25 µs")])
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(2.5, "2.5 s"), (1.0, "1 s"), (2.5e-3, "2.5 ms"), (2.5e-5, "25 µs"), (2.5e-7, "0.25 µs")],
+)
 def test_times_have_a_unit_in_which_they_are_read(seconds, shown):
     assert f"{shown} in one run, which has no interval" in said([seconds])
 

@@ -60,6 +60,16 @@ def test_missing_records_are_counted():
     assert naming.said_of_missing([], {"x": CELL}, kept=False) == (
         "is left out: 3 of its 3 records are missing"
     )
+    after_one = [paths[0], paths[2]]
+    assert naming.said_of_missing(after_one, {"x": CELL}, kept=True) == (
+        "has fewer rounds than planned: 1 of its 3 records are missing, 1 after a missing round is not used"
+    )
+    assert naming.said_of_missing(after_one, {"x": CELL}, kept=False) == (
+        "is left out: 1 of its 3 records are missing"
+    )
+    assert naming.said_of_missing(paths[1:], {"x": CELL}, kept=True).endswith(
+        "records are missing, 2 after a missing round are not used"
+    )
     many = {"x": CELL, "y": CELL}
     some = [*paths, naming.record_paths(CELL, "y")[0], naming.record_paths(CELL, "y")[2]]
     assert "1 of its 6 records are missing" in naming.said_of_missing(some, many, kept=True)

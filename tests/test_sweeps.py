@@ -7,6 +7,7 @@ import yaml
 from conftest import ROOT
 
 from snn.config import groups
+from snn.config.compose import composed
 from snn.config.grammar import written
 from snn.errors import ConfigError
 from snn.grid import naming, sweeps
@@ -59,7 +60,7 @@ def test_what_is_common_is_overridden_by_the_processors_and_by_the_sweep(read):
 
 
 def test_a_sweep_and_a_product_may_have_settings_of_their_own_on_the_processor(read):
-    grid = {"x": {"training.epochs": 3, "on_cpu": {"training.epochs": 5}}}
+    grid = {"x": {"devices": ["NVIDIA H200"], "training.epochs": 3, "on_cpu": {"training.epochs": 5}}}
     grid["y"] = {
         "union": [
             {"network.seed": 1, "on_cpu": {"network.seed": 2}},
@@ -70,6 +71,7 @@ def test_a_sweep_and_a_product_may_have_settings_of_their_own_on_the_processor(r
         found = read(device, sweeps=grid)
         assert [cell["training"]["epochs"] for cell in found["x"].cells] == [epochs]
         assert [cell["network"]["seed"] for cell in found["y"].cells] == seeds
+        assert found["x"].axes == () and found["y"].axes == ("network.seed", "strategy")
 
 
 def test_strategies_of_the_host_are_on_the_given_one_or_on_the_device_or_on_this_machine(read, monkeypatch):
@@ -164,6 +166,14 @@ def test_overrides_are_what_differs_from_the_files(read):
     keys = groups.load("network", found[5].removeprefix("network=")).keys()
     assert keys == groups.load("network", "layers").keys()
     assert "network.layers=['linear 2','relu','linear 1']" in found and "training.epochs=3" in found
+
+
+@pytest.mark.parametrize("protocol", ["paper", "precise", "brief"])
+def test_overrides_compose_the_cell_also_where_its_runs_are_fewer_than_its_protocols_fewest(read, protocol):
+    (cell,) = read(sweeps={"x": {"protocol": protocol, "protocol.runs": 2}})["x"].cells
+    assert cell["protocol"]["min_runs"] > 2
+    found = composed(sweeps.overrides(cell))
+    assert {section: found[section] for section in naming.SECTIONS} == cell
 
 
 @pytest.mark.parametrize(

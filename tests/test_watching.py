@@ -60,7 +60,10 @@ def with_drop(at, values, usual=90, length=20):
         ({"memory_used_bytes": [99 * GIB], "limits": {"memory_bytes": None}}, {}),
         ({"memory_used_bytes": [None, 91 * GIB]}, {"memory full": "91% of the memory in use at 1 s"}),
         ({"temperature_c": [60, 87, 60]}, {}),
-        ({"temperature_c": [60, 88, 60]}, {"hot": "88 C, it slows down at 90 C, from 1 to 2 s"}),
+        (
+            {"temperature_c": [60, 89, 88, 60, 60]},
+            {"hot": "89 C, it slows down at 90 C, from 1 to 3 s"},
+        ),
         ({"temperature_c": [60, 88, 60], "limits": {"temperature_c": None}}, {"hot": "88 C from 1 to 2 s"}),
         ({"utilisation": STEADY}, {}),
         ({"utilisation": with_drop(5, [40])}, {}),  # of one second
@@ -71,9 +74,15 @@ def with_drop(at, values, usual=90, length=20):
         ({"utilisation": with_drop(0, [40, 10, 40])}, {"idle drops": "10% busy, usually 90%, from 0 to 2 s"}),
         ({"utilisation": with_drop(5, [45, 45, 45])}, {}),  # half as busy as usual, not less
         ({"utilisation": with_drop(5, [1, 1, 1], usual=9)}, {}),  # hardly used at any time
+        (
+            {"utilisation": with_drop(5, [1, 1, 1], usual=10)},  # used just enough
+            {"idle drops": "1% busy, usually 10%, from 4 to 7 s"},
+        ),
         ({"utilisation": with_drop(5, [5] * 3), "timed": with_drop(5, [0] * 3, usual=1)}, {}),
         ({"utilisation": [90, 90, 0, 0], "timed": [1] * 4}, {}),  # too few to say what is usual
-        ({"power_w": with_drop(3, [480, 480, 480], usual=400)}, {}),
+        ({"power_w": [400, 400, 100, 100]}, {}),
+        ({"utilisation": [90, 90, 90, 0, 0]}, {"idle drops": "0% busy, usually 90%, from 2 to 4 s"}),
+        ({"power_w": with_drop(3, [520, 280, 520], usual=400)}, {}),  # 30% beside what is usual, not more
         (
             {"power_w": with_drop(3, [600, 650, 600], usual=400)},
             {"irregular power": "650 W, usually 400 W, from 2 to 5 s"},
@@ -81,6 +90,18 @@ def with_drop(at, values, usual=90, length=20):
         (
             {"power_w": with_drop(3, [100, 100], usual=400)},
             {"irregular power": "100 W, usually 400 W, from 2 to 4 s"},
+        ),
+        (
+            {"power_w": with_drop(3, [540, 100, 540], usual=400)},  # what is farthest, above or below
+            {"irregular power": "100 W, usually 400 W, from 2 to 5 s"},
+        ),
+        (
+            {"utilisation": [90, 90, 90, 0, 0] * 3},
+            {
+                "idle drops": ", ".join(
+                    f"0% busy, usually 90%, from {start} to {start + 2} s" for start in (2, 7, 12)
+                )
+            },
         ),
         (
             {"utilisation": [90, 90, 90, 0, 0] * 8},
