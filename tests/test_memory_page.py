@@ -79,7 +79,7 @@ def test_a_folder_without_tables_makes_no_page(place, capsys):
         (b"\xff\xfe", "not a table"),
         (b"", "not a table"),
         (None, "it is a folder"),
-        (b"strategy,share,device\npool,much,H200\n", "folder/memory has share 'much': it must be a number"),
+        (b"strategy,share,device\npool,much,H200\n", "folder/memory has share 'much': it must be a number\n"),
     ],
 )
 def test_a_damaged_table_is_refused_by_name(place, capsys, content, said):
