@@ -54,6 +54,13 @@ def test_a_speedup_is_over_the_naive_program_that_trains_alike(cells_of):
     assert table["program"].iloc[-1] == "graph, tiled_fused"
 
 
+def test_a_program_without_a_naive_one_that_trains_alike_has_no_speedup(cells_of):
+    cells = cells_of(NAIVE, {"strategy": "pipelined", "kernel": "fused"} | MEAN)
+    rows = rows_of(cells, [[20.0, 20.0], [5.0, 5.0]])
+    assert programs(rows)["speedup"].isna().tolist() == [False, True]
+    assert cnn_programs.pairs(rows) == [(0, 0)]
+
+
 def test_a_step_is_one_of_the_batches_that_are_full(cells_of):
     (cell,), (kept,) = cells_of(NAIVE), cells_of(NAIVE, **{"training.drop_last": False})
     table = programs(rows_of([cell, kept], [[4.685], [4.69]]))

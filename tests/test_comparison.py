@@ -115,6 +115,17 @@ def test_what_else_is_not_comparable_says_why(tmp_path, details, note):
     assert table["ratio"].isna().all()
 
 
+def test_cells_of_the_same_names_are_told_apart_by_the_settings_in_which_they_differ(tmp_path):
+    table, _ = compared(tmp_path / "one", *(archive(tmp_path / name) for name in "ab"))
+    assert list(table.columns[:3]) == ["dataset", "network", "kernel"]
+    assert not any("." in name for name in table)  # the names say it all
+    smaller = [cell | {"training": cell["training"] | {"batch_size": 64}} for cell in CELLS]
+    table, _ = compared(
+        tmp_path / "two", *(archive(tmp_path / name, cells=[*CELLS, *smaller]) for name in "cd")
+    )
+    assert set(table.loc["pinned", "training.batch_size"]) == {64, 256}
+
+
 def test_two_kernels_are_compared_by_what_a_copy_costs():
     row = {"strategy": "resident", "runs": 3, "device": "CPU", "device_uuid": None, "driver": None}
     row |= {"blas_threads": 1, "rounds": [[1.0, 1.0, 1.0]]}

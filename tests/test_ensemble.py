@@ -241,6 +241,17 @@ def test_the_losses_of_each_rate(cells):
     assert table["launch_s"].tolist() == [1.0, 2.0, 2.0]
 
 
+def test_rates_are_in_the_order_of_the_members(cells):
+    records = recorded(cells)
+    ensemble = records["ensemble"]
+    ensemble["members"].reverse()
+    for run in ensemble["runs"]:
+        run["member_mse"].reverse()
+    table = learning_rates.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    assert table["learning_rate"].tolist() == [0.002, 9.0, 0.1]
+    assert table["final_mse"].tolist() == [41.0, 5.0, 2.0]
+
+
 def test_rates_that_could_not_be_trained_are_a_row_with_the_reason(cells):
     refused = {"status": "unsupported", "reason": "no cluster", "runs": [], "members": []}
     found = recorded(cells)

@@ -62,6 +62,16 @@ def test_the_order_is_that_of_common_rounds(tmp_path):
     assert table["mean_s"][1] > table["mean_s"][2]  # of slower rounds
 
 
+def test_points_are_in_the_order_of_the_grid(tmp_path):
+    path = tmp_path / "grid.yaml"
+    sweep = {"protocol.rounds": 1, "dataset": ["small", "large"], "strategy": ["reference", "graph"]}
+    path.write_text(yaml.safe_dump({"sweeps": {"recommend": sweep}}))
+    named = sweeps.read(path, GPU)["recommend"].named
+    records = {name: record(cell, [1.0, 1.1]) for name, cell in named.items()}
+    table = recommend.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    assert table["dataset"].tolist() == ["small", "small", "large", "large"]
+
+
 def answered(table, answer=None, trained=None):
     cell = {"training": {"epochs": 100}, "dataset": {"rows": 60_000}}
     return text.answered(table, pd.DataFrame() if answer is None else answer, trained, cell)

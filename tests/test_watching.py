@@ -3,6 +3,7 @@
 import json
 import sys
 
+import pandas as pd
 import pytest
 from conftest import ROOT
 from real_records import measured, reference
@@ -172,13 +173,15 @@ def test_the_table_has_a_row_per_record_with_or_without_samples():
     hot["machine"]["samples"] = samples(
         temperature_c=[60, 91, 60], utilisation=[0, 80, 90], timed=[0, 1, 1], memory_used_bytes=[GIB] * 3
     )
-    rows = table.build({"new": new, "old": old, "hot": hot}, THRESHOLDS).set_index("record")
-    assert list(rows["warnings"]) == ["", "", "hot"]
+    short = json.loads(json.dumps(reference()))
+    short["provenance"]["elapsed_seconds"] = 0.0
+    rows = table.build({"new": new, "old": old, "hot": hot, "short": short}, THRESHOLDS).set_index("record")
+    assert list(rows["warnings"]) == ["", "", "hot", ""]
     assert rows.loc["hot", "note"] == "91 C, it slows down at 90 C, from 1 to 2 s"
     assert rows.loc["hot", "max_temperature_c"] == 91
     assert rows.loc["hot", "median_utilisation"] == 85  # in timed runs
     assert rows.loc["hot", "max_memory_fraction"] == 0.01
-    assert rows.loc["old", ["samples", "sampling"]].isna().all()
+    assert rows.loc["old", ["samples", "sampling"]].isna().all() and pd.isna(rows.loc["short", "sampling"])
     assert rows.loc["new", "samples"] >= 1 and 0 < rows.loc["new", "sampling"] < 1
 
 

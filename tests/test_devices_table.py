@@ -1,0 +1,41 @@
+"""What one row of the table of several devices is: the same training, however a record names it."""
+
+from test_merge import H200, PAPER, T4, cells_on, records_of
+
+from snn.config.groups import CONFIG, read_yaml
+from snn.tables import devices
+
+THRESHOLDS = read_yaml(CONFIG / "verdicts.yaml")
+
+
+def built(*changes):
+    """The table of two GPUs whose cells have these changes, by section."""
+    records = {}
+    for (name, uuid), change in zip(((H200, "GPU-1"), (T4, "GPU-2")), changes, strict=True):
+        cells = [
+            cell | {key: change(cell[key]) for key, change in change.items()}
+            for cell in cells_on("cuda", name)
+        ]
+        made = records_of(cells, device=name, device_uuid=uuid)
+        records[name] = {f"{name} {i}": one for i, one in enumerate(made)}
+    return devices.build(records, PAPER, "Tesla T4", THRESHOLDS)
+
+
+def own_file(path, sha256):
+    return {"dataset": lambda dataset: dataset | {"path": path, "sha256": sha256}}
+
+
+def test_a_file_is_known_by_its_digest_wherever_it_stands():
+    here, there = (own_file(f"/{place}/mine.csv", "ab" * 32) for place in "ab")
+    table = built(here, there)
+    assert len(table) == 5 and table[[f"speedup {H200}", f"speedup {T4}"]].notna().all(axis=None)
+    table = built(here, own_file("/a/mine.csv", "cd" * 32))
+    assert len(table) == 10 and table[f"speedup {H200}"].isna().sum() == 5
+
+
+def test_an_older_record_without_the_work_of_a_thread_is_of_one_output_for_each():
+    def older(kernel):
+        return {key: value for key, value in kernel.items() if key != "work"}
+
+    table = built({"kernel": older}, {"kernel": lambda kernel: kernel | {"work": [1, 1]}})
+    assert len(table) == 5 and table[[f"speedup {H200}", f"speedup {T4}"]].notna().all(axis=None)
