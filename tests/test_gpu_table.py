@@ -47,6 +47,12 @@ def test_the_properties_of_a_gpu_in_the_units_of_the_paper(calls):
     assert calls == ["init", "shutdown"]
 
 
+def test_the_memory_of_a_host_is_all_that_it_has(monkeypatch):
+    monkeypatch.setattr(gpu.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 22}.__getitem__)
+    table = gpu.build(Device("cpu", "Abacus"), PAPER).set_index("parameter")["value"]
+    assert table["Memory (GB)"] == 17
+
+
 def test_the_driver_is_left_also_where_it_fails(calls):
     with pytest.raises(KeyError):
         gpu.build(Device("cuda", "NVIDIA H200", "GPU-2", "580.1"), PAPER)

@@ -109,6 +109,7 @@ def test_attribution_sums_its_parts(dataset_size):
         "the parts add up to 0.769 times the mean of the runs",
         "the parts add up to 1.33 times the mean of the runs",
     ]
+    assert set(attribution.build(dataset_size, {}, THRESHOLDS)["note"][:2]) == {""}  # at the threshold
     dataset_size.loc[0, [name for name in dataset_size if name.startswith(attribution.PART)]] = None
     assert attribution.build(dataset_size, {}, THRESHOLDS)["note"][0] == ""  # no pass, so nothing adds up
     figure = attribution_figure.draw(table, "Tesla T4")

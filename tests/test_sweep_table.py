@@ -279,12 +279,13 @@ def test_every_row_of_correctness_has_its_tolerance_and_its_word(read):
             {"strategy": "resident", "network.init": "he_uniform"},
             {"strategy": ["reference", "pinned", "streams", "combined", "blas"], "protocol.runs": 10},
             {"strategy": "resident", "kernel": "tiled_fused"},
+            {"strategy": "reference", "network.init": "he_uniform"},
         ]
     )
     published = PAPER["reference"]["mse"]
     near, middle, far = (published * (1 + share) for share in (5e-6, 5e-5, 5e-4))
-    errors = [near, near, middle, near, far, middle, near]
-    runs = [10, 10, 10, 9, 10, 10, 10]
+    errors = [near, near, middle, near, far, middle, near, near]
+    runs = [10, 10, 10, 9, 10, 10, 10, 10]
     records = {
         str(i): record(cell, [1.0] * count, mse=error)
         for i, (cell, error, count) in enumerate(zip(found.cells, errors, runs, strict=True))

@@ -182,7 +182,9 @@ def test_the_table_has_a_row_per_record_with_or_without_samples():
     assert rows.loc["hot", "median_utilisation"] == 85  # in timed runs
     assert rows.loc["hot", "max_memory_fraction"] == 0.01
     assert rows.loc["old", ["samples", "sampling"]].isna().all() and pd.isna(rows.loc["short", "sampling"])
-    assert rows.loc["new", "samples"] >= 1 and 0 < rows.loc["new", "sampling"] < 1
+    taken, elapsed = new["machine"]["samples"], new["provenance"]["elapsed_seconds"]
+    assert rows.loc["new", "samples"] == taken["taken"]
+    assert rows.loc["new", "sampling"] == taken["cpu_seconds"] / elapsed
 
 
 def test_the_live_line_comes_where_no_other_came(tmp_path, monkeypatch, capsys):
