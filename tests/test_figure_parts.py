@@ -1,10 +1,11 @@
 """What figures have in common: log axes, what was trained, colours, and the same bytes each time."""
 
+import pandas as pd
 import pytest
 from figure_layout import faults
 from matplotlib import pyplot as plt
 
-from snn.figures import attribution, layout, style
+from snn.figures import attribution, layout, rows, style
 from snn.figures.ticks import log_axis
 from snn.figures.trained import trained
 from snn.profiling.time_breakdown import TimingBackend
@@ -69,3 +70,17 @@ def test_every_part_of_a_time_and_every_strategy_has_a_colour():
     assert set(attribution.PARTS) == {*TimingBackend.PARTS, "kernels", "host_arithmetic"}
     assert style.colour("combined") == style.LOOKS["combined"].colour
     assert style.look("mine") == style.look("mine")
+
+
+@pytest.mark.parametrize(
+    ("kernels", "of_host", "said"),
+    [
+        (["naive", "tiled", "naive"], [], " The kernel is naive where none is named."),
+        (["naive", "tiled"], [], ""),  # each of half of the rows
+        (["naive", "naive"], [], ""),
+        (["naive", "tiled", "tiled"], ["naive"] * 4, " The kernel is tiled where none is named."),
+    ],
+)
+def test_the_kernel_that_is_not_named_is_that_of_most_rows_on_the_device(kernels, of_host, said):
+    backends = ["cuda"] * len(kernels) + ["cpu"] * len(of_host)
+    assert rows.usual_kernel(pd.DataFrame({"kernel": kernels + of_host, "backend": backends})) == said

@@ -49,6 +49,15 @@ def test_runs_continue_the_random_stream_and_warm_up_does_not_shift_it():
     assert plain.status == "ok"
 
 
+def test_a_record_says_how_many_epochs_the_warm_up_took(monkeypatch):
+    epochs, epoch = [], Reference.epoch
+    monkeypatch.setattr(Reference, "epoch", lambda self: epochs.append(1) or epoch(self))
+    runs.measure(JOB, RULES, CpuBackend())
+    without = len(epochs)
+    found = runs.measure(JOB, replace(RULES, warmup_seconds=0.01), CpuBackend())
+    assert found.warmup.epochs == len(epochs) - 2 * without >= 1
+
+
 def test_progress_is_told_after_every_run():
     seen = []
     runs.measure(JOB, RULES, CpuBackend(), lambda runs: seen.append(len(runs)))

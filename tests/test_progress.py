@@ -63,6 +63,17 @@ def test_other_work_is_guessed_from_this_one(tmp_path, monkeypatch, capsys):
     assert ", about 6 s left" in capsys.readouterr().err  # of 100 times as many rows: two of 3 runs of 1 s
 
 
+@pytest.mark.parametrize(("seconds", "left"), [(89.0, "89 s"), (90.0, "2 min"), (3600.0, "60 min")])
+def test_what_takes_long_is_in_minutes(tmp_path, monkeypatch, capsys, seconds, left):
+    monkeypatch.chdir(tmp_path)
+    cell = CELL | {"protocol": CELL["protocol"] | {"max_seconds": None}}
+    progress.write_plan([(cell, 2)])
+    printer = progress.Printer(cell, 2, 256, 32, output(1))
+    printer._last = -100.0
+    printer([Run(seconds, 0.0)] * 2)  # of three
+    assert f", about {left} left\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("given", [None, "cell.json"])
 def test_a_job_that_no_workflow_planned_counts_none(tmp_path, monkeypatch, capsys, given):
     monkeypatch.chdir(tmp_path)

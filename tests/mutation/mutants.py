@@ -21,7 +21,7 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.operators.operator import Operator
 from cosmic_ray.plugins import get_operator
 
-PACKAGES = ("analysis", "records", "profiling", "grid", "strategies")
+PACKAGES = ("analysis", "records", "profiling", "grid", "strategies", "tables")
 
 _SWAPS = {
     "Binary": (
