@@ -115,6 +115,19 @@ def test_what_else_is_not_comparable_says_why(tmp_path, details, note):
     assert table["ratio"].isna().all()
 
 
+def test_a_cell_is_found_also_beside_records_of_before_a_setting(tmp_path):
+    """Their settings come first, and the new one after all of them."""
+    older = [
+        cell | {"training": {key: value for key, value in cell["training"].items() if key != "accumulate"}}
+        for cell in CELLS
+    ]
+    for i, cell in enumerate(CELLS):
+        others = [one for one in older if one["strategy"] != cell["strategy"]]
+        a, b = (tmp_path / f"{side}{i}" for side in "ab")
+        table, _ = compared(tmp_path, archive(a, cells=[*others, cell]), archive(b, cells=[cell]))
+        assert list(table.index) == [cell["strategy"]["name"]]
+
+
 def test_cells_of_the_same_names_are_told_apart_by_the_settings_in_which_they_differ(tmp_path):
     table, _ = compared(tmp_path / "one", *(archive(tmp_path / name) for name in "ab"))
     assert list(table.columns[:3]) == ["dataset", "network", "kernel"]

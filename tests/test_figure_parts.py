@@ -78,6 +78,7 @@ def test_every_part_of_a_time_and_every_strategy_has_a_colour():
         (["naive", "tiled", "naive"], [], " The kernel is naive where none is named."),
         (["naive", "tiled"], [], ""),  # each of half of the rows
         (["naive", "naive"], [], ""),
+        ([], ["naive", "tiled", "tiled"], " The kernel is tiled where none is named."),  # no GPU, so no host
         (["naive", "tiled", "tiled"], ["naive"] * 4, " The kernel is tiled where none is named."),
     ],
 )
