@@ -125,9 +125,13 @@ def test_peers_have_their_intervals_and_a_line_at_the_fastest_of_them():
     rows["speedup_over_best_peer"] = [2.0, 1.0, 0.5]
     (axes,) = peers.draw(rows, "Tesla T4").axes
     assert error_bars(axes, "x") == close_to(rows["step_ci_low_us"], rows["step_ci_high_us"])
-    assert [text.get_text() for text in axes.texts] == ["10 µs, 2×", "20 µs, 1×", "40 µs, 0.5×?"]
+    said = [text.get_text() for text in axes.texts]
+    assert said == ["10.0 µs, 2.00×", "20.0 µs, 1.00×", "40.0 µs, 0.500×?"]
     best = next(line for line in axes.lines if line.get_linestyle() == "--")
     assert set(best.get_xdata()) == {20.0}
+    assert "cut off" not in said_in(axes.figure)
+    rows.loc[0, "step_ci_high_us"] = 1e6  # of few rounds
+    assert "interval, cut off at the ends of the axis. On" in said_in(peers.draw(rows, "Tesla T4"))
 
 
 def test_a_difference_of_losses_is_in_percent_and_so_is_its_interval():

@@ -155,7 +155,7 @@ def test_the_ranking_names_kernels_and_options_and_says_speedups(read):
         *("graph, tiled_fused", "combined", "pinned", "reference", "threads, 4 threads")
     ]
     said = [text.get_text() for text in axes.texts]
-    assert said == ["", "2×", "4×", "8×", ""]
+    assert said == ["", "2.00×", "4.00×", "8.00×", ""]
     assert not any("16" in text for text in said)  # nothing of the host is divided by the GPU's reference
 
 

@@ -12,10 +12,10 @@ _KINDS = {True: "PyTorch or JAX", False: "this project"}
 _ROOM = 2.0  # the axis ends at this factor beyond the smallest and largest time; longer intervals are cut off
 _WHOLE_FROM = 100  # microseconds, from which on no decimals are written
 _NOTE = (
-    "Dots: mean time per step, on a log axis; bars: its 95% confidence interval, cut off at the ends of "
-    "the axis. On the right: this time in µs, and the speedup over the best peer; ? marks what is not "
-    "significant at 95%."
+    "Dots: mean time per step, on a log axis; bars: its 95% confidence interval{cut}. On the right: this "
+    "time in µs, and the speedup over the best peer; ? marks what is not significant at 95%."
 )
+_CUT = ", cut off at the ends of the axis"
 _SHARED = " Rows are in the order of the geometric mean over the panels."
 
 
@@ -33,11 +33,12 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     order = rows.in_order(table, names, points, "step_us")
     titles = list(dict.fromkeys(points))
     figure, panels = rows.grid(order, len(titles))
-    for axes, point in zip(panels, titles, strict=True):
-        _panel(axes, table[points == point], names, order)
+    cut = [
+        _panel(axes, table[points == point], names, order) for axes, point in zip(panels, titles, strict=True)
+    ]
     markers = {_KINDS[peer]: _MARKERS[peer] for peer in (True, False) if (table["peer"] == peer).any()}
     key = [*rows.key(markers), rows.dashed("best peer")]
-    note = _NOTE + (_SHARED if len(titles) > 1 else "")
+    note = _NOTE.format(cut=_CUT if any(cut) else "") + (_SHARED if len(titles) > 1 else "")
     return rows.framed(
         figure, panels, titles, "Time per training step", layout.about(table, trained), note, key
     )
@@ -52,8 +53,8 @@ def _names(table: pd.DataFrame, points: pd.Series) -> pd.Series:
     return texts(table.assign(**shown), ["strategy", *beside])
 
 
-def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> None:
-    """A row per cell, in the order given; those without a time say why."""
+def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> bool:
+    """A row per cell, in the order given; those without a time say why. Returns whether it cuts an interval."""
     rows.rule(axes, cells.loc[cells["peer"], "step_us"].min())
     for i, cell in cells.iterrows():
         row, step = order.index(names[i]), cell["step_us"]
@@ -66,10 +67,12 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
     steps = cells["step_us"].dropna()
     rows.scale(axes, [*(steps / _ROOM), *(steps * _ROOM)], log=True)
     axes.set_xlabel("time per step (µs)")
+    low, high = axes.get_xlim()
+    return bool((cells["step_ci_low_us"] < low).any() or (cells["step_ci_high_us"] > high).any())
 
 
 def _text(row: pd.Series) -> str:
     """``11.9 µs, 1.2×``; without the ratio where there is none."""
     time, ratio = row["step_us"], row["speedup_over_best_peer"]
-    digits = f"{time:.3g}" if time < _WHOLE_FROM else f"{time:.0f}"
+    digits = f"{time:#.3g}".rstrip(".") if time < _WHOLE_FROM else f"{time:.0f}"
     return f"{digits} µs" + ("" if pd.isna(ratio) else f", {times(ratio, row['verdict'])}")

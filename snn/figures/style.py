@@ -150,7 +150,7 @@ def paler(shade: str, share: float) -> str:
 
 def times(ratio: float, verdict: object = "") -> str:
     """A ratio in three digits: ``1.45×``, ``1,450×``; with a question mark if it is not significant."""
-    digits = f"{float(f'{ratio:.3g}'):,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+    digits = f"{float(f'{ratio:.3g}'):,.0f}" if ratio >= 100 else f"{ratio:#.3g}".rstrip(".")
     return f"{digits}×{'?' if verdict == NOT_SIGNIFICANT else ''}"
 
 
