@@ -54,7 +54,10 @@ def _names(table: pd.DataFrame, points: pd.Series) -> pd.Series:
 
 
 def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> bool:
-    """A row per cell, in the order given; those without a time say why. Returns whether it cuts an interval."""
+    """A row per cell, in the order given; those without a time say why.
+
+    Returns whether an interval is longer than the axis.
+    """
     rows.rule(axes, cells.loc[cells["peer"], "step_us"].min())
     for i, cell in cells.iterrows():
         row, step = order.index(names[i]), cell["step_us"]
