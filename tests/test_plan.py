@@ -16,6 +16,7 @@ from snn.config import groups
 from snn.measurement import runs
 from snn.models.network import mlp
 from snn.planning import gpus
+from snn.planning import plan as plans
 from snn.planning.cells import PlannedGpu, planned
 from snn.planning.plan import largest_batch, predicted
 from snn.profiling.memory import CHUNK
@@ -230,6 +231,33 @@ def test_wrong_arguments_are_refused(arguments, message, capsys):
     status, said, error = run(capsys, *arguments)
     assert (status, said) == (2, "")
     assert message in error and error.count("\n") == 1
+
+
+def test_strategies_with_weights_on_the_host_are_planned_where_this_machine_can_hold_them(
+    capsys, monkeypatch, tmp_path
+):
+    """Their rehearsal holds the weights, and once filled the memory of the machine."""
+    target = tmp_path / "plan.json"
+    arguments = ["network=mlp", "network.hidden=[256,256]", "dataset=large", "--free", "1GiB"]
+
+    def remedies():
+        assert command.main([*arguments, "strategy=resident", "--json", f"{target}"]) == 0
+        return {one["setting"] for one in json.loads(target.read_text())["remedies"]}
+
+    all_of_them = remedies()
+    monkeypatch.setattr(plans, "usable_bytes", lambda: 10**6)
+    assert all_of_them - remedies() >= {"strategy=reference", "strategy=combined"}
+    assert remedies() >= {"strategy=pipelined"}
+    capsys.readouterr()
+    assert command.main([*arguments, "strategy=reference"]) == 2
+    said = capsys.readouterr().err
+    assert "reference keeps weights on the host, so a plan for network 256-256 takes 0.00148 GB" in said
+    assert "but this machine has 0.001 GB: plan a device-driven strategy, such as graph" in said
+
+
+def test_a_matrix_beyond_32_bits_is_not_planned(capsys):
+    assert command.main(["network.hidden=[65536,65536]", "--free", "99GiB"]) == 2
+    assert "kernels count in 32 bits" in capsys.readouterr().err
 
 
 def test_without_a_gpu_one_must_be_named(capsys, monkeypatch):

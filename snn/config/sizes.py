@@ -24,17 +24,9 @@ def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) 
     table = table or _table(cell["dataset"])
     if table is None:
         return
+    parameters, activations = _elements(cell, table)
     rows, columns = table
-    dataset, network, name = cell["dataset"], cell["network"], cell["dataset"]["name"]
-    built = build(network, tuple(dataset.get("shape") or (columns - 1,)))
-    batch = cell["training"]["batch_size"]
-    parameters = [prod(shape) for shape in built.shapes]
-    activations = [batch * prod(shape) for shape in built.layer_shapes]
-    if max(parameters + activations) > _MOST_ELEMENTS:
-        raise ConfigError(
-            f"network {network_label(network)}, training.batch_size={batch}, dataset={name}: a matrix has "
-            f"{max(parameters + activations)} elements, but kernels count in 32 bits, to {_MOST_ELEMENTS}"
-        )
+    network, name, batch = cell["network"], cell["dataset"]["name"], cell["training"]["batch_size"]
     needs = {
         f"dataset={name} of {rows} rows and {columns} columns": 2 * rows * columns * _FLOAT,
         f"network {network_label(network)}": sum(parameters) * _FLOAT,
@@ -46,6 +38,27 @@ def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) 
             f"this cell needs at least {sum(needs.values()) / 1e9:.3g} GB of memory ({listed}), "
             f"but this machine has {usable_bytes() / 1e9:.3g} GB: make the largest of them smaller"
         )
+
+
+def check_matrices(cell: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a matrix of a cell has more elements than kernels count."""
+    if table := _table(cell["dataset"]):
+        _elements(cell, table)
+
+
+def _elements(cell: Mapping[str, Any], table: tuple[int, int]) -> tuple[list[int], list[int]]:
+    """The elements of each parameter and of each layer's activations; ConfigError if one has too many."""
+    dataset, network, batch = cell["dataset"], cell["network"], cell["training"]["batch_size"]
+    built = build(network, tuple(dataset.get("shape") or (table[1] - 1,)))
+    parameters = [prod(shape) for shape in built.shapes]
+    activations = [batch * prod(shape) for shape in built.layer_shapes]
+    most = max(parameters + activations)
+    if most > _MOST_ELEMENTS:
+        raise ConfigError(
+            f"network {network_label(network)}, training.batch_size={batch}, dataset={dataset['name']}: a "
+            f"matrix has {most} elements, but kernels count in 32 bits, to {_MOST_ELEMENTS}"
+        )
+    return parameters, activations
 
 
 def at_most(cell: Mapping[str, Any], table: tuple[int, int] | None = None) -> float:

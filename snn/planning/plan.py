@@ -4,18 +4,25 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any
 
 from snn.config import groups
+from snn.config.sizes import check_matrices
 from snn.errors import ConfigError, Unsupported
+from snn.hardware.memory import usable_bytes
 from snn.models.gradients import EXACT
+from snn.models.network import network_label
 from snn.planning import remedies
 from snn.planning.cells import PlannedGpu, planned
 from snn.planning.gpus import Gpu
 from snn.planning.remedies import Cell
 from snn.profiling.rehearsal import Needs, extrapolated, rehearse
 from snn.strategies.common import factory, traits
+from snn.strategies.common.host_driven import HostDriven
 
+_FLOAT = 4  # bytes
+_COPIES = 5  # of the weights of a host-driven strategy, more than are held in its rehearsal
 _FEW = 128  # rows: the launches of a larger batch are not known before it is rehearsed
 _MOST_LAUNCHES = 2000  # of a step that is rehearsed
 
@@ -122,7 +129,25 @@ def _needs(cell: Cell, gpu: Gpu) -> Needs:
         raise ConfigError(f"strategy={strategy['name']}: {package} allocates by itself: nothing is predicted")
     if traits.on_host(strategy):
         raise ConfigError(f"strategy={strategy['name']} trains on the CPU and uses no device memory")
+    check_matrices(cell)
+    _check_host(cell)
     return _of_batch(cell, cell["training"]["batch_size"], lambda n: _rehearsed(_batch(cell, n), gpu))
+
+
+def _check_host(cell: Cell) -> None:
+    """Raise ConfigError where a strategy keeps weights on the host that this machine has no memory for."""
+    strategy = cell["strategy"]
+    if not issubclass(factory.class_of(strategy), HostDriven):
+        return
+    network = planned(cell).job.network
+    needed = _COPIES * _FLOAT * sum(map(prod, network.shapes))
+    if needed > usable_bytes():
+        raise ConfigError(
+            f"strategy={strategy['name']} keeps weights on the host, so a plan for network "
+            f"{network_label(cell['network'])} takes {needed / 1e9:.3g} GB of memory here, but this machine "
+            f"has {usable_bytes() / 1e9:.3g} GB: plan a device-driven strategy, such as graph, or a smaller "
+            "network"
+        )
 
 
 def _of_batch(cell: Cell, batch: int, rehearsed: Callable[[int], Needs]) -> Needs:
