@@ -101,15 +101,28 @@ def test_of_two_published_answers_that_are_alike_the_one_with_a_speedup_is_shown
     assert line.endswith(f"[{shown}]")
 
 
-def test_a_published_winner_that_diverged_is_not_shown_and_the_reference_comes_last(monkeypatch):
+def test_a_published_winner_that_diverged_is_not_shown_and_neither_is_the_reference_or_a_peer(monkeypatch):
     cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
     one = {"device": "X", "backend": "cuda", "mean_s": 1.0, "speedup": 9.0, "folder": "a"}
     answers = [("small", "256", "reference", "ok"), ("small", "128", "graph", "ok")]
-    answers.append(("large", "256", "graph", "diverged"))
+    answers += [("large", "256", "graph", "diverged"), ("medium", "256", "torch_loader (workers 2)", "ok")]
     keys = ("dataset", "network", "strategy", "strategy_status")
     rows = pd.DataFrame([one | dict(zip(keys, of, strict=True)) for of in answers])
     rows["case"], rows["answer"] = rows["dataset"] + " " + rows["network"], rows["strategy"]
     monkeypatch.setattr(elsewhere, "_rows", lambda: rows)
     monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
     shown = [line.strip() for line in elsewhere.on_a_gpu(cell, "X").splitlines() if "[a]" in line]
-    assert shown == ["small 128: graph [a]", "small 256: reference [a]"]
+    assert shown == ["small 128: graph [a]"]
+
+
+def test_published_answers_of_this_network_come_before_those_of_others(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grid_file, "ROOT", tmp_path / "project")
+    assert recommend.main(["--device", "NVIDIA H200", "--dataset", "patterns", "--network", "cnn"]) == 0
+    _, own = capsys.readouterr().out.split("Published for an NVIDIA H200, of ")
+    assert own.startswith("this network on these data sets:\n  fashion, conv16x3-relu-conv32x3-")
+    assert "persistent is the fastest" in own and own.count("conv16x3-relu-conv32x3-") == 2
+    assert recommend.main(["--device", "NVIDIA H200", "--dataset", "medium", "--hidden", "1024"]) == 0
+    _, own, others = capsys.readouterr().out.split("Published for an NVIDIA H200, of ")
+    assert own.startswith("this network on these data sets:\n  large, 1024")
+    assert others.startswith("similar networks on these data sets:\n  medium, 256")

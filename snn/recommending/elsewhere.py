@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.config import groups
 from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
@@ -16,10 +17,13 @@ from snn.planning.plan import predicted
 from snn.profiling.memory import size
 from snn.recommending import grid_file
 from snn.recommending.settings import Settings
+from snn.strategies.common.traits import own_runtime
 
 PUBLISHED = ROOT / "results/published"
 DEFAULT = "NVIDIA H200"
 _SHOWN = 3
+_SIMILAR = 20.0
+"""From which distance on networks are shown only where there is none nearer."""
 _ALIKE = 1.05
 """Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
 
@@ -42,28 +46,29 @@ def described(settings: Settings) -> str:
 def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     """The published answers for the nearest networks on a GPU, the memory needed there, and what is open.
 
-    A winner that diverged is no answer. The reference wins only where a sweep, as that of the tile sizes,
-    compared it with few others: that is said last.
+    A winner that diverged is no answer, nor is a peer or the reference: they win only where a sweep, as that
+    of the tile sizes, compared few others with them.
     """
     label = network_label(cell["network"])
     rows = _rows()
     rows = rows[(rows["device"] == name) & (rows["backend"] == "cuda") & (rows["strategy_status"] == "ok")]
+    rows = rows[~rows["strategy"].str.partition(" ")[0].isin(["reference", *_peers()])]
     near = rows.assign(
         distance=[_distance(label, other) for other in rows["network"]],
         is_other=rows["dataset"] != cell["dataset"]["name"],
-        is_reference=rows["strategy"] == "reference",
     )
     shortest = near.groupby(["network", "dataset"])["mean_s"].transform("min")
     near = near.assign(is_longer=near["mean_s"] > _ALIKE * shortest, lacks_speedup=near["speedup"].isna())
-    order = ["is_reference", "distance", "is_other", "is_longer", "lacks_speedup", "mean_s"]
+    order = ["distance", "is_other", "is_longer", "lacks_speedup", "mean_s"]
+    near = near[near["distance"] < max(_SIMILAR, near["distance"].min() + 1)]
     near = near.sort_values(order).drop_duplicates(["network", "dataset"]).head(_SHOWN)
-    same = len(near) and not near["distance"].iloc[0]
-    published = (
-        f"Published for an {name}, of {'this network' if same else 'similar networks'} on these data sets:"
-    )
-    lines = [
-        published if len(near) else f"Nothing is published for {name}.",
-        *(f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in near.iterrows()),
+    same = near["distance"] == 0
+    lines = [] if len(near) else [f"Nothing is published for {name}."]
+    for which, answers in (("this network", near[same]), ("similar networks", near[~same])):
+        if len(answers):
+            lines.append(f"Published for an {name}, of {which} on these data sets:")
+        lines += [f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in answers.iterrows()]
+    lines += [
         f"  Device memory that your training would take there: {_memory(cell, name)}.",
         "  Not known: the times of your own training there. Rows, columns, batch size and layers change the",
         "  order of strategies. Run the same command on that GPU.",
@@ -80,6 +85,11 @@ def _rows() -> pd.DataFrame:
         ],
         ignore_index=True,
     )
+
+
+def _peers() -> list[str]:
+    """The strategies that another package trains."""
+    return [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
 
 
 def _distance(one: str, other: str) -> float:
