@@ -76,3 +76,26 @@ def test_these_sweeps_are_of_both_kinds():
     assert {figure.axes[0].get_xlabel() for figure in drawn} > {"training time (s)"}
     assert any("Crosses" in said_in(figure) for figure in drawn)
     plt.close("all")
+
+
+def filled(axes):
+    """Whether each dot is, in the order in which they were drawn."""
+    return [line.get_markerfacecolor() != "white" for line in axes.lines if line.get_marker() in ("o", "s")]
+
+
+def test_the_marker_of_a_training_that_diverged_is_open_and_the_note_says_so():
+    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})
+    rows = rows.assign(kernel="naive", dataset="small", network="256", device="NVIDIA H200", backend="cuda")
+    ended = rows.assign(status=["diverged", "ok"])
+    drawn = [sweep.draw(ended, ["strategy"], "mine"), ranking.draw(ended, "Tesla T4")]
+    for figure in drawn:
+        assert filled(figure.axes[0]) == [False, True]
+        assert "Open markers: the training diverged." in said_in(figure)
+    widths = ended.assign(strategy="graph", network=["256", "64"])
+    (axes,) = sweep.draw(widths, ["network.hidden"], "mine").axes
+    (above,) = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert above.get_xydata().tolist() == [[256.0, 2.0]]
+    assert "Open markers" in said_in(axes.figure)
+    plain = sweep.draw(rows.assign(status="ok"), ["strategy"], "mine")
+    assert filled(plain.axes[0]) == [True, True] and "Open markers" not in said_in(plain)
+    plt.close("all")

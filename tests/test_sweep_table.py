@@ -194,6 +194,18 @@ def test_a_gpu_is_divided_by_the_processor_of_its_own_host_in_the_cpu_table_alon
     assert elsewhere["baseline"].tolist() == ["sequential", "reference", "reference", *["sequential"] * 4]
 
 
+def test_of_a_baseline_in_threads_the_cpu_table_says_how_many_also_where_all_have_as_many(read):
+    found = read([{"strategy": ["sequential", "reference"]}, {"strategy": "threads", "strategy.threads": 4}])
+    table = cpu.build(frame_of(found.cells, [[4.0, 4.0], [1.0, 1.0], [2.0, 2.0]]), {}, THRESHOLDS)
+    assert table["options"].tolist() == ["", "", "threads 4"]
+    assert set(table["fastest_cpu"]) == {"threads (threads 4)"}
+    drawn = cpu_figure.draw(table, "Tesla T4")
+    assert "threads, 4 threads" in [tick.get_text() for tick in drawn.axes[0].get_yticklabels()]
+    (key,) = drawn.legends
+    said = [text.get_text() for text in key.get_texts()]
+    assert said == ["on the GPU", "on the CPU of the same host", "fastest CPU baseline"]
+
+
 def test_a_cpu_table_without_its_baselines_is_made(read):
     cells = read({"strategy": ["reference", "graph"]}, "cpu").cells
     table = cpu.build(frame_of(cells, [[1.0, 1.0]] * 2), {}, THRESHOLDS)

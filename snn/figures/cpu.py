@@ -29,7 +29,8 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     figure, panels = rows.grid(order, len(titles))
     for axes, point in zip(panels, titles, strict=True):
         _panel(axes, table[points == point], names, order)
-    markers = {f"on the {kind}": _MARKERS[kind] for kind in dict.fromkeys(table["ran_on"])}
+    plain = {f"on the {kind}": _MARKERS[kind] for kind in dict.fromkeys(table["ran_on"])}
+    markers = rows.HOST if rows.on_host(table).any() else plain
     key = [*rows.key(markers), rows.dashed("fastest CPU baseline")]
     note = _NOTE + (_SHARED if len(titles) > 1 else "")
     return rows.framed(

@@ -84,7 +84,7 @@ def draw(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str, tra
     key = [handle for name, style in looks_of.items() if (handle := _entry(name, style, table, series, axis))]
     failed = table.loc[table["mean_s"].isna() & axis.values.notna(), "status"].dropna().unique()
     crosses = f" Crosses: cells without a time ({', '.join(failed)})." if len(failed) else ""
-    note = _NOTE + crosses + rows.usual_kernel(table)
+    note = _NOTE + rows.of_diverged(table) + crosses + rows.usual_kernel(table)
     return layout.framed(figure, f"Training time: {title}", layout.about(table, trained), note, key)
 
 
@@ -121,6 +121,9 @@ def _panel(
         numbered = some.assign(x=numbers[some.index]).dropna(subset="x").sort_values("x")
         if len(numbered):
             axes.errorbar(numbered["x"], numbered["mean_s"], yerr=_bars(numbered), **style)
+            diverged = numbered[numbered["status"] == rows.DIVERGED]
+            open_marker = {**style, "linestyle": "", "markerfacecolor": "white"}
+            axes.plot(diverged["x"], diverged["mean_s"], **open_marker, zorder=2.5)
         for i, cell in some[numbers[some.index].isna()].iterrows():
             if isinstance(cell[axis.name], str):
                 one = {**style, "linestyle": ""}

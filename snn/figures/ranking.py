@@ -15,7 +15,6 @@ _NOTE = (
     "speedup over reference, where this is the row's baseline; ? marks what is not significant at 95%."
 )
 _SHARED = " Rows are in the order of the geometric mean over the panels."
-_HOST, _DEVICE = "on the CPU of the same host", "on the GPU"
 
 
 def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
@@ -33,8 +32,8 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         _panel(axes, table[points == point], names, order)
     beside = rows.on_host(table).any()
     key: list[Artist] = [rows.dashed("reference")] if (table["strategy"] == "reference").any() else []
-    key += rows.key({_DEVICE: "o", _HOST: "s"}) if beside else []
-    note = _NOTE + (_SHARED if len(titles) > 1 else "") + rows.usual_kernel(table)
+    key += rows.key(rows.HOST) if beside else []
+    note = _NOTE + (_SHARED if len(titles) > 1 else "") + rows.of_diverged(table) + rows.usual_kernel(table)
     return rows.framed(
         figure, panels, titles, "Strategies ranked by training time", layout.about(table, trained), note, key
     )
@@ -63,7 +62,8 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
         if not beside[i] and not np.isnan(start):  # on the reference's device
             axes.plot([start, mean], [row, row], color=shade, linewidth=2, alpha=0.35, solid_capstyle="butt")
         interval = rows.deviation(mean, cell["std_s"])
-        rows.dot(axes, row, mean, interval, shade, "s" if beside[i] else "o")
+        marker, filled = "s" if beside[i] else "o", cell["status"] != rows.DIVERGED
+        rows.dot(axes, row, mean, interval, shade, marker, filled)
         rows.beside(axes, row, _speedup(cell))
         ends += [mean, *interval]
     rows.scale(axes, ends, log=True)

@@ -23,6 +23,10 @@ _AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
 _APART = 0.25  # inches between the titles of panels side by side
 _NAME = 44  # letters of a name's line
 _ROOM = 0.08  # of a log axis, beyond the outermost ends
+HOST = {"on the GPU": "o", "on the CPU of the same host": "s"}
+"""The markers of rows, some of which are of ``on_host``."""
+DIVERGED = "diverged"
+_OPEN = " Open markers: the training diverged."
 _LEAST = 0.1  # of a mean: where a bar ends on a log axis, however wide the deviation
 
 
@@ -215,6 +219,11 @@ def _usual(table: pd.DataFrame, name: str) -> str | None:
     """The kernel or the precision of more than half of the rows."""
     shares = table.loc[~on_host(table), name].value_counts(normalize=True)
     return str(shares.index[0]) if len(shares) and shares.iloc[0] > 0.5 else None
+
+
+def of_diverged(table: pd.DataFrame) -> str:
+    """What a note says of open markers, where a row with a time needs one; else empty."""
+    return _OPEN if (table["status"].eq(DIVERGED) & table["mean_s"].notna()).any() else ""
 
 
 def on_host(table: pd.DataFrame) -> pd.Series:

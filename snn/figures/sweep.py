@@ -13,7 +13,6 @@ from snn.tables.sweep import SHOWN_BY_NETWORK
 _MOST_CELLS = 400  # more are no figure that anyone reads
 _MOST_PANELS = 8
 _NOTE = "Dots: mean time of a training; bars: standard deviation of the runs."
-_HOST = {"on the GPU": "o", "on the CPU of the same host": "s"}
 
 
 def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained: str = "") -> Figure:
@@ -63,12 +62,13 @@ def _rows(table: pd.DataFrame, groups: Sequence[str], title: str, trained: str) 
                 rows.status(axes, row, cell["status"])
                 continue
             interval = rows.deviation(mean, cell["std_s"])
-            rows.dot(axes, row, mean, interval, colour(cell["strategy"]), "s" if beside[i] else "o")
+            marker, filled = "s" if beside[i] else "o", cell["status"] != rows.DIVERGED
+            rows.dot(axes, row, mean, interval, colour(cell["strategy"]), marker, filled)
             ends += [mean, *interval]
         rows.scale(axes, ends, log=log)
         axes.set_xlabel("training time (s)")
-    key = rows.key(_HOST) if beside.any() else []
-    note = _NOTE + rows.usual_kernel(table)
+    key = rows.key(rows.HOST) if beside.any() else []
+    note = _NOTE + rows.of_diverged(table) + rows.usual_kernel(table)
     return rows.framed(
         figure, panels, titles, f"Training time: {title}", layout.about(table, trained), note, key
     )

@@ -68,7 +68,11 @@ def _host_baselines(point: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _name(row: pd.Series, frame: pd.DataFrame) -> str:
+    """The strategy's name with its options, if rows differ in them; of threads always how many."""
     options = options_of(row, frame, "strategy")
+    threads = row.get("strategy.threads")
+    if not options and pd.notna(threads):
+        options = [f"threads {threads:.0f}"]
     return f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"]
 
 
