@@ -121,9 +121,9 @@ def _panel(
         numbered = some.assign(x=numbers[some.index]).dropna(subset="x").sort_values("x")
         if len(numbered):
             axes.errorbar(numbered["x"], numbered["mean_s"], yerr=_bars(numbered), **style)
-            diverged = numbered[numbered["status"] == rows.DIVERGED]
-            open_marker = {**style, "linestyle": "", "markerfacecolor": "white"}
-            axes.plot(diverged["x"], diverged["mean_s"], **open_marker, zorder=2.5)
+            if len(diverged := numbered[numbered["status"] == rows.DIVERGED]):
+                open_marker = {**style, "linestyle": "", "markerfacecolor": "white"}
+                axes.plot(diverged["x"], diverged["mean_s"], **open_marker, zorder=2.5)
         for i, cell in some[numbers[some.index].isna()].iterrows():
             if isinstance(cell[axis.name], str):
                 one = {**style, "linestyle": ""}
