@@ -63,3 +63,28 @@ def test_what_a_table_or_figure_lacks_is_said(target, said):
 def test_what_is_made_and_what_is_no_table_is_not_refused():
     for target in (*MADE, "results/cells/a.json", "all", "results/tables/x.txt"):
         assert targets.refusal(target, MADE, "g") is None
+
+
+SHOWN = ["results/tables/speedup.html", "results/figures/speedup_vs_neurons.svg"]
+PICTURE = "results/figures/speedup_vs_neurons.png"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--report", "r.html"], f"1 of 2 tables and figures of mine.yaml are not made, as {SHOWN[1]}: "),
+        (["--config", "grid=mine.yaml", "--report=r.html"], "1 of 2 tables and figures of mine.yaml are"),
+        (["--report", "r.html", PICTURE], "1 of 1 tables and figures of mine.yaml are not made, as "),
+        (["--report", "r.html", SHOWN[0]], None),
+        (["--report", "r.html", "build_tables"], None),  # which tables a rule makes is Snakemake's to know
+        (["--report-stylesheet", "mine.css"], None),
+        (["-n"], None),
+    ],
+)
+def test_a_report_of_what_is_not_made_is_refused(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    made = tmp_path / SHOWN[0]
+    made.parent.mkdir(parents=True)
+    made.write_text("table")
+    found = targets.no_report(arguments, SHOWN, {"all", "build_tables"}, "mine.yaml")
+    assert found is None if said is None else found.startswith(f"--report: {said}")

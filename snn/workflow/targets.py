@@ -1,8 +1,9 @@
-"""Tables and figures that were asked for, and that are not of the grid: what to say of them."""
+"""Tables and figures that were asked for, and that are not of the grid or not made: what to say of them."""
 
 import re
-from collections.abc import Collection
-from pathlib import PurePosixPath
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path, PurePosixPath
 
 from snn.config.groups import ROOT
 from snn.config.suggestions import any_of, meant
@@ -23,6 +24,28 @@ def refusal(target: str, made: Collection[str], grid: str) -> str | None:
     return (
         f"{target}: not a table or figure of {grid}{_unmade(asked, made) or _suggestion(asked, made)}: "
         "--config grid=FILE names another grid, and with devices=... each device has a folder of its own"
+    )
+
+
+def no_report(
+    arguments: Sequence[str], shown: Sequence[str], rules: AbstractSet[str], grid: str
+) -> str | None:
+    """Why ``snakemake --report`` has nothing to report; None where it has, or where no report is asked for.
+
+    A report is of all tables and figures of the grid that it can show, ``shown``, or of those in the
+    arguments; which ones the ``rules`` in the arguments make, is not known here.
+    """
+    asks = any(argument == "--report" or argument.startswith("--report=") for argument in arguments)
+    if not asks or not rules.isdisjoint(arguments):
+        return None
+    of = [path for path in arguments if path.startswith(_FOLDERS)] or shown
+    missing = [path for path in of if not Path(path).exists()]
+    if not missing:
+        return None
+    return (
+        f"--report: {len(missing)} of {len(of)} tables and figures of {grid} are not made, as {missing[0]}: "
+        "make them first; or name the grid that was made, with --config grid=FILE; or name, after the "
+        "report's file, tables and figures that are made"
     )
 
 

@@ -92,3 +92,13 @@ rule build_configuration:
         "build table {wildcards.of}configuration"
     script:
         "../scripts/build_configuration.py"
+
+
+if workflow.is_main_process:
+    if refusal := targets.no_report(
+        sys.argv[1:],
+        list(PAGES),
+        {rule.name for rule in workflow.rules},
+        GRID,
+    ):
+        raise WorkflowError(refusal)

@@ -60,17 +60,19 @@ def correct_notes():
     leftovers.mark_incomplete(notes, PAGES)
 
 
+GRID = f"{GRID_FILE} on {' and '.join(plan.device.name for plan in PLANS.values())}"
+
+
 def check_targets():
     """Refuse what is not a record, table or figure of this grid on its devices before Snakemake looks for it."""
-    grid = f"{GRID_FILE} on {' and '.join(plan.device.name for plan in PLANS.values())}"
     made = {*PAGES, *PAGES.values()}
     for target in sys.argv[1:]:  # Snakemake's own settings do not have them yet
         if target.startswith("results/cells/") and target not in SOURCE_HASH_AT:
             raise WorkflowError(
-                f"{target}: not a record of {grid}: give the same "
+                f"{target}: not a record of {GRID}: give the same "
                 "--config grid=... and device=... or devices=... as when it was measured"
             )
-        if refusal := targets.refusal(target, made, grid):
+        if refusal := targets.refusal(target, made, GRID):
             raise WorkflowError(refusal)
 
 
