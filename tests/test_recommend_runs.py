@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -325,6 +326,7 @@ def test_a_signal_ends_what_was_started(number):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),  # a shell's `&` lets it ignore SIGINT
     ) as run:
         child = psutil.Process(int(run.stdout.readline()))
         run.send_signal(number)
