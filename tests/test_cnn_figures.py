@@ -45,6 +45,8 @@ def test_times_have_their_spread_and_the_published_curve_is_dashed():
     assert dashed.get_linestyle() == "--"
     assert axes.get_yscale() == "log" and axes.get_xlabel() == "epoch"
     assert axes.get_ylabel() == "cumulative time (s)"
+    axes.figure.draw_without_rendering()
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "3"]
 
 
 def test_losses_are_those_of_the_run_from_the_published_weights():

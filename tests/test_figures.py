@@ -132,6 +132,10 @@ def test_peers_have_their_intervals_and_a_line_at_the_fastest_of_them():
     assert "cut off" not in said_in(axes.figure)
     rows.loc[0, "step_ci_high_us"] = 1e6  # of few rounds
     assert "interval, cut off at the ends of the axis. On" in said_in(peers.draw(rows, "Tesla T4"))
+    order = "Rows are in the order of the geometric mean over the panels."
+    assert order not in said_in(axes.figure)
+    two = pd.concat([rows, rows.assign(dataset="large")], ignore_index=True)
+    assert order in said_in(peers.draw(two, "Tesla T4"))
 
 
 def test_a_difference_of_losses_is_in_percent_and_so_is_its_interval():
@@ -218,6 +222,19 @@ def test_a_number_that_a_sweep_varies_is_an_axis_and_words_stand_beside_it():
     assert set(reference.get_ydata()) == {5.0}
     axes.figure.draw_without_rendering()
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["32", "64", "256", "auto"]
+    assert faults(drawn) == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [(["16", "64", "256"], [1024.0, 4096.0]), (["32", "48", "64"], [80.0, 96.0]), (["32"], [64.0, 96.0])],
+)
+def test_words_stand_beyond_the_largest_number_as_far_apart_as_the_numbers(numbers, words):
+    """By the same factor on a log axis, by the same difference on a linear one."""
+    panels = [tiles(["8", "16"], dataset="large"), tiles([*numbers, "auto", "all"])]
+    drawn = sweep.draw(pd.concat(panels, ignore_index=True), ["dataset", "strategy.tile_rows"], "mine")
+    at = [one.lines[0].get_xdata()[0] for one in drawn.axes[1].containers]
+    assert at == pytest.approx([float(numbers[0]), *words])
     assert faults(drawn) == []
 
 

@@ -111,9 +111,9 @@ def _panel(
     numbers = axis.values[cells.index]
     known = sorted(set(numbers.dropna()))
     words = list(dict.fromkeys(cells[axis.name][numbers.isna()].dropna().astype(str)))
-    step = (known[-1] / known[0]) ** (1 / max(len(known) - 1, 1)) if is_wide(known) else 0.0
-    width = (known[-1] - known[0]) / max(len(known) - 1, 1) if known else 1.0
+    step = (known[-1] / known[0]) ** (1 / (len(known) - 1)) if is_wide(known) else 0.0
     last = known[-1] if known else 0.0
+    width = (last - known[0]) / (len(known) - 1) if len(known) > 1 else abs(last) or 1.0
     beyond = [last * step ** (1 + i) if step else last + width * (1 + i) for i in range(len(words))]
     at = dict(zip(words, beyond, strict=True))
     for name in dict.fromkeys(series[cells.index]):
