@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from real_records import at, edited, leaves, reference
 
+from snn import compare, merge, retabulate
 from snn.errors import RecordError
 from snn.records import archive
 
@@ -52,3 +53,17 @@ def test_a_folder_of_cells_an_archive_and_what_is_not_there_are_asked_for_record
     assert archive.has_cells(tmp_path / "results")
     archive.write([reference()], tmp_path)
     assert archive.has_cells(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "given"),
+    [(retabulate, ["{}", "out"]), (compare, ["{}", "{}", "out"]), (merge, ["{}", "output=out"])],
+)
+def test_an_archive_that_cannot_be_opened_is_named_and_not_the_output(
+    tmp_path, monkeypatch, capsys, command, given
+):
+    """Such as one whose name no file can have."""
+    monkeypatch.chdir(tmp_path)
+    name = "x" * 300
+    assert command.main([one.format(name) for one in given]) == 2
+    assert f"{name}: cannot be read: [Errno " in capsys.readouterr().err

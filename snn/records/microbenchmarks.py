@@ -38,10 +38,14 @@ FOLDER = "microbenchmarks"
 def of_devices(folder: Path, devices: Container[str] | None = None) -> dict[str, dict[str, Any]]:
     """By name the records of an archive or a folder of results, of GPUs if it has any of them.
 
-    Those of other devices than ``devices`` are left aside, if those are given. Raises RecordError where two
-    are of one microbenchmark, for a table is about one device.
+    Those of other devices than ``devices`` are left aside, if those are given. Raises RecordError where the
+    folder cannot be read, and where two are of one microbenchmark, for a table is about one device.
     """
-    found = [(path, read(path)) for path in sorted((folder / FOLDER).rglob("*.json"))]
+    try:
+        paths = sorted((folder / FOLDER).rglob("*.json"))
+    except OSError as error:
+        raise RecordError(f"{folder}: cannot be read: {error}") from error
+    found = [(path, read(path)) for path in paths]
     found = [one for one in found if devices is None or one[1]["provenance"]["device"] in devices]
     chosen: dict[str, tuple[Path, dict[str, Any]]] = {}
     for path, record in [one for one in found if one[1]["provenance"]["backend"] == "cuda"] or found:
