@@ -115,6 +115,33 @@ def test_work_is_marked_on_its_stream_before_and_after_it(run):
     assert marks[::2] == marks[1::2]
 
 
+def test_times_of_the_device_are_read_once_it_has_finished():
+    """CUDA refuses the time of an event that is still to come."""
+
+    class Busy(Everything):
+        busy = False
+
+        def mark(self, stream=None):
+            self.busy = True
+            return super().mark(stream)
+
+        def synchronize(self):
+            self.busy = False
+            super().synchronize()
+
+        def seconds_between(self, first, last):
+            assert not self.busy
+            return super().seconds_between(first, last)
+
+    tracing = Tracer(backend := Busy())
+    on = ObservedBackend(backend, tracing)
+    buffer, array = on.malloc(8), on.host_alloc((2,))
+    tracing.begin()
+    on.copy_in(buffer, array)
+    (copy,) = tracing.events()
+    assert (copy.device_start, copy.device_end) == (1.0, 2.0)
+
+
 def test_nothing_is_an_event_before_the_beginning():
     tracing = Tracer(backend := Everything())
     on = ObservedBackend(backend, tracing)
