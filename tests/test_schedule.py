@@ -56,3 +56,10 @@ def test_a_prefetch_and_a_copy_share_an_engine_and_a_product_has_its_own():
     end = ("synchronize", 0)
     assert seconds(("prefetch_in", 1), ("copy_in", 2), end) == pytest.approx(COPIED + 10)
     assert seconds(("prefetch_in", 1), ("matmul", 2), end) == pytest.approx(2 + 2 + 20)
+
+
+@pytest.mark.parametrize("default", [0, None])
+def test_the_default_stream_is_in_the_order_of_no_other(default):
+    copy, launch = ("copy_in", default), ("matmul", 1)
+    assert seconds(copy, launch, ("stream_synchronize", 1)) == pytest.approx(2 + 2 + 20)
+    assert seconds(launch, copy, ("stream_synchronize", default)) == pytest.approx(2 + 2 + 10)
