@@ -114,14 +114,6 @@ def test_a_step_of_many_asks_for_what_a_step_of_few_does(name):
     assert (many["mallocs"] > 0) == (name in ("reference", "streams"))
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_rehearsal_on_data_that_overflows_gives_no_warning():
-    """It is of the memory, not of the numbers."""
-    data = np.full((8, 4), 1e30, dtype=np.float32)
-    job = Job(groups.load("strategy", "blas"), mlp((4, 16, 1)), data, data[:, :1], 1, 1, 4, 0.01)
-    assert rehearse(job, len(data), Captures()).nbytes == 0
-
-
 @given(st.integers(1, 10**6), st.integers(0, 10**7), st.integers(1, 10**5), st.integers(1, 10**11))
 def test_the_largest_batch_fits_and_one_tenth_more_does_not(rows, fixed, each, budget):
     def needed(batch):
