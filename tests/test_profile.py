@@ -185,6 +185,12 @@ def test_a_simulation_schedules_call_costs(calls, microseconds):
     assert simulate([event(*call) for call in calls], COSTS) == pytest.approx(1e-6 * microseconds)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_training_that_diverges_has_a_profile_and_no_warning():
+    found = profile(replace(JOB, learning_rate=1e30), CpuBackend())
+    assert found.predicted_seconds > 0 and sum(found.time_breakdown.seconds.values()) > 0
+
+
 @pytest.mark.alone
 @pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
 def test_calls_that_take_milliseconds_are_predicted(slowest):
