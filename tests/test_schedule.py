@@ -63,3 +63,9 @@ def test_the_default_stream_is_in_the_order_of_no_other(default):
     copy, launch = ("copy_in", default), ("matmul", 1)
     assert seconds(copy, launch, ("stream_synchronize", 1)) == pytest.approx(2 + 2 + 20)
     assert seconds(launch, copy, ("stream_synchronize", default)) == pytest.approx(2 + 2 + 10)
+
+
+@pytest.mark.parametrize(("first", "then"), [(0, 1), (None, 1), (1, 0), (1, None)])
+def test_the_default_stream_records_events_and_waits_for_them_as_others_do(first, then):
+    work = ("copy_in", first), ("event_record", first, 7), ("event_wait", then, 7), ("matmul", then)
+    assert seconds(*work, ("stream_synchronize", then)) == pytest.approx(COPIED + 20)
