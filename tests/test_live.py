@@ -111,12 +111,12 @@ USES_OF_A_STREAM = {
 }
 
 
-@pytest.mark.parametrize("name", USES_OF_A_STREAM)
-def test_no_call_takes_a_stream_that_was_destroyed(with_sources, name):
+@pytest.mark.parametrize("use", USES_OF_A_STREAM)
+def test_no_call_takes_a_stream_that_was_destroyed(with_sources, use):
     stream = with_sources.stream_create()
     with_sources.stream_destroy(stream)
     with pytest.raises(LeakError, match="a stream was used that does not exist"):
-        USES_OF_A_STREAM[name](with_sources, stream)
+        USES_OF_A_STREAM[use](with_sources, stream)
 
 
 @pytest.mark.parametrize("noun", ["pool", "stream", "event", "graph"])
