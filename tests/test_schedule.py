@@ -11,6 +11,7 @@ COSTS = {
     Signature("copy_in"): CallCost(1, 10, 2),
     Signature("matmul"): CallCost(1, 20, 2),
     Signature("prefetch_in"): CallCost(1, 10, 2),
+    Signature("copy_out"): CallCost(0.25, 10, 0.5),
     **{Signature(call): CallCost(0) for call in ("event_record", "event_wait", "event_synchronize")},
     **{Signature(call): CallCost(0) for call in ("stream_synchronize", "synchronize")},
 }
@@ -56,6 +57,10 @@ def test_a_prefetch_and_a_copy_share_an_engine_and_a_product_has_its_own():
     end = ("synchronize", 0)
     assert seconds(("prefetch_in", 1), ("copy_in", 2), end) == pytest.approx(COPIED + 10)
     assert seconds(("prefetch_in", 1), ("matmul", 2), end) == pytest.approx(2 + 2 + 20)
+
+
+def test_the_first_work_of_a_stream_waits_for_the_host_and_its_latency_alone():
+    assert seconds(("copy_out", 1), ("stream_synchronize", 1)) == pytest.approx(0.25 + 0.5 + 10)
 
 
 @pytest.mark.parametrize("default", [0, None])
