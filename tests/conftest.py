@@ -136,7 +136,8 @@ def _skipping(test):
 def pytest_pyfunc_call(pyfuncitem):
     """A test over all strategies skips one that its backend cannot have; test_unsupported.py knows which."""
     outcome = yield
-    if outcome.excinfo and issubclass(outcome.excinfo[0], Unsupported) and "name" in pyfuncitem.fixturenames:
+    of_strategy = pyfuncitem.funcargs.get("name") in (*STRATEGIES, *PEERS)
+    if outcome.excinfo and issubclass(outcome.excinfo[0], Unsupported) and of_strategy:
         outcome.force_exception(pytest.skip.Exception(str(outcome.excinfo[1])))
 
 

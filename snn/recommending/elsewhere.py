@@ -52,7 +52,7 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     label = network_label(cell["network"])
     rows = _rows()
     rows = rows[(rows["device"] == name) & (rows["backend"] == "cuda") & (rows["strategy_status"] == "ok")]
-    rows = rows[~rows["strategy"].str.partition(" ")[0].isin(["reference", *_peers()])]
+    rows = rows[~rows["strategy"].str.split(" ").str[0].isin(["reference", *_peers()])]
     near = rows.assign(
         distance=[_distance(label, other) for other in rows["network"]],
         is_other=rows["dataset"] != cell["dataset"]["name"],
