@@ -6,7 +6,8 @@ Without ``--sample`` every mutant of the packages is tried, which takes hours; w
 evenly over the packages. What was killed is remembered in .mutation/ until its file changes, so that a run
 goes on where another was stopped, and after new tests only survivors are tried; ``--afresh`` forgets it.
 Prints killed over total by package, and the survivors: those that tests/mutation/survivors.yaml lists with
-a reason, and new ones. The exit code is 1 where a package is below 90%, those with a reason aside.
+a reason, and new ones. The exit code is 1 where a package is below 90%, those with a reason aside, and where
+a file of tests fails without any mutant.
 """
 
 import argparse
@@ -56,9 +57,13 @@ def main() -> int:
     memory = Memory(MEMORY, ROOT, options.afresh)
     survivors: list[Mutant] = []
     tried: Counter[str] = Counter()
+    missing: list[str] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
-        _try(chosen, Path(folder), options.jobs, memory, tried, survivors)
-    return _report(sites, tried, survivors, accepted["survivors"])
+        _try(chosen, Path(folder), options.jobs, memory, tried, survivors, missing)
+    status = _report(sites, tried, survivors, accepted["survivors"])
+    if missing:
+        print(f"\nLeft out, since they fail without any mutant: {', '.join(missing)}")
+    return 1 if missing else status
 
 
 def _try(
@@ -68,10 +73,15 @@ def _try(
     memory: Memory,
     tried: Counter[str],
     survivors: list[Mutant],
+    missing: list[str],
 ) -> None:
-    """Try the mutants of these places; Ctrl-C ends it, and what was tried is reported."""
+    """Try the mutants of these places; Ctrl-C ends it, and what was tried is reported.
+
+    ``missing`` gets the files of tests that cannot be used.
+    """
     copies = [copied(ROOT, folder / str(number)) for number in range(jobs)]
     trials = Trials(copies, MEMORY, lambda line: print(f"  {line}", flush=True))
+    missing += trials.failing
     mutants = [mutant for site in chosen if (mutant := site.mutant(copies[0])) is not None]
     left = []
     for mutant in mutants:

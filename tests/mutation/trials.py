@@ -59,6 +59,8 @@ class Covering:
     by_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     by_word: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The tests of the files that name a module, which may read its constants and run nothing of it."""
+    failing: list[str] = field(default_factory=list)
+    """Files of tests that fail without any mutant, and so are left out."""
 
     def add(self, path: Path, seconds: Tests, lines: dict[tuple[str, int], set[str]]) -> None:
         """What one test file runs."""
@@ -98,6 +100,7 @@ class Trials:
     def __init__(self, copies: list[Path], memory: Path, say: Callable[[str], None]) -> None:
         self._copies = copies
         self._covering = self._cover(copies, memory, say)
+        self.failing = self._covering.failing
 
     def of(self, mutants: Iterable[Mutant]) -> Iterator[tuple[Mutant, int, bool]]:
         """Each mutant with the number of tests that it was to face, and whether one of them killed it."""
@@ -141,7 +144,7 @@ class Trials:
         found = Covering()
         for path, answer in answers.items():
             if answer is None:
-                say(f"tests/{path.name} fails without any mutant: left out")
+                found.failing.append(f"tests/{path.name}")
             else:
                 found.add(path, *answer)
         return found
