@@ -166,8 +166,9 @@ GRIDS = [
         "not a key here (keys of training are written with a dot: training.epochs: 3)",
     ),
     (
-        {"training": {"epochs": 3}, "tune": 3},
-        "'training', 'tune' is not a key here (keys of training are written with a dot: training.epochs: 3)",
+        {"training": {"epochs": 3}, "stratgy": "graph", "tune": 3},
+        "'stratgy' (did you mean strategy?), 'training' (keys of training are written with a dot: "
+        "training.epochs: 3), 'tune' are not keys here: one of",
     ),
     ({"dataset": {"path": "x"}}, "keys of dataset are written with a dot: dataset.path: 'x'"),
     (

@@ -243,7 +243,7 @@ def test_an_axis_has_a_value():
         ({"sweeps": {"x": {"network.hidden": []}}}, "sweeps.x.network.hidden: [] is not right"),
         ({"sweeps": {"overview": {}}}, "grid.yaml: sweeps.overview: the name is taken by a table or figure"),
         ({"sweeps": {"x": {"network.hidden": [[8], 0]}}}, "sweeps.x.network.hidden.1: 0 is not right"),
-        ({"sweeps": {"x": dict.fromkeys("abcdefg", 1)}}, "'a', 'b', 'c', 'd', 'e' is not a key here: one of"),
+        ({"sweeps": {"x": dict.fromkeys("abcdefg", 1)}}, "'a', 'b', 'c', 'd', 'e' are not keys here: one of"),
     ],
 )
 def test_a_grid_is_refused_by_its_outermost_error(read, grid, said):

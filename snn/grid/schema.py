@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,9 @@ from snn.errors import ConfigError, shown
 from snn.grid.naming import SECTIONS
 
 _AS_SWEEPS = ": a grid has sweeps, as sweeps: {mine: {strategy: [reference, combined]}}"
+
+_NO_SWEEP = " (a sweep stands under sweeps, which ends before microbenchmarks)"
+_MOST_KEYS = 5  # that are named
 
 
 def validate(grid: Any) -> None:
@@ -94,17 +97,26 @@ def _nested(section: str, value: Any) -> str:
     return f"keys of {section} are written with a dot: {section}.{key}: {shown(inner)}"
 
 
+def _meant(key: str, value: Any, known: Sequence[str], place: Sequence[str]) -> str:
+    """What an unknown key may have been meant to be, in brackets; else empty."""
+    if nested := _nested(key, value):
+        return f" ({nested})"
+    return meant(key, known) or (_NO_SWEEP if place == ["microbenchmarks"] else "")
+
+
 def _say(error: Any) -> str:
     """A validation error in the words of the grid: the value, and what would be right."""
     place = [part for part in error.absolute_path if isinstance(part, str)]
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
-        unknown = [key for key in error.instance if key not in known]
-        nested = _nested(unknown[0], error.instance[unknown[0]])
-        hint = f" ({nested})" if nested else meant(unknown[0], known)
-        if not hint and place == ["microbenchmarks"]:
-            hint = " (a sweep stands under sweeps, which ends before microbenchmarks)"
-        return f"{', '.join(map(shown, unknown[:5]))} is not a key here{hint}: one of {', '.join(known)}"
+        unknown = [key for key in error.instance if key not in known][:_MOST_KEYS]
+        hints = [_meant(key, error.instance[key], known, place) for key in unknown]
+        if len(unknown) == 1:
+            said = f"{shown(unknown[0])} is not a key here{hints[0]}"
+        else:
+            each = (f"{shown(key)}{hint}" for key, hint in zip(unknown, hints, strict=True))
+            said = f"{', '.join(each)} are not keys here"
+        return f"{said}: one of {', '.join(known)}"
     if error.validator == "required":
         (missing, *_) = (key for key in error.validator_value if key not in error.instance)
         found = nearest(missing, error.instance)
