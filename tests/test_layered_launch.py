@@ -1,7 +1,4 @@
-"""Stacks of linear layers in one launch: plans, strategy, the kernel on the CPU against a float64 oracle."""
-
-import re
-from dataclasses import replace
+"""Stacks of linear layers in one launch: the strategy, and the kernel on the CPU against a float64 oracle."""
 
 import cuda_on_cpu
 import layer_oracle
@@ -9,68 +6,21 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from emulated_launch import emulated
+from layered_shapes import FEW, SHAPES, TURING, network_of, plan_for
 
 from snn.backends import kernel_source
 from snn.backends.cpu import ops
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.layered_plans import SOURCE, LayeredShape, LinearLayer
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
-from snn.errors import Unsupported
-from snn.models.gradients import PublishedNaive
-from snn.models.layer_text import parse
-from snn.models.layers import Linear, ReLU
-from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
-from snn.models.network import Network
+from snn.backends.layered_plans import SOURCE
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common.layered_launch import LayeredLaunch, shape_of
+from snn.strategies.common.layered_launch import LayeredLaunch
 from snn.strategies.common.single_launch import in_batches
 from snn.strategies.persistent import Persistent
 from snn.strategies.resident import Resident
 
-H200, FEW, TURING = (
-    DeviceCapability(132, 232448, (9, 0)),
-    DeviceCapability(5, 232448, (8, 0)),
-    DeviceCapability(5, 65536, (7, 5)),
-)
 RATE = 0.05
 
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
-
-
-def shape(batch, features, *widths, cross_entropy=True, sequential=False, mean=True, bare=(), plain=()):
-    """``bare``: layers without biases; ``plain``: hidden layers without ReLU."""
-    layers = (
-        LinearLayer(width, i not in bare, i not in plain and i < len(widths) - 1)
-        for i, width in enumerate(widths)
-    )
-    return LayeredShape(batch, sequential, mean, cross_entropy, features, tuple(layers))
-
-
-# Widths that no tile divides, layers with and without biases and ReLU, one layer, several tiles per block.
-SHAPES = {
-    "classifier": shape(20, 17, 24, 10),
-    "in turn": shape(20, 17, 24, 10, sequential=True),
-    "deep": shape(33, 20, 70, 9, 40, 3, bare=(1,), plain=(2,)),
-    "deep in turn": shape(33, 20, 70, 9, 40, 3, sequential=True, bare=(1,), plain=(2,)),
-    "regression": shape(40, 33, 24, 1, cross_entropy=False, sequential=True),
-    "outputs": shape(7, 5, 13, 19, cross_entropy=False, mean=False),
-    "one layer": shape(18, 30, 4),
-    "many outputs": shape(16, 9, 16, 130, sequential=True, mean=False),
-    "wide": shape(70, 40, 200, 130, 12),
-    "smallest": shape(1, 1, 1, 1, cross_entropy=False),
-}
-
-
-def network_of(one, **others):
-    layers = []
-    for layer in one.layers:
-        layers += [Linear(layer.width, layer.bias)] + [ReLU()] * layer.relu
-    given = {
-        "loss": CROSS_ENTROPY if one.cross_entropy else MEAN_SQUARED_ERROR,
-        "update_order": "sequential" if one.sequential else "simultaneous",
-        "reduction": "mean" if one.mean else "sum",
-    }
-    return Network((one.features,), tuple(layers), **(given | others))
 
 
 def made(one, rows, random):
@@ -86,12 +36,6 @@ def made(one, rows, random):
         limit = np.sqrt(3 / (parameter.fan_in or 100))
         weights.append(random.uniform(-limit, limit, parameter.shape).astype(np.float32))
     return X, labels, Y, weights
-
-
-def plan_for(one, limits=FEW):
-    (found,) = one.plans(limits)
-    assert isinstance(found, LaunchPlan), found
-    return found
 
 
 def padded_shapes(one):
@@ -167,80 +111,6 @@ def check(one, buffers, expected, errors, within=3e-6):
         assert np.linalg.norm(found[real] - exact) < within * max(np.linalg.norm(exact), 1e-2)
         assert np.count_nonzero(found) == np.count_nonzero(found[real])
     np.testing.assert_allclose(buffers[3], errors, rtol=20 * within, atol=20 * within)
-
-
-# ---- the plan
-
-
-def test_a_small_network_has_a_tile_of_every_product_in_each_block_and_a_wide_one_several():
-    plan = plan_for(shape(256, 32, 256, 10), H200)
-    assert (plan.source, plan.cluster, plan.blocks) == (SOURCE, 0, 128)
-    assert plan.words == "128 blocks together, a tile of every product in each"
-    plan = plan_for(shape(1024, 1024, 2048, 2048, 100), H200)
-    assert plan.words == "132 blocks together, up to 8 tiles of a product in each"
-    assert dict(plan.defines)["FORWARD"] == "{64,64},{64,64},{16,128}"
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_survives_as_numbers(name):
-    one = SHAPES[name]
-    assert LayeredShape.of((100, one.batch, 3, 0.5, *one.sizes)) == one
-
-
-def test_what_graph_trains_faster_has_no_plan():
-    def plan_of(batch, features, width, **biased):
-        (found,) = shape(batch, features, width, 1, cross_entropy=False, **biased).plans(H200)
-        return found
-
-    bare = {"bare": (0, 1)}
-    assert "one hidden layer of 1423 neurons on 13 features" in plan_of(336, 13, 1423, **bare)
-    assert "one hidden layer of 656 neurons on 53 features" in plan_of(779, 53, 656, **bare)
-    assert isinstance(plan_of(471, 939, 535, **bare), LaunchPlan)
-    assert isinstance(plan_of(336, 13, 1423), LaunchPlan)  # with biases graph launches twice as many kernels
-
-
-@pytest.mark.parametrize(
-    ("reason", "one"),
-    [
-        ("9 linear layers, 8 at most", shape(16, 8, *[8] * 9)),
-        ("batches of 16 rows, widths of up to 2112", shape(16, 8, 2049, 2)),
-        ("batches of 2049 rows", shape(2049, 8, 8)),
-        ("257 outputs, 256 at most", shape(16, 8, 257)),
-    ],
-)
-def test_what_the_kernel_does_not_take_has_no_plan(reason, one):
-    (found,) = one.plans(H200)
-    assert isinstance(found, str) and found.startswith(f"no stack of layers in one launch: {reason}")
-
-
-@pytest.mark.parametrize(
-    ("reason", "changes"),
-    [
-        (
-            "linear and relu, and this one is maxpool2d",
-            {"inputs": (1, 4, 4), "layers": "maxpool2d 2,linear 2"},
-        ),
-        ("one relu between two linear layers", {"layers": "linear 3,relu,relu,linear 2"}),
-        ("none at the end", {"layers": "linear 3,relu"}),
-        ("its kernel does not clip", {"clip_norm": 1.0}),
-        ("along the gradient itself", {"gradient": PublishedNaive(256)}),
-    ],
-)
-def test_another_network_has_no_shape(reason, changes):
-    if "layers" in changes:
-        changes = changes | {"layers": tuple(map(parse, changes["layers"].split(",")))}
-    network = replace(network_of(SHAPES["classifier"]), **changes)
-    with pytest.raises(Unsupported, match=re.escape(reason)):
-        shape_of(network, 16)
-
-
-@on_cpu
-@pytest.mark.parametrize("name", ["classifier", "deep", "outputs"])
-def test_the_plan_knows_the_kernels_workspace(name):
-    one = SHAPES[name]
-    constants = cuda_on_cpu.load(ROOT / SOURCE, **dict(plan_for(one).defines))
-    assert one.workspace == constants["workspace_floats"]
-    assert constants["shared_bytes"] <= H200.shared_bytes
 
 
 # ---- the strategy, on NumPy

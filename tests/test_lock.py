@@ -1,6 +1,5 @@
-"""One measurement at a time on a device; one workflow in a folder; none outlives who asked for it."""
+"""One measurement at a time on a device, each on its own GPU; what is no lock, or belongs to another user."""
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -9,19 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
-from unittest import mock
 
 import pytest
 from conftest import ROOT
 
 from snn.hardware.devices import Device
 from snn.hardware.locks import (
-    END_WITH_PARENT,
     GPUS_AT_ONCE,
     LockedError,
     device_lock,
-    end_with_parent,
     folder_lock,
     generation,
     in_turn,
@@ -209,26 +204,6 @@ def test_the_lock_is_free_again_after_an_error():
         pass
 
 
-def test_a_folder_has_one_workflow(tmp_path):
-    planned = generation(tmp_path)
-    first = folder_lock(tmp_path, planned)
-    assert generation(tmp_path) is None
-    with pytest.raises(LockedError, match=f"process {os.getpid()}"):
-        folder_lock(tmp_path, planned)
-    os.close(first)
-    os.close(folder_lock(tmp_path, generation(tmp_path)))
-
-
-def test_what_was_planned_beside_another_workflow_is_not_run(tmp_path):
-    before = generation(tmp_path)
-    first = folder_lock(tmp_path, before)
-    during = generation(tmp_path)
-    os.close(first)
-    for planned in (before, during):
-        with pytest.raises(LockedError, match="start it again"):
-            folder_lock(tmp_path, planned)
-
-
 @pytest.mark.parametrize("kind", ["fifo", "link", "dangling", "folder"])
 def test_a_lock_that_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind, monkeypatch):
     (tmp_path / "target").write_text("kept")
@@ -270,64 +245,6 @@ def test_a_device_is_locked_by_a_file_that_is_opened_for_reading(tmp_path, monke
         with device_lock(CPU):
             pass
     assert flags and not any(how & (os.O_WRONLY | os.O_RDWR) for how in flags)
-
-
-def test_a_workflow_beside_a_lock_that_only_another_user_may_open_is_refused(tmp_path, monkeypatch):
-    folder, opened = tmp_path / ".snakemake", os.open
-
-    def denied(path, *arguments):
-        if Path(path).parent != folder:
-            return opened(path, *arguments)
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(os, "open", denied)  # the tests may run as a user to whom nothing is denied
-    for use in (generation, lambda folder: folder_lock(folder, "")):
-        with pytest.raises(
-            LockedError, match=r"snn\.lock: the lock cannot be opened: Permission denied; rem"
-        ):
-            use(folder)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
-def test_a_cell_dies_with_its_workflow(tmp_path):
-    child = (
-        "import os, time; from snn.hardware.locks import end_with_parent; end_with_parent();"
-        "print(os.getpid(), flush=True); time.sleep(60)"
-    )
-    parent = (
-        f"import os, subprocess, sys, time; os.environ['{END_WITH_PARENT}'] = str(os.getpid());"
-        f"subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
-    )
-    started = subprocess.Popen([sys.executable, "-c", parent], cwd=ROOT, stdout=subprocess.PIPE)
-    pid = int(started.stdout.readline())
-    started.kill()
-    started.wait()
-    for _ in range(100):
-        if not _alive(pid):
-            return
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGKILL)
-    pytest.fail("the cell outlived its workflow")
-
-
-def _alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def test_a_parent_that_is_no_process_has_ended(monkeypatch):
-    monkeypatch.setenv(END_WITH_PARENT, "none")
-    monkeypatch.setattr(ctypes, "CDLL", mock.Mock())  # else this process would end with its parent
-    with pytest.raises(SystemExit, match=r"the workflow \(process none\) has ended"):
-        end_with_parent()
-
-
-def test_a_file_in_place_of_snakemakes_folder_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(LockedError, match="file: cannot be used as a folder"):
-        generation(tmp_path / "file")
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])

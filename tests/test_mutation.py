@@ -31,7 +31,7 @@ def mutants(monkeypatch):
     import mutants
 
     yield mutants
-    for name in ("mutants", "trials"):
+    for name in ("mutants", "trials", "covering", "forks"):
         sys.modules.pop(name, None)
 
 
@@ -67,7 +67,7 @@ def test_a_mutant_is_not_taken_for_the_one_before_it(mutants, monkeypatch, tmp_p
     def known_by():
         return int(path.stat().st_mtime), path.stat().st_size
 
-    monkeypatch.setattr(trials, "_Fork", lambda *arguments: SimpleNamespace(result=lambda seconds: None))
+    monkeypatch.setattr(trials, "Fork", lambda *arguments: SimpleNamespace(result=lambda seconds: None))
     path = tmp_path / "some.py"
     path.write_text(CODE)
     found = [known_by()]

@@ -15,17 +15,14 @@ NAMED = ("dataset", "strategy", "kernel", "precision")
 _CODE = {"dataset": "snn/datasets/{}.py", "strategy": "snn/strategies/{}.py", "kernel": "kernels/{}.cu"}
 """Where the code of a choice of this name would be."""
 
-_KERNEL = ("name", "source", "block", "work", "fused", "pretransposed", "precisions")
-"""The keys of a kernel's file, all of which it has."""
-
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def check(group: str, choice: str, content: Mapping[str, Any]) -> None:
     """Raise ConfigError, naming the file and its key, where a choice's file is not right.
 
-    It gives its own name, which a copy of another's file does not; a kernel has all its keys and no others,
-    and a source that is there; the ``_target_`` of a data set or a strategy is in its module.
+    It gives its own name, which a copy of another's file does not; a kernel has the keys of ``naive``, and a
+    source that is there; the ``_target_`` of a data set or a strategy is in its module.
     """
     if group not in NAMED:
         return
@@ -48,17 +45,18 @@ def without(group: str, value: object) -> str:
 
 
 def _check_kernel(file: str, content: Mapping[str, Any]) -> None:
+    keys = groups.load("kernel", "naive")
     for key in content:
-        if key not in _KERNEL:
+        if key not in keys:
             raise ConfigError(
-                f"{file}: {shown(key)} is not a key of a kernel{meant(str(key), _KERNEL)}: one of "
-                f"{', '.join(_KERNEL)}"
+                f"{file}: {shown(key)} is not a key of a kernel{meant(str(key), keys)}: one of "
+                f"{', '.join(keys)}"
             )
-    missing = [key for key in _KERNEL if key not in content]
+    missing = [key for key in keys if key not in content]
     if missing:
         raise ConfigError(
             f"{file}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: a kernel has "
-            f"{', '.join(_KERNEL)}, which config/kernel/naive.yaml explains"
+            f"{', '.join(keys)}, which config/kernel/naive.yaml explains"
         )
     for key in ("fused", "pretransposed"):
         if not isinstance(content[key], bool):

@@ -22,6 +22,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import yaml
+from covering import cover
 from memory import Memory
 from mutants import PACKAGES, Mutant, Site, files_of, sites_of
 from trials import Trials, copied
@@ -80,8 +81,9 @@ def _try(
     ``missing`` gets the files of tests that cannot be used.
     """
     copies = [copied(ROOT, folder / str(number)) for number in range(jobs)]
-    trials = Trials(copies, MEMORY, lambda line: print(f"  {line}", flush=True))
-    missing += trials.failing
+    covering = cover(copies, MEMORY, lambda line: print(f"  {line}", flush=True))
+    missing += covering.failing
+    trials = Trials(copies, covering)
     mutants = [mutant for site in chosen if (mutant := site.mutant(copies[0])) is not None]
     left = []
     for mutant in mutants:
