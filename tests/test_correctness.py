@@ -73,3 +73,32 @@ def test_other_draws_are_compared_with_the_reference_of_the_papers_kernel(tmp_pa
     assert table["kernel"].tolist() == ["tiled", "tiled", "naive", "naive"]
     assert table["reference_mse"].dropna().tolist() == [40.0] * 3  # and none of the reference itself
     assert table["agreement"].tolist() == ["differs", "differs", "", "agrees"]
+
+
+def test_every_row_of_correctness_has_its_tolerance_and_its_word(tmp_path):
+    products = [
+        {"strategy": "resident", "network.init": "he_uniform"},
+        {"strategy": ["reference", "pinned", "streams", "combined", "blas"], "protocol.runs": 10},
+        {"strategy": "resident", "kernel": "tiled_fused"},
+        {"strategy": "reference", "network.init": "he_uniform"},
+    ]
+    path = tmp_path / "grid.yaml"
+    grid = {"defaults": {"protocol.rounds": 1}, "sweeps": {"mine": {"union": products}}}
+    path.write_text(yaml.safe_dump(grid))
+    found = sweeps.read(path, Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC"))["mine"]
+    paper = read_yaml(PAPER / "correctness.yaml")
+    published = paper["reference"]["mse"]
+    near, middle, far = (published * (1 + share) for share in (5e-6, 5e-5, 5e-4))
+    errors = [near, near, middle, near, far, middle, near, near]
+    runs = [10, 10, 10, 9, 10, 10, 10, 10]
+    records = {
+        str(i): record(cell, [1.0] * count, mse=error)
+        for i, (cell, error, count) in enumerate(zip(found.cells, errors, runs, strict=True))
+    }
+    table = correctness.build(frame.tabulate(records, THRESHOLDS), paper, THRESHOLDS)
+    assert table["strategy"].tolist() == ["reference", "pinned", "streams", "combined", "blas", "resident"]
+    assert table["tolerance"].tolist() == [1e-5] * 4 + [1e-4] * 2
+    assert table["agreement"].tolist() == ["agrees", "differs", "agrees", "differs", "agrees", "agrees"]
+    assert table["draws"].tolist() == ["1 to 10", "1 to 10", "1 to 9", *["1 to 10"] * 3]
+    assert table["paper_mse"].isna().tolist() == [draws != "1 to 10" for draws in table["draws"]]
+    assert table["reference_mse"].tolist()[2] == near

@@ -126,3 +126,18 @@ def test_published_answers_of_this_network_come_before_those_of_others(tmp_path,
     _, own, others = capsys.readouterr().out.split("Published for an NVIDIA H200, of ")
     assert own.startswith("this network on these data sets:\n  large, 1024")
     assert others.startswith("similar networks on these data sets:\n  medium, 256")
+
+
+def test_networks_unlike_any_published_one_are_shown_the_nearest(monkeypatch):
+    """Of other layers and another number of them; but not beside nearer ones."""
+    cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
+    one = {"case": "far", "dataset": "small", "network": "conv2d4-relu-maxpool2-linear10", "folder": "a"}
+    one |= {"device": "X", "backend": "cuda", "strategy": "graph", "strategy_status": "ok", "answer": "graph"}
+    one |= {"mean_s": 1.0, "speedup": 9.0}
+    monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
+    monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([one]))
+    assert "of similar networks on these data sets:\n  far: graph [a]" in elsewhere.on_a_gpu(cell, "X")
+    near = one | {"case": "near", "network": "128"}
+    monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([one, near]))
+    said = elsewhere.on_a_gpu(cell, "X")
+    assert "near: graph" in said and "far: graph" not in said

@@ -13,11 +13,10 @@ from snn.figures import ranking, style
 from snn.figures import sweep as sweep_figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.tables import correctness, cpu, overview, recommendation, sweep
+from snn.tables import cpu, overview, recommendation, sweep
 
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
-PAPER = read_yaml(ROOT / "config/paper/correctness.yaml")
 
 
 @pytest.fixture
@@ -283,29 +282,3 @@ def test_seeds_of_one_work_are_one_case(read):
     points = overview.points_of(records, THRESHOLDS)
     assert [len(cells) for cells in points] == [2]
     assert "network.seed" not in overview.build(points, THRESHOLDS)
-
-
-def test_every_row_of_correctness_has_its_tolerance_and_its_word(read):
-    found = read(
-        [
-            {"strategy": "resident", "network.init": "he_uniform"},
-            {"strategy": ["reference", "pinned", "streams", "combined", "blas"], "protocol.runs": 10},
-            {"strategy": "resident", "kernel": "tiled_fused"},
-            {"strategy": "reference", "network.init": "he_uniform"},
-        ]
-    )
-    published = PAPER["reference"]["mse"]
-    near, middle, far = (published * (1 + share) for share in (5e-6, 5e-5, 5e-4))
-    errors = [near, near, middle, near, far, middle, near, near]
-    runs = [10, 10, 10, 9, 10, 10, 10, 10]
-    records = {
-        str(i): record(cell, [1.0] * count, mse=error)
-        for i, (cell, error, count) in enumerate(zip(found.cells, errors, runs, strict=True))
-    }
-    table = correctness.build(frame.tabulate(records, THRESHOLDS), PAPER, THRESHOLDS)
-    assert table["strategy"].tolist() == ["reference", "pinned", "streams", "combined", "blas", "resident"]
-    assert table["tolerance"].tolist() == [1e-5] * 4 + [1e-4] * 2
-    assert table["agreement"].tolist() == ["agrees", "differs", "agrees", "differs", "agrees", "agrees"]
-    assert table["draws"].tolist() == ["1 to 10", "1 to 10", "1 to 9", *["1 to 10"] * 3]
-    assert table["paper_mse"].isna().tolist() == [draws != "1 to 10" for draws in table["draws"]]
-    assert table["reference_mse"].tolist()[2] == near

@@ -1,4 +1,4 @@
-"""Files that are not a CSV file of numbers in UTF-8: packed, in another encoding, empty, or of another kind."""
+"""Files that are no CSV file of numbers in UTF-8: packed, in another encoding, empty, of another kind."""
 
 import bz2
 import gzip
