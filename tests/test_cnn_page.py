@@ -144,14 +144,13 @@ def test_the_programs_are_as_the_text_says():
     assert rows.loc[published_order, "images_apart"].tolist() == [0] * 4
     optimised = rows[rows["program"] == "optimised"]
     assert set(optimised["verdict"]) == {"faster"}
-    fashion = optimised[optimised["dataset"] == "fashion"].set_index("gradient")
-    assert (fashion.loc["exact", "speedup_ci_low"] > fashion.loc["as published", "speedup_ci_high"]).all()
-    mnist = optimised[(optimised["dataset"] == "mnist") & (optimised["gradient"] == "exact")]
-    assert mnist["note"].str.contains("wide interval").all()
-    us = optimised.groupby("gradient")["step_us"].mean()
-    assert us["exact"] / us["as published"] == pytest.approx(1 / 5, abs=0.02)
+    exact, as_published = (optimised[optimised["gradient"] == name] for name in ("exact", "as published"))
+    assert exact["speedup_ci_low"].min() > as_published["speedup_ci_high"].max()
+    assert 1 / 6.5 < exact["step_us"].mean() / as_published["step_us"].mean() < 1 / 5
+    assert "takes less than a fifth of the time" in PROSE
     naive, fused = (rows.loc[rows["program"] == name, "test_s"] for name in ("naive", "optimised"))
-    assert naive.min() / fused.max() > 4 and naive.max() / fused.min() < 5
+    assert naive.min() / fused.max() > 4.5 and naive.max() / fused.min() < 6.5
+    assert "gets five to six times as fast" in PROSE
 
 
 def test_the_accuracies_are_as_the_text_says():
@@ -209,10 +208,9 @@ def test_the_loader_is_as_the_text_says():
     assert set(other["verdict"]) == {"not significant", "slower"}
     (slower,) = other[other["verdict"] == "slower"].to_dict("records")
     assert f"one is slower, {ratio(slower, 'speedup')}" in PROSE
-    few = pinned[pinned["workers"] <= 4]
-    assert set(few["verdict"]) == {"faster"}
-    assert f"{few['speedup'].min():.3g} to {few['speedup'].max():#.3g} times as fast as two" in PROSE
-    assert set(pinned.loc[pinned["workers"] == 8, "verdict"]) == {"not significant"}
+    assert f"{pinned['speedup'].min():#.3g} to {pinned['speedup'].max():#.3g} times as fast as two" in PROSE
+    assert sorted(pinned["verdict"]) == ["faster"] + ["not significant"] * 5
+    assert "significant in only one of the six" in PROSE
     assert f"A step of {rows['step_us'].min():,.0f} to {rows['step_us'].max():,.0f} µs" in PROSE
     beside = measured("cnn_peers")
     (eager,) = beside[(beside["strategy"] == "torch_eager") & (beside["precision"] == "fp32")].to_dict(
