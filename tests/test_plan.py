@@ -28,6 +28,7 @@ from snn.strategies.common.traits import on_host, own_runtime
 
 H200 = gpus.named("NVIDIA H200")
 PUBLISHED = ROOT / "results/published"
+WITH_MEMORY = sorted(path.parent.name for path in PUBLISHED.glob("nvidia-h200*/records.jsonl.gz"))
 DRIVEN = [name for name in STRATEGIES if not factory.class_of(groups.load("strategy", name)).on_host]
 
 
@@ -56,17 +57,17 @@ def test_the_prediction_is_what_was_measured_to_the_byte():
         assert asked == device["peak_by_kind"]
 
 
-@pytest.mark.parametrize("folder", ["nvidia-h200-cnn", "nvidia-h200-strategies"])
-def test_with_the_runtime_it_is_within_five_percent_of_what_the_driver_saw(folder):
+@pytest.mark.parametrize("folder", WITH_MEMORY)
+def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(folder):
     """Of managed memory the driver maps what is touched: a CNN's is planned up to a tenth too high."""
     strategies = set()
     for record in measured(folder):
         strategy, memory = record["cell"]["strategy"]["name"], record["memory"]
         seen = memory["total_bytes"] - memory["least_free_bytes"]
-        above = 1.1 if strategy.startswith("managed") and folder == "nvidia-h200-cnn" else 1.05
-        assert 0.95 < sum(predicted(record["cell"], H200).values()) / seen < above
+        above = 1.1 if strategy.startswith("managed") and folder == "nvidia-h200-cnn" else 1.01
+        assert 0.99 < sum(predicted(record["cell"], H200).values()) / seen < above
         strategies.add(strategy)
-    assert len(strategies) >= 3
+    assert len(strategies) >= 2
     if folder == "nvidia-h200-strategies":
         assert {"managed", "async_pool", "pool", "persistent", "combined"} <= strategies
 
