@@ -6,14 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import ROOT
-from figure_layout import faults
 from records_of import halves, record
 
 from snn import merge
 from snn.analysis import published
 from snn.config.groups import read_yaml
 from snn.errors import OutputError
-from snn.figures import devices as figure
 from snn.files.outputs import replaced_folder
 from snn.grid import sweeps
 from snn.hardware.devices import Device
@@ -127,28 +125,6 @@ def test_published_values_stand_beside_without_an_interval(tmp_path, three):
     assert f"speedup 95% CI low {H200}" in page and '<span class="word bad">slower</span>' in page
 
 
-def test_the_figure_has_each_devices_interval_and_the_published_values(tmp_path, three):
-    table, _ = merged(tmp_path, *three)
-    drawn = figure.draw(table.reset_index())
-    assert faults(drawn) == []
-    (axes,) = drawn.axes
-    rows = [tick.get_text() for tick in axes.get_yticklabels()]
-    assert rows == [
-        "large, 256, streams",
-        "large, 256, pinned",
-        "large, 256, combined",
-        "large, 256, preallocated",
-    ]
-    measured = {container.get_label(): container for container in axes.containers}
-    assert list(measured) == [H200, T4, CPU]
-    for name, container in measured.items():
-        expected = table[f"speedup {name}"].drop("reference")
-        assert container.lines[0].get_xdata() == pytest.approx(expected.to_numpy(), nan_ok=True)
-    paper = next(line for line in axes.lines if line.get_label() == "Tesla T4 as published")
-    assert list(paper.get_xdata())[:3] == [0.99, 1.04, 1.65]
-    assert axes.get_xlabel() == "speedup over the device's own reference (above 1: faster)"
-
-
 def test_noise_is_not_significant_anywhere(tmp_path):
     a = folder(tmp_path / "a", records_of(cells_on("cuda", H200), spread=0.5))
     b = folder(tmp_path / "b", records_of(cells_on("cuda", T4), device=T4, device_uuid="GPU-2"))
@@ -215,9 +191,23 @@ def test_two_machines_with_one_cpu_stay_two(tmp_path):
     b = folder(tmp_path / "b", records_of([reference, *others], {"combined": 4.0}))
     c = folder(tmp_path / "c", records_of(others))
     table, _ = merged(tmp_path, a, b, c)
-    assert table.loc["combined", f"verdict {CPU} ({a})"].dropna().tolist() == ["faster"]
-    assert table.loc["combined", f"verdict {CPU} ({b})"].dropna().tolist() == ["slower"]
-    assert f"speedup {CPU} ({c})" not in table  # the others' reference is not its own
+    assert table.loc["combined", f"verdict {CPU} (a)"].dropna().tolist() == ["faster"]
+    assert table.loc["combined", f"verdict {CPU} (b)"].dropna().tolist() == ["slower"]
+    assert f"speedup {CPU} (c)" not in table  # the others' reference is not its own
+
+
+def test_folders_of_one_name_are_told_apart_by_those_they_are_in(tmp_path):
+    cells = cells_on("cpu", "AMD EPYC")
+    found = [
+        folder(tmp_path / place / "results", records_of(cells)) for place in ("laptop", "desk", "old/desk")
+    ]
+    _, printed = merged(tmp_path, *found)
+    said = [line for line in printed.splitlines() if line.endswith(": 10 records")]
+    assert said == [
+        f"{CPU} (laptop/results): 10 records",
+        f"{CPU} ({tmp_path.name}/desk/results): 10 records",
+        f"{CPU} (old/desk/results): 10 records",
+    ]
 
 
 def test_one_cpu_with_fewer_cores_is_another_device(tmp_path):
@@ -227,8 +217,8 @@ def test_one_cpu_with_fewer_cores_is_another_device(tmp_path):
         tmp_path / "a", records_of(cells), records_of(cells_on("cpu", "AMD EPYC", "small"), host=fewer)
     )
     _, printed = merged(tmp_path, a)
-    assert f"{CPU} ({a}, 16 CPUs, Linux x86_64): 10 records\n" in printed
-    assert f"{CPU} ({a}, 4 CPUs, Linux x86_64): 10 records\n" in printed
+    assert f"{CPU} (a, 16 CPUs, Linux x86_64): 10 records\n" in printed
+    assert f"{CPU} (a, 4 CPUs, Linux x86_64): 10 records\n" in printed
 
 
 def cut(path):
@@ -344,6 +334,21 @@ def test_what_docs_results_says_of_the_h200_and_the_t4(tmp_path):
     assert combined == {"128": "faster", "256": "faster", "256-256": "faster", "1024": "slower"}
     streams = table.set_index(["dataset", "network"], append=True).loc["streams", "large", "256"]
     assert streams["advice"] == "streams same on Tesla T4 as published, slower on NVIDIA H200"
+
+
+def test_what_docs_results_says_of_the_h200_and_the_h100(tmp_path):
+    found = [ROOT / f"results/published/nvidia-{gpu}-strategies" for gpu in ("h200", "h100")]
+    merged(tmp_path, *found)
+    again = (tmp_path / "out/devices.csv").read_bytes()
+    assert (ROOT / "results/published/devices_strategies.csv").read_bytes() == again
+    table = pd.read_csv(tmp_path / "out/devices.csv")
+    words = table[["verdict NVIDIA H200", "verdict NVIDIA H100 80GB HBM3"]].dropna()
+    assert len(words) > 50
+    assert not [row for row in words.to_numpy() if set(row) == {"faster", "slower"}]
+    key = ["dataset", "strategy", "kernel", "strategy.threads", "draws"]
+    errors = [pd.read_csv(one / "tables/strategies.csv").set_index(key)["final_mse"] for one in found]
+    both = pd.concat(errors, axis=1, join="inner")
+    assert len(both) > 40 and both.nunique(axis=1).eq(1).all()
 
 
 def test_usage(capsys):

@@ -28,7 +28,7 @@ from snn.strategies.common.traits import on_host, own_runtime
 
 H200 = gpus.named("NVIDIA H200")
 PUBLISHED = ROOT / "results/published"
-WITH_MEMORY = sorted(path.parent.name for path in PUBLISHED.glob("nvidia-h200*/records.jsonl.gz"))
+WITH_MEMORY = sorted(path.parent.name for path in PUBLISHED.glob("nvidia-*/records.jsonl.gz"))
 DRIVEN = [name for name in STRATEGIES if not factory.class_of(groups.load("strategy", name)).on_host]
 
 
@@ -62,13 +62,16 @@ def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(folder):
     """Of managed memory the driver maps what is touched: a CNN's is planned up to a tenth too high."""
     strategies = set()
     for record in measured(folder):
+        gpu = gpus.named(record["cell"]["device"]["name"])
+        assert gpu.runtime_of == gpu.name
+        assert abs(gpu.nbytes - record["memory"]["total_bytes"]) < gpus.MIB
         strategy, memory = record["cell"]["strategy"]["name"], record["memory"]
         seen = memory["total_bytes"] - memory["least_free_bytes"]
         above = 1.1 if strategy.startswith("managed") and folder == "nvidia-h200-cnn" else 1.01
-        assert 0.99 < sum(predicted(record["cell"], H200).values()) / seen < above
+        assert 0.99 < sum(predicted(record["cell"], gpu).values()) / seen < above
         strategies.add(strategy)
     assert len(strategies) >= 2
-    if folder == "nvidia-h200-strategies":
+    if folder.endswith("-strategies"):
         assert {"managed", "async_pool", "pool", "persistent", "combined"} <= strategies
 
 

@@ -147,7 +147,7 @@ def _csv(folder: Path, name: str) -> list[Path]:
         special = {*catalogue.TABLES, *catalogue.MICROBENCHMARKS, *catalogue.PAGES, *COMMANDS}
         return [path for path in tables if path.stem not in special]
     own = [path for path in tables if path.stem == name]
-    return own + ([PUBLISHED / "devices.csv"] if name == "devices" and folder == sets()[0] else [])
+    return own + (sorted(PUBLISHED.glob("devices*.csv")) if name == "devices" and folder == sets()[0] else [])
 
 
 def words() -> str:

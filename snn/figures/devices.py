@@ -4,16 +4,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.analysis.grouping import is_empty
 from snn.figures import layout, rows
-from snn.figures.style import BLACK, GREY, LINES, MARKERS, texts
+from snn.figures.style import BLACK, LINES, MARKERS, texts
 from snn.tables.devices import ON_ALL, as_published
 
 _MOST_ROWS = 150
-_APART = 0.17  # inches per device
+_APART = 0.12  # inches between the dots of a row
+_IN_COMMON = 1.5  # rows per name: from here on data sets are panels
 _NAMES = ("dataset", "network", "strategy")
 _SPEEDUP, _PUBLISHED = "speedup ", "published_speedup "
 _NOTE = (
@@ -23,10 +25,11 @@ _NOTE = (
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """From a table of devices: a row per row of it, a dot with its 95% interval per device, on a log axis.
+    """From a table of devices: a row per strategy, a dot with its 95% interval per device, on a log axis.
 
-    Rows that are of two devices or more, and those of one only where there are no others; of many the first,
-    which the title says. Published values are empty diamonds, without an interval.
+    Data sets that have rows in common are panels side by side, the largest speedups on top. Rows are those of
+    two devices or more, and those of one only where there are no others; of many the first, which the title
+    says. Published values are empty diamonds, without an interval.
     """
     compared = table[[not is_empty(word) for word in table["advice"]]]
     several = compared[[not is_empty(word) for word in compared[ON_ALL]]]
@@ -36,63 +39,123 @@ def draw(table: pd.DataFrame) -> Figure:
         return layout.nothing("no row has a speedup")
     devices = [name.removeprefix(_SPEEDUP) for name in shown if name.startswith(_SPEEDUP)]
     papers = [name.removeprefix(_PUBLISHED) for name in shown if name.startswith(_PUBLISHED)]
-    height = 0.5 + rows.height_of(_labels(shown).tolist(), max(0.2, _APART * (len(devices) - 1)))
-    figure, ((axes,),) = layout.panels(1, 1, height)
-    shifts = np.linspace(-0.25, 0.25, len(devices)) if len(devices) > 1 else [0.0]
-    for i, (device, shift) in enumerate(zip(devices, shifts, strict=True)):
-        _dots(axes, shown, device, shift, LINES[i % len(LINES)], MARKERS[i % len(MARKERS)])
-    for paper in papers:
-        look: dict[str, Any] = {"linestyle": "", "marker": "D", "markersize": 5, "markerfacecolor": "none"}
-        values, label = shown[f"{_PUBLISHED}{paper}"].astype(float), as_published(paper)
-        axes.plot(values, np.arange(len(shown)), color=BLACK, label=label, **look)
-    _axis(axes, shown, devices, papers)
+    names, panels = _named(shown), {"": shown}
+    if names.nunique() * _IN_COMMON <= len(names):
+        panels = {str(data): cells for data, cells in shown.groupby("dataset", sort=False)}
+        order = _fastest_first(shown, names, devices)
+    else:
+        names = texts(shown, ["dataset"]) + ", " + names
+        order = list(dict.fromkeys(names))
+    most = int(_speedups(shown, devices).notna().sum(axis=1).max())
+    figure, found = rows.grid(order, len(panels), height=max(0.2, _APART * (most + 0.5)))
+    for axes, cells in zip(found, panels.values(), strict=True):
+        at = names[cells.index].map(order.index).astype(float)
+        _dots(axes, cells, devices, at)
+        _diamonds(axes, cells, papers, at)
+        rows.bands(axes, len(order))
+        rows.rule(axes, 1.0)
+        rows.scale(axes, _ends(shown, devices, papers), log=True)
+        axes.set_xlabel("speedup (above 1: faster)")
     title = "Speedup of the same strategies on several devices"
     if len(shown) < len(wanted):
         title += f": the first {len(shown)} of {len(wanted)} rows"
-    about = [
-        f"Devices: {'; '.join([*devices, *map(as_published, papers)])}.",
-        "Rows: data set, network, strategy.",
-    ]
-    handles = axes.get_legend_handles_labels()[0]  # lines before error bars
-    return layout.framed(figure, title, about, _NOTE, [*handles[len(papers) :], *handles[: len(papers)]])
+    about = [f"Devices: {'; '.join([*devices, *map(as_published, papers)])}.", _rows_are(shown)]
+    key = _key(found, [*devices, *map(as_published, papers)])
+    return rows.framed(figure, found, list(panels), title, about, _NOTE, key)
 
 
-def _dots(axes: Axes, cells: pd.DataFrame, device: str, shift: float, colour: str, marker: str) -> None:
-    value, low, high = (
-        cells.get(f"{column} {device}", pd.Series(np.nan, cells.index)).astype(float)
-        for column in ("speedup", "speedup_ci_low", "speedup_ci_high")
-    )
-    spread = [(value - low).clip(lower=0), (high - value).clip(lower=0)]
-    look: dict[str, Any] = {"linestyle": "", "marker": marker, "elinewidth": 1.2}
-    axes.errorbar(value, np.arange(len(cells)) + shift, xerr=spread, color=colour, label=device, **look)
+def _named(cells: pd.DataFrame) -> pd.Series:
+    """Each row's network, where there are several, its strategy, and the settings in which rows differ.
+
+    What most rows have is left out: their kernel, and what they are over.
+    """
+    named = cells[["strategy"]].copy()
+    if cells["network"].nunique() > 1:
+        named.insert(0, "network", cells["network"])
+    for name in cells.columns[len(_NAMES) : cells.columns.get_loc("baseline")]:
+        values = cells[name].where(~cells[name].map(is_empty))
+        if "." in name:
+            numbers = pd.to_numeric(values, errors="coerce")
+            named[name] = rows.said(name, values.where(numbers.isna(), numbers))
+        elif values.nunique() > 1:
+            named[name] = values.where(values != _usual(values))
+    usual, baselines = _usual(cells["baseline"]), cells["baseline"].unique()
+    short = {baseline: str(baseline).partition(", ")[0] for baseline in baselines}
+    if len(set(short.values())) < len(short):
+        short = {baseline: str(baseline) for baseline in baselines}
+    named["baseline"] = [None if one == usual else f"over {short[one]}" for one in cells["baseline"]]
+    return texts(named, list(named))
 
 
-def _axis(axes: Axes, cells: pd.DataFrame, devices: list[str], papers: list[str]) -> None:
-    rows.name_rows(axes, _labels(cells).tolist())
-    rows.bands(axes, len(cells))
-    axes.axvline(1, color=GREY, linewidth=0.8, linestyle="--", zorder=1)
+def _usual(values: pd.Series) -> object:
+    """The value of more than half of the rows that have one."""
+    shares = values.value_counts(normalize=True)
+    return shares.index[0] if len(shares) and shares.iloc[0] > 0.5 else None
+
+
+def _rows_are(cells: pd.DataFrame) -> str:
+    """What the names of rows do not say."""
+    networks, baseline = cells["network"].unique(), _usual(cells["baseline"])
+    unless = ", unless a row names another" if cells["baseline"].nunique() > 1 else ""
+    said = [f"Network: {networks[0]}."] if len(networks) == 1 else []
+    said += [f"Baseline: each device's own {baseline}{unless}."] if baseline else []
+    if "kernel" in cells and cells["kernel"].nunique() > 1 and (kernel := _usual(cells["kernel"])):
+        said += [f"Kernel: {kernel} unless a row names another."]
+    return " ".join(said)
+
+
+def _fastest_first(cells: pd.DataFrame, names: pd.Series, devices: list[str]) -> list[str]:
+    """The names of the rows by the geometric mean of their speedups on the first device that has one."""
+    first = np.log(_speedups(cells, devices).bfill(axis=1).iloc[:, 0])
+    return first.groupby(names, sort=False).mean().sort_values(ascending=False, kind="stable").index.tolist()
+
+
+def _speedups(cells: pd.DataFrame, devices: list[str]) -> pd.DataFrame:
+    return cells[[f"{_SPEEDUP}{device}" for device in devices]].astype(float)
+
+
+def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.Series) -> None:
+    """The dots of a panel; those of a row stand in the order of the devices, one below the other."""
+    known = _speedups(cells, devices).notna()
+    step = 0.75 / max(int(known.sum(axis=1).max()), 1)
+    for i, device in enumerate(devices):
+        place = known.iloc[:, :i].sum(axis=1) - (known.sum(axis=1) - 1) / 2
+        value, low, high = (
+            cells.get(f"{column} {device}", pd.Series(np.nan, cells.index)).astype(float)
+            for column in ("speedup", "speedup_ci_low", "speedup_ci_high")
+        )
+        if value.isna().all():
+            continue
+        spread = [(value - low).clip(lower=0), (high - value).clip(lower=0)]
+        look: dict[str, Any] = {"linestyle": "", "marker": MARKERS[i % len(MARKERS)], "elinewidth": 1.2}
+        shade = LINES[i % len(LINES)]
+        axes.errorbar(value, at + step * place, xerr=spread, color=shade, label=device, **look)
+
+
+def _diamonds(axes: Axes, cells: pd.DataFrame, papers: list[str], at: pd.Series) -> None:
+    """The published values of a panel."""
+    look: dict[str, Any] = {"linestyle": "", "marker": "D", "markersize": 5, "markerfacecolor": "none"}
+    for paper in papers:
+        values = cells[f"{_PUBLISHED}{paper}"].astype(float)
+        if values.notna().any():
+            axes.plot(values, at, color=BLACK, label=as_published(paper), **look)
+
+
+def _key(panels: list[Axes], labels: list[str]) -> list[Artist]:
+    """The entries of the key, each once, in this order."""
+    known: dict[str, Artist] = {}
+    for axes in panels:
+        handles, said = axes.get_legend_handles_labels()
+        known |= dict(zip(said, handles, strict=True))
+    return [known[label] for label in labels if label in known]
+
+
+def _ends(cells: pd.DataFrame, devices: list[str], papers: list[str]) -> np.ndarray:
+    """All speedups and the ends of their intervals, so that panels have one scale."""
     measured = [
         f"{column} {device}"
         for device in devices
         for column in ("speedup", "speedup_ci_low", "speedup_ci_high")
     ]
     known = [name for name in [*measured, *(f"{_PUBLISHED}{paper}" for paper in papers)] if name in cells]
-    rows.scale(axes, cells[known].to_numpy(float).ravel(), log=True)
-    baseline = cells["baseline"].iloc[0] if cells["baseline"].nunique() == 1 else "baseline"
-    axes.set_xlabel(f"speedup over the device's own {baseline} (above 1: faster)")
-
-
-def _labels(cells: pd.DataFrame) -> pd.Series:
-    """Data set, network and strategy of each row, the settings in which rows differ, and what it is over."""
-    shown = cells[list(_NAMES)].copy()
-    for name in cells.columns[len(_NAMES) : cells.columns.get_loc("baseline")]:
-        if cells[name].nunique() > 1:
-            option = name.rpartition(".")[2].replace("_", " ") if "." in name else ""
-            named = [f"{option} {value}".strip() for value in cells[name]]
-            shown[name] = pd.Series(named, cells.index).where(~cells[name].map(is_empty))
-    labels = texts(shown, list(shown))
-    baselines = cells["baseline"].nunique()
-    if baselines == 1:
-        return labels
-    strategies = cells["baseline"].str.split(", ").str[0]
-    return labels + " over " + (strategies if strategies.nunique() == baselines else cells["baseline"])
+    return cells[known].to_numpy(float).ravel()

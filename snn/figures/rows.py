@@ -199,7 +199,7 @@ def named(table: pd.DataFrame) -> pd.Series:
             left_out |= shown[name].nunique() < 2
             shown[name] = shown[name].astype(object).where(~left_out)
     for name in [each for each in table if each.startswith(("strategy.", "kernel."))]:
-        shown[name] = _said(name.rpartition(".")[2], shown[name])
+        shown[name] = said(name, shown[name])
     if "options" in shown:
         shown["options"] = [_option(*row) for row in zip(shown["strategy"], shown["options"], strict=True)]
     kinds = [name for name in ("kernel", "precision", "options") if name in shown]
@@ -232,12 +232,12 @@ def on_host(table: pd.DataFrame) -> pd.Series:
     return on_cpu & (table["backend"] == "cuda").any()
 
 
-def _said(name: str, values: pd.Series) -> list[str | None]:
+def said(name: str, values: pd.Series) -> list[str | None]:
     """The values of an option with its name: ``8 threads``, ``1 thread``, ``channels last True``."""
-    said = name.replace("_", " ")
+    option = name.rpartition(".")[2].replace("_", " ")
     known = [None if pd.isna(value) else value for value in values.astype(object)]
     return [
-        None if value is None else _counted(value, said) if _is_number(value) else f"{said} {value}"
+        None if value is None else _counted(value, option) if _is_number(value) else f"{option} {value}"
         for value in known
     ]
 

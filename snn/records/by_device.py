@@ -85,13 +85,23 @@ def _plain(provenance: Mapping[str, Any]) -> str:
 
 
 def _beside(device: _Device, twins: Sequence[_Device]) -> str:
-    """What tells this device from its twins: of a GPU its UUID; of a CPU its folder, and where two are of one
-    folder the number of CPUs and the system."""
+    """What tells this device from its twins: of a GPU its UUID; of a CPU as much of its folder as is enough,
+    and where two are of one folder the number of CPUs and the system."""
     if device.uuid:
         starts = [twin.uuid[:_SHORT] for twin in twins if twin.uuid]
         return device.uuid[:_SHORT] if starts.count(device.uuid[:_SHORT]) == 1 else device.uuid
     folders = [twin.folder for twin in twins]
-    of_folder = [str(device.folder)]
+    assert device.folder is not None
+    of_folder = [_end(device.folder, [folder for folder in folders if folder is not None])]
     if folders.count(device.folder) > 1:
         of_folder += [f"{device.cpus} CPUs", device.system]
     return ", ".join(of_folder)
+
+
+def _end(folder: Path, folders: Sequence[Path]) -> str:
+    """The shortest end of a folder's path that no other has: ``laptop/results`` beside ``desk/results``."""
+    others = [other.parts for other in folders if other != folder]
+    for count in range(1, len(folder.parts)):
+        if all(other[-count:] != folder.parts[-count:] for other in others):
+            return str(Path(*folder.parts[-count:]))
+    return str(folder)

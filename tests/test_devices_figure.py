@@ -1,0 +1,137 @@
+"""The figure of several devices: panels, the names of rows, and where each device's dots stand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from figure_layout import faults
+
+from snn.figures import devices
+from snn.tables.devices import as_published
+
+A, B, CPU = "NVIDIA H200", "Tesla T4", "CPU AMD EPYC"
+
+
+def row(dataset, strategy, speedups, network="256", kernel="naive", threads=None, baseline=None, paper=None):
+    """A row of the table; ``speedups`` are by device."""
+    found = {"dataset": dataset, "network": network, "strategy": strategy, "kernel": kernel}
+    found |= {"strategy.threads": threads, "baseline": baseline or "reference, kernel naive"}
+    found |= {"on_all": "faster" if len(speedups) > 1 else "", "advice": "faster on some"}
+    for device, speedup in speedups.items():
+        found |= {f"speedup {device}": speedup, f"speedup_ci_low {device}": 0.9 * speedup}
+        found |= {f"speedup_ci_high {device}": 1.1 * speedup}
+    return found | {"published_speedup Tesla T4": np.nan if paper is None else paper}
+
+
+def drawn(*rows):
+    figure = devices.draw(pd.DataFrame(rows))
+    assert faults(figure) == []
+    return figure
+
+
+def names(figure):
+    return [tick.get_text().replace("\n", " ") for tick in figure.axes[0].get_yticklabels()]
+
+
+def dots(axes):
+    """The dots of a panel by the label of their device: row and speedup."""
+    return {
+        container.get_label(): [
+            (float(at), float(value))
+            for value, at in zip(*container.lines[0].get_data(), strict=True)
+            if not np.isnan(value)
+        ]
+        for container in axes.containers
+    }
+
+
+def test_one_data_set_is_one_panel_in_the_order_of_the_table():
+    figure = drawn(
+        row("large", "streams", {A: 0.8, B: 0.9}, paper=0.99),
+        row("large", "combined", {A: 1.8, B: 1.6, CPU: 0.9}, paper=1.65),
+        row("large", "preallocated", {A: 3.0, B: 2.0}),
+    )
+    (axes,) = figure.axes
+    assert names(figure) == ["large, streams", "large, combined", "large, preallocated"]
+    assert {device: [value for _, value in some] for device, some in dots(axes).items()} == {
+        A: [0.8, 1.8, 3.0],
+        B: [0.9, 1.6, 2.0],
+        CPU: [0.9],
+    }
+    diamonds = next(line for line in axes.lines if line.get_label() == as_published("Tesla T4"))
+    assert list(diamonds.get_xydata()[:2, 0]) == [0.99, 1.65]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        A,
+        B,
+        CPU,
+        as_published("Tesla T4"),
+    ]
+
+
+def test_bars_are_the_intervals():
+    (axes,) = drawn(row("large", "streams", {A: 2.0, B: 4.0})).axes
+    ends = [bar.get_segments()[0][:, 0] for container in axes.containers for bar in container.lines[2]]
+    assert np.array(ends) == pytest.approx(np.array([[1.8, 2.2], [3.6, 4.4]]))
+
+
+def test_data_sets_with_the_same_rows_are_panels_with_the_largest_speedups_on_top():
+    figure = drawn(
+        row("small", "combined", {A: 2.0, B: 1.6}),
+        row("small", "graph", {A: 30.0, B: 20.0}),
+        row("large", "combined", {A: 1.8, B: 1.5}),
+        row("large", "graph", {A: 27.0, B: 18.0}),
+        row("large", "streams", {A: 0.8, B: 0.9}),
+    )
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == ["small", "large"]
+    assert names(figure) == ["graph", "combined", "streams"]
+    small, large = map(dots, figure.axes)
+    assert [round(at) for at, _ in small[A]] == [1, 0]
+    assert {round(at): value for at, value in large[A]} == {0: 27.0, 1: 1.8, 2: 0.8}
+    assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
+
+
+def test_dots_of_a_row_stand_one_below_the_other_around_its_middle():
+    (axes,) = drawn(
+        row("large", "combined", {A: 1.8, B: 1.6, CPU: 0.9}), row("large", "graph", {A: 27.0, CPU: 1.1})
+    ).axes
+    found = dots(axes)
+    places = {device: [at for at, _ in some] for device, some in found.items()}
+    assert places[A][0] < places[B][0] < places[CPU][0] and places[B] == [0.0]
+    assert places[A][1] < 1 < places[CPU][1] and 1 - places[A][1] == pytest.approx(places[CPU][1] - 1)
+
+
+def test_rows_are_named_by_what_sets_them_apart():
+    figure = drawn(
+        row("large", "graph", {A: 27.0, B: 20.0}, network="128"),
+        row("large", "graph", {A: 98.0, B: 80.0}, kernel="tiled_fused"),
+        row("large", "combined", {A: 1.8, B: 1.6}),
+        row("large", "threads", {CPU: 1.9, B: 1.1}, threads=8, baseline="sequential, kernel naive"),
+    )
+    assert names(figure) == [
+        "large, 128, graph",
+        "large, 256, graph, tiled_fused",
+        "large, 256, combined",
+        "large, 256, threads, 8 threads, over sequential",
+    ]
+    said = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+    assert "Baseline: each device's own reference, kernel naive, unless a row names another." in said
+    assert "Kernel: naive unless a row names another." in said
+
+
+def test_baselines_that_differ_in_their_kernel_alone_are_named_in_full():
+    figure = drawn(
+        row("large", "graph", {A: 27.0, B: 20.0}),
+        row("large", "resident", {A: 20.0, B: 18.0}),
+        row("large", "pool", {A: 2.0, B: 1.8}, baseline="reference, kernel tiled"),
+    )
+    assert names(figure)[2] == "large, pool, over reference, kernel tiled"
+
+
+def test_rows_of_one_device_are_left_out_where_others_are_of_two():
+    both, one = row("large", "combined", {A: 1.8, B: 1.6}), row("large", "pool", {A: 2.0})
+    assert names(drawn(both, one)) == ["large, combined"]
+    assert names(drawn(one)) == ["large, pool"]
+
+
+def test_a_table_without_speedups_says_so():
+    figure = devices.draw(pd.DataFrame([row("large", "reference", {A: 1.0}) | {"advice": np.nan}]))
+    assert figure.axes[0].texts[0].get_text() == "no row has a speedup"
