@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import ON_ITS_HOST, PROVENANCE, record
+from records_of import ON_ITS_HOST, PROVENANCE, QUIET, record
 
 from snn.analysis import frame
 from snn.config.groups import read_yaml
@@ -14,7 +14,7 @@ from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.recommending import text
 from snn.recommending.length import Length
-from snn.tables import recommend
+from snn.tables import overview, recommend
 
 GPU = Device("cuda", "NVIDIA H200")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -192,3 +192,30 @@ def test_why_a_time_cannot_be_compared_is_said_below_the_table(ranked):
     at = table["strategy"] == "combined"
     table.loc[at, ["rank", "verdict", "note"]] = [math.nan, "not comparable", "copy cost +113%"]
     assert "\nNot comparable: combined: copy cost +113%.\n" in answered(table) + "\n"
+
+
+def test_a_row_that_cannot_be_compared_with_the_first_is_not_tied_with_it(tmp_path):
+    """The machine's costs were in between while the reference ran: either may be compared with that."""
+    path = tmp_path / "grid.yaml"
+    path.write_text(
+        yaml.safe_dump({"sweeps": {"recommend": {"strategy": ["reference", "combined", "graph", "pinned"]}}})
+    )
+    seconds = {"reference": 4.0, "combined": 3.0, "graph": 1.0, "pinned": 3.5}
+    copies = {"reference": 13.0, "combined": 9.5, "graph": 18.0, "pinned": 13.0}
+    records = {}
+    for name, cell in sweeps.read(path, GPU)["recommend"].named.items():
+        strategy = cell["strategy"]["name"]
+        costs = {"malloc_us": 50.0, "copy_us": copies[strategy]}
+        machine = QUIET | {"probe": {"before": costs, "after": costs}}
+        runs = [seconds[strategy] * (1 + i / 1000) for i in range(3)]
+        records |= {f"{name} {i}": record(cell, runs, machine=machine, number=i) for i in (1, 2)}
+    rows = frame.tabulate(records, THRESHOLDS)
+    table = recommend.build(rows, {}, THRESHOLDS)
+    assert table["strategy"].tolist() == ["graph", "pinned", "reference", "combined"]
+    assert table["rank"].tolist() == [1, 2, 3, pd.NA]
+    assert table["against_fastest"].tolist() == ["fastest", "slower", "slower", "not comparable"]
+    assert table["verdict"].tolist() == ["faster", "faster", "reference", "faster"]
+    assert "\nNot comparable with graph: combined.\n" in answered(table) + "\n"
+    (row,) = overview.build([rows], THRESHOLDS).to_dict("records")
+    assert (row["fastest"], row["lead_verdict"], row["tied_with"]) == ("graph", "significant", "")
+    assert (row["runner_up"], row["not_comparable"]) == ("pinned", "combined")

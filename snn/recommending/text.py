@@ -86,6 +86,10 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     apart = ranking[(ranking["verdict"] == NOT_COMPARABLE) & ranking["mean_s"].notna()]
     for note, rows in apart.groupby("note"):
         notes.append(f"{NOT_COMPARABLE.capitalize()}: {', '.join(named[rows.index])}: {note}.")
+    others = (ranking["against_fastest"] == NOT_COMPARABLE) & (ranking["verdict"] != NOT_COMPARABLE)
+    if others.any():
+        first = named[ranking["rank"] == 1].iloc[0]
+        notes.append(f"{NOT_COMPARABLE.capitalize()} with {first}: {', '.join(named[others])}.")
     once = named[(ranking["rounds"] == 1) & ranking["rank"].notna()]
     if len(once):
         notes.append(

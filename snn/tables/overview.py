@@ -104,8 +104,9 @@ def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFram
     ``speedup`` is over the reference, ``lead`` over the runner-up. ``lead_verdict`` is ``significant`` where
     the fastest is ``faster`` than every other; ``tied_with`` names those that it is not faster than, and the
     verdict is ``same`` where it is that to all of these, otherwise ``not significant``. Left out are cells
-    that are ``not comparable`` to the reference, and those that failed, where any did not. ``status`` joins
-    those of all supported cells. Columns are empty where a point has no reference, or nothing finished.
+    that are ``not comparable`` to the reference or to the fastest, and those that failed, where any did not.
+    ``status`` joins those of all supported cells. Columns are empty where a point has no reference, or
+    nothing finished.
     """
     more = _varied(points) if points else []
     columns = [*POINT, *more, *_ANSWER, *_CELLS]
@@ -151,10 +152,13 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     order = _order(timed, ratios)
     supported = cells[cells["status"] != "unsupported"]
     answer: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
+    apart = list(timed.loc[~comparable, "name"])
     if len(order):
         best, others = order[0], order[1:]
         leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], thresholds)
         leads.index = timed.loc[others, "name"]
+        alike = leads["verdict"] != NOT_COMPARABLE
+        apart, leads = [*apart, *leads.index[~alike]], leads[alike]
         answer |= {
             "fastest": timed.loc[best, "name"],
             "fastest_status": timed.loc[best, "status"],
@@ -164,7 +168,7 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
             "note": "; ".join(dict.fromkeys(filter(None, [ratios.loc[best, "note"], *leads["note"][:1]]))),
         }
     return answer | {
-        "not_comparable": ", ".join(timed.loc[~comparable, "name"]),
+        "not_comparable": ", ".join(apart),
         "failed": ", ".join(supported.loc[supported["status"] != "ok", "name"]),
         "status": joint("ok", *([word] for word in supported["status"]))[0]
         if len(supported)

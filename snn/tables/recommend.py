@@ -7,12 +7,21 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.classification import beside_times
-from snn.analysis.comparability import common_rounds
+from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import mean_interval, ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines, speedup
 from snn.analysis.status import outcome
-from snn.analysis.verdicts import AS_FAST, FASTER, FASTEST, NOT_SIGNIFICANT, SAME, SHORTEST, SLOWER
+from snn.analysis.verdicts import (
+    AS_FAST,
+    FASTER,
+    FASTEST,
+    NOT_COMPARABLE,
+    NOT_SIGNIFICANT,
+    SAME,
+    SHORTEST,
+    SLOWER,
+)
 from snn.tables import overview
 
 TITLE = "Strategies ranked"
@@ -28,7 +37,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     than the one with the shortest mean time, ``as fast`` (within the threshold ``same``) or ``not
     significant``. That row is called ``fastest`` only where all others are slower. ``rounds`` is the number
     of jobs that the runs are of. ``options`` tells rows of one strategy and kernel apart, if there are.
-    Rows that failed, or may not be compared, have no rank.
+    Rows that failed, or may not be compared with the reference or with the first, have no rank.
     """
     points = [
         _point(cells.reset_index(drop=True), thresholds)
@@ -75,11 +84,13 @@ def _order(cells: pd.DataFrame, thresholds: Thresholds) -> list[str]:
     """The cells that ended well: the shortest mean time, then the others by their time over that one's.
 
     That is of common rounds: in a round that only one of two cells has, the machine may have been slower.
+    Those that may not be compared with the first are left out.
     """
     ended_well = [row for row in overview.ranked(cells, thresholds) if row["status"] == "ok"]
     if not ended_well:
         return []
     best, *others = ended_well
+    others = [other for other in others if not reason(other, best, thresholds)]
     behind = [ratio(*common_rounds(other, best)).value for other in others]
     order = sorted(range(len(others)), key=lambda i: (isnan(behind[i]), behind[i]))
     return [best["cell"], *(others[i]["cell"] for i in order)]
@@ -112,4 +123,11 @@ def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.Data
     found.loc[found.index[:1] if ranked else [], "behind"] = 1.0
     words = [{FASTER: SLOWER, SAME: AS_FAST}.get(verdict, NOT_SIGNIFICANT) for verdict in ratios["verdict"]]
     first = FASTEST if words and set(words) == {SLOWER} else SHORTEST
-    return found.assign(against_fastest=[*[first][:ranked], *words, *[""] * (len(cells) - ranked)])
+    rest = [_apart(cells.iloc[0], row, thresholds) if ranked else "" for _, row in cells[ranked:].iterrows()]
+    return found.assign(against_fastest=[*[first][:ranked], *words, *rest])
+
+
+def _apart(best: pd.Series, other: pd.Series, thresholds: Thresholds) -> str:
+    """The word of a row without a rank: ``not comparable`` where it ended well."""
+    ended_well = other["status"] == "ok" and pd.notna(other["mean_s"])
+    return NOT_COMPARABLE if ended_well and reason(other, best, thresholds) else ""
