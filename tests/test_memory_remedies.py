@@ -79,6 +79,22 @@ def test_each_row_is_over_the_plain_one_of_its_network(table):
     assert table["launches"].eq(7).all()
 
 
+def test_losses_are_compared_over_the_draws_that_both_rows_have(records):
+    of_plain = records["0"]["runs"]
+    of_plain[1] |= {"final_loss": 9 * of_plain[1]["final_loss"]}  # of a draw that no other row has
+    for name in sorted(records.keys() - {"0"}):
+        if records[name]["round"] == 1:
+            del records[name]["runs"][1:]
+        else:
+            del records[name]
+    table = memory_remedies.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    assert table["draws"].tolist() == ["1 to 2", *["1"] * 6]
+    assert table["final_loss"][0] == pytest.approx(5 * 41)
+    np.testing.assert_allclose(
+        table["loss_difference"][:6], np.array([205, 40.7, 40.4, 40.3, 41, 40.9]) / [205, *[41] * 5] - 1
+    )
+
+
 def test_a_row_without_a_run_is_shown_with_its_reason(records):
     ended = {"status": "unsupported", "reason": "needs CUDA", "runs": [], "ledger": {}, "memory": {}}
     ended |= {"stopped": None, "explanation": None}

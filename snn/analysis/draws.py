@@ -4,7 +4,8 @@ A seed's stream gives a draw to each run of a cell, the first to the first. Two 
 only if it is over the same draws, and a round that was stopped early leaves the rest of its draws out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from snn.measurement.protocol import first_run
@@ -26,6 +27,19 @@ def of_members(members: Sequence[Mapping[str, Any]]) -> Losses:
     """The same of the networks of a launch, if they differ in nothing but the draw; else empty."""
     losses = {member["start"]: member["final_loss"] for member in members}
     return losses if len(losses) == len(members) else {}
+
+
+def mean(losses: Losses, draws: Collection[int]) -> float | None:
+    """The mean loss over some draws; None where there are none, or where one is missing or not finite."""
+    chosen = [losses.get(draw) for draw in draws]
+    known = [loss for loss in chosen if loss is not None]
+    return fmean(known) if known and len(known) == len(chosen) else None
+
+
+def means_over_common(a: Losses, b: Losses) -> tuple[float | None, float | None]:
+    """The mean losses of two cells over the draws that both have."""
+    common = a.keys() & b.keys()
+    return mean(a, common), mean(b, common)
 
 
 def named(draws: Iterable[int]) -> str:

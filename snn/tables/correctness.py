@@ -1,13 +1,12 @@
 """Table III: the final error of every strategy and kernel, beside the paper's."""
 
 from collections.abc import Mapping
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from snn.analysis.draws import Losses, named
+from snn.analysis.draws import mean, named
 from snn.analysis.grouping import settings, texts
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.status import outcome
@@ -89,10 +88,6 @@ def _compared(
     if row.name == reference.name:
         return None, None, f"{other}; the reference that others are compared with"
     if draws <= set(known):
-        return None, _mean(known, draws), f"{other}; compared with the reference over the same draws"
+        return None, mean(known, draws), f"{other}; compared with the reference over the same draws"
     return None, None, f"{other}; the reference was not trained from all of these"
 
-
-def _mean(losses: Losses, draws: set[int]) -> float | None:
-    chosen = [loss for draw, loss in losses.items() if draw in draws and loss is not None]
-    return fmean(chosen) if len(chosen) == len(draws) else None

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.analysis.draws import means_over_common
 from snn.analysis.floors import steps
 from snn.analysis.grouping import is_empty, settings, texts
 from snn.analysis.intervals import mean_interval
@@ -26,7 +27,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     ``plain`` is the first row of a network that is trained whole, with every output kept, in fp32. Over it
     ``saved_bytes`` and ``saved_fraction`` are what a row holds less, ``time_ratio`` is how many times as long
     it takes, with its 95% interval and verdict, and ``loss_difference`` its final loss minus that of
-    ``plain``, over the latter. ``launches`` are those of a whole training.
+    ``plain``, over the latter, both over the draws of initial weights that they have in common. ``launches``
+    are those of a whole training.
     """
     plain = _plain(frame)
     table = frame[["network", "dataset", "strategy", "kernel", "precision"]].copy()
@@ -53,9 +55,9 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     )
     table["verdict"] = ratios["verdict"].replace(BASELINE, PLAIN)
     table["note"] = ratios["note"]
-    losses = frame["final_loss"]
-    table["final_loss"] = losses
-    table["loss_difference"] = [losses[i] / losses.iloc[n] - 1 for (i, _), n in _with(frame, plain)]
+    table["final_loss"] = frame["final_loss"]
+    table["draws"] = frame["draws"]
+    table["loss_difference"] = [_difference(row, frame.iloc[n]) for (_, row), n in _with(frame, plain)]
     table["launches"] = frame.get("ledger.launches")
     table = table.join(outcome(frame))
     return table.assign(machine=ratios["machine"], device=frame["device"], backend=frame["backend"])
@@ -79,6 +81,12 @@ def _plain(frame: pd.DataFrame) -> list[int]:
         if row[_PARTS] == 1 and is_empty(row[_AGAIN]) and row["precision"] == "fp32":
             first.setdefault(point, number)
     return [first.get(point, number) for number, point in enumerate(points)]
+
+
+def _difference(row: pd.Series, plain: pd.Series) -> float | None:
+    """The final loss minus that of the plain row, over the latter, of the draws that both have."""
+    own, of_plain = means_over_common(row["draw_losses"], plain["draw_losses"])
+    return own / of_plain - 1 if own is not None and of_plain else None
 
 
 def _remedy(row: pd.Series, plain: pd.Series) -> str:

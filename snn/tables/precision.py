@@ -1,12 +1,12 @@
 """Reduced-precision matrix products: the time they save, and whether training still ends at fp32's loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean, stdev
 from typing import Any
 
 import pandas as pd
 
-from snn.analysis.draws import Losses
+from snn.analysis.draws import Losses, mean
 from snn.analysis.equivalence import convergence
 from snn.analysis.frame import joined
 from snn.analysis.grouping import settings, texts, varied
@@ -120,15 +120,7 @@ def _losses(pooled: pd.DataFrame, i: int, baseline: int, margin: float) -> dict[
 def _over_common_draws(a: _ByDraw, b: _ByDraw) -> list[dict[int, float | None]]:
     """The mean losses of two rows by seed, over the draws that both have; None where one is not finite."""
     common = {seed: a[seed].keys() & b[seed].keys() for seed in a.keys() & b.keys()}
-    of_both = [
-        {seed: [losses[seed][i] for i in draws] for seed, draws in common.items()} for losses in (a, b)
-    ]
-    return [{seed: _mean_of_all(some) for seed, some in losses.items() if some} for losses in of_both]
-
-
-def _mean_of_all(losses: Sequence[float | None]) -> float | None:
-    known = [loss for loss in losses if loss is not None]
-    return fmean(known) if len(known) == len(losses) else None
+    return [{seed: mean(losses[seed], of) for seed, of in common.items() if of} for losses in (a, b)]
 
 
 def _mean(losses: Mapping[int, float | None]) -> float | None:
