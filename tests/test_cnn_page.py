@@ -218,6 +218,8 @@ def test_the_loader_is_as_the_text_says():
     )
     low, high = eager["step_ci_low_us"], eager["step_ci_high_us"]
     assert f"eager PyTorch takes {eager['step_us']:.0f} µs ({low:.0f} to {high:,.0f}) per step" in PROSE
+    of_graph = beside[(beside["strategy"] == "graph") & (beside["precision"] == "fp32")]
+    assert f"`graph` {of_graph['step_us'].min():.0f} (table of conclusion 2" in PROSE
 
 
 def test_the_block_sizes_are_as_the_text_says():
