@@ -205,7 +205,7 @@ def test_the_loader_is_as_the_text_says():
     rows = measured("cnn_loader").dropna(subset="mean_s")
     pinned = rows[rows["pin_memory"].astype(str) == "True"]
     other = rows[(rows["pin_memory"].astype(str) == "False") & (rows["workers"] > 2)]
-    assert set(other["verdict"]) == {"not significant", "slower"}
+    assert sorted(other["verdict"]) == ["not significant"] * 3 + ["slower"]
     (slower,) = other[other["verdict"] == "slower"].to_dict("records")
     assert f"one is slower, {ratio(slower, 'speedup')}" in PROSE
     assert f"{pinned['speedup'].min():#.3g} to {pinned['speedup'].max():#.3g} times as fast as two" in PROSE

@@ -1,5 +1,6 @@
 """What one row of the table of several devices is: the same training, however a record names it."""
 
+import pytest
 from test_merge import H200, PAPER, T4, cells_on, records_of
 
 from snn.config.groups import CONFIG, read_yaml
@@ -39,3 +40,15 @@ def test_an_older_record_without_the_work_of_a_thread_is_of_one_output_for_each(
 
     table = built(older, lambda cell: {"kernel": cell["kernel"] | {"work": [1, 1]}})
     assert len(table) == 5 and table[[f"speedup {H200}", f"speedup {T4}"]].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("longer_first", [True, False])
+def test_of_two_protocols_with_as_many_runs_the_one_with_the_longer_limit_is_shown(longer_first):
+    cells = cells_on("cuda", H200)
+    longer = [cell | {"protocol": cell["protocol"] | {"max_seconds": 1e4}} for cell in cells]
+    found = [records_of(cells, {"combined": 4.0}), records_of(longer, {"combined": 0.25})]
+    made = [one for records in (found[::-1] if longer_first else found) for one in records]
+    records = {H200: {str(i): one for i, one in enumerate(made)}}
+    table = devices.build(records, PAPER, "Tesla T4", THRESHOLDS).set_index("strategy")
+    assert len(table) == 5
+    assert table.loc["combined", f"verdict {H200}"] == "faster"

@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.figures import layout, rows
 from snn.figures.style import colour, texts, times, varied
 
@@ -11,7 +12,7 @@ _RATIO = "speedup_over_sequential"
 _MARKERS = {"host": "s", "device": "o"}
 _NOTE = (
     "Dots: time of one CPU core (sequential) over the strategy's, on a log axis, and as a number on the "
-    "right; bars: 95% confidence interval of the ratio."
+    "right; bars: 95% confidence interval of the ratio; ? marks what is not significant at 95%."
 )
 _SHARED = " Rows are in the order of the geometric mean over the panels."
 
@@ -48,7 +49,7 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
             continue
         ends = cell[f"{_RATIO}_ci_low"], cell[f"{_RATIO}_ci_high"]
         rows.dot(axes, row, ratio, ends, colour(cell["strategy"]), _MARKERS[cell["ran_on"]])
-        rows.beside(axes, row, times(ratio))
+        rows.beside(axes, row, times(ratio, "" if ends[0] >= 1 or ends[1] <= 1 else NOT_SIGNIFICANT))
     rows.scale(
         axes, cells[[_RATIO, f"{_RATIO}_ci_low", f"{_RATIO}_ci_high"]].to_numpy(float).ravel(), log=True
     )

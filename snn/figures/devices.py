@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.analysis.grouping import is_empty
+from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.figures import layout, rows
 from snn.figures.style import BLACK, LINES, MARKERS, texts
 from snn.tables.devices import ON_ALL, as_published
@@ -19,8 +20,8 @@ _IN_COMMON = 1.5  # rows per name: from here on data sets are panels
 _NAMES = ("dataset", "network", "strategy")
 _SPEEDUP, _PUBLISHED = "speedup ", "published_speedup "
 _NOTE = (
-    "Filled markers: speedup over the same device's own baseline, on a log axis; bars: 95% confidence "
-    "interval of the ratio. Open diamonds: published values, without an interval."
+    "Markers: speedup over the same device's own baseline, on a log axis, open where it is not significant; "
+    "bars: 95% confidence interval of the ratio. Black diamonds: published values, without an interval."
 )
 
 
@@ -130,6 +131,10 @@ def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.Series) ->
         look: dict[str, Any] = {"linestyle": "", "marker": MARKERS[i % len(MARKERS)], "elinewidth": 1.2}
         shade = LINES[i % len(LINES)]
         axes.errorbar(value, at + step * place, xerr=spread, color=shade, label=device, **look)
+        unclear = cells.get(f"verdict {device}", value) == NOT_SIGNIFICANT
+        axes.plot(
+            value[unclear], (at + step * place)[unclear], look["marker"], color=shade, markerfacecolor="white"
+        )
 
 
 def _diamonds(axes: Axes, cells: pd.DataFrame, papers: list[str], at: pd.Series) -> None:

@@ -87,7 +87,7 @@ def _published(published: Mapping[str, Any], name: str | None, epoch: int | None
     return {
         "published_cumulative_s": curve["cumulative_s"][epoch - 1],
         "published_loss": curve["mean_loss"][epoch - 1],
-        "published_device": published["device"],
+        "published_device": curve.get("device", published["device"]),
     }
 
 

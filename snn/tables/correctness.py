@@ -90,4 +90,3 @@ def _compared(
     if draws <= set(known):
         return None, mean(known, draws), f"{other}; compared with the reference over the same draws"
     return None, None, f"{other}; the reference was not trained from all of these"
-

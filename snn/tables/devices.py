@@ -59,7 +59,8 @@ def build(
     A device's ``speedup`` is its own baseline's mean time over the row's, with interval and verdict: both
     were measured on that device with the same protocol. ``baseline`` names it by the rules of
     ``snn.analysis.baseline``; a row is of one baseline. Of a cell measured with several protocols that with
-    a speedup and the most runs is shown. ``published_speedup`` is the paper's, without an interval.
+    a speedup and the most runs is shown, and of those with equally many the one with the longest time limit.
+    ``published_speedup`` is the paper's, without an interval.
 
     ``on_all`` is the verdict of all devices that have one, the paper's as published among them; ``differs``
     where two of them exclude each other, otherwise ``inconclusive``; empty where there are fewer than two.
@@ -132,8 +133,8 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _weight(row: Row) -> tuple[bool, int]:
-    return not is_empty(row["speedup"]), row["runs"]
+def _weight(row: Row) -> tuple[bool, int, float]:
+    return not is_empty(row["speedup"]), row["runs"], float(row["protocol.max_seconds"])
 
 
 def _table(
