@@ -67,6 +67,25 @@ def test_one_data_set_is_one_panel_in_the_order_of_the_table():
     ]
 
 
+def test_what_is_not_significant_is_hollow_and_no_marker_of_a_row_is_on_another():
+    clear, unclear = {f"verdict {A}": "faster"}, {f"verdict {A}": "not significant"}
+    figure = drawn(
+        row("large", "pinned", {A: 1.1, B: 1.2}, paper=1.1) | unclear,
+        row("large", "combined", {A: 1.8, B: 1.6}, paper=1.8) | clear,
+    )
+    (axes,) = figure.axes
+    (hollow,) = (
+        line for line in axes.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())
+    )
+    (on,) = dots(axes)[A][:1]
+    assert [(at, value) for value, at in hollow.get_xydata()] == [on]
+    assert hollow.get_zorder() > axes.containers[0].lines[0].get_zorder()
+    diamonds = next(line for line in axes.lines if line.get_label() == as_published("Tesla T4"))
+    for number in range(2):
+        heights = [dots(axes)[device][number][0] for device in (A, B)] + [diamonds.get_ydata()[number]]
+        assert np.diff(heights) == pytest.approx([0.25, 0.25]) and heights[1] == pytest.approx(number)
+
+
 def test_bars_are_the_intervals():
     (axes,) = drawn(row("large", "streams", {A: 2.0, B: 4.0})).axes
     ends = [bar.get_segments()[0][:, 0] for container in axes.containers for bar in container.lines[2]]

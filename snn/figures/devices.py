@@ -47,10 +47,11 @@ def draw(table: pd.DataFrame) -> Figure:
     else:
         names = texts(shown, ["dataset"]) + ", " + names
         order = list(dict.fromkeys(names))
-    most = int(_speedups(shown, devices).notna().sum(axis=1).max())
+    dots = [*(f"{_SPEEDUP}{device}" for device in devices), *(f"{_PUBLISHED}{paper}" for paper in papers)]
+    most = int(shown[dots].notna().sum(axis=1).max())
     figure, found = rows.grid(order, len(panels), height=max(0.2, _APART * (most + 0.5)))
     for axes, cells in zip(found, panels.values(), strict=True):
-        at = names[cells.index].map(order.index).astype(float)
+        at = _places(cells[dots].notna(), names[cells.index].map(order.index).astype(float))
         _dots(axes, cells, devices, at)
         _diamonds(axes, cells, papers, at)
         rows.bands(axes, len(order))
@@ -115,12 +116,16 @@ def _speedups(cells: pd.DataFrame, devices: list[str]) -> pd.DataFrame:
     return cells[[f"{_SPEEDUP}{device}" for device in devices]].astype(float)
 
 
-def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.Series) -> None:
-    """The dots of a panel; those of a row stand in the order of the devices, one below the other."""
-    known = _speedups(cells, devices).notna()
+def _places(known: pd.DataFrame, middles: pd.Series) -> pd.DataFrame:
+    """The heights of the dots of a panel: those of a row stand in their order, one below the other."""
     step = 0.75 / max(int(known.sum(axis=1).max()), 1)
+    before = known.cumsum(axis=1) - known
+    return before.sub((known.sum(axis=1) - 1) / 2, axis=0).mul(step).add(middles, axis=0)
+
+
+def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.DataFrame) -> None:
+    """The speedups of a panel with their intervals; a dot is hollow where it is not significant."""
     for i, device in enumerate(devices):
-        place = known.iloc[:, :i].sum(axis=1) - (known.sum(axis=1) - 1) / 2
         value, low, high = (
             cells.get(f"{column} {device}", pd.Series(np.nan, cells.index)).astype(float)
             for column in ("speedup", "speedup_ci_low", "speedup_ci_high")
@@ -130,20 +135,20 @@ def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.Series) ->
         spread = [(value - low).clip(lower=0), (high - value).clip(lower=0)]
         look: dict[str, Any] = {"linestyle": "", "marker": MARKERS[i % len(MARKERS)], "elinewidth": 1.2}
         shade = LINES[i % len(LINES)]
-        axes.errorbar(value, at + step * place, xerr=spread, color=shade, label=device, **look)
+        heights = at[f"{_SPEEDUP}{device}"]
+        axes.errorbar(value, heights, xerr=spread, color=shade, label=device, **look)
         unclear = cells.get(f"verdict {device}", value) == NOT_SIGNIFICANT
-        axes.plot(
-            value[unclear], (at + step * place)[unclear], look["marker"], color=shade, markerfacecolor="white"
-        )
+        look = {"marker": look["marker"], "markerfacecolor": "white", "linestyle": "", "zorder": 2.2}
+        axes.plot(value[unclear], heights[unclear], color=shade, **look)  # on the dots of errorbar, at 2.1
 
 
-def _diamonds(axes: Axes, cells: pd.DataFrame, papers: list[str], at: pd.Series) -> None:
+def _diamonds(axes: Axes, cells: pd.DataFrame, papers: list[str], at: pd.DataFrame) -> None:
     """The published values of a panel."""
     look: dict[str, Any] = {"linestyle": "", "marker": "D", "markersize": 5, "markerfacecolor": "none"}
     for paper in papers:
         values = cells[f"{_PUBLISHED}{paper}"].astype(float)
         if values.notna().any():
-            axes.plot(values, at, color=BLACK, label=as_published(paper), **look)
+            axes.plot(values, at[f"{_PUBLISHED}{paper}"], color=BLACK, label=as_published(paper), **look)
 
 
 def _key(panels: list[Axes], labels: list[str]) -> list[Artist]:
