@@ -44,7 +44,7 @@ def test_the_answer_is_printed_with_its_table(asked):
     assert "mine.csv: its columns are taken to be separated by ';'" in done.stderr
     assert "mine.csv, network 4, batch size 64, 3 epochs, learning rate 0.001: 3 candidates" in done.stderr
     assert done.stderr.splitlines()[-1] == "Writing the report."
-    assert "Published for an NVIDIA H200, of similar networks on these data sets:" in done.stdout
+    assert "No network like this one is published for an NVIDIA H200; of the nearest, whose" in done.stdout
     assert "Not known: the times of your own training there." in done.stdout
 
 
@@ -128,7 +128,7 @@ def test_published_answers_of_this_network_come_before_those_of_others(tmp_path,
     assert others.startswith("similar networks on these data sets:\n  medium, 256")
 
 
-def test_networks_unlike_any_published_one_are_shown_the_nearest(monkeypatch):
+def test_networks_unlike_any_published_one_are_shown_the_nearest_and_said_to_be_others(monkeypatch):
     """Of other layers and another number of them; but not beside nearer ones."""
     cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
     one = {"case": "far", "dataset": "small", "network": "conv2d4-relu-maxpool2-linear10", "folder": "a"}
@@ -136,8 +136,17 @@ def test_networks_unlike_any_published_one_are_shown_the_nearest(monkeypatch):
     one |= {"mean_s": 1.0, "speedup": 9.0}
     monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
     monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([one]))
-    assert "of similar networks on these data sets:\n  far: graph [a]" in elsewhere.on_a_gpu(cell, "X")
+    said = elsewhere.on_a_gpu(cell, "X")
+    unlike = (
+        "No network like this one is published for an X; of the nearest, whose strategies may be ordered "
+    )
+    assert f"{unlike}otherwise:\n  far: graph [a]\n  Device memory" in said and "similar" not in said
     near = one | {"case": "near", "network": "128"}
     monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([one, near]))
     said = elsewhere.on_a_gpu(cell, "X")
-    assert "near: graph" in said and "far: graph" not in said
+    assert "of similar networks on these data sets:\n  near: graph" in said and "far: graph" not in said
+    same = one | {"network": "256", "device": "NVIDIA T4"}
+    wide = one | {"network": "2000"}
+    monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([wide, same]))
+    said = elsewhere.on_a_gpu(cell, "X")
+    assert unlike in said and "Of this network there are results for NVIDIA T4 (--device)." in said

@@ -14,6 +14,9 @@ Run = Mapping[str, Any]
 TESTED = ("test_accuracy", "test_s", "test_r2", "test_rmse")
 """Columns of what was tested, each with its standard deviation in another column."""
 
+SCORES = ("test_accuracy", "test_r2", "test_rmse")
+"""Those that say how well test rows are predicted."""
+
 
 def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
     """What was tested and, of classifications, ``step_us``, the microseconds per step of the mean time.

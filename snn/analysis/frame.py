@@ -30,7 +30,7 @@ _LOSS, _MEMBER_LOSSES = "final_loss", "member_mse"
 _REAL = (
     *("mean_s", "std_s", "final_loss"),
     *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
-    *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std"),
+    *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std", "majority_accuracy"),
 )
 """Columns that hold numbers, also where no row has one."""
 
@@ -202,6 +202,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "stopped_by": joined(record["stopped"] for record in records),
         "final_loss": fmean(losses) if losses and None not in losses else None,
         **classification.columns(records),
+        "majority_accuracy": first.get("data", {}).get("majority_accuracy"),
         "status": joined((record["status"] for record in records), "ok"),
         "reason": joined(record["reason"] for record in records),
         "plan": joined(record.get("plan") for record in records),

@@ -22,8 +22,9 @@ from snn.strategies.common.traits import own_runtime
 PUBLISHED = ROOT / "results/published"
 DEFAULT = "NVIDIA H200"
 _SHOWN = 3
-_SIMILAR = 20.0
-"""From which distance on networks are shown only where there is none nearer."""
+_SIMILAR = 4.0
+"""By which factor the widths of two similar networks may differ at most."""
+_UNLIKE = "No network like this one is published"
 _ALIKE = 1.05
 """Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
 
@@ -46,28 +47,38 @@ def described(settings: Settings) -> str:
 def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     """The published answers for the nearest networks on a GPU, the memory needed there, and what is open.
 
-    A winner that diverged is no answer, nor is a peer or the reference: they win only where a sweep, as that
-    of the tile sizes, compared few others with them.
+    Of networks unlike this one, in their layers or by more than ``_SIMILAR`` in a width, there are some only
+    where none is nearer, and they are said to be that. A winner that diverged is no answer, nor is a peer or
+    the reference: they win only where a sweep, as that of the tile sizes, compared few others with them.
     """
     label = network_label(cell["network"])
-    rows = _rows()
-    rows = rows[(rows["device"] == name) & (rows["backend"] == "cuda") & (rows["strategy_status"] == "ok")]
+    published = _rows()
+    published = published[published["backend"] == "cuda"]
+    rows = published[(published["device"] == name) & (published["strategy_status"] == "ok")]
     rows = rows[~rows["strategy"].str.split(" ").str[0].isin(["reference", *_peers()])]
     near = rows.assign(
         distance=[_distance(label, other) for other in rows["network"]],
+        is_like=[_is_like(label, other) for other in rows["network"]],
         is_other=rows["dataset"] != cell["dataset"]["name"],
     )
     shortest = near.groupby(["network", "dataset"])["mean_s"].transform("min")
     near = near.assign(is_longer=near["mean_s"] > _ALIKE * shortest, lacks_speedup=near["speedup"].isna())
     order = ["distance", "is_other", "is_longer", "lacks_speedup", "mean_s"]
-    near = near[near["distance"] < max(_SIMILAR, near["distance"].min() + 1)]
-    near = near.sort_values(order).drop_duplicates(["network", "dataset"]).head(_SHOWN)
-    same = near["distance"] == 0
+    chosen = near["is_like"] if near["is_like"].any() else near["distance"] < near["distance"].min() + 1
+    near = near[chosen].sort_values(order).drop_duplicates(["network", "dataset"]).head(_SHOWN)
+    same, like = near["distance"] == 0, near["is_like"]
     lines = [] if len(near) else [f"Nothing is published for {name}."]
-    for which, answers in (("this network", near[same]), ("similar networks", near[~same])):
-        if len(answers):
-            lines.append(f"Published for an {name}, of {which} on these data sets:")
+    for said, answers in (
+        (f"Published for an {name}, of this network on these data sets:", near[same]),
+        (f"Published for an {name}, of similar networks on these data sets:", near[like & ~same]),
+        (f"{_UNLIKE} for an {name}; of the nearest, whose strategies may be ordered otherwise:", near[~like]),
+    ):
+        lines += [said] if len(answers) else []
         lines += [f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in answers.iterrows()]
+    if not same.any():
+        elsewhere = published[[_distance(label, other) == 0 for other in published["network"]]]["device"]
+        has = ", ".join(sorted({*elsewhere} - {name}))
+        lines += [f"  Of this network there are results for {has} (--device)."] if has else []
     lines += [
         f"  Device memory that your training would take there: {_memory(cell, name)}.",
         "  Not known: the times of your own training there. Rows, columns, batch size and layers change the",
@@ -108,6 +119,15 @@ def _layers(label: str) -> list[str]:
     if re.fullmatch(r"(linear\d+-relu-)+linear\d+", label):
         return re.findall(r"linear(\d+)-relu", label)
     return label.split("-")
+
+
+def _is_like(one: str, other: str) -> bool:
+    """Whether two networks have the same kinds of layers, and widths within ``_SIMILAR`` of each other's."""
+    a, b = _layers(one), _layers(other)
+    return len(a) == len(b) and all(
+        max(int(x), int(y)) <= _SIMILAR * min(int(x), int(y)) if x.isdigit() and y.isdigit() else x == y
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def _memory(cell: Mapping[str, Any], name: str) -> str:

@@ -91,7 +91,7 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
         first = named[ranking["rank"] == 1].iloc[0]
         notes.append(f"{NOT_COMPARABLE.capitalize()} with {first}: {', '.join(named[others])}.")
     once = named[(ranking["rounds"] == 1) & ranking["rank"].notna()]
-    if len(once):
+    if 0 < len(once) < ranking["rank"].notna().sum():  # of all, it is said above
         notes.append(
             "Measured in one round only, because they are clearly slower or the time ran out: "
             f"{', '.join(once)}. Their intervals leave out the variation between rounds."
@@ -105,17 +105,28 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
 
 
 def _score(ranking: pd.DataFrame) -> Iterator[str]:
-    """The scores on rows that were not trained on, over the candidates that ended well."""
+    """The scores on rows that were not trained on, of the candidate with the most runs.
+
+    The others train the same network, but in fewer rounds from fewer draws of initial weights.
+    """
     names = {"test_accuracy": "accuracy", "test_r2": "R²", "test_rmse": "RMSE in the target's units"}
-    found = {said: ranking[name].dropna() for name, said in names.items() if name in ranking}
-    parts = [f"{said} {_range(values)}" for said, values in found.items() if len(values)]
-    if parts:
-        yield f"On held-out rows, after the epochs that were timed: {', '.join(parts)}."
+    tested = ranking[[name for name in names if name in ranking]].dropna(how="all")
+    if tested.empty:
+        return
+    row = ranking.loc[ranking["runs"][tested.index].astype(int).idxmax()]
+    parts = [f"{said} {_with_spread(row, name)}" for name, said in names.items() if pd.notna(row.get(name))]
+    if pd.notna(row.get("majority_accuracy")):
+        parts.append(f"of always predicting the commonest class {row['majority_accuracy']:.3g}")
+    several = (
+        f"mean ± standard deviation of {row['runs']} trainings by {row['strategy']} from different weights"
+    )
+    of_runs = several if row["runs"] > 1 else f"one training by {row['strategy']}"
+    yield f"On held-out rows, after the epochs that were timed: {', '.join(parts)} ({of_runs})."
 
 
-def _range(values: pd.Series) -> str:
-    low, high = (f"{value:.3g}" for value in (values.min(), values.max()))
-    return low if low == high else f"{low} to {high}"
+def _with_spread(row: pd.Series, name: str) -> str:
+    spread = row.get(f"{name}_std")
+    return f"{row[name]:.3g}" + ("" if pd.isna(spread) else f" ± {spread:.2g}")
 
 
 def _failures(ranking: pd.DataFrame) -> str:

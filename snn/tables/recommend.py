@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.classification import beside_times
+from snn.analysis.classification import SCORES, beside_times
 from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import mean_interval, ratio
 from snn.analysis.machine_state import Thresholds
@@ -73,8 +73,11 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         final_loss=cells["final_loss"],
         draws=cells["draws"],
     )
+    spread = [f"{score}_std" for score in SCORES if cells[f"{score}_std"].notna().any()]
+    majority = ["majority_accuracy"] if cells["majority_accuracy"].notna().any() else []
     return (
         table.join(beside_times(cells))
+        .join(cells[[*spread, *majority]])
         .join(outcome(cells))
         .assign(**{key: cells[key] for key in ("machine", "machine_note", "device", "backend")})
     )
