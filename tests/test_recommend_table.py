@@ -58,6 +58,8 @@ def test_the_order_is_that_of_common_rounds(tmp_path):
     }
     table = recommend.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
     assert table["strategy"].tolist() == ["graph", "combined", "reference"]
+    once = "one round: how much rounds differ is unknown; the same command with a larger --budget adds rounds"
+    assert table["note"].tolist() == [once, once, ""]
     assert table["behind"].tolist() == pytest.approx([1, 6.9 / 4, 3])
     assert table["mean_s"][1] > table["mean_s"][2]  # of slower rounds
 

@@ -9,7 +9,9 @@ from contextlib import closing
 from types import SimpleNamespace
 
 import browser
+import jinja2
 import pytest
+from conftest import ROOT
 from project import copied
 
 READABLE = 4.5
@@ -61,6 +63,12 @@ def test_it_begins_with_the_answer(report):
         assert said.startswith("<td>no single one: ") == (row["lead_verdict"] == "not significant")
     assert len(report.page) < 10_000_000
     assert "State of the machine while the" in opening
+
+
+def test_one_of_named_files_says_that_it_has_no_answer(report):
+    opening = jinja2.Template((ROOT / "workflow/report/overview.rst").read_text())
+    said = "This report has the tables and figures that were named."
+    assert said in opening.render(files=[]) and said not in report.opening
 
 
 def test_it_holds_everything_captioned(report):

@@ -46,6 +46,9 @@ def _compared(
     }
 
 
+MORE_ROUNDS = "snn more-rounds adds rounds"
+
+
 def warning(found: Ratio, thresholds: Thresholds) -> str:
     """What makes an interval less useful than it looks, and the command that helps; empty where nothing."""
     if not found.rounds:
@@ -56,7 +59,7 @@ def warning(found: Ratio, thresholds: Thresholds) -> str:
         what = f"wide interval, above a factor of {thresholds['wide']:g}"
     else:
         return ""
-    return f"{what}; snn more-rounds adds rounds"
+    return f"{what}; {MORE_ROUNDS}"
 
 
 def over_reference(frame: pd.DataFrame, keys: list[str], thresholds: Thresholds) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from snn.analysis.classification import SCORES, beside_times
 from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import mean_interval, ratio
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, over_baselines, speedup
+from snn.analysis.speedups import MORE_ROUNDS, SPEEDUP, over_baselines, speedup
 from snn.analysis.status import outcome
 from snn.analysis.verdicts import (
     AS_FAST,
@@ -26,6 +26,7 @@ from snn.tables import overview
 
 TITLE = "Strategies ranked"
 
+_MORE_ROUNDS = "the same command with a larger --budget adds rounds"
 _BEHIND = ("behind", "behind_ci_low", "behind_ci_high")
 
 
@@ -115,7 +116,9 @@ def _over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame
     if reference is None:
         return pd.DataFrame(index=cells.index, columns=columns).fillna({"verdict": "", "note": ""})
     numbers = [cells.index.get_loc(reference.name)] * len(cells)
-    return over_baselines(cells, numbers, thresholds)[columns].assign(baseline="reference")
+    found = over_baselines(cells, numbers, thresholds)[columns]
+    notes = found["note"].str.replace(MORE_ROUNDS, _MORE_ROUNDS, regex=False)
+    return found.assign(note=notes, baseline="reference")
 
 
 def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.DataFrame:
