@@ -150,7 +150,7 @@ def _said(found: Mapping[str, Any]) -> str:
     lines.append(
         "no batch fits, not even of one row"
         if found["largest_batch"] is None
-        else f"largest training.batch_size that fits: {found['largest_batch']}"
+        else f"largest training.batch_size that fits: {_largest(found['largest_batch'], found['limit'])}"
     )
     remedies = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] > 0]
     if remedies:
@@ -168,6 +168,13 @@ def _said(found: Mapping[str, Any]) -> str:
         if remedy["saves_bytes"] <= 0
     ]
     return "\n".join(lines)
+
+
+def _largest(batch: int, limit: str) -> str:
+    """The largest batch, and what is in the way of a larger one if that is not the budget."""
+    if limit == "rows":
+        return f"all {batch} rows"
+    return f"{batch}; no larger one is planned: {limit}" if limit else f"{batch}"
 
 
 def _line(name: str, found: Mapping[str, Any]) -> str:

@@ -3,7 +3,9 @@
 import sys
 import time
 from itertools import islice
+from math import prod
 
+import numpy as np
 from conftest import ROOT
 
 from snn import datasets
@@ -13,6 +15,7 @@ from snn.datasets import csv_table
 from snn.grid import plans
 from snn.hardware.devices import Device
 from snn.planning import gpus
+from snn.profiling.null_backend import NullBackend
 from snn.workflow import too_large
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -58,6 +61,19 @@ def test_what_is_not_looked_at_is_said(tmp_path):
     (said,) = too_large.warnings(read(tmp_path, BIG), seconds=-1)
     assert said.endswith("large cells were not looked at: snn plan sweep=NAME says whether they fit")
     assert int(said.split()[0]) >= 4
+
+
+def test_what_this_machine_cannot_hold_is_said_and_the_rest_is_looked_at(tmp_path, monkeypatch):
+    def host_alloc(self, shape, *_):
+        if prod(shape) > 10**9:  # a matrix of 4096 columns
+            raise MemoryError("Unable to allocate 4 GiB")
+        return np.zeros(shape, dtype=np.float32)
+
+    monkeypatch.setattr(NullBackend, "host_alloc", host_alloc)
+    fits, unplanned = too_large.warnings(read(tmp_path, BIG))
+    assert fits.startswith("sweeps.big: 1 of its cells will not fit into the 15360 MiB of Tesla T4: ")
+    assert unplanned.startswith("2 large cells cannot be planned on this machine: ")
+    assert "large/4096-4096/reference-naive-" in unplanned and "(Unable to allocate 4 GiB)" in unplanned
 
 
 def test_a_device_that_is_here_has_what_is_free_on_it(tmp_path, monkeypatch):

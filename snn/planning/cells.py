@@ -15,11 +15,20 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.backends.trainings import TrainingShape
 from snn.config.groups import ROOT
-from snn.errors import Unsupported
+from snn.errors import ConfigError, Unsupported
+from snn.hardware.memory import usable_bytes
 from snn.measurement.passes import job_of
 from snn.strategies.common.job import Job
 
 _OF_ROWS = ("rows", "test_rows", "held_out")
+_FLOAT = 4  # bytes
+_COPIES = (
+    3  # of the rows that a rehearsal fills, at most: X and Y, and those that a strategy keeps on the host
+)
+
+
+class TooLargeHere(ConfigError):
+    """This machine has too little memory to plan a cell."""
 
 
 class PlannedGpu(CpuBackend):
@@ -55,7 +64,8 @@ class Planned(NamedTuple):
 def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     """What a cell trains, with the rows of a few batches in place of its own. ``batches``: at most so many.
 
-    Raises DataError where its data set's size cannot be found, ConfigError where it does not fit the network.
+    Raises DataError where its data set's size cannot be found, ConfigError where it does not fit the network
+    or, as TooLargeHere, this machine.
     """
     table_rows, columns = _table_shape(cell["dataset"])
     rows, _ = datasets.counts(table_rows, cell["dataset"])
@@ -63,6 +73,12 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     if cell["training"]["drop_last"]:
         rows = rows // batch * batch
     few = min(rows, batches * batch + rows % batch)
+    needed = _COPIES * _FLOAT * few * columns
+    if needed > usable_bytes():
+        raise TooLargeHere(
+            f"a plan of {few} rows of dataset={cell['dataset']['name']} takes {needed / 1e9:.3g} GB of "
+            f"memory here, but this machine has {usable_bytes() / 1e9:.3g} GB: plan a smaller batch"
+        )
     dataset = {key: value for key, value in cell["dataset"].items() if key not in _OF_ROWS}
     zeros = datasets.Table(np.zeros((few, columns), dtype=np.float32))
     job = job_of({**cell, "dataset": dataset}, zeros)

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from snn.config import groups
@@ -14,7 +14,7 @@ from snn.hardware.memory import usable_bytes
 from snn.models.gradients import EXACT
 from snn.models.network import network_label
 from snn.planning import remedies
-from snn.planning.cells import PlannedGpu, planned
+from snn.planning.cells import PlannedGpu, TooLargeHere, planned
 from snn.planning.gpus import Gpu
 from snn.planning.remedies import Cell
 from snn.profiling.rehearsal import Needs, extrapolated, rehearse
@@ -42,13 +42,15 @@ class Remedy:
 class Plan:
     """What a cell needs, by kind, and its budget, in bytes.
 
-    ``largest_batch`` is None where no batch fits. The ``remedies`` that save most are first; some that are
-    often named are there also where they save nothing.
+    ``largest_batch`` is None where no batch fits; ``limit``, where it is not the budget that a larger one
+    would exceed: "rows" where there are no more, or else why a larger one is not planned. The ``remedies``
+    that save most are first; some that are often named are there also where they save nothing.
     """
 
     bytes: dict[str, int]
     budget_bytes: int
     largest_batch: int | None
+    limit: str
     remedies: tuple[Remedy, ...]
 
     @property
@@ -67,6 +69,7 @@ class Plan:
             "budget_bytes": self.budget_bytes,
             "fits": self.fits,
             "largest_batch": self.largest_batch,
+            "limit": self.limit,
             "remedies": [vars(remedy) for remedy in self.remedies],
         }
 
@@ -79,14 +82,25 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
     needs = _needs(cell, gpu)
     needed = _by_kind(cell, gpu, needs)
     rehearsed = cache(lambda batch: _rehearsed(_batch(cell, batch), gpu))
-    parts = cell["training"]["accumulate"]
+    parts, refused = cell["training"]["accumulate"], dict[int, str]()
+    rows = planned(_batch(cell, parts)).rows
 
-    def total(rows_of_part: int) -> int:
-        return sum(_by_kind(cell, gpu, _of_batch(cell, parts * rows_of_part, rehearsed)).values())
+    def total(rows_of_part: int) -> float:
+        batch = parts * rows_of_part
+        try:
+            check_matrices(_batch(cell, batch))
+            return sum(_by_kind(cell, gpu, _of_batch(cell, batch, rehearsed)).values())
+        except ConfigError as error:
+            refused[rows_of_part] = str(error)
+            return inf
 
-    largest = largest_batch(total, budget_bytes, planned(_batch(cell, parts)).rows // parts)
-    largest = largest and parts * largest
-    return Plan(needed, budget_bytes, largest, tuple(_remedies(cell, gpu, budget_bytes, needs, largest)))
+    of_part = largest_batch(total, budget_bytes, rows // parts)
+    largest = of_part and parts * of_part
+    limit = "rows" if largest == rows else ""
+    if of_part and (near := [n for n in refused if n <= of_part + _apart(of_part)]):
+        limit = refused[min(near)]
+    found = _remedies(cell, gpu, budget_bytes, needs, largest)
+    return Plan(needed, budget_bytes, largest, limit, tuple(found))
 
 
 def predicted(cell: Cell, gpu: Gpu) -> dict[str, int]:
@@ -98,10 +112,11 @@ def predicted(cell: Cell, gpu: Gpu) -> dict[str, int]:
     return _by_kind(cell, gpu, _needs(cell, gpu))
 
 
-def largest_batch(needed: Callable[[int], int], budget: int, rows: int) -> int | None:
+def largest_batch(needed: Callable[[int], float], budget: int, rows: int) -> int | None:
     """The largest batch, of at most all rows, that needs no more than the budget; None where not even 1 does.
 
-    A larger batch hardly ever needs less. Found to half a percent, by straight lines and bisection in turn.
+    A larger batch hardly ever needs less; one that cannot be planned needs ``inf``. Found to half a percent,
+    by straight lines and bisection in turn.
     """
     fits, too_many = 1, rows
     least, most = needed(fits), needed(too_many)
@@ -110,8 +125,8 @@ def largest_batch(needed: Callable[[int], int], budget: int, rows: int) -> int |
     if most <= budget:
         return rows
     on_line = True
-    while too_many - fits > max(1, fits // 200):
-        share = (budget - least) / (most - least) if on_line else 0.5
+    while too_many - fits > _apart(fits):
+        share = (budget - least) / (most - least) if on_line and most < inf else 0.5
         between = min(max(fits + 1, fits + int(share * (too_many - fits))), too_many - 1)
         nbytes = needed(between)
         if nbytes <= budget:
@@ -120,6 +135,11 @@ def largest_batch(needed: Callable[[int], int], budget: int, rows: int) -> int |
             too_many, most = between, nbytes
         on_line = not on_line
     return fits
+
+
+def _apart(fits: int) -> int:
+    """How far from a batch that fits the least one may be that is known not to."""
+    return max(1, fits // 200)
 
 
 def _needs(cell: Cell, gpu: Gpu) -> Needs:
@@ -135,14 +155,14 @@ def _needs(cell: Cell, gpu: Gpu) -> Needs:
 
 
 def _check_host(cell: Cell) -> None:
-    """Raise ConfigError where a strategy keeps weights on the host that this machine has no memory for."""
+    """Raise TooLargeHere where a strategy keeps weights on the host that this machine has no memory for."""
     strategy = cell["strategy"]
     if not issubclass(factory.class_of(strategy), HostDriven):
         return
     network = planned(cell).job.network
     needed = _COPIES * _FLOAT * sum(map(prod, network.shapes))
     if needed > usable_bytes():
-        raise ConfigError(
+        raise TooLargeHere(
             f"strategy={strategy['name']} keeps weights on the host, so a plan for network "
             f"{network_label(cell['network'])} takes {needed / 1e9:.3g} GB of memory here, but this machine "
             f"has {usable_bytes() / 1e9:.3g} GB: plan a device-driven strategy, such as graph, or a smaller "
@@ -162,8 +182,19 @@ def _of_batch(cell: Cell, batch: int, rehearsed: Callable[[int], Needs]) -> Need
 
 
 def _rehearsed(cell: Cell, gpu: Gpu) -> Needs:
+    """The needs of a cell, rehearsed; raises TooLargeHere where it asks for more than this machine has.
+
+    Matrices of the host are asked for, but hardly any is filled, so that all but the largest are granted.
+    """
     job, rows = planned(cell)
-    return rehearse(job, rows, _backend(cell, gpu))
+    try:
+        return rehearse(job, rows, _backend(cell, gpu))
+    except MemoryError as error:
+        raise TooLargeHere(
+            f"a plan for strategy={cell['strategy']['name']} and training.batch_size={job.batch_size} asks "
+            f"for more memory than this machine has, {usable_bytes() / 1e9:.3g} GB ({error}): plan a smaller "
+            "batch, or a device-driven strategy, such as graph"
+        ) from error
 
 
 def _backend(cell: Cell, gpu: Gpu) -> PlannedGpu:

@@ -31,7 +31,7 @@ class Large(NamedTuple):
 
 
 def warnings(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
-    """A sentence per sweep with cells that are predicted not to fit, and one for those not looked at.
+    """A sentence per sweep with cells that are predicted not to fit; others for those that are not predicted.
 
     Only cells that are large in bytes are predicted; of other cells a bound is enough, which costs little. No
     file is read for this, as it may take longer than all the rest.
@@ -40,14 +40,19 @@ def warnings(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
     if not large:
         return
     from snn.planning import gpus, plan  # imports every strategy, which most grids need not
+    from snn.planning.cells import TooLargeHere
 
     until, sweeps, left = time.monotonic() + seconds, dict[tuple[str, str], list[str]](), 0
+    unplanned: list[str] = []
     for one in large:
         if one.file or time.monotonic() > until:
             left += 1
             continue
         try:
             peak = sum(plan.predicted(one.cell, gpus.of_memory(one.device.name, one.nbytes)).values())
+        except TooLargeHere as error:
+            unplanned.append(f"{one.name}: {error}")
+            continue
         except SnnError:  # of a peer nothing is predicted; what cannot train says so in its record
             continue
         if peak > one.nbytes:
@@ -60,6 +65,8 @@ def warnings(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
             f"sweeps.{sweep}: {len(found)} of its cells will not fit into the {has / _MIB:.0f} MiB of "
             f"{device}: {', '.join(found[:3])}{more}. snn plan says what would"
         )
+    if unplanned:
+        yield f"{len(unplanned)} large cells cannot be planned on this machine: {unplanned[0]}"
     if left:
         yield f"{left} large cells were not looked at: snn plan sweep=NAME says whether they fit"
 
