@@ -15,6 +15,7 @@ from snn.config.groups import read_yaml
 from snn.figures import memory_remedies as figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
+from snn.planning import remedies as changes
 from snn.records.digest import sealed
 from snn.tables import memory_remedies, overview
 
@@ -168,6 +169,26 @@ def test_what_is_said_of_a_remedy_is_what_the_plan_of_it_says(tmp_path, capsys):
         other = plan_of(tmp_path, *usual[:4], *one["setting"].split(" "), *usual[4:])
         assert (other["peak_bytes"], other["fits"]) == (one["peak_bytes"], one["fits"])
         assert other["largest_batch"] % int(one["setting"].partition("=")[2].split(" ")[0]) == 0
+
+
+@pytest.mark.parametrize(("drop_last", "times"), [("false", "200"), ("true", "267")])
+def test_a_smaller_batch_costs_the_steps_that_it_has_more(drop_last, times, tmp_path, capsys):
+    """Of 25,600 rows 8192 fill three batches and leave a partial one."""
+    found = plan_of(
+        tmp_path,
+        "dataset=large",
+        "network.hidden=[8192]",
+        "training.batch_size=8192",
+        f"training.drop_last={drop_last}",
+        "strategy=resident",
+        *("--device", "Tesla T4", "--free", "600MiB"),
+    )
+    (smaller,) = (one for one in found["remedies"] if one["setting"] == "training.batch_size=32")
+    assert smaller["cost"] == f"{times} times as many steps an epoch, and other weights"
+
+
+def test_a_smaller_batch_may_have_as_many_steps():
+    assert changes.steps(2, 2) == "as many steps an epoch, and other weights"
 
 
 def test_strategies_without_launches_of_their_own_have_no_such_remedy(tmp_path, capsys):

@@ -60,6 +60,11 @@ class Planned(NamedTuple):
     job: Job
     rows: int
 
+    @property
+    def steps(self) -> int:
+        """The steps of an epoch on these rows."""
+        return -(-self.rows // self.job.batch_size)
+
 
 def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     """What a cell trains, with the rows of a few batches in place of its own. ``batches``: at most so many.

@@ -215,7 +215,7 @@ def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | No
     found = []
     if peak > budget and largest is not None and largest < batch:
         smaller = _batch(cell, largest)
-        cost = f"{batch / largest:.3g} times as many steps an epoch, and other weights"
+        cost = remedies.steps(planned(cell).steps, planned(smaller).steps)
         found.append(_remedy(f"training.batch_size={largest}", _total(smaller, gpu), peak, budget, cost))
     for name in groups.names("strategy"):
         choice = groups.load("strategy", name)

@@ -87,6 +87,14 @@ def rounded(cell: Cell) -> Change | None:
 ROUNDED = "everything is held in float32: bf16 is only what a product's inputs are rounded to, on the chip"
 
 
+def steps(before: int, after: int) -> str:
+    """What an epoch of so many steps in place of another number costs, in words."""
+    many = (
+        "as many steps an epoch" if before == after else f"{after / before:.3g} times as many steps an epoch"
+    )
+    return f"{many}, and other weights"
+
+
 def calls(before: Mapping[str, int], after: Mapping[str, int]) -> str:
     """What a step asks for more often than before, in words; both are ``Needs.per_step``."""
     said = []
