@@ -153,21 +153,21 @@ def _said(found: Mapping[str, Any]) -> str:
         else f"largest training.batch_size that fits: {_largest(found['largest_batch'], found['limit'])}"
     )
     remedies = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] > 0]
-    if remedies:
-        lines.append("what would reduce it:")
+    others = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] <= 0]
+    if found["remedies"]:
+        lines.append("what would reduce it:" if remedies else "what would not reduce it:")
     for remedy in remedies[:_SHOWN]:
         fits = ", which fits" if remedy["fits"] and not found["fits"] else ""
-        lines.append(
-            f"{size(remedy['saves_bytes']):>12}  less with {remedy['setting']}{fits}: {remedy['cost']}"
-        )
+        lines.append(f"{size(remedy['saves_bytes']):>12}  {_less(remedy)}{fits}: {remedy['cost']}")
     if len(remedies) > _SHOWN:
         lines.append(f"              and {len(remedies) - _SHOWN} more, in --json")
-    lines += [
-        f"{'nothing':>12}  less with {remedy['setting']}: {remedy['cost']}"
-        for remedy in found["remedies"]
-        if remedy["saves_bytes"] <= 0
-    ]
+    lines += [f"{'nothing':>12}  {_less(remedy)}: {remedy['cost']}" for remedy in others]
     return "\n".join(lines)
+
+
+def _less(remedy: Mapping[str, Any]) -> str:
+    than = f" than with {remedy['than']}" if remedy["than"] else ""
+    return f"less with {remedy['setting']}{than}"
 
 
 def _largest(batch: int, limit: str) -> str:

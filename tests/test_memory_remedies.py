@@ -171,6 +171,22 @@ def test_what_is_said_of_a_remedy_is_what_the_plan_of_it_says(tmp_path, capsys):
         assert other["largest_batch"] % int(one["setting"].partition("=")[2].split(" ")[0]) == 0
 
 
+def test_what_another_kernel_saves_is_not_ascribed_to_bf16(tmp_path, capsys):
+    images = ("dataset=mnist", "dataset.rows=2000", "network=cnn", "training.batch_size=1000")
+    images += ("strategy=resident",)
+    found = plan_of(tmp_path, *images, "--free", "15GiB")
+    remedies = {one["setting"]: one for one in found["remedies"]}
+    fused = plan_of(tmp_path, *images, "kernel=tiled_fused", "--free", "15GiB")
+    kernel, bf16 = remedies["kernel=tiled_fused"], remedies["precision=bf16 kernel=tensor_core"]
+    assert kernel["peak_bytes"] == bf16["peak_bytes"] == fused["peak_bytes"]
+    assert kernel["saves_bytes"] == found["peak_bytes"] - fused["peak_bytes"] > 100e6
+    assert bf16["saves_bytes"] <= 0 and bf16["than"] in remedies
+    said = capsys.readouterr().out
+    assert "nothing  less with precision=bf16 kernel=tensor_core than with kernel=" in said
+    of_fused = {one["setting"]: one for one in fused["remedies"]}
+    assert not of_fused["precision=bf16 kernel=tensor_core"]["than"]
+
+
 @pytest.mark.parametrize(("drop_last", "times"), [("false", "200"), ("true", "267")])
 def test_a_smaller_batch_costs_the_steps_that_it_has_more(drop_last, times, tmp_path, capsys):
     """Of 25,600 rows 8192 fill three batches and leave a partial one."""
@@ -189,6 +205,17 @@ def test_a_smaller_batch_costs_the_steps_that_it_has_more(drop_last, times, tmp_
 
 def test_a_smaller_batch_may_have_as_many_steps():
     assert changes.steps(2, 2) == "as many steps an epoch, and other weights"
+
+
+@pytest.mark.parametrize(("hidden", "heading"), [("[8]", "would not reduce"), ("[4096]", "would reduce")])
+def test_remedies_have_a_heading_also_where_none_saves_anything(hidden, heading, capsys):
+    assert (
+        command.main(["dataset=small", f"network.hidden={hidden}", "strategy=resident", "--free", "4GiB"])
+        == 0
+    )
+    said = capsys.readouterr().out
+    assert f"\nwhat {heading} it:\n" in said and said.count("reduce it:") == 1
+    assert "     nothing  less with precision=bf16" in said
 
 
 def test_strategies_without_launches_of_their_own_have_no_such_remedy(tmp_path, capsys):

@@ -1,13 +1,12 @@
 """Does a cell fit into a device's memory, which batch is the largest that does, and what would help."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, prod
 from typing import Any
 
-from snn.config import groups
 from snn.config.sizes import check_matrices
 from snn.errors import ConfigError, Unsupported
 from snn.hardware.memory import usable_bytes
@@ -16,7 +15,7 @@ from snn.models.network import network_label
 from snn.planning import remedies
 from snn.planning.cells import PlannedGpu, TooLargeHere, planned
 from snn.planning.gpus import Gpu
-from snn.planning.remedies import Cell
+from snn.planning.remedies import Cell, Change
 from snn.profiling.rehearsal import Needs, extrapolated, rehearse
 from snn.strategies.common import factory, traits
 from snn.strategies.common.host_driven import HostDriven
@@ -29,13 +28,17 @@ _MOST_LAUNCHES = 2000  # of a step that is rehearsed
 
 @dataclass(frozen=True)
 class Remedy:
-    """A change of a cell's settings: the bytes at the peak with it, and what it costs, in words."""
+    """A change of a cell's settings: the bytes at the peak with it, and what it costs, in words.
+
+    ``than``: the change that it is compared with, where that is not the cell as it is.
+    """
 
     setting: str
     peak_bytes: int
     saves_bytes: int
     fits: bool
     cost: str
+    than: str = ""
 
 
 @dataclass(frozen=True)
@@ -210,30 +213,40 @@ def _total(cell: Cell, gpu: Gpu) -> int:
 
 
 def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | None) -> list[Remedy]:
-    """What saves memory, the most first; behind it, what ``_other_steps`` and bf16 do not save."""
+    """What saves memory, the most first; behind it, what ``_other_steps`` and bf16 do not save.
+
+    bf16 that takes another kernel is compared with the kernel that saves most without it.
+    """
     peak, batch = sum(_by_kind(cell, gpu, needs).values()), cell["training"]["batch_size"]
     found = []
     if peak > budget and largest is not None and largest < batch:
         smaller = _batch(cell, largest)
         cost = remedies.steps(planned(cell).steps, planned(smaller).steps)
         found.append(_remedy(f"training.batch_size={largest}", _total(smaller, gpu), peak, budget, cost))
-    for name in groups.names("strategy"):
-        choice = groups.load("strategy", name)
-        if name == cell["strategy"]["name"] or traits.own_runtime(choice) or traits.on_host(choice):
-            continue
-        changed = {**cell, "strategy": choice}
-        try:
-            others = _needs(changed, gpu)
-        except (Unsupported, ConfigError):
-            continue
-        nbytes = sum(_by_kind(changed, gpu, others).values())
-        cost = remedies.calls(needs.per_step, others.per_step)
-        found.append(_remedy(f"strategy={name}", nbytes, peak, budget, cost))
-    found = [one for one in found if one.saves_bytes > 0]
+
+    def chosen(changes: Iterable[Change]) -> list[Remedy]:
+        """Those of other choices that save memory."""
+        tried = []
+        for setting, changed in changes:
+            try:
+                others = _needs(changed, gpu)
+            except (Unsupported, ConfigError):
+                continue
+            nbytes = sum(_by_kind(changed, gpu, others).values())
+            cost = remedies.calls(needs.per_step, others.per_step)
+            tried.append(_remedy(setting, nbytes, peak, budget, cost))
+        return [one for one in tried if one.saves_bytes > 0]
+
+    kernels = chosen(remedies.kernels(cell))
+    found += chosen(remedies.strategies(cell)) + kernels
     if factory.class_of(cell["strategy"]).remedies and cell["training"]["gradient"] == EXACT.name:
         found += _other_steps(cell, gpu, budget, peak)
     if change := remedies.rounded(cell):
-        found.append(_remedy(change.settings, _total(change.cell, gpu), peak, budget, remedies.ROUNDED))
+        one = _remedy(change.settings, _total(change.cell, gpu), peak, budget, remedies.ROUNDED)
+        if kernels and change.cell["kernel"] != cell["kernel"]:
+            best = min(kernels, key=lambda one: one.peak_bytes)
+            one = replace(one, saves_bytes=best.peak_bytes - one.peak_bytes, than=best.setting)
+        found.append(one)
     return sorted(found, key=lambda one: -one.saves_bytes)
 
 

@@ -13,6 +13,7 @@ from snn.models.recompute import AGAIN
 from snn.models.step import Launch
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.memory import size
+from snn.strategies.common import traits
 
 Cell = Mapping[str, Any]
 
@@ -70,6 +71,30 @@ def layers_again(cell: Cell) -> list[list[int]]:
     for apart in sorted({3, round(math.sqrt(len(known))) + 1}):
         ways.append([layer for i, layer in enumerate(known, 1) if i % apart])
     return [way for way in ways if len(way) > 1 and way != cell["network"]["recompute"]]
+
+
+def strategies(cell: Cell) -> list[Change]:
+    """The cell with each other strategy whose device memory can be predicted."""
+    others = [groups.load("strategy", name) for name in groups.names("strategy")]
+    return [
+        Change(f"strategy={strategy['name']}", {**cell, "strategy": strategy})
+        for strategy in others
+        if strategy["name"] != cell["strategy"]["name"]
+        and not traits.own_runtime(strategy)
+        and not traits.on_host(strategy)
+    ]
+
+
+def kernels(cell: Cell) -> list[Change]:
+    """The cell with each other kernel of its precision."""
+    others = [
+        groups.load("kernel", name) for name in groups.names("kernel") if name != cell["kernel"]["name"]
+    ]
+    return [
+        Change(f"kernel={kernel['name']}", {**cell, "kernel": kernel})
+        for kernel in others
+        if cell["precision"]["name"] in kernel["precisions"]
+    ]
 
 
 def rounded(cell: Cell) -> Change | None:
