@@ -196,7 +196,7 @@ def test_a_table_needs_its_target(table):
         ([*MINE, "--target", "kind"], "to tell these apart, say --classify"),
         ([*MINE, *NUMBERS], "fewer than one batch: --batch-size is 64, it must be at most 24"),
         ([*MINE, *NUMBERS, "training.batch_size=99"], "training.batch_size is 99, it must be at most 24"),
-        ([*MINE, *NUMBERS, "dataset.delimiter=;"], "For semicolons add 'dataset.delimiter=;'"),
+        ([*MINE, *NUMBERS, "dataset.delimiter=;"], "separated by commas: leave out dataset.delimiter"),
         ([*MINE, *NUMBERS, "dataset=small"], "dataset is given beside --csv"),
         ([*MINE, *NUMBERS, "dataset.path=x.csv"], "dataset.path is given beside --csv"),
         ([*MINE, *NUMBERS, "dataset.colour=1"], "dataset.colour: dataset=csv has no such key"),

@@ -105,7 +105,7 @@ def make(
         return islice(rows_of(file, content, delimiter), int(header), None)
 
     rows = rows_of(file, content, delimiter)
-    sheet = survey(file, rows, csv_lines.header(file, rows) if header else None)
+    sheet = survey(file, rows, delimiter, csv_lines.header(file, rows) if header else None)
     index = _target_index(file, target, sheet.names, header)
     texts = [i for i, column in enumerate(sheet.columns) if column.texts]
     dropped = [i for i in texts if i != index] if text_columns == "drop" else []

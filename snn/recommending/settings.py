@@ -13,6 +13,7 @@ from snn.config import groups
 from snn.config.ranges import RANGES
 from snn.config.suggestions import meant
 from snn.config.yaml_file import read_text
+from snn.datasets.common.csv_lines import mark_of
 from snn.errors import ConfigError, DataError, shown
 from snn.files.regular import opened
 from snn.grid import sweeps
@@ -174,7 +175,7 @@ def _mark_of(file: Path) -> str:
     """What separates most columns of a table's first line; a comma where nothing does, or in doubt."""
     with opened(file, DataError) as table:
         first = table.readline(1 << 20)
-    return max(_MARKS, key=lambda mark: first.count(mark.encode()))
+    return mark_of(first.decode(errors="replace"), _MARKS)
 
 
 def _classifier(given: argparse.Namespace, grid: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:

@@ -32,9 +32,6 @@ _OTHERS = {
     rf"^sweeps\.{SWEEP}(: |\.)": "",
     r"\bdevice=(auto|cuda|cpu)\b": r"--device \1",
     r" \(write 1\.0e-3, not 1e-3: YAML reads that as text\)": "",
-    r"is dataset\.delimiter right\?": (
-        "is it separated by something else? For semicolons add 'dataset.delimiter=;'"
-    ),
     r"; set it with dataset\.path=\.\.\.": ": add dataset.path=... (of a table: --csv FILE --target COLUMN)",
     r"^(conv2d needs images, .*)": (
         r"--network has convolutions: \1; choose --dataset patterns, mnist or fashion"

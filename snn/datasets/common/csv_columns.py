@@ -2,13 +2,14 @@
 
 import re
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from snn.datasets.common.csv_lines import CONTROL, Rows, is_float
+from snn.datasets.common.csv_lines import CONTROL, Rows, delimiter_of, is_float
+from snn.datasets.common.csv_notation import marks_in, named, reading
 from snn.errors import DataError
 
 MISSING = frozenset(("", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "?"))
@@ -45,6 +46,7 @@ class Sheet:
     """A CSV file, surveyed: its columns, and float64 ``numbers`` (rows, columns) if it holds nothing else."""
 
     file: Path
+    delimiter: str
     columns: list[Column]
     rows: int = 0
     numbers: np.ndarray | None = None
@@ -66,17 +68,18 @@ class Encoded:
     values: dict[int, list[str]] = field(default_factory=dict)
 
 
-def survey(file: Path, rows: Rows, names: list[str] | None) -> Sheet:
+def survey(file: Path, rows: Rows, delimiter: str, names: list[str] | None) -> Sheet:
     """Read all rows once. Raises DataError for rows of unequal length, or none.
 
-    ``names`` are those of the header; without one, columns are named by their number.
+    ``delimiter`` is what separates their cells. ``names`` are those of the header; without one, columns are
+    named by their number.
     """
     columns: list[Column] = []
     found, count, is_plain = array("d"), 0, True
     for line, row in rows:
         if not columns:
             columns = [Column(name) for name in names or map(str, range(len(row)))]
-            _check_several(file, columns)
+            _check_several(file, delimiter, names or row)
         if len(row) != len(columns):
             raise DataError(
                 f"{file}, line {line}: {len(row)} columns, but the lines before have {len(columns)}"
@@ -90,14 +93,17 @@ def survey(file: Path, rows: Rows, names: list[str] | None) -> Sheet:
             found.extend(values)
     if not count:
         raise DataError(f"{file}: there are no rows of data")
-    return Sheet(file, columns, count, np.frombuffer(found).reshape(count, -1) if is_plain else None)
+    return Sheet(
+        file, delimiter, columns, count, np.frombuffer(found).reshape(count, -1) if is_plain else None
+    )
 
 
-def _check_several(file: Path, columns: Sequence[Column]) -> None:
-    if len(columns) < 2:
+def _check_several(file: Path, delimiter: str, first: Sequence[str]) -> None:
+    """``first`` is the header, or the first row where there is none."""
+    if len(first) < 2:
         raise DataError(
-            f"{file}: there is only one column ({columns[0].name!r}), but a feature and a target are needed; "
-            "is dataset.delimiter right?"
+            f"{file}: there is only one column ({shortened(first[0])}), but a feature and a target are "
+            f"needed; {delimiter_of(first[0], delimiter)}"
         )
 
 
@@ -149,7 +155,7 @@ def encoded(sheet: Sheet, rows: Rows, used: Sequence[int], most: Mapping[int, in
                 found.append(float(cell))
                 continue
             if cell not in known:
-                _check_value(sheet, line, i, cell, len(known) + 1, most[i])
+                _check_value(sheet, line, i, cell, known, most[i])
             found.append(known.setdefault(cell, len(known)))
     if not found:
         raise DataError(f"{sheet.file}: no row is left: each of the {sheet.rows} lacks a value")
@@ -161,7 +167,8 @@ def encoded(sheet: Sheet, rows: Rows, used: Sequence[int], most: Mapping[int, in
     return Encoded(numbers, {i: sorted(known) for i, known in numbers_of.items()})
 
 
-def _check_value(sheet: Sheet, line: int, column: int, value: str, count: int, most: int) -> None:
+def _check_value(sheet: Sheet, line: int, column: int, value: str, known: Collection[str], most: int) -> None:
+    """Raise DataError where a text cannot be a further value of a column, beside those that are ``known``."""
     place = f"{sheet.file}, line {line}, column {sheet.columns[column].name!r}: {shortened(value)}"
     if CONTROL.search(value):
         raise DataError(f"{place} has a control character")
@@ -169,9 +176,13 @@ def _check_value(sheet: Sheet, line: int, column: int, value: str, count: int, m
         raise DataError(
             f"{place} has {len(value)} characters, more than the {LONGEST_VALUE} of a text's value"
         )
-    if count > most:
+    if len(known) >= most:
+        values = (*known, value)
+        notations = reading(values)
+        way = "remove the column from the file, or group its values"
+        if notations and (found := named(notations, marks_in(values))):
+            way = f"they look like numbers with {found}: write these as 1234.5, and no text"
         raise DataError(
-            f"{place} is the distinct value number {count} of this column, which has text in "
-            f"{sheet.columns[column].texts} of {sheet.rows} rows: at most {most} are encoded; remove the "
-            "column from the file, or group its values"
+            f"{place} is the distinct value number {len(known) + 1} of this column, which has text in "
+            f"{sheet.columns[column].texts} of {sheet.rows} rows: at most {most} are encoded; {way}"
         )

@@ -1,11 +1,14 @@
 """What of a CSV file cannot be trained on as it is, and which setting would do something about it."""
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from snn.datasets.common.csv_columns import MISSING, Column, Sheet, shortened
+from snn.datasets.common import csv_notation
+from snn.datasets.common.csv_columns import MOST_CLASSES, MOST_VALUES, Column, Sheet, shortened
 from snn.datasets.common.csv_lines import Rows, is_float
+from snn.datasets.common.csv_texts import Texts, shared, texts_of
 from snn.errors import DataError
 
 Again = Callable[[], Rows]
@@ -22,16 +25,14 @@ def check_usable(
 
     ``encodes`` are the columns of which text is allowed; ``drops_rows``: rows that lack values are left out.
     """
-    said = []
+    said: list[str] = []
     for i in used:
         column = sheet.columns[i]
         if column.infinite and i not in encodes:
             raise DataError(f"{_place(sheet, column, column.first_infinite)} is not a finite float32 number")
     texts = [i for i in used if sheet.columns[i].texts and i not in encodes]
-    if target in texts:
-        said.append(_of_target(sheet, target, again))
-    if features := [i for i in texts if i != target]:
-        said.append(_of_features(sheet, features, again))
+    if texts:
+        said += _of_texts(sheet, used, texts, target, again)
     lacking = [sheet.columns[i] for i in used if sheet.columns[i].missing]
     if lacking and not drops_rows:
         said.append(_of_missing(sheet, lacking))
@@ -68,26 +69,76 @@ def _no_number(sheet: Sheet, column: Column) -> str:
     return f"{_place(sheet, column, column.first_text)} is not a number, as -1.5 or 2e-3{hint}"
 
 
-def _of_features(sheet: Sheet, texts: Sequence[int], again: Again) -> str:
-    first = min(texts, key=lambda i: sheet.columns[i].first_text[0])
+def _of_texts(
+    sheet: Sheet, used: Sequence[int], texts: Sequence[int], target: int, again: Again
+) -> list[str]:
+    """The complaints about columns of text: numbers with commas, the target, and features."""
+    in_order = sorted(texts, key=lambda i: sheet.columns[i].first_text[0])
+    first = next((i for i in in_order if i != target), target)
+    counted = {i: _COUNTED if i in (target, first) else MOST_VALUES for i in in_order}
+    found = texts_of(again(), counted)
+    numbers = {i: found.pop(i) for i in in_order if found[i].notations}
+    said = [_of_numbers(sheet, numbers)] if numbers else []
+    if target in found:
+        said.append(_of_target(sheet, target, found.pop(target)))
+    if found:
+        said.append(_of_features(sheet, found, are_all=set(used) <= {*texts, target}))
+    return said
+
+
+def _of_numbers(sheet: Sheet, columns: Mapping[int, Texts]) -> str:
+    """Of columns in which each text is a number, but with commas, or with points between thousands."""
+    first, *others = columns
     column = sheet.columns[first]
-    others = [repr(sheet.columns[i].name) for i in texts if i != first]
-    shown = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
+    notations = shared(columns.values())
+    marks = {mark for texts in columns.values() for mark in texts.marks}
+    script = csv_notation.script(notations, marks) if sheet.delimiter != "," else None
+    command = f" (sed '{script}' {shlex.quote(str(sheet.file))} > points.csv)" if script else ""
+    return (
+        f"{_no_number(sheet, column)}: this column has {csv_notation.named(notations, marks)}"
+        f"{f'; they are in {_names(sheet, others)}, too' if others else ''}: "
+        f"write {csv_notation.right(notations, column.first_text[1])}{command}"
+    )
+
+
+def _of_features(sheet: Sheet, columns: Mapping[int, Texts], are_all: bool) -> str:
+    """Of columns of text; ``are_all``: there is no feature of another kind, so none can be left out."""
+    first, *others = columns
+    column = sheet.columns[first]
+    many = [i for i, texts in columns.items() if len(texts.values) > MOST_VALUES]
+    ways = ["dataset.text_columns=one_hot replaces such a column by one of 0 and 1 for each of its values"]
+    if many:
+        ways = [
+            f"dataset.text_columns=one_hot is for at most {MOST_VALUES} values of a column: for it, group "
+            f"those of {_names(sheet, many)}, or remove it from the file"
+        ]
+    if not are_all:
+        ways.append("dataset.text_columns=drop leaves it out")
     return (
         f"{_no_number(sheet, column)}; this column has text in {column.texts} of {sheet.rows} rows, "
-        f"{_distinct(again(), first)}{f'; text is in {shown}, too' if others else ''}: "
-        "dataset.text_columns=one_hot replaces such a column by one of 0 and 1 for each of its values, "
-        "dataset.text_columns=drop leaves it out"
+        f"{columns[first].count}{f'; text is in {_names(sheet, others)}, too' if others else ''}: "
+        f"{', '.join(ways)}"
     )
 
 
-def _of_target(sheet: Sheet, target: int, again: Again) -> str:
+def _of_target(sheet: Sheet, target: int, texts: Texts) -> str:
     column = sheet.columns[target]
+    way = (
+        "to tell these apart, say network=layers network.loss=cross_entropy, and end network.layers in as "
+        "many outputs"
+    )
+    if len(texts.values) > MOST_CLASSES:
+        way = f"cross_entropy tells at most {MOST_CLASSES} apart, so name another target, or write numbers"
     return (
         f"{_no_number(sheet, column)}, but this column is the target, to be predicted as a number; it has "
-        f"text in {column.texts} of {sheet.rows} rows, {_distinct(again(), target)}: to tell these apart, "
-        "say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
+        f"text in {column.texts} of {sheet.rows} rows, {texts.count}: {way}"
     )
+
+
+def _names(sheet: Sheet, columns: Sequence[int]) -> str:
+    """The first few names of columns, and how many more there are."""
+    shown = ", ".join(repr(sheet.columns[i].name) for i in columns[:_NAMED])
+    return shown + (f" and {len(columns) - _NAMED} more" if len(columns) > _NAMED else "")
 
 
 def _of_missing(sheet: Sheet, lacking: Sequence[Column]) -> str:
@@ -99,15 +150,3 @@ def _of_missing(sheet: Sheet, lacking: Sequence[Column]) -> str:
         f"missing: {', '.join(counts[:_NAMED])}{more}; dataset.missing=drop_rows leaves out the rows that "
         "lack one"
     )
-
-
-def _distinct(rows: Rows, column: int) -> str:
-    """How many distinct values a column has, in words."""
-    found: set[str] = set()
-    for _, row in rows:
-        if len(found) <= _COUNTED:
-            found.add(row[column].strip())
-    count = len(found - MISSING)
-    if count > _COUNTED:
-        return f"more than {_COUNTED} distinct values"
-    return f"{count} distinct value{'' if count == 1 else 's'}"

@@ -4,7 +4,8 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from snn.errors import DataError
@@ -14,6 +15,9 @@ LONGEST_LINE = 16 << 20
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f\ufeff]")
 """What no name may have."""
+
+_MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
+"""What usually separates columns."""
 
 Rows = Iterator[tuple[int, list[str]]]
 """The number of each line that is not blank, from 1, and its cells."""
@@ -27,8 +31,24 @@ def rows_of(file: Path, content: bytes, delimiter: str) -> Rows:
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
-        hint = "; is dataset.delimiter right?" if "expected after" in str(error) else ""
+        first = content[:LONGEST_LINE].partition(b"\n")[0].decode(errors="replace")
+        hint = f"; {delimiter_of(first, delimiter)}" if "expected after" in str(error) else ""
         raise DataError(f"{file}, line {reader.line_num}: not a line of a CSV file: {error}{hint}") from error
+
+
+def mark_of(line: str, marks: Iterable[str] = _MARKS) -> str:
+    """The mark that separates most columns of a header; the first where none does, or in doubt."""
+    return max(marks, key=line.count)
+
+
+def delimiter_of(line: str, delimiter: str) -> str:
+    """Which setting a header is right for in place of ``delimiter``, for the end of a message."""
+    mark = mark_of(line)
+    if mark not in line or mark == delimiter:
+        return "is dataset.delimiter right?"
+    shell = "$'dataset.delimiter=\\'\\t\\''" if mark == "\t" else f"\"dataset.delimiter='{mark}'\""
+    say = "leave out dataset.delimiter" if mark == "," else f"say {shell}"
+    return f"its first line seems to be separated by {_MARKS[mark]}: {say}"
 
 
 def _lines(file: Path, content: bytes) -> Iterator[str]:
@@ -44,13 +64,19 @@ def _lines(file: Path, content: bytes) -> Iterator[str]:
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             raise DataError(
-                f"{place}: not a CSV file in UTF-8: the byte 0x{byte:02x}: {error.reason}"
+                f"{place}: not a CSV file in UTF-8: the byte 0x{byte:02x}: {error.reason}; if it is in "
+                f"Latin-1, convert it: iconv -f {_latin(line)} -t utf8 {shlex.quote(str(file))} > new.csv"
             ) from error
         if text.count('"') % 2:
             raise DataError(f'{place}: a quote (") has no second one in this line')
         if "\r" in text.removesuffix("\n").removesuffix("\r"):
             raise DataError(f"{place}: a carriage return within a line: lines must end in LF or CR LF")
         yield text
+
+
+def _latin(line: bytes) -> str:
+    """Latin-1, or the code page of Windows, which has letters where that has control characters."""
+    return "cp1252" if re.search(rb"[\x80-\x9f]", line) else "latin1"
 
 
 def header(file: Path, rows: Rows) -> list[str]:
@@ -65,7 +91,7 @@ def header(file: Path, rows: Rows) -> list[str]:
             f"{file}, line {line}: the header holds only numbers: {listed(names)}. If it is data, say "
             "dataset.header=false; if it is a header, give the columns names that are not numbers"
         )
-    for name in names:
+    for name in names if len(names) > 1 else ():  # one alone is refused below, with what may separate it
         if CONTROL.search(name):
             raise DataError(f"{file}, line {line}: the name {name!r} in the header has a control character")
     return names

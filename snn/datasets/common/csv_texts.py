@@ -1,0 +1,51 @@
+"""The columns of a CSV file that hold text: how many values, and whether these are numbers with commas."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from snn.datasets.common import csv_notation
+from snn.datasets.common.csv_columns import MISSING
+from snn.datasets.common.csv_lines import Rows
+from snn.datasets.common.csv_notation import Notation
+
+
+@dataclass
+class Texts:
+    """The cells of a column that have a value: how many distinct ones, counted up to ``most``; the notations
+    in which all of them are numbers, if there is one; and the marks in these."""
+
+    most: int
+    values: set[str] = field(default_factory=set)
+    notations: frozenset[Notation] = csv_notation.ALL
+    marks: frozenset[str] = frozenset()
+
+    def add(self, cell: str) -> None:
+        """Take note of a cell."""
+        if len(self.values) <= self.most:
+            self.values.add(cell)
+        if self.notations:
+            self.notations = csv_notation.reading([cell], self.notations)
+            self.marks |= csv_notation.marks_in([cell])
+
+    @property
+    def count(self) -> str:
+        """How many distinct values there are, in words."""
+        if len(self.values) > self.most:
+            return f"more than {self.most} distinct values"
+        return f"{len(self.values)} distinct value{'' if len(self.values) == 1 else 's'}"
+
+
+def texts_of(rows: Rows, most: Mapping[int, int]) -> dict[int, Texts]:
+    """The texts of columns, by their numbers; ``most`` has how many values of each are counted."""
+    found = {i: Texts(count) for i, count in most.items()}
+    for _, row in rows:
+        for i, texts in found.items():
+            if (cell := row[i].strip()) not in MISSING:
+                texts.add(cell)
+    return found
+
+
+def shared(columns: Collection[Texts]) -> frozenset[Notation]:
+    """The notations of all numbers in some columns, for a file has one; those of the first where none is."""
+    each = [texts.notations for texts in columns]
+    return frozenset.intersection(*each) or each[0]

@@ -1,0 +1,96 @@
+"""What a refused CSV file is said to hold, and whether what is said to be right is."""
+
+import re
+import shlex
+import subprocess
+
+import pytest
+from csv_tables import of_rows, refused, written
+
+from snn.datasets import csv_table
+from snn.datasets.common.csv_columns import MOST_CLASSES, MOST_VALUES
+
+PLANT = "t [°C];p;y\n75,6;3;12,816\n-8,25;4;9,5\n"
+
+
+def commanded(said, folder):
+    """The file that the command of a message makes."""
+    (command,) = re.findall(r"\b((?:sed|iconv) .* > \w+\.csv)", said)
+    subprocess.run(command, shell=True, check=True, cwd=folder)
+    return str(folder / command.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "right", "values"),
+    [
+        (PLANT, "decimal commas; they are in 'y', too", "75.6", [[75.6, 3, 12.816], [-8.25, 4, 9.5]]),
+        ("x;y\n1;2\n12,816;3\n5,5;4\n", "decimal commas", "12.816", [[1, 2], [12.816, 3], [5.5, 4]]),
+        ("x;y\n1,100,000;2\n900;3\n", "commas between thousands", "1100000", [[1100000, 2], [900, 3]]),
+        ("x;y\n1,100;2\n12.5;3\n", "commas between thousands", "1100", [[1100, 2], [12.5, 3]]),
+        ("x;y\n1,100;2,5\n", "decimal commas; they are in 'y', too", "1.100", [[1.1, 2.5]]),
+    ],
+)
+def test_numbers_with_commas_are_named_with_a_command_that_mends_them(tmp_path, text, named, right, values):
+    folder = tmp_path / "my own"
+    folder.mkdir()
+    said = refused(written(folder, text), delimiter=";")
+    assert "is not a number, as -1.5 or 2e-3: this column has " + named + f": write {right} (sed" in said
+    assert "one_hot" not in said and "drop" not in said and "cross_entropy" not in said
+    made = csv_table.make(commanded(said, folder), "y", delimiter=";").values
+    assert made.tolist() == pytest.approx([pytest.approx(row) for row in values])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('x,y\n"12,5",2\n', "this column has decimal commas: write 12.5"),
+        ('x,y\n"1,100",2\n', "has decimal commas, or commas between thousands: write 1.100 or 1100"),
+        ('x,y\n"1.234,5",2\n', "has decimal commas and points between thousands: write 1234.5"),
+        ("x,y\n1.100.000,2\n", "has points between thousands: write 1100000"),
+    ],
+)
+def test_where_no_single_replacement_mends_a_file_none_is_named(tmp_path, text, said):
+    assert refused(written(tmp_path, text)).endswith(said)
+
+
+@pytest.mark.parametrize("cell", ["1,5 kg", "10,2,3", "1,10,000", "a,b", ",", "1,5E", "E,5", "1.5,3.5"])
+def test_text_with_commas_is_no_number(tmp_path, cell):
+    said = refused(written(tmp_path, f"x;y\n1,5;1\n{cell};2\n"), delimiter=";")
+    assert "commas" not in said and "dataset.text_columns=one_hot replaces" in said
+
+
+def test_numbers_with_commas_and_text_are_told_apart(tmp_path):
+    said = refused(written(tmp_path, "a;b;y\n1,5;red;2\n2,5;blue;\n"), delimiter=";")
+    commas, text, missing = said.split("; and ")
+    assert "column 'a': '1,5'" in commas and commas.endswith("points.csv)")
+    assert "column 'b': 'red'" in text and "text is in" not in text
+    assert "1 in 'y'" in missing
+
+
+def test_what_would_be_refused_next_is_not_advised(tmp_path):
+    """A text column has at most so many values, and a target so many classes; one feature has to be left."""
+    few, many = (
+        refused(of_rows(tmp_path, [(i, f"n{i}", f"m{i % 3}", i) for i in range(count)], "abcy"))
+        for count in (MOST_VALUES, MOST_VALUES + 1)
+    )
+    assert "one_hot replaces" in few
+    assert "is for at most 100 values of a column: for it, group those of 'b', or remove it" in many
+    assert few.endswith(drop := "dataset.text_columns=drop leaves it out") and many.endswith(drop)
+    assert "drop" not in refused(of_rows(tmp_path, [("red", 1), ("blue", 2)], "ay"))
+    for count in (MOST_CLASSES, MOST_CLASSES + 1):
+        said = refused(of_rows(tmp_path, [(i, f"n{i}") for i in range(count)], "ay"))
+        assert ("to tell these apart" in said) == (count == MOST_CLASSES)
+        assert ("at most 1000 apart, so name another target" in said) == (count > MOST_CLASSES)
+
+
+def test_numbers_with_commas_that_are_taken_for_text_are_named_where_they_are_too_many(tmp_path):
+    rows = "".join(f"{i},5;{i}\n" for i in range(MOST_VALUES + 1))
+    said = refused(written(tmp_path, f"x;y\n{rows}"), delimiter=";", text_columns="one_hot")
+    assert said.endswith("they look like numbers with decimal commas: write these as 1234.5, and no text")
+
+
+def test_a_file_in_latin_1_is_read_after_the_command_of_its_refusal(tmp_path):
+    (tmp_path / "t.csv").write_bytes("°;y\n1;2\n".encode("latin1"))
+    said = refused(str(tmp_path / "t.csv"), delimiter=";")
+    assert shlex.quote(str(tmp_path / "t.csv")) in said
+    assert csv_table.make(commanded(said, tmp_path), "y", delimiter=";").values.tolist() == [[1, 2]]
