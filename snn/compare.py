@@ -65,10 +65,7 @@ def _compare(a: Path, b: Path, output: Path) -> str:
 
 
 def _load(folder: Path, thresholds: Thresholds) -> pd.DataFrame:
-    try:
-        return comparison.keyed(frame.tabulate(read_all(folder), thresholds))
-    except RecordError as error:
-        raise RecordError(f"{folder}: {error}") from error
+    return comparison.keyed(frame.tabulate(read_all(folder), thresholds))
 
 
 def _name(rows: pd.DataFrame) -> str:

@@ -175,7 +175,7 @@ def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "cannot be read"),
+        (None, "there are no records in it: it has neither cells nor records.jsonl.gz\n"),
         ("", "there are no records in it"),
         ("{}\n", "line 1: the schema version is None"),
         ("{", "line 1: not a record"),

@@ -15,8 +15,13 @@ from snn.records.untrusted import lines, parse, read_json
 RECORDS = "records.jsonl.gz"
 """An archive's file of records, one per line. Records are repetitive: gzip saves five sixths of the space."""
 
+CELLS = "cells"
+"""The folder of records, one per file, in a folder of results."""
+
 SWEEPS = "sweeps.json"
 """An archive's file of the sweeps that its records are of."""
+
+_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,14 @@ def unchecked(folder: Path) -> dict[str, Entry]:
     """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or of such a file) by line.
 
     Each is whole in itself; two of them may be of one round, or of two devices. Raises RecordError, naming
-    file and line, where there is something else, or no record at all.
+    file and line, where there is something else, or no record at all; then it names folders within that have
+    some.
     """
     try:
+        if not has_cells(folder):
+            raise RecordError(
+                f"{folder}: there are no records in it: it has neither {CELLS} nor {RECORDS}{_within(folder)}"
+            )
         found = dict(_entries(folder))
     except OSError as error:
         raise RecordError(f"{folder}: cannot be read: {error}") from error
@@ -65,12 +75,19 @@ def unchecked(folder: Path) -> dict[str, Entry]:
 
 def has_cells(folder: Path) -> bool:
     """Whether a folder of results, or an archive, has records of cells; it may have microbenchmarks alone."""
-    return (folder / "cells").is_dir() or not folder.is_dir() or (folder / RECORDS).exists()
+    return (folder / CELLS).is_dir() or not folder.is_dir() or (folder / RECORDS).exists()
+
+
+def _within(folder: Path) -> str:
+    """The folders of results that a folder holds, for the end of a message; empty where there is none."""
+    found = [str(path) for path in sorted(folder.iterdir()) if path.is_dir() and has_cells(path)]
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"; it holds folders of results: {', '.join(found[:_NAMED])}{more}: name those" if found else ""
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
-    if (folder / "cells").is_dir():
-        for path in sorted((folder / "cells").rglob("*.json")):
+    if (folder / CELLS).is_dir():
+        for path in sorted((folder / CELLS).rglob("*.json")):
             written, record = read_both(path)
             yield str(path), Entry(record, written)
         return
