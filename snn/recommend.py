@@ -16,6 +16,7 @@ from snn.errors import ConfigError, shown
 from snn.files import outputs
 from snn.grid import more_rounds
 from snn.hardware import devices
+from snn.measurement.passes import job_of
 from snn.recommending import command_line, elsewhere, grid_file, measured, more_time, pilot, text, workflow
 from snn.recommending.grid_file import GridFile
 from snn.recommending.length import Length, that_fits
@@ -41,7 +42,11 @@ def _main(arguments: list[str]) -> int:
     settings = parsed(arguments)
     with in_options(settings.keys):
         if settings.device not in devices.BACKENDS and settings.device != devices.find("auto").name:
-            print(elsewhere.described(settings))
+            said = elsewhere.described(settings)
+            cell = grid_file.training_of(grid_file.write(settings, "cpu").plan)
+            if "dataset.target" in settings.grid:  # of other data sets all is known without their files
+                _check_data(cell)
+            print(said)
             return 0
         with ending_at_once(), workflow.held():
             return _recommend(settings, started)
@@ -91,12 +96,10 @@ def _check_output(folder: Path, inputs: list[Path]) -> None:
 
 
 def _check_data(cell: Mapping[str, Any]) -> None:
-    """Raise DataError where the user's file cannot be trained on, before anything is said or measured."""
-    dataset = cell["dataset"]
-    if dataset.get("path"):
-        training, test = datasets.parts(datasets.make(dataset).values, dataset)
-        tested = 0 if test is None else len(test)
-        datasets.split(training, cell["training"]["batch_size"], dataset["name"], tested)
+    """Raise DataError or ConfigError where the user's file, or this network on it, cannot be trained, before
+    anything is said or measured."""
+    if cell["dataset"].get("path"):
+        job_of(cell, datasets.make(cell["dataset"]))
 
 
 def _of_a_length_that_fits(

@@ -47,7 +47,7 @@ def test_a_bad_layer_is_refused(text, message):
 @pytest.mark.parametrize(
     ("inputs", "layers", "message"),
     [
-        ((4,), ("conv2d 2 3", "linear 1"), r"conv2d needs images, .* and has the shape \(4,\)"),
+        ((4,), ("conv2d 2 3", "linear 1"), r"conv2d needs images, .* but its input has the shape \(4,\)"),
         ((1, 2, 2), ("conv2d 2 3", "linear 1"), "kernel of 3 does not fit images of"),
         ((1, 2, 2), ("maxpool2d 3", "linear 1"), "maxpool2d of 3 does not fit"),
         ((4,), ("relu", "linear 1"), "begins with relu"),

@@ -145,7 +145,9 @@ class Conv2d(Layer):
 
     def output(self, shape: Shape) -> Shape:
         if len(shape) != 3:
-            raise ConfigError(f"conv2d needs images, (channels, height, width), and has the shape {shape}")
+            raise ConfigError(
+                f"conv2d needs images, (channels, height, width), but its input has the shape {shape}"
+            )
         height, width = (side + 2 * self.padding - self.kernel + 1 for side in shape[1:])
         if min(height, width) < 1:
             raise ConfigError(f"conv2d with a kernel of {self.kernel} does not fit images of {shape[1:]}")
@@ -255,7 +257,9 @@ class MaxPool2d(Layer):
 
     def output(self, shape: Shape) -> Shape:
         if len(shape) != 3:
-            raise ConfigError(f"maxpool2d needs images, (channels, height, width), and has the shape {shape}")
+            raise ConfigError(
+                f"maxpool2d needs images, (channels, height, width), but its input has the shape {shape}"
+            )
         height, width = (side // self.size for side in shape[1:])
         if min(height, width) < 1:
             raise ConfigError(f"maxpool2d of {self.size} does not fit images of {shape[1:]}")
