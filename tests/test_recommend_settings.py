@@ -12,6 +12,7 @@ MINE, NUMBERS, KIND = (
     ["--target", "b", "dataset.text_columns=drop"],
     ["--target", "kind", "--classify"],
 )
+SMALL, AWAY = [*NUMBERS, "--batch-size", "4"], ["--device", "NVIDIA H200"]
 
 
 @pytest.fixture
@@ -155,7 +156,14 @@ def test_digits_are_the_number_of_a_column(table, target):
         (["--budget", "5s"], "--budget is '5s': it must be from 20s"),
         (["strategy=graph"], "the strategies, the protocol and the device are chosen by"),
         (["training.epochs"], "'training.epochs' is no setting: it must be KEY=VALUE"),
-        (["training.epochs=[1"], "training.epochs: "),
+        (["training.epochs=[1"], "training.epochs: a bracket is not closed"),
+        (
+            ["dataset.noise=,"],
+            "dataset.noise: the value cannot be read: text with such characters has quotes",
+        ),
+        (["dataset.colour=,"], "dataset.colour: dataset=small has no such key; it has rows, "),
+        (["--network", "cnn", "network.hidden=,"], "network.hidden: network=cnn has no such key"),
+        (["colour=,"], "colour: there is no such key; the keys are dataset, "),
     ],
 )
 def test_what_is_wrong_is_named_with_what_would_be_right(arguments, said):
@@ -200,6 +208,10 @@ def test_a_table_needs_its_target(table):
         ([*MINE, *NUMBERS, "dataset=small"], "dataset is given beside --csv"),
         ([*MINE, *NUMBERS, "dataset.path=x.csv"], "dataset.path is given beside --csv"),
         ([*MINE, *NUMBERS, "dataset.colour=1"], "dataset.colour: dataset=csv has no such key"),
+        ([*MINE, *NUMBERS, "dataset.decimal=,"], "dataset.decimal: dataset=csv has no such key; it has path"),
+        ([*MINE, *SMALL, "--network", "cnn"], "but its input has the shape (2,); choose --dataset patterns"),
+        ([*MINE, *SMALL, "--network", "cnn", *AWAY], "--network has convolutions: conv2d needs images, "),
+        ([*MINE, "--target", "b", *AWAY], "column 'kind': 'x' is not a number"),
         (
             [*MINE, "--target", "one", "--classify", NUMBERS[-1]],
             "column 'one' of mine.csv has one class",

@@ -28,14 +28,14 @@ def check_value(key: str, value: str) -> None:
         return
     given = shown(f"{key}={value}")
     if key in TEXTS:
-        raise ConfigError(f"{given}: {_unread(key, value)}")
+        raise ConfigError(f"{given}: {unread(key, value)}")
     if len(opened) > 1:
         raise ConfigError(
             f"{given}: a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
         )
     if several or ("," in bare and not opened):
         raise ConfigError(f"{given}: {_one_value(key, value)}")
-    raise ConfigError(f"{given}: {_unread(key, value)}")
+    raise ConfigError(f"{given}: {unread(key, value)}")
 
 
 def _is_several(override: str) -> bool | None:
@@ -80,7 +80,8 @@ def _one_value(key: str, value: str) -> str:
     return one_of_several(key, value) if "(" not in value else one_of_several(key, "1, 2")
 
 
-def _unread(key: str, value: str) -> str:
+def unread(key: str, value: str) -> str:
+    """Why a value's text cannot be read, and what would be right."""
     open_ = missing_brackets(value)
     if open_ and key not in TEXTS:
         return f"a bracket is {'not closed' if open_ > 0 else 'closed that was not opened'}"

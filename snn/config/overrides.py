@@ -36,7 +36,7 @@ def check(arguments: Sequence[str]) -> None:
         given[key] = value
     chosen = groups.chosen(given)
     for key, value in sorted(given.items(), key=lambda one: one[0] not in groups.GROUPS):
-        _check_key(key, value, chosen)
+        check_key(key, value, chosen)
     for key, value in given.items():
         if key not in groups.GROUPS:
             grammar.check_value(key, value)
@@ -81,7 +81,8 @@ def _instead(arguments: Sequence[str]) -> str:
     return "it must be KEY=VALUE, as training.epochs=10 (no + ~ @)"
 
 
-def _check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
+def check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
+    """Raise ConfigError, with the keys that there are, for one that cannot be set beside these choices."""
     section, dot, _ = key.partition(".")
     if dot and section in (*groups.GROUPS, "training"):
         keys.check_key(key, chosen.get(section))

@@ -8,8 +8,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from yaml import YAMLError
+
 from snn import datasets
-from snn.config import groups
+from snn.config import grammar, groups, overrides
 from snn.config.ranges import RANGES
 from snn.config.suggestions import meant
 from snn.config.yaml_file import read_text
@@ -61,7 +63,8 @@ def parsed(arguments: Sequence[str]) -> Settings:
     """The settings of a command line. Raises ConfigError, naming option and value, and DataError for a table
     that cannot be read or whose classes cannot be counted; SystemExit for --help."""
     given = command_line.read(arguments)
-    grid, own = _of_options(given), _own(given.settings)
+    grid = _of_options(given)
+    own = _own(given.settings, grid)
     _check_given_once(grid, own, given)
     grid |= own
     if given.csv is not None:
@@ -150,11 +153,11 @@ def _check_given_once(grid: Mapping[str, Any], own: Mapping[str, Any], given: ar
             )
 
 
-def _own(settings: Sequence[str]) -> dict[str, Any]:
-    """The settings that are given as KEY=VALUE, each once."""
+def _own(settings: Sequence[str], grid: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are given as KEY=VALUE, each once, beside those of options."""
     own: dict[str, Any] = {}
     for one in settings:
-        key, value = _setting(one)
+        key, value = _setting(one, {**grid, **own})
         if key in own:
             raise ConfigError(f"{shown(one)}: {key} is given twice: give it once")
         own[key] = value
@@ -242,7 +245,7 @@ def _real(text: str, option: str) -> float:
     return number
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def _setting(text: str, beside: Mapping[str, Any]) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)?", key):
         raise ConfigError(f"{shown(text)} is no setting: it must be KEY=VALUE, as training.reduction=sum")
@@ -256,6 +259,9 @@ def _setting(text: str) -> tuple[str, Any]:
     try:
         read = read_text(value, key)
     except ConfigError as error:
+        overrides.check_key(key, value, groups.chosen(beside))
+        if isinstance(error.__cause__, YAMLError):
+            raise ConfigError(f"{key}: {grammar.unread(key, value)}") from error
         raise ConfigError(re.sub(rf"^{key}, line \d+", key, str(error))) from error
     if isinstance(read, list):
         if key not in groups.list_valued():
