@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -288,12 +289,23 @@ def test_a_pilot_that_fails_says_why_in_one_line(status, said, why):
     assert found.endswith(why) and "\n" not in found and "Traceback" not in found
 
 
-def test_a_budget_that_is_too_short_names_what_takes_the_time():
-    cell = {"training": {"epochs": 100, "batch_size": 64}, "dataset": {}}
-    first = {"runs": 3, "share": 0.5, "most": 0.8}
-    said = r"has 16 s for it: 0.5 s for each process .* 2 s per 1 epoch .* give --budget 198s"
-    with pytest.raises(ConfigError, match=said):
-        that_fits(Pilot(2.0, 0.5, 0.2), cell, 8, first, 20.0)
+@pytest.mark.parametrize(
+    ("epoch", "job", "rows"), [(2.0, 0.5, None), (0.02, 5.8, None), (40.0, 3.0, None), (40.0, 3.0, 60_000)]
+)
+def test_a_budget_that_is_too_short_names_what_takes_the_time_and_the_least_that_is_enough(epoch, job, rows):
+    cell = {"training": {"epochs": 100, "batch_size": 64}, "dataset": {"rows": rows} if rows else {}}
+    first, of_pilot = {"runs": 3, "share": 0.5, "most": 0.8}, Pilot(epoch, job, 0.2)
+    shortest = epoch * (128 / rows if rows else 1)
+    needed = 9 * (job + 5 * shortest)
+    with pytest.raises(
+        ConfigError, match=rf"about {needed:.0f} s, .* has 16 s for it: .* per 1 epoch"
+    ) as said:
+        that_fits(of_pilot, cell, 9, first, 20.0)
+    advised = int(re.search(r"give --budget (\d+)s, enough on a machine as busy as now$", str(said.value))[1])
+    assert that_fits(of_pilot, cell, 9, first, advised)
+    assert that_fits(Pilot(1.18 * epoch, 1.18 * job, 0.2), cell, 9, first, advised)
+    with pytest.raises(ConfigError):
+        that_fits(of_pilot, cell, 9, first, advised / 1.25)
 
 
 def test_the_candidates_that_are_left_out_keep_the_others_cells(project):

@@ -1,7 +1,7 @@
 """How long the runs of a recommendation train: epochs, and of a data set whose epoch takes too long, rows."""
 
 from collections.abc import Mapping
-from math import floor
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 from snn.errors import ConfigError
@@ -9,6 +9,8 @@ from snn.recommending.pilot import FEWEST_BATCHES, Pilot
 
 _BESIDE_RUNS = 2.0
 """A job's untimed epochs, warm-up and passes, as a number of runs."""
+_MARGIN = 1.2
+"""How much longer the next pilot may take than this one."""
 
 
 class Length(NamedTuple):
@@ -46,8 +48,8 @@ def that_fits(
     are as fast as the reference: the cell's own epochs, or fewer, or one on fewer rows, where the data set
     has a number of rows. Fewer epochs, or batches of rows, are a number of one digit and zeros.
 
-    ``first`` is the first round of ``config/recommend.yaml``. Raises ConfigError, naming a budget that would
-    be enough, where even the shortest runs take more than ``most`` of this one.
+    ``first`` is the first round of ``config/recommend.yaml``. Raises ConfigError, naming the least budget
+    that is enough, where even the shortest runs take more than ``most`` of this one.
     """
     training, dataset = cell["training"], cell["dataset"]
     epochs = first["runs"] + _BESIDE_RUNS
@@ -68,7 +70,8 @@ def that_fits(
     raise ConfigError(
         f"a round of {candidates} candidates takes about {needed:.0f} s, of which the budget has "
         f"{first['most'] * budget:.0f} s for it: {pilot.job:.2g} s for each process beside its training, and "
-        f"{seconds:.2g} s per {shortest.words()} of the reference: give --budget {2 * needed + 30:.0f}s"
+        f"{seconds:.2g} s per {shortest.words()} of the reference: give --budget "
+        f"{ceil(_MARGIN * needed / first['most'])}s, enough on a machine as busy as now"
     )
 
 
