@@ -86,7 +86,7 @@ def test_what_would_be_refused_next_is_not_advised(tmp_path):
 def test_numbers_with_commas_that_are_taken_for_text_are_named_where_they_are_too_many(tmp_path):
     rows = "".join(f"{i},5;{i}\n" for i in range(MOST_VALUES + 1))
     said = refused(written(tmp_path, f"x;y\n{rows}"), delimiter=";", text_columns="one_hot")
-    assert said.endswith("they look like numbers with decimal commas: write these as 1234.5, and no text")
+    assert said.endswith("they look like numbers with decimal commas: write them as 1234.5")
 
 
 def test_a_file_in_latin_1_is_read_after_the_command_of_its_refusal(tmp_path):

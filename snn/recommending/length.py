@@ -48,8 +48,8 @@ def that_fits(
     are as fast as the reference: the cell's own epochs, or fewer, or one on fewer rows, where the data set
     has a number of rows. Fewer epochs, or batches of rows, are a number of one digit and zeros.
 
-    ``first`` is the first round of ``config/recommend.yaml``. Raises ConfigError, naming the least budget
-    that is enough, where even the shortest runs take more than ``most`` of this one.
+    ``first`` is the first round of ``config/recommend.yaml``. Raises ConfigError, naming a budget that
+    just suffices, where even the shortest runs take more than ``most`` of this one.
     """
     training, dataset = cell["training"], cell["dataset"]
     epochs = first["runs"] + _BESIDE_RUNS

@@ -181,7 +181,7 @@ def _check_value(sheet: Sheet, line: int, column: int, value: str, known: Collec
         notations = reading(values)
         way = "remove the column from the file, or group its values"
         if notations and (found := named(notations, marks_in(values))):
-            way = f"they look like numbers with {found}: write these as 1234.5, and no text"
+            way = f"they look like numbers with {found}: write them as 1234.5"
         raise DataError(
             f"{place} is the distinct value number {len(known) + 1} of this column, which has text in "
             f"{sheet.columns[column].texts} of {sheet.rows} rows: at most {most} are encoded; {way}"
