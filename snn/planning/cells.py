@@ -22,9 +22,8 @@ from snn.strategies.common.job import Job
 
 _OF_ROWS = ("rows", "test_rows", "held_out")
 _FLOAT = 4  # bytes
-_COPIES = (
-    3  # of the rows that a rehearsal fills, at most: X and Y, and those that a strategy keeps on the host
-)
+_COPIES = 3
+"""Of the rows that a rehearsal fills, at most: X and Y, and those that a strategy keeps on the host."""
 
 
 class TooLargeHere(ConfigError):
