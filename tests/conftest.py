@@ -60,6 +60,11 @@ def _why_no_gpu() -> str | None:
     return None
 
 
+def pytest_configure(config):
+    """Named in pyproject.toml, it would import pandas, with as many BLAS threads as processors, before this file."""
+    config.addinivalue_line("filterwarnings", "error::pandas.errors.Pandas4Warning")
+
+
 def pytest_collection_modifyitems(items):
     for test in {item.obj for item in items if "name" in getattr(item, "fixturenames", ())}:
         if hasattr(test, "hypothesis"):

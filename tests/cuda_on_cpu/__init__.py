@@ -75,7 +75,7 @@ def _of_all() -> tuple[str, ...]:
 def _runtime() -> list[Path]:
     objects = []
     for source in sorted(HERE.glob("*.cpp")):
-        flags = (*COMMON, "-O2", "-c")
+        flags = (*COMMON, "-O3", "-c")
         name = f"{source.stem}.o"
         objects.append(compiled.kept(name, (_of_all(), flags, source.name), _compiling(*flags, source)))
     # Parsed once and found beside what includes it; g++ ignores it where another __CUDA_ARCH__ is asked for.

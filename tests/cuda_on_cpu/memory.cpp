@@ -30,6 +30,13 @@ bool unordered_readers(Access then, Access now, bool shared)
     return unordered(then, now, shared);
 }
 
+// Whether both are of one thread in the same intervals.
+bool same(Access then, Access now)
+{
+    then.many = now.many = 0;
+    return bits_as<uint64_t>(then) == bits_as<uint64_t>(now);
+}
+
 Access joined(Access then, Access now, bool shared)
 {
     now.many = 0;
@@ -63,14 +70,11 @@ std::string place(const Range& range, const char* address)
          where);
 }
 
-void track(Worker& here, const Range& range, char* address, size_t bytes, Kind kind, void* where)
+inline __attribute__((always_inline)) void track(Worker& here, const Range& range, char* address, size_t bytes,
+                                                 Kind kind, void* where)
 {
     const bool shared = range.argument == Range::shared;
-    Access now{};
-    now.block = here.block_number;
-    now.thread = here.running->number;
-    now.block_interval = here.block_interval;
-    now.warp_interval = here.warp_interval[now.thread / 32];
+    Access now = here.now;
     const char* const doing = kind == Kind::read ? "reads" : "writes";
     constexpr auto relaxed = std::memory_order_relaxed;
 
@@ -81,6 +85,7 @@ void track(Worker& here, const Range& range, char* address, size_t bytes, Kind k
             unordered(bits_as<Access>(writer), now, shared))
             fail_race(bits_as<Access>(writer), "wrote", doing, range, range.begin + 4 * i, where);
         if (kind == Kind::read) {
+            if (reader != none && same(bits_as<Access>(reader), now)) continue;
             const Access readers = reader == none ? now : joined(bits_as<Access>(reader), now, shared);
             word.reader.store(bits_as<uint64_t>(readers), relaxed);
             continue;
@@ -109,7 +114,7 @@ void track(Worker& here, const Range& range, char* address, size_t bytes, Kind k
          where);
 }
 
-void access(void* pointer, size_t bytes, Kind kind, void* where)
+inline __attribute__((always_inline)) void look_at(void* pointer, size_t bytes, Kind kind, void* where)
 {
     Worker* const here = worker;
     if (!here || !here->running) return;
@@ -125,6 +130,8 @@ void access(void* pointer, size_t bytes, Kind kind, void* where)
     const Range& range = here->ranges[here->recent];
     if (range.words) track(*here, range, address, bytes, kind, where);
 }
+
+void access(void* pointer, size_t bytes, Kind kind, void* where) { look_at(pointer, bytes, kind, where); }
 
 uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint32_t operand)
 {
@@ -156,15 +163,15 @@ struct Mismatch {
 
 using namespace cuda_on_cpu;
 
-#define HOOK(name, bytes, kind) \
-    void __tsan_##name##bytes(void* p) { access(p, bytes, kind, __builtin_return_address(0)); }
-#define HOOKS(bytes)                          \
-    HOOK(read, bytes, Kind::read)             \
-    HOOK(write, bytes, Kind::write)           \
-    HOOK(volatile_read, bytes, Kind::read)    \
-    HOOK(volatile_write, bytes, Kind::write)  \
-    HOOK(unaligned_read, bytes, Kind::read)   \
-    HOOK(unaligned_write, bytes, Kind::write)
+#define HOOK(how, name, bytes, kind) \
+    void __tsan_##name##bytes(void* p) { how(p, bytes, kind, __builtin_return_address(0)); }
+#define HOOKS(bytes)                                  \
+    HOOK(look_at, read, bytes, Kind::read)            \
+    HOOK(look_at, write, bytes, Kind::write)          \
+    HOOK(access, volatile_read, bytes, Kind::read)    \
+    HOOK(access, volatile_write, bytes, Kind::write)  \
+    HOOK(access, unaligned_read, bytes, Kind::read)   \
+    HOOK(access, unaligned_write, bytes, Kind::write)
 
 extern "C" {
 HOOKS(1)

@@ -32,9 +32,20 @@ void look_later()
     suspend();
 }
 
+void Worker::start(Fiber& fiber)
+{
+    running = &fiber;
+    if (!_setjmp(home)) setcontext(&fiber.start);
+    running = nullptr;
+}
+
 void Worker::resume(Fiber& fiber)
 {
     running = &fiber;
+    now.block = block_number;
+    now.thread = fiber.number;
+    now.block_interval = block_interval;
+    now.warp_interval = warp_interval[fiber.number / 32];
     if (!_setjmp(home)) _longjmp(fiber.context, 1);
     running = nullptr;
 }
@@ -97,7 +108,7 @@ void fail(const std::string& what, void* where)
 void enter()
 {
     Worker* const here = worker;
-    if (!_setjmp(here->running->context)) setcontext(&here->home_start);
+    suspend();
     for (;;) {
         here->job.kernel(here->job.arguments);
         here->running->state = State::done;
@@ -191,8 +202,7 @@ void Worker::run_blocks()
         fiber.start.uc_stack.ss_size = stack_bytes;
         *(uint64_t*)fiber.start.uc_stack.ss_sp = stack_mark;
         makecontext(&fiber.start, enter, 0);
-        running = &fiber;
-        swapcontext(&home_start, &fiber.start);
+        start(fiber);
     }
     job.begin_turn(*this);
     const uint3 grid = job.how.grid;

@@ -105,8 +105,8 @@ struct Worker {
     char *stacks, *stacks_end;
     size_t recent = 0;  // the range that was used last
     jmp_buf home;
-    ucontext_t home_start;
     Fiber* running = nullptr;
+    Access now{};  // of the running fiber, until it waits
     sem_t turn;
     bool looks = false;  // at what another block has to write
     uint3 block{};
@@ -118,6 +118,7 @@ struct Worker {
     ~Worker();
     void run_blocks();
     void run_block();
+    void start(Fiber& fiber);
     void resume(Fiber& fiber);
     bool release_warps();
     void explain_deadlock();
