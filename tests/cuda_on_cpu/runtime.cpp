@@ -13,7 +13,8 @@
 
 namespace cuda_on_cpu {
 
-constexpr size_t stack_bytes = 64 * 1024;
+constexpr size_t stack_bytes = 64 * 1024, page_bytes = 4096;
+constexpr size_t stacks_at = page_bytes - 64;  // the mark where one ends is in the page where the one before begins
 constexpr uint64_t stack_mark = 0x5ca1ab1e0ddba11;
 
 thread_local Worker* worker = nullptr;
@@ -159,8 +160,9 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
     sem_init(&turn, 0, 0);
     fibers.resize(threads);
     warp_interval.resize((threads + 31) / 32);
-    stacks = (char*)mmap(nullptr, threads * stack_bytes, PROT_READ | PROT_WRITE,
+    stacks = (char*)mmap(nullptr, threads * stack_bytes + page_bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stacks += stacks_at;
     stacks_end = stacks + threads * stack_bytes;
 
     const Image image = find_image();
@@ -186,7 +188,7 @@ Worker::Worker(Job& job) : job(job), ranges(job.arrays)
 Worker::~Worker()
 {
     sem_destroy(&turn);
-    munmap(stacks, fibers.size() * stack_bytes);
+    munmap(stacks - stacks_at, fibers.size() * stack_bytes + page_bytes);
 }
 
 void Worker::run_blocks()
