@@ -61,7 +61,7 @@ def _why_no_gpu() -> str | None:
 
 
 def pytest_configure(config):
-    """Named in pyproject.toml, it would import pandas, with as many BLAS threads as processors, before this file."""
+    """Named in pyproject.toml, it would import pandas before BLAS is told its threads."""
     config.addinivalue_line("filterwarnings", "error::pandas.errors.Pandas4Warning")
 
 

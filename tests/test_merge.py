@@ -65,9 +65,14 @@ def merged(tmp_path, *folders):
 
 
 @pytest.fixture
-def three(tmp_path, monkeypatch):
-    """A GPU, another on which `combined` is slower, and a CPU of two strategies; no figure is written."""
+def undrawn(monkeypatch):
+    """Figures are built and not written, which takes as long as all the rest."""
     monkeypatch.setattr(merge, "save", lambda figure, paths: [Path(path).touch() for path in paths])
+
+
+@pytest.fixture
+def three(tmp_path, undrawn):
+    """A GPU, another on which `combined` is slower, and a CPU of two strategies; no figure is written."""
     other = cells_on("cuda", T4)
     slower = records_of(other, {"combined": 4.0, "reference": 0.5}, device=T4, device_uuid="GPU-2")
     host = [c for c in cells_on("cpu", "AMD EPYC") if c["strategy"]["name"] in ("reference", "combined")]
@@ -184,6 +189,7 @@ def test_rounds_of_a_cell_in_two_folders_must_belong_together(tmp_path, capsys):
     assert "the rounds of one cell have different versions of cupy" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_two_machines_with_one_cpu_stay_two(tmp_path):
     """They have no UUID, and their host may be described alike: their folders tell them apart."""
     reference, *others = cells_on("cpu", "AMD EPYC")
@@ -196,6 +202,7 @@ def test_two_machines_with_one_cpu_stay_two(tmp_path):
     assert f"speedup {CPU} (c)" not in table  # the others' reference is not its own
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_folders_of_one_name_are_told_apart_by_those_they_are_in(tmp_path):
     cells = cells_on("cpu", "AMD EPYC")
     found = [
@@ -210,6 +217,7 @@ def test_folders_of_one_name_are_told_apart_by_those_they_are_in(tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_cpu_with_fewer_cores_is_another_device(tmp_path):
     fewer = {"system": "Linux x86_64", "cpu": "AMD EPYC", "cpus": 4}
     cells = cells_on("cpu", "AMD EPYC")
@@ -309,6 +317,7 @@ def test_published_speedups_are_of_the_papers_settings(changes, values):
     assert published.speedups(cell_of(**changes), PAPER) == values
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_devices_of_published_records_are_told_apart(tmp_path):
     found = [ROOT / f"results/published/nvidia-h200{of}" for of in ("", "-cnn", "-sweeps")]
     table, _ = merged(tmp_path, *found)
@@ -327,6 +336,7 @@ def test_the_devices_of_published_records_are_told_apart(tmp_path):
     assert speedups.dropna()[known.index].to_dict() == pytest.approx(known.to_dict())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_docs_results_says_of_the_h200_and_the_t4(tmp_path):
     table, _ = merged(tmp_path, ROOT / "results/published/nvidia-h200")
     words = table.set_index(["dataset", "network"], append=True)["on_all"]
