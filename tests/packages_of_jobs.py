@@ -1,7 +1,8 @@
 """What Snakemake, cells, tables and figures import of other projects: for the process that forks theirs.
 
-Snakemake imports some of it only while it runs. Hydra's grammar is read here once, too: the first override
-takes ten times as long as any other. Nothing of it is looked through for garbage, which a cell collects
+Snakemake imports some of it only while it runs, and looks through every installed package for its plugins when
+it first makes its options. Hydra's grammar is read here once, too: the first override takes ten times as long as
+any other. Nothing of it is looked through for garbage, which a cell collects
 before each of its runs. NumPy has one thread, as conftest.py has set.
 """
 
@@ -26,5 +27,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 _LIKE_THOSE_OF_CELLS = ["a=b", "a.b='c d'", "a=1", "a=0.5", "a=[1, 2]", "a=null", "a=True", "a=b/c.d-e"]
 
+snakemake.cli.get_argument_parser()
 OverridesParser.create().parse_overrides(_LIKE_THOSE_OF_CELLS)
 gc.freeze()
