@@ -54,6 +54,7 @@ def _main(folder: Path, arguments: tuple[str, ...], log: str, environment: dict[
     os.environ.clear()
     os.environ.update(environment)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what many short jobs import is compiled once
+    sys.dont_write_bytecode = False  # which this process has inherited as an option
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [str(folder), *(path for path in sys.path if path and not here.startswith(path))]
     sys.argv = ["snakemake", *arguments]
