@@ -1,9 +1,9 @@
 """What Snakemake, cells, tables and figures import of other projects: for the process that forks theirs.
 
-Snakemake imports some of it only while it runs, and looks through every installed package for its plugins when
-it first makes its options. Hydra's grammar is read here once, too: the first override takes ten times as long as
-any other. Nothing of it is looked through for garbage, which a cell collects
-before each of its runs. NumPy has one thread, as conftest.py has set.
+Snakemake imports some of it only while it runs, and looks for its plugins among all installed packages when
+it first makes its options. Hydra's grammar is read here once, too: the first override takes ten times as long
+as any other. Nothing of it is looked through for garbage, which a cell collects before each of its runs.
+NumPy has one thread, as conftest.py has set.
 """
 
 import gc
@@ -21,7 +21,7 @@ import snakemake.cli
 import snakemake.persistence
 import snakemake.profiles
 import snakemake.report
-import snakemake.script  # noqa: F401
+import snakemake.script
 import threadpoolctl  # noqa: F401
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
