@@ -185,6 +185,12 @@ def test_scores_are_of_those_that_ended_well(ranked):
     assert "nan" not in answered(table.assign(test_r2=[math.nan, 0.5]))
 
 
+def test_large_scores_are_written_out(ranked):
+    table = ranked(reference=4.0, combined=1.0).assign(test_rmse=31345.6, test_rmse_std=654.3)
+    assert "in the target's units 31,300 ± 650 (mean" in answered(table)
+    assert "units 99.9 ± 0.01 (" in answered(table.assign(test_rmse=99.91, test_rmse_std=0.01))
+
+
 def test_scores_are_of_the_candidate_with_the_most_draws_beside_the_commonest_class(ranked):
     """Candidates with fewer rounds have other means only because they have fewer draws of the weights."""
     table = ranked(reference=4.0, combined=1.0).assign(runs=[3, 9], test_accuracy=[0.89, 0.91])

@@ -126,7 +126,13 @@ def _score(ranking: pd.DataFrame) -> Iterator[str]:
 
 def _with_spread(row: pd.Series, name: str) -> str:
     spread = row.get(f"{name}_std")
-    return f"{row[name]:.3g}" + ("" if pd.isna(spread) else f" ± {spread:.2g}")
+    return _rounded(row[name], 3) + ("" if pd.isna(spread) else f" ± {_rounded(spread, 2)}")
+
+
+def _rounded(value: float, digits: int) -> str:
+    """``0.941``, ``31,300``."""
+    shown = f"{value:.{digits}g}"
+    return f"{float(shown):,.0f}" if abs(value) >= 10**digits else shown
 
 
 def _failures(ranking: pd.DataFrame) -> str:
