@@ -1,7 +1,7 @@
 """``python scripts/cnn_page.py [FOLDER ...]``: write the tables of docs/explanation/cnn_report.md.
 
 Those of published values are made from config/cnn_report/, and those of measured ones from the tables in each
-FOLDER, results/published/nvidia-h200-cnn unless given. What has no table there is not measured yet.
+FOLDER, results/published/nvidia-h200/cnn unless given. What has no table there is not measured yet.
 """
 
 import re
@@ -22,7 +22,7 @@ from snn.errors import ConfigError  # noqa: E402
 from snn.models.gradients import PublishedNaive  # noqa: E402
 
 PAGE = ROOT / "docs/explanation/cnn_report.md"
-FOLDERS = [ROOT / "results/published/nvidia-h200-cnn"]
+FOLDERS = [ROOT / "results/published/nvidia-h200/cnn"]
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_YET = "*Not measured yet.*"
 

@@ -26,10 +26,10 @@ from snn.analysis.claims import Found  # noqa: E402
 from snn.config.groups import read_yaml  # noqa: E402
 from snn.errors import ConfigError, RecordError, SnnError, shown  # noqa: E402
 from snn.files import outputs, regular  # noqa: E402
+from snn.files.published_sets import PUBLISHED, sets  # noqa: E402
 
 PAGE = ROOT / "docs/explanation/gpu_memory.md"
 GUIDES = ROOT / "config/memory_guides"
-PUBLISHED = ROOT / "results/published"
 _MOST_BYTES = 64 << 20  # of a table
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -82,7 +82,7 @@ def judge(folder: Path, published: Path) -> list[Judged]:
 
     @cache
     def table(name: str) -> pd.DataFrame | None:
-        where, _, stem = name.partition("/")
+        where, _, stem = name.rpartition("/")
         file = published / where / f"tables/{stem}.csv"
         return _read(file) if file.exists() else None
 
@@ -147,7 +147,7 @@ def _joined(parts: list[str]) -> str:
 
 def _link(name: str, found: Found | None) -> str:
     """The table with its device, as a link where it is published."""
-    folder, _, stem = name.partition("/")
+    folder, _, stem = name.rpartition("/")
     if found is None:
         return f"`{folder}`: {stem}"
     return f"[{stem}](../../results/published/{folder}/tables/{stem}.csv), {found.device}"
@@ -161,10 +161,10 @@ def main(arguments: list[str]) -> int:
         return 0 if asked else 2
     published = Path(arguments[0]) if arguments else PUBLISHED
     try:
-        if not any(published.glob("*/tables")):
+        if not sets(published):
             raise ConfigError(
                 f"{published} holds no published tables: it must be a folder as results/published, with "
-                "tables in NAME/tables"
+                "a set's README.md and tables in DEVICE/SET"
             )
         text = fill(PAGE.read_text(encoding="utf-8"), published)
         with outputs.replaced(PAGE) as file:

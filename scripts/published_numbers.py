@@ -2,7 +2,7 @@
 
 A comment names the rows and columns that the numbers above it, or in its row of a table, come from:
 
-    <!-- from FOLDER/TABLE: key=value,value column column; FOLDER/TABLE: ... -->
+    <!-- from SET/TABLE: key=value,value column column; SET/TABLE: ... -->
 
 Numbers are written as ``2.06 (95% CI 1.84 to 2.29)``, ``8.49 ± 0.13 s`` or ``about 12.1 µs``, in that order.
 After new results are published, this writes them anew, each in the form that it had, with ``not significant``
@@ -23,8 +23,8 @@ sys.path.insert(0, str(ROOT))
 
 from snn.errors import ConfigError, SnnError, shown  # noqa: E402
 from snn.files import outputs  # noqa: E402
+from snn.files.published_sets import PUBLISHED  # noqa: E402
 
-PUBLISHED = ROOT / "results/published"
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs/results.md",
@@ -50,8 +50,8 @@ _BETWEEN = re.compile(r"(\n\s*\n|\n(?=\||\d\. |- ))")  # paragraphs, list items 
 
 @cache
 def table(name: str) -> list[dict[str, str]]:
-    """The rows of a published table, FOLDER/TABLE. Raises ConfigError where there is none."""
-    folder, _, file = name.partition("/")
+    """The rows of a published table, DEVICE/SET/TABLE. Raises ConfigError where there is none."""
+    folder, _, file = name.rpartition("/")
     path = PUBLISHED / folder / "tables" / f"{file}.csv"
     try:
         with path.open(encoding="utf-8", newline="") as lines:

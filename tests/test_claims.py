@@ -218,9 +218,9 @@ def points():
         }
         table = import_module(f"snn.tables.{name}").build(record)
         text = table.fillna({"limit_gb_s": 1.0} if "limit_gb_s" in table else {}).to_csv(index=False)
-        tables[f"nvidia-h200-memory/{name}"] = pd.read_csv(StringIO(text))
+        tables[f"nvidia-h200/memory/{name}"] = pd.read_csv(StringIO(text))
     text = of_remedies().assign(peak_bytes=1, saved_fraction=0.5).to_csv(index=False)
-    tables["nvidia-h200-memory/memory_remedies"] = pd.read_csv(StringIO(text))
+    tables["nvidia-h200/memory/memory_remedies"] = pd.read_csv(StringIO(text))
     return tables
 
 
@@ -252,9 +252,9 @@ def test_claims_name_rows_that_the_grid_gives(points, path):
 
 def test_a_changed_row_changes_the_verdict(tmp_path):
     """The verdict on the pipeline is that of the published rows, and of no others."""
-    folder = tmp_path / "nvidia-h200-strategies/tables"
+    folder = tmp_path / "nvidia-h200/strategies/tables"
     folder.mkdir(parents=True)
-    rows = pd.read_csv(memory_page.PUBLISHED / "nvidia-h200-strategies/tables/strategies.csv")
+    rows = pd.read_csv(memory_page.PUBLISHED / "nvidia-h200/strategies/tables/strategies.csv")
     (guide,) = [path for path in GUIDES if path.name == "cuda_memory_guide"]
 
     def word(table):

@@ -86,7 +86,7 @@ def test_the_readme_shows_what_the_published_table_prints():
         r"    \$ (.*show_table results/published/.*)\n((?:    [^$].*\n)+)", text
     ).groups()
     path = Path(command.split()[-1])
-    rows = published_numbers.table(f"{path.parts[2]}/{path.stem}")
+    rows = published_numbers.table(f"{path.parts[2]}/{path.parts[3]}/{path.stem}")
     header, *lines = [line.split() for line in printed.splitlines()]
     assert lines
     for line in lines:

@@ -319,7 +319,7 @@ def test_published_speedups_are_of_the_papers_settings(changes, values):
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_devices_of_published_records_are_told_apart(tmp_path):
-    found = [ROOT / f"results/published/nvidia-h200{of}" for of in ("", "-cnn", "-sweeps")]
+    found = [ROOT / f"results/published/nvidia-h200/{of}" for of in ("paper", "cnn", "sweeps")]
     table, _ = merged(tmp_path, *found)
     first, *others = [
         {record["provenance"]["device_uuid"] for record in archive.read_all(each).values()} for each in found
@@ -327,7 +327,7 @@ def test_the_devices_of_published_records_are_told_apart(tmp_path):
     columns = {name for name in table if name.startswith("mean_s NVIDIA H200 (GPU-")}
     assert columns == {f"mean_s NVIDIA H200 ({uuid[:12]})" for uuid in first.union(*others) if uuid}
     assert len(columns) >= len(found)
-    known = pd.read_csv(ROOT / "results/published/nvidia-h200/tables/speedup.csv")
+    known = pd.read_csv(ROOT / "results/published/nvidia-h200/paper/tables/speedup.csv")
     known = known[known["strategy"] != "reference"].set_index(["strategy", "dataset"])["speedup"]
     of_first = table.reset_index()
     of_first = of_first[(of_first["network"] == "256") & (of_first["network.init"] == "uniform01")]
@@ -338,7 +338,7 @@ def test_the_devices_of_published_records_are_told_apart(tmp_path):
 
 @pytest.mark.usefixtures("undrawn")
 def test_what_docs_results_says_of_the_h200_and_the_t4(tmp_path):
-    table, _ = merged(tmp_path, ROOT / "results/published/nvidia-h200")
+    table, _ = merged(tmp_path, ROOT / "results/published/nvidia-h200/paper")
     words = table.set_index(["dataset", "network"], append=True)["on_all"]
     combined = {network: words["combined", "large", network] for network in ("128", "256", "256-256", "1024")}
     assert combined == {"128": "faster", "256": "faster", "256-256": "faster", "1024": "slower"}
@@ -347,7 +347,7 @@ def test_what_docs_results_says_of_the_h200_and_the_t4(tmp_path):
 
 
 def test_what_docs_results_says_of_the_h200_and_the_h100(tmp_path):
-    found = [ROOT / f"results/published/nvidia-{gpu}-strategies" for gpu in ("h200", "h100")]
+    found = [ROOT / f"results/published/nvidia-{gpu}/strategies" for gpu in ("h200", "h100-80gb-hbm3")]
     merged(tmp_path, *found)
     again = (tmp_path / "out/devices.csv").read_bytes()
     assert (ROOT / "results/published/devices_strategies.csv").read_bytes() == again

@@ -102,12 +102,15 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
     main.__globals__["ROOT"] = tmp_path
     main(results, "some", None)
     assert "2 records" in capsys.readouterr().out
-    published = tmp_path / "results/published/some"
+    published = tmp_path / "results/published" / CPU.slug / "some"
     made = {path.relative_to(published).as_posix() for path in published.rglob("*") if path.is_file()}
     figures = {f"figures/{name}.{ending}" for name in SMALL for ending in ("svg", "png")}
     tables = {f"tables/{name}.csv" for name in SMALL}
     assert made == tables | figures | {"README.md", *(f"microbenchmarks/{name}.json" for name in SMALL)}
     assert f"# Results of one {CPU.name}" in (published / "README.md").read_text()
+    of_device = (published.parent / "README.md").read_text()
+    assert of_device.startswith(f"# {CPU.name}\n")
+    assert f"| [some](some) | {', '.join(sorted(SMALL))} |  |" in of_device
     assert retabulate.main([str(published), str(tmp_path / "again")]) == 0
     for table in tables:
         assert (tmp_path / "again" / table).read_text() == (published / table).read_text()
@@ -118,7 +121,7 @@ def test_results_are_published_in_a_folder_of_their_own(results, tmp_path, name)
     """With another name all that was published would be replaced, or something else."""
     main = runpy.run_path(str(ROOT / "scripts/publish"))["main"]
     main.__globals__["ROOT"] = tmp_path
-    kept = tmp_path / "results/published/other/README.md"
+    kept = tmp_path / "results/published" / CPU.slug / "other/README.md"
     kept.parent.mkdir(parents=True)
     kept.touch()
     with pytest.raises(SystemExit, match="it must be the name of a folder in results/published"):

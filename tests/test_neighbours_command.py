@@ -43,6 +43,6 @@ def test_a_pipe_and_a_folder_are_not_waited_for(tmp_path, capsys):
 
 
 def test_the_file_says_what_the_published_table_measured(capsys):
-    table = ROOT / "results/published/nvidia-h200-neighbours/tables/neighbours.csv"
+    table = ROOT / "results/published/nvidia-h200/neighbours/tables/neighbours.csv"
     assert check.main([str(table)]) == 0
     assert capsys.readouterr().out == "untouched: [graph]\n"

@@ -23,7 +23,7 @@ ALONE = [[1.0, 1.01], [1.1, 1.11], [0.9, 0.91]]
 """Rounds that differ by more than what is looked for, as a pair of one round does not."""
 
 GPU, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
-PUBLISHED = sorted((ROOT / "results/published").glob("*/tables/neighbours.csv"))
+PUBLISHED = sorted((ROOT / "results/published").glob("*/*/tables/neighbours.csv"))
 
 
 def cells_of(folder, device=GPU, **settings):

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from conftest import ROOT, STRATEGIES
+from conftest import STRATEGIES
 from every_source import Captures
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -13,6 +13,7 @@ from test_layers import networks
 
 from snn import plan as command
 from snn.config import groups
+from snn.files.published_sets import PUBLISHED, name_of
 from snn.measurement import runs
 from snn.models.network import mlp
 from snn.planning import gpus
@@ -27,8 +28,7 @@ from snn.strategies.common.job import Job
 from snn.strategies.common.traits import on_host, own_runtime
 
 H200 = gpus.named("NVIDIA H200")
-PUBLISHED = ROOT / "results/published"
-WITH_MEMORY = sorted(path.parent.name for path in PUBLISHED.glob("nvidia-*/records.jsonl.gz"))
+WITH_MEMORY = [name_of(path.parent) for path in sorted(PUBLISHED.glob("nvidia-*/*/records.jsonl.gz"))]
 DRIVEN = [name for name in STRATEGIES if not factory.class_of(groups.load("strategy", name)).on_host]
 
 
@@ -42,7 +42,7 @@ def measured(folder):
 
 def test_the_prediction_is_what_was_measured_to_the_byte():
     """What strategies asked for on an H200, and the pages that it took but for the driver's pool."""
-    found = [*measured("nvidia-h200-cnn"), *measured("nvidia-h200-networks")]
+    found = [*measured("nvidia-h200/cnn"), *measured("nvidia-h200/networks")]
     assert len(found) > 70
     for record in found:
         cell = record["cell"]
@@ -67,11 +67,11 @@ def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(folder):
         assert abs(gpu.nbytes - record["memory"]["total_bytes"]) < gpus.MIB
         strategy, memory = record["cell"]["strategy"]["name"], record["memory"]
         seen = memory["total_bytes"] - memory["least_free_bytes"]
-        above = 1.1 if strategy.startswith("managed") and folder == "nvidia-h200-cnn" else 1.01
+        above = 1.1 if strategy.startswith("managed") and folder == "nvidia-h200/cnn" else 1.01
         assert 0.99 < sum(predicted(record["cell"], gpu).values()) / seen < above
         strategies.add(strategy)
     assert len(strategies) >= 2
-    if folder.endswith("-strategies"):
+    if folder.endswith("/strategies"):
         assert {"managed", "async_pool", "pool", "persistent", "combined"} <= strategies
 
 

@@ -2,20 +2,18 @@
 
 import pandas as pd
 import pytest
-from conftest import ROOT
 from figure_layout import faults, said_in
 from matplotlib import pyplot as plt
 
 from snn import retabulate
 from snn.figures import devices, layout, style
 from snn.figures.attribution import PARTS
+from snn.files.published_sets import PUBLISHED, name_of, sets
 
-PUBLISHED = ROOT / "results/published"
-FOLDERS = sorted(path for path in PUBLISHED.iterdir() if path.is_dir())
 OF_INTERVALS = ("standard deviation", "confidence interval", "without an interval")
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+@pytest.mark.parametrize("folder", sets(), ids=name_of)
 def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read(
     folder, tmp_path, monkeypatch
 ):

@@ -1,16 +1,14 @@
 """The door for records: every record that a cell writes passes, and no edited or impossible one."""
 
-from pathlib import Path
-
 import jsonschema
 import pytest
-from conftest import ROOT
 from failing_backend import FailingBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import at, edited, forged, leaves, measured, old, reference, without
 
 from snn.errors import RecordError, Unsupported
+from snn.files.published_sets import sets
 from snn.measurement import cell
 from snn.records import archive, microbenchmarks, schema, store
 from snn.records.digest import sealed
@@ -79,7 +77,7 @@ def test_so_is_one_with_further_provenance():
 
 
 def test_published_records_are_read():
-    for folder in filter(Path.is_dir, (ROOT / "results/published").iterdir()):
+    for folder in sets():
         assert archive.read_all(folder) if archive.has_cells(folder) else microbenchmarks.of_devices(folder)
 
 

@@ -51,7 +51,7 @@ def undrawn(monkeypatch):
 
 def test_everything_is_made_from_a_whole_archive(tmp_path, capsys, monkeypatch):
     """Figures of which there is no published one can be read too; test_microbenchmark_files.py has files."""
-    published = {path.stem for path in ROOT.glob("results/published/*/figures/*")}
+    published = {path.stem for path in ROOT.glob("results/published/*/*/figures/*")}
     drawn, wrong = set(), []
 
     def looked_at(figure, output, name):
@@ -207,7 +207,7 @@ def test_published_errors_of_one_training_differ_only_where_their_draws_do():
     """The tables of the paper's network with its settings: an error over six draws is not one over ten."""
     errors = {}
     for name in ("correctness", "dataset_size", "strategies", "kernels"):
-        for path in (ROOT / "results/published").glob(f"*/tables/{name}.csv"):
+        for path in (ROOT / "results/published").glob(f"*/*/tables/{name}.csv"):
             table = pd.read_csv(path, dtype={"network": str})
             if "dataset" in table:
                 table = table[(table["dataset"] == "small") & (table["network"] == "256")]
@@ -225,7 +225,7 @@ def test_no_published_recommendation_is_a_launch_of_several_networks():
     several = [name for name in groups.names("strategy") if side_by_side(groups.load("strategy", name))]
     assert several == ["ensemble"]
     checked = 0
-    for path in (ROOT / "results/published").glob("*/tables/*.csv"):
+    for path in (ROOT / "results/published").glob("*/*/tables/*.csv"):
         if path.stem in ("recommendation", "overview"):
             checked += 1
             assert not any(name in path.read_text() for name in several), path

@@ -224,7 +224,7 @@ def test_on_a_gpu_every_kernel_trains_its_shapes(cuda_backend):
 
 def test_the_page_says_of_random_shapes_what_their_published_rows_say():
     """docs/explanation/reference_to_persistent.md, "Any shape": by kernel, and beside JAX."""
-    rows = pd.read_csv(ROOT / "results/published/nvidia-h200-shapes/tables/shapes.csv")
+    rows = pd.read_csv(ROOT / "results/published/nvidia-h200/shapes/tables/shapes.csv")
     page = (ROOT / "docs/explanation/reference_to_persistent.md").read_text()
     section = " ".join(page.partition("## Any shape")[2].partition("\n## ")[0].split())
     trained = rows[rows["status"] == "ok"]

@@ -377,7 +377,7 @@ def test_results_are_published_compactly(project, tmp_path):
     further = results / "limits" / device / "further.json"
     store.write(further, limits_of(device_uuid="GPU-2"))
     subprocess.run([sys.executable, "scripts/publish", str(results)], cwd=project.folder, check=True)
-    (published,) = (project.folder / "results/published").iterdir()
+    published = project.folder / "results/published" / device / "all"
     records = archive.read_all(published).values()
     assert len(records) == ROUNDS * CELLS_OF_TINY
     unsupported = [one for one in records if one["status"] == "unsupported"]
@@ -386,6 +386,7 @@ def test_results_are_published_compactly(project, tmp_path):
         made = (project.folder / f"results/tables/{name}.csv").read_text()
         assert (published / f"tables/{name}.csv").read_text() == made
     assert "| runs per record | 2 |" in (published / "README.md").read_text()
+    assert f"cpu ({ROUNDS})" in (published.parent / "README.md").read_text()
     assert (published / "limits/further.json").read_bytes() == further.read_bytes()
 
 

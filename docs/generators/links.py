@@ -40,8 +40,9 @@ def on_site(target: str, source: Path) -> str:
     if target in ELSEWHERE:
         return ELSEWHERE[target]
     folder = Path(target)
-    if folder.parent == Path("results/published") and (ROOT / folder / "README.md").is_file():
-        return f"docs/_generated/published/{folder.name}.md"
+    if folder.parts[:2] == ("results", "published") and (ROOT / folder / "README.md").is_file():
+        of_device = len(folder.parts) == 3
+        return f"docs/_generated/{'/'.join(folder.parts[1:])}{'/index' if of_device else ''}.md"
     if (ROOT / target).is_dir():
         raise ValueError(f"{source}: {target} is a folder without a page: link a file of it")
     return target

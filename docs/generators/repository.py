@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from generators.links import ELSEWHERE, ROOT, rewritten
-
-PUBLISHED = ROOT / "results/published"
+from generators.markdown import paragraphs
+from snn.files.published_sets import PUBLISHED, name_of, sets
 
 
 def pages() -> dict[str, str]:
@@ -13,21 +13,29 @@ def pages() -> dict[str, str]:
         for source, page in ELSEWHERE.items()
         if page.startswith("docs/_generated/")
     }
-    return copies | {f"published/{folder.name}.md": published(folder) for folder in sets()}
+    of_sets = {f"published/{name_of(folder)}.md": published(folder) for folder in sets()}
+    of_devices = {f"published/{path.parent.name}/index.md": device(path) for path in _of_devices()}
+    return copies | of_sets | of_devices
 
 
-def sets() -> list[Path]:
-    """The folders of published results, each with a README.md."""
-    return sorted(path.parent for path in PUBLISHED.glob("*/README.md"))
+def _of_devices() -> list[Path]:
+    return sorted(PUBLISHED.glob("*/README.md"))
+
+
+def device(source: Path) -> str:
+    """The sets of a device, from the README.md of its folder."""
+    page = Path("docs/_generated/published") / source.parent.name / "index.md"
+    text = rewritten(source.read_text(encoding="utf-8"), source.relative_to(ROOT), page)
+    return paragraphs(text.rstrip(), "```{toctree}\n:hidden:\n:glob:\n\n*\n```")
 
 
 def published(folder: Path) -> str:
     """What the set is, its tables to download, and its figures."""
     source = folder.relative_to(ROOT) / "README.md"
-    page = Path("docs/_generated/published") / f"{folder.name}.md"
-    up = "../../../" + str(folder.relative_to(ROOT))
+    page = Path("docs/_generated/published") / f"{name_of(folder)}.md"
+    up = "../../../../" + str(folder.relative_to(ROOT))
     text = rewritten((ROOT / source).read_text(encoding="utf-8"), source, page).rstrip()
-    text = text.replace("# ", f"# {folder.name}: ", 1)
+    text = text.replace("# ", f"# {name_of(folder)}: ", 1)
     tables = [f"[{path.stem}]({up}/tables/{path.name})" for path in sorted(folder.glob("tables/*.csv"))]
     figures = [f"![{path.stem}]({up}/figures/{path.name})" for path in sorted(folder.glob("figures/*.svg"))]
     parts = [text]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from generators.links import ROOT
 from generators.markdown import from_rst, paragraphs, table
-from generators.repository import PUBLISHED
 from snn.config.groups import CONFIG, names, read_yaml
+from snn.files.published_sets import PUBLISHED
 from snn.strategies.common.traits import on_host, own_runtime
 
 COUNTS = {
@@ -67,7 +67,7 @@ def counts(sweep: str, dataset: str) -> str:
 
 def source(sweep: str) -> Path:
     """The published table of a sweep with the most rows of a GPU. Raises LookupError where there is none."""
-    rows = {path: _rows(path) for path in sorted(PUBLISHED.glob(f"*/tables/{sweep}.csv"))}
+    rows = {path: _rows(path) for path in sorted(PUBLISHED.glob(f"*/*/tables/{sweep}.csv"))}
     found = {path: sum(row["backend"] == "cuda" for row in of_path) for path, of_path in rows.items()}
     if not any(found.values()):
         raise LookupError(f"no published folder of a GPU has the table {sweep}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from generators.links import ROOT
 from generators.markdown import from_rst, paragraphs, table
-from generators.repository import PUBLISHED, sets
+from snn.files.published_sets import PUBLISHED, name_of, sets
 from snn.grid import catalogue
 from snn.report.glossary import WORDS
 from snn.report.html_page import heading
@@ -53,7 +53,7 @@ def page(name: str) -> str:
         (f"`{column}`", heading(column), columns.describe(name, column), example.get(column, ""))
         for column in listed
     ]
-    also = ", ".join(f"[{folder.name}](../published/{folder.name}.md)" for folder in published)
+    also = ", ".join(f"[{name_of(folder)}](../published/{name_of(folder)}.md)" for folder in published)
     return paragraphs(
         f"# {name.replace('_', ' ')}",
         title(name),

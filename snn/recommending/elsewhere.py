@@ -8,9 +8,10 @@ from typing import Any
 import pandas as pd
 
 from snn.config import groups
-from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
+from snn.files import published_sets
 from snn.models.network import network_label
 from snn.planning import gpus
 from snn.planning.plan import predicted
@@ -19,7 +20,6 @@ from snn.recommending import grid_file
 from snn.recommending.settings import Settings
 from snn.strategies.common.traits import own_runtime
 
-PUBLISHED = ROOT / "results/published"
 DEFAULT = "NVIDIA H200"
 _SHOWN = 3
 _SIMILAR = 4.0
@@ -88,11 +88,12 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
 
 
 def _rows() -> pd.DataFrame:
-    """The published recommendations, each with its folder."""
+    """The published recommendations, each with the name of its set."""
     return pd.concat(
         [
-            pd.read_csv(path, dtype={"network": str}).assign(folder=path.parent.parent.name)
-            for path in sorted(PUBLISHED.glob("*/tables/recommendation.csv"))
+            pd.read_csv(path, dtype={"network": str}).assign(folder=published_sets.name_of(folder))
+            for folder in published_sets.sets()
+            if (path := folder / "tables/recommendation.csv").is_file()
         ],
         ignore_index=True,
     )
