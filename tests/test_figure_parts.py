@@ -11,8 +11,8 @@ from snn.figures.trained import trained
 from snn.profiling.time_breakdown import TimingBackend
 
 
-@pytest.mark.parametrize("low", [1e-6, 0.03, 7.0, 12_000.0])
-@pytest.mark.parametrize("factor", [1.02, 1.7, 4.0, 60.0, 1e5, 1e12])
+@pytest.mark.parametrize("low", [1e-6, 0.03, 0.72, 7.0, 12_000.0])
+@pytest.mark.parametrize("factor", [1.02, 1.7, 2.05, 4.0, 60.0, 1e5, 1e12])
 @pytest.mark.parametrize("inches", [0.9, 3.0])
 def test_a_log_axis_of_any_span_has_labels_that_do_not_touch(low, factor, inches):
     figure, ((axes,),) = layout.panels(1, 1, 2.0)

@@ -110,7 +110,7 @@ def test_the_time_beside_a_neighbour_is_divided_by_that_alone_round_by_round(tab
     assert list(table.columns)[-2:] == ["device", "backend"]
 
 
-def test_a_strategy_is_untouched_if_its_whole_interval_is_below_the_threshold(table):
+def test_a_strategy_is_untouched_if_its_whole_interval_is_within_the_threshold(table):
     verdicts = table.set_index(["strategy", "neighbour"])["verdict"].to_dict()
     assert verdicts == {
         ("reference", "reference"): "touched",
@@ -121,9 +121,24 @@ def test_a_strategy_is_untouched_if_its_whole_interval_is_below_the_threshold(ta
         ("persistent", "reference"): "touched",
     }
     for _, row in table.iterrows():
-        low, high = row["slowdown_ci_low"] - 1, row["slowdown_ci_high"] - 1
-        expected = {"untouched": high <= UNTOUCHED, "touched": low > UNTOUCHED}
-        assert expected.get(row["verdict"], high > UNTOUCHED >= low)
+        low, high = row["slowdown_ci_low"], row["slowdown_ci_high"]
+        within = high - 1 <= UNTOUCHED and 1 / low - 1 <= UNTOUCHED
+        expected = {"untouched": within, "touched": not within and not low <= 1 <= high}
+        assert expected.get(row["verdict"], not within and low <= 1 <= high)
+
+
+@pytest.mark.parametrize(
+    ("factors", "verdict"),
+    [
+        ((1.03, 1.05, 1.04), "touched"),  # was not significant, for it may be by less than the threshold
+        ((0.90, 0.91, 0.92), "touched"),  # was untouched, as everything shorter
+        ((0.90, 0.96, 1.01), "not significant"),  # was untouched
+        ((0.98, 0.981, 0.982), "untouched"),
+    ],
+)
+def test_a_time_that_differs_is_touched_in_either_direction(cells, factors, verdict):
+    rows = build(records_of(cells, SLOWER | {("persistent", "reference"): factors}))
+    assert rows.set_index("strategy").loc["persistent", "verdict"] == verdict
 
 
 def test_one_neighbour_that_slows_it_down_makes_a_strategy_touched(cells):

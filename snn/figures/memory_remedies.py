@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.figures import layout, rows
-from snn.figures.style import colour
+from snn.figures.style import colour, times
 from snn.figures.ticks import linear_axis
 
 _MIB = 1 << 20
@@ -54,6 +54,6 @@ def _pair(left: Axes, right: Axes, cells: pd.DataFrame) -> None:
     for i, cell in cells.iterrows():
         ratio, low, high = (cell[f"time_ratio{end}"] for end in ("", "_ci_low", "_ci_high"))
         rows.dot(right, i, ratio, (low, high), colours[i])
-        rows.beside(right, i, f"{ratio:.3g}×")
+        rows.beside(right, i, times(ratio))
     right.margins(x=0.12)
     linear_axis(right.xaxis, 4)

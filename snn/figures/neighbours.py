@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 
 from snn.analysis.verdicts import UNTOUCHED
 from snn.figures import layout, rows
-from snn.figures.style import GREY, colour, texts
+from snn.figures.style import GREY, colour, texts, times
 
 _FILLED = {True: UNTOUCHED, False: "not shown to be untouched"}
 _ENDS = ["slowdown", "slowdown_ci_low", "slowdown_ci_high"]
@@ -57,7 +57,7 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
             continue
         ends = cell["slowdown_ci_low"], cell["slowdown_ci_high"]
         rows.dot(axes, row, value, ends, colour(cell["strategy"]), filled=cell["verdict"] == UNTOUCHED)
-        rows.beside(axes, row, f"{value:.3g}×")
+        rows.beside(axes, row, times(value))
     rows.scale(axes, [1.0, *cells[_ENDS].to_numpy(float).ravel()], log=True)
     axes.set_xlabel("time beside the neighbour / time alone")
 

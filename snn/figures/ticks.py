@@ -10,6 +10,7 @@ from matplotlib.ticker import Locator, MaxNLocator, NullLocator
 from snn.figures.style import SMALLEST
 
 _DIGITS = ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 3, 5), (1, 2, 5), (1, 3))
+_STEPS = (1, 2, 2.5, 5, 10)  # of a linear axis
 _MOST = 7  # ticks of a log axis
 _LOG_FROM = 4  # largest over smallest value
 _CHARACTER = 0.64 * SMALLEST  # points: of a digit's width
@@ -37,7 +38,7 @@ def log_axis(axis: Axis) -> None:
 
 def linear_axis(axis: Axis, most: int = 5) -> None:
     """Label a linear axis with plain numbers, at most so many and one more."""
-    axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_locator(MaxNLocator(most, steps=_STEPS))
     _plainly(axis)
 
 
@@ -110,15 +111,20 @@ class _Decades(_Fitting):
 
     def _candidates(self, low: float, high: float) -> Iterator[list[float]]:
         if high < 2 * low:
-            for count in (6, 4, 3, 2):
-                yield [
-                    float(tick) for tick in MaxNLocator(count).tick_values(low, high) if low <= tick <= high
-                ]
+            yield from self._linear(low, high)
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         for digits in _DIGITS:
             yield self._within(low, high, decades, digits)
+        if high < 10 * low:
+            yield from self._linear(low, high)
         for step in range(1, len(decades)):
             yield self._within(low, high, [each for each in decades if each % step == 0], (1,))
+
+    @staticmethod
+    def _linear(low: float, high: float) -> Iterator[list[float]]:
+        for count in (6, 4, 3, 2):
+            ticks = MaxNLocator(count, steps=_STEPS).tick_values(low, high)
+            yield [float(tick) for tick in ticks if low <= tick <= high]
 
     @staticmethod
     def _within(low: float, high: float, decades: Iterable[int], digits: Iterable[float]) -> list[float]:

@@ -21,11 +21,11 @@ WORDS = {
     ),
     verdicts.UNTOUCHED: (
         "good",
-        f"the whole 95% confidence interval of the slow-down lies below {_MARGIN}",
+        f"the whole 95% confidence interval of the slow-down lies within {_MARGIN} around 1",
     ),
     verdicts.TOUCHED: (
         "bad",
-        f"the whole 95% confidence interval of the slow-down lies above {_MARGIN}",
+        f"the 95% confidence interval of the slow-down neither contains 1 nor lies within {_MARGIN} around 1",
     ),
     verdicts.AGREES: ("good", f"the two values are equal within {_MARGIN}"),
     verdicts.CONVERGES: ("good", f"over several seeds the final loss is within {_MARGIN} of fp32's"),

@@ -1,17 +1,18 @@
 """What a busy neighbour, a training on another GPU of the host, does to the time of each strategy."""
 
 from collections.abc import Iterable, Mapping
-from math import inf, isnan
+from math import inf
 from typing import Any
 
 import pandas as pd
 
 from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, speedup
 from snn.analysis.status import outcome
-from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTOUCHED
+from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, SAME, TOUCHED, UNTOUCHED
 from snn.config.neighbour import NONE
 from snn.grid import neighbours
 
@@ -29,8 +30,9 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
 
     ``slowdown`` is beside over alone, with its 95% interval over the rounds that both had on one GPU. The
     probe's costs are not compared, for the neighbour may change them, too. ``verdict`` is ``untouched`` where
-    the whole interval lies below 1 plus the threshold of that name, ``touched`` where it lies above that,
-    otherwise ``not significant``. ``untouched`` says whether the strategy is that in every row of it, and
+    the whole interval lies within the threshold of that name around 1, by which the times are shown to be
+    equivalent; otherwise ``touched`` where it does not contain 1, and ``not significant`` where it does.
+    ``untouched`` says whether the strategy is that in every row of it, and
     ``in_file`` whether config/neighbours.yaml says so, which is about GPUs; ``note`` says where they differ.
     """
     numbers = pairs(frame)
@@ -88,12 +90,8 @@ def _untouched(table: pd.DataFrame) -> dict[str, bool]:
 def _verdict(ratio: Mapping[str, Any], margin: float) -> str:
     if ratio["verdict"] == NOT_COMPARABLE:
         return NOT_COMPARABLE
-    low, high = ratio["speedup_ci_low"], ratio["speedup_ci_high"]
-    if isnan(low) or isnan(high):
-        return NOT_SIGNIFICANT
-    if high <= 1 + margin:
-        return UNTOUCHED
-    return TOUCHED if low > 1 + margin else NOT_SIGNIFICANT
+    word = speedup_verdict(ratio["speedup_ci_low"], ratio["speedup_ci_high"], margin)
+    return {SAME: UNTOUCHED, NOT_SIGNIFICANT: NOT_SIGNIFICANT}.get(word, TOUCHED)
 
 
 def _difference(strategy: str, named: bool) -> str:
