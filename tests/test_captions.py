@@ -42,7 +42,7 @@ NUMBERS = {
 
 HARMLESS = re.compile(
     r"95% confidence interval|\bTables? [IVX\d]+(?: and \d+| to \d+)?|\bFigures? \d(?: and \d)?"
-    r"|contains 1\b|above 1\b|crosses 1\b|1 would be no waste|: 1 is all of it, 0 none"
+    r"|contains? 1\b|around 1\b|above 1\b|crosses 1\b|1 would be no waste|: 1 is all of it, 0 none"
 )
 """Numbers of tables and figures, the interval's level, and what a ratio or a fraction of 1 or 0 means."""
 

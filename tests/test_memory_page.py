@@ -12,14 +12,14 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import memory_page
 
-TABLE = "folder/tables/memory.csv"
+TABLE = "device/folder/tables/memory.csv"
 CLAIM = {
     "section": "Allocation",
     "says": "It helps.",
     "tests": [
         {
             "says": "share",
-            "table": "folder/memory",
+            "table": "device/folder/memory",
             "where": {"strategy": "pool"},
             "column": "share",
             "is": {"above": 0},
@@ -68,7 +68,7 @@ def test_a_folder_without_tables_makes_no_page(place, capsys):
     before = memory_page.PAGE.read_text()
     assert memory_page.main(["--help"]) == 0
     assert memory_page.main([str(place), "more"]) == 2
-    assert "holds no published tables" in refusal(place / "folder", capsys)
+    assert "holds no published tables" in refusal(place / "device", capsys)
     assert "holds no published tables" in refusal(place / "nowhere", capsys)
     assert memory_page.PAGE.read_text() == before
 
@@ -79,7 +79,10 @@ def test_a_folder_without_tables_makes_no_page(place, capsys):
         (b"\xff\xfe", "not a table"),
         (b"", "not a table"),
         (None, "it is a folder"),
-        (b"strategy,share,device\npool,much,H200\n", "folder/memory has share 'much': it must be a number\n"),
+        (
+            b"strategy,share,device\npool,much,H200\n",
+            "device/folder/memory has share 'much': it must be a number\n",
+        ),
     ],
 )
 def test_a_damaged_table_is_refused_by_name(place, capsys, content, said):
