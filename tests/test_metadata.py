@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from urllib.parse import unquote
 
 import yaml
 from conftest import ROOT
@@ -23,6 +24,23 @@ def test_the_citation_is_of_this_version_and_of_the_paper():
     assert f'"{paper["title"]}"' in readme
     names = [author["family-names"] for author in paper["authors"]]
     assert f"({', '.join(names[:-1])} and {names[-1]}, {paper['year']})" in readme
+
+
+def test_the_badges_say_what_the_project_needs_and_its_licence():
+    found = re.findall(
+        r"\[!\[(.+?)\]\(https://img\.shields\.io/badge/([^)]+)-blue\)\]\((.+?)\)",
+        (ROOT / "README.md").read_text(encoding="utf-8"),
+    )
+    oldest = PROJECT["requires-python"].removeprefix(">=")
+    snakefile = (ROOT / "Snakefile").read_text(encoding="utf-8")
+    snakemake = re.search(r'min_version\("(.+?)"\)', snakefile)[1]
+    licence = PROJECT["license"]
+    assert [(says, unquote(message), target) for says, message, target in found] == [
+        (f"Python {oldest} or newer", f"python-≥{oldest}", "pyproject.toml"),
+        (f"Snakemake {snakemake} or newer", f"snakemake-≥{snakemake}", "Snakefile"),
+        (f"Licence: {licence}", f"licence-{licence}", "LICENSE"),
+    ]
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith(f"{licence} License")
 
 
 def test_ci_runs_what_a_change_must_pass():
