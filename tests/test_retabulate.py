@@ -157,7 +157,7 @@ def test_a_sweep_with_fewer_rounds_is_published_if_that_is_asked_for(tmp_path, c
     planned = "neurons has fewer rounds than planned: 4 of its 60 records are missing"
     assert f"{planned}, 4 after a missing round are not used\n" in said
     assert "depth is left out: 14 of its 60 records are missing\n" in said
-    assert "| rounds per cell | 8, 10 |" in describe([entry.record for entry in kept]).splitlines()
+    assert "| rounds per cell | 8 to 10 |" in describe([entry.record for entry in kept]).splitlines()
 
 
 def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():

@@ -61,7 +61,7 @@ def test_every_page_is_in_a_table_of_contents():
     listed = {"index"}
     for path, text in pages.items():
         for block in re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            for entry in re.findall(r"^([\w./*]+)$", block, re.MULTILINE):
+            for entry in re.findall(r"^(?:.+ <)?([\w./*-]+)>?$", block, re.MULTILINE):
                 listed.add(os.path.normpath(Path(path).parent / entry))
     patterns = [re.compile(re.escape(entry).replace(r"\*", "[^/]+")) for entry in listed]
     for path in pages:

@@ -26,7 +26,9 @@ def device(source: Path) -> str:
     """The sets of a device, from the README.md of its folder."""
     page = Path("docs/_generated/published") / source.parent.name / "index.md"
     text = rewritten(source.read_text(encoding="utf-8"), source.relative_to(ROOT), page)
-    return paragraphs(text.rstrip(), "```{toctree}\n:hidden:\n:glob:\n\n*\n```")
+    names = sorted(path.parent.name for path in source.parent.glob("*/README.md"))
+    listed = "\n".join(f"{name} <{name}>" for name in names)
+    return paragraphs(text.rstrip(), f"```{{toctree}}\n:hidden:\n\n{listed}\n```")
 
 
 def published(folder: Path) -> str:
@@ -35,7 +37,7 @@ def published(folder: Path) -> str:
     page = Path("docs/_generated/published") / f"{name_of(folder)}.md"
     up = "../../../../" + str(folder.relative_to(ROOT))
     text = rewritten((ROOT / source).read_text(encoding="utf-8"), source, page).rstrip()
-    text = text.replace("# ", f"# {name_of(folder)}: ", 1)
+    text = text.replace("# Results", f"# {folder.name}: results", 1)
     tables = [f"[{path.stem}]({up}/tables/{path.name})" for path in sorted(folder.glob("tables/*.csv"))]
     figures = [f"![{path.stem}]({up}/figures/{path.name})" for path in sorted(folder.glob("figures/*.svg"))]
     parts = [text]
