@@ -128,12 +128,15 @@ def programs(rows: pd.DataFrame) -> str:
                 speedup,
                 cells.number(row["loss"], "{:.4f}"),
                 cells.percent(row["accuracy"]),
+                cells.percent(row["mean_accuracy"], row["accuracy_std"]),
                 published,
                 cells.number(row["test_s"], "{:.3f} s"),
             ]
         )
     head = ["data", "program", "gradient", "µs per step", "speedup over naive (95% CI)"]
-    return cells.table([*head, "loss, epoch 5", "accuracy", "published accuracy", "test"], lines)
+    return cells.table(
+        [*head, "loss, epoch 5", "accuracy", "mean accuracy", "published accuracy", "test"], lines
+    )
 
 
 def speedups(rows: pd.DataFrame) -> str:

@@ -54,8 +54,10 @@ def number(value: Any, form: str) -> str:
     return form.format(value) if known(value) else ""
 
 
-def percent(value: Any) -> str:
-    return f"{100 * value:.2f}%" if known(value) else ""
+def percent(value: Any, spread: Any = None) -> str:
+    """A fraction as a percentage, with its standard deviation where that is known."""
+    beside = f" ± {100 * spread:.2f}" if known(spread) else ""
+    return f"{100 * value:.2f}{beside}%" if known(value) else ""
 
 
 def in_brackets(text: Any) -> str:

@@ -78,7 +78,9 @@ def _parsed(arguments: Sequence[str]) -> tuple[list[Path], Path]:
     keys = dict(argument.split("=", 1) for argument in arguments if argument.startswith("output="))
     folders = [Path(argument) for argument in arguments if not argument.startswith("output=")]
     if not folders:
-        raise ConfigError("no folder is named: give folders of results, as results or results/published/NAME")
+        raise ConfigError(
+            "no folder is named: give folders of results, as results or results/published/DEVICE/SET"
+        )
     if keys.get("output") == "":
         raise ConfigError("output is empty: it must name a folder, as output=devices")
     return folders, Path(keys.get("output", "devices"))

@@ -133,7 +133,7 @@ def test_a_share_of_another_column_and_a_word():
     assert claims_text.when(found) == "holds: a 3; fails: a 1"
     word, found = run(share | {"column": "verdict", "is": {"equals": "faster"}}, table)
     assert word == "confirmed" and claims_text.figures(found) == "faster"
-    assert claims_text.when(found) == "holds in all 2 cases"
+    assert claims_text.when(found) == "holds in both cases"
 
 
 @pytest.mark.parametrize("ends", [("x_low", "x_high"), ("x_ci_low", "x_ci_high")])

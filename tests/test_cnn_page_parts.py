@@ -43,7 +43,9 @@ def test_programs_have_their_ratios_words_and_images(cells_of):
     naive, optimised, exact, slower, none = lines(cnn_page.programs(table))
     assert naive[:3] == ["Fashion-MNIST", "naive", "as published"]
     assert naive[3:5] == [f"{20.1e6 / 4685:,.0f}", ""]
-    assert naive[-3:-1] == ["87.18%", "87.18%: agrees, no image apart"]
+    mean = table.iloc[0]
+    spread = f"{100 * mean['mean_accuracy']:.2f} ± {100 * mean['accuracy_std']:.2f}%"
+    assert naive[-4:-1] == ["87.18%", spread, "87.18%: agrees, no image apart"]
     assert re.fullmatch(r"3\.98 \(3\.\d\d to 4\.\d\d\)", optimised[4])
     assert optimised[-2] == f"87.53%: differs, {round((0.7 - 0.8753) * 9984):+d} images"
     assert exact[2] == "exact, mean, rate 0.25" and exact[-2] == ""

@@ -110,7 +110,7 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
     assert f"# Results of one {CPU.name}" in (published / "README.md").read_text()
     of_device = (published.parent / "README.md").read_text()
     assert of_device.startswith(f"# {CPU.name}\n")
-    assert f"| [some](some) | {', '.join(sorted(SMALL))} |  |" in of_device
+    assert f"| [some](some) | {', '.join(sorted(SMALL))} |" in of_device
     assert retabulate.main([str(published), str(tmp_path / "again")]) == 0
     for table in tables:
         assert (tmp_path / "again" / table).read_text() == (published / table).read_text()

@@ -48,7 +48,7 @@ def when(found: Found) -> str:
         return ""
     outcomes = [outcome for outcome in _SAID if any(case.outcome == outcome for case in cases)]
     if len(outcomes) == 1:
-        return f"{_SAID[outcomes[0]]} in all {len(cases)} cases"
+        return f"{_SAID[outcomes[0]]} in {'both' if len(cases) == 2 else f'all {len(cases)}'} cases"
     return "; ".join(f"{_SAID[outcome]}: {_where(cases, by, outcome)}" for outcome in outcomes)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -11,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from snn.figures import layout
 from snn.figures.style import LINES, MARKERS, paler, texts
-from snn.figures.ticks import at_values, log_axis
+from snn.figures.ticks import at_values, below, log_axis
 
 _HOLLOW: dict[str, Any] = {"linestyle": "--", "linewidth": 0.9, "fillstyle": "none", "markersize": 7}
 """Around the measured ones, where both are the same."""
@@ -39,6 +40,7 @@ def draw(
     for axes, (point, rows) in zip(places, panels.items(), strict=False):
         _panel(axes, rows, shades, column, spread, published)
         axes.set_title(point, fontweight="bold")
+    places[0].set_ylim(bottom=below(np.nanmin(table[[column, published]].to_numpy(dtype=float))))
     for axes in places[len(panels) :]:
         axes.remove()
     for axes in grid[:, 0]:

@@ -14,7 +14,7 @@ _MIB = 1 << 20
 _LETTERS = 54  # of a title's line
 _NOTE = (
     "Left: device memory at the peak, counted, without an interval. Right: time of a step over that of "
-    "plain, the dashed line; bars: 95% confidence interval of the ratio."
+    "plain with the same batch size, the dashed line; bars: 95% confidence interval of the ratio."
 )
 
 

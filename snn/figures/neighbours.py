@@ -13,14 +13,15 @@ _FILLED = {True: UNTOUCHED, False: "not shown to be untouched"}
 _ENDS = ["slowdown", "slowdown_ci_low", "slowdown_ci_high"]
 _NOTE = (
     "Dots: time beside a training on another device of the same host over time alone, on a log axis, and "
-    "as a number on the right; bars: 95% confidence interval of the ratio; dashed line: no slow-down."
+    "as a number on the right; bars: 95% confidence interval of the ratio; dashed line: an unchanged time; "
+    "? marks what is not significant."
 )
 
 
 def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``neighbours.csv``: time beside the neighbour over time alone, with its 95% interval on a log
-    axis, a panel per neighbour; the dashed line is no slow-down. The paper has no such figure, so its device
-    is not named.
+    axis, a panel per neighbour; the dashed line is an unchanged time. The paper has no such figure, so its
+    device is not named.
     """
     if not table["slowdown"].notna().any():
         return layout.nothing("neighbours: no cell has a time beside a neighbour")
@@ -30,6 +31,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     figure, panels = rows.grid(order, len(neighbours), most=2)
     for axes, name in zip(panels, neighbours, strict=True):
         _panel(axes, table[table["neighbour"] == name], names, order)
+        rows.scale(axes, [1.0, *table[_ENDS].to_numpy(float).ravel()], log=True)
     untouched = (table["verdict"] == UNTOUCHED)[table["slowdown"].notna()]
     key = [
         Line2D([], [], color=GREY, marker="o", linestyle="", label=label, mfc=GREY if filled else "white")
@@ -57,8 +59,7 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
             continue
         ends = cell["slowdown_ci_low"], cell["slowdown_ci_high"]
         rows.dot(axes, row, value, ends, colour(cell["strategy"]), filled=cell["verdict"] == UNTOUCHED)
-        rows.beside(axes, row, times(value))
-    rows.scale(axes, [1.0, *cells[_ENDS].to_numpy(float).ravel()], log=True)
+        rows.beside(axes, row, times(value, cell["verdict"]))
     axes.set_xlabel("time beside the neighbour / time alone")
 
 

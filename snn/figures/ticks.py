@@ -23,6 +23,12 @@ def plain(value: float, _position: object = None) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:g}"
 
 
+def below(value: float) -> float:
+    """The largest of 1, 2 and 5 times a power of ten that is not above a positive number, for a tick."""
+    decade = float(f"1e{math.floor(math.log10(value))}")
+    return max(digit * decade for digit in (1, 2, 5) if digit * decade <= value * (1 + 1e-9))
+
+
 def is_wide(values: Iterable[float]) -> bool:
     """Whether these positive values span so much that they need a log axis."""
     found = np.asarray([value for value in values if math.isfinite(value)], dtype=float)
@@ -110,7 +116,7 @@ class _Decades(_Fitting):
         return list(self.raise_if_exceeds([math.sqrt(low * high)]))
 
     def _candidates(self, low: float, high: float) -> Iterator[list[float]]:
-        if high < 2 * low:
+        if high < _LOG_FROM * low:
             yield from self._linear(low, high)
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         for digits in _DIGITS:

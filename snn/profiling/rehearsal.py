@@ -65,7 +65,7 @@ def mapped(sizes: Iterable[int]) -> int:
     """Bytes that a driver maps for blocks of these sizes, in their order.
 
     It maps 2 MiB at a time. A block of more has such pages of its own; smaller ones share pages, each in the
-    first that has room. ``reserved_bytes`` of nvidia-h200-cnn are by this rule; those of the strategies
+    first that has room. ``reserved_bytes`` of nvidia-h200/cnn are by this rule; those of the strategies
     with tiles in other published sets may be one page more.
     """
     own, rooms = 0, list[int]()
