@@ -4,10 +4,13 @@ A comment names the rows and columns that the numbers above it, or in its row of
 
     <!-- from SET/TABLE: key=value,value column column; SET/TABLE: ... -->
 
-Numbers are written as ``2.06 (95% CI 1.84 to 2.29)``, ``8.49 ± 0.13 s`` or ``about 12.1 µs``, in that order.
-After new results are published, this writes them anew, each in the form that it had, with ``not significant``
-where its interval says so. The words around them stay: tests/test_docs.py finds those that say
-more than a verdict.
+Numbers are written as ``2.06 (95% CI 1.84 to 2.29)``, ``8.49 ± 0.13 s``, ``about 12.1 µs``, ``0.16 µs`` (or
+with another unit, such as ``%``) or ``[1.66]``, in the order of the text. A column ``faster``, ``slower`` or
+``not~significant`` has no number: it is what the text says of the rows.
+
+After new results are published, this writes the numbers anew, each in the form that it had, with ``not
+significant`` where its interval says so. The words around them stay: tests/test_prose.py finds those that say
+something else than the rows, and numbers without a comment.
 """
 
 import csv
@@ -27,13 +30,17 @@ from snn.files.published_sets import PUBLISHED  # noqa: E402
 
 PAGES = [
     ROOT / "README.md",
-    ROOT / "docs/results.md",
-    ROOT / "docs/explanation/reference_to_persistent.md",
+    *(
+        page
+        for page in sorted((ROOT / "docs").rglob("*.md"))
+        if not {"_generated", "_build"} & set(page.parts)
+    ),
 ]
 
 Row = Mapping[str, str]
 
 UNITS = {"s": 1.0, "ms": 1e3, "µs": 1e6}
+VERDICTS = ("faster", "slower", "not significant")
 _NUMBER = r"\d+(?:\.\d+)?"
 VALUE = re.compile(
     rf"(?P<mean>{_NUMBER})(?P<of>(?:\s+times|\s+µs)?)\s+\((?P<word>not\s+significant,\s+)?(?P<ci>(?:95%\s+CI\s+)?)"
@@ -41,11 +48,14 @@ VALUE = re.compile(
     rf"|(?P<time>{_NUMBER})\s+±\s+(?P<spread>{_NUMBER})\s+(?P<unit>s|ms|µs)\b"
     rf"|about\s+(?P<about>{_NUMBER})\s+(?P<about_unit>s|ms|µs)\b"
     rf"|about\s+(?P<share>{_NUMBER})%"
+    rf"|(?<![\w.,-])(?!95%\s+(?:CI|confidence|coverage|interval))(?P<exact>{_NUMBER})"
+    r"(?:\s*(?P<percent>%)|[\s-]+(?P<exact_unit>(?:seconds|minutes|hours|cycles|times|s|ms|µs|ns)\b))"
+    rf"|\[(?P<bracketed>{_NUMBER})\](?!\()"
 )
 COMMENT = re.compile(r"<!--\s+from\s+(.*?)\s+-->", re.DOTALL)
 _MOST_DIGITS = 9
 _CODE = re.compile(r"^ {4}.*$", re.MULTILINE)
-_BETWEEN = re.compile(r"(\n\s*\n|\n(?=\||\d\. |- ))")  # paragraphs, list items and rows of tables
+BETWEEN = re.compile(r"(\n\s*\n|\n(?=\||\d\. |- ))")  # paragraphs, list items and rows of tables
 
 
 @cache
@@ -61,7 +71,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def named(comment: str) -> Iterator[tuple[Row, str]]:
-    """The rows and columns that a comment names, one for each of its numbers, in the order of the text.
+    """The rows and columns that a comment names, in the order of the text: one for each number or verdict.
 
     Raises ConfigError where a selection has no row, or more than one.
     """
@@ -69,7 +79,7 @@ def named(comment: str) -> Iterator[tuple[Row, str]]:
         name, _, rest = part.partition(":")
         words = rest.replace(":", " ").split()
         keys = [word.partition("=")[::2] for word in words if "=" in word]
-        columns = [word for word in words if "=" not in word]
+        columns = [word.replace("~", " ") for word in words if "=" not in word]
         if not columns:
             raise ConfigError(f"'<!-- from {comment} -->' names no column in {part.strip()!r}")
         values = [[(key, value.replace("~", " ")) for value in several.split(",")] for key, several in keys]
@@ -87,7 +97,7 @@ def _row(name: str, chosen: Mapping[str, str]) -> Row:
 
 def blocks(text: str) -> Iterator[tuple[str, list[tuple[Row, str]]]]:
     """Paragraphs, list items and rows of tables in one line each, with the rows and columns they name."""
-    for block in _BETWEEN.split(_CODE.sub("", text))[::2]:
+    for block in BETWEEN.split(_CODE.sub("", text))[::2]:
         line = " ".join(block.split())
         yield COMMENT.sub("", line), [pair for comment in COMMENT.findall(line) for pair in named(comment)]
 
@@ -118,7 +128,8 @@ def spread_of(column: str) -> str:
 def seconds_of(row: Row, column: str) -> float:
     """A time, or COLUMN/NUMBER of one."""
     name, _, divisor = column.partition("/")
-    return float(row[name]) / float(divisor or 1)
+    scale = UNITS["µs"] if name.endswith("_us") or row.get("unit") == "us" else 1
+    return float(row[name]) / float(divisor or 1) / scale
 
 
 def written(form: re.Match[str], row: Row, column: str) -> str:
@@ -137,9 +148,20 @@ def written(form: re.Match[str], row: Row, column: str) -> str:
         return f"{value:.{digits}f} ± {spread:.{digits}f} {unit}"
     if form["share"]:
         return f"about {100 * float(row[column]):.0f}%"
+    if form["exact"] or form["bracketed"]:
+        return form[0].replace(form["exact"] or form["bracketed"], _exact(form, row, column))
     exact = seconds_of(row, column)
     unit = _unit(exact)
     return f"about {UNITS[unit] * exact:.{_digits(UNITS[unit] * exact)}f} {unit}"
+
+
+def _exact(form: re.Match[str], row: Row, column: str) -> str:
+    """The number of a row with the unit and as many digits as that of the text."""
+    unit = form["exact_unit"]
+    digits = len((form["exact"] or form["bracketed"]).partition(".")[2])
+    if unit in UNITS:
+        return f"{UNITS[unit] * seconds_of(row, column):.{digits}f}"
+    return f"{float(row[column]) * (100 if form['percent'] else 1):.{digits}f}"
 
 
 def _unit(seconds: float) -> str:
@@ -164,12 +186,17 @@ def _told_apart(value: float, low: float, high: float, is_beside_1: bool) -> lis
 
 def filled(text: str) -> str:
     """A page with its numbers written anew. Raises ConfigError where they are not as many as are named."""
-    return "".join(block if i % 2 else _filled(block) for i, block in enumerate(_BETWEEN.split(text)))
+    return "".join(block if i % 2 else _filled(block) for i, block in enumerate(BETWEEN.split(text)))
 
 
 def _filled(block: str) -> str:
     comments = list(COMMENT.finditer(block))
-    pairs = [pair for comment in comments for pair in named(" ".join(comment[1].split()))]
+    pairs = [
+        (row, column)
+        for comment in comments
+        for row, column in named(" ".join(comment[1].split()))
+        if column not in VERDICTS
+    ]
     aside = [found.span() for found in (*comments, *_CODE.finditer(block))]
     said = [one for one in VALUE.finditer(block) if not any(a <= one.start() < b for a, b in aside)]
     if not comments:
