@@ -111,6 +111,19 @@ def test_counts_of_a_strategy_are_those_of_the_published_table():
     assert f"| `reference` | `{reference['kernel']}` | {' | '.join(shown)} |" in generated()["strategies.md"]
 
 
+@pytest.mark.parametrize(("sweep", "dataset"), [("strategies", "large"), ("cnn_strategies", "fashion")])
+def test_rows_of_counts_say_which_cell_they_are_of(sweep, dataset):
+    head, _, *rows = re.findall(r"^\| (.*) \|$", strategies.counts(sweep, dataset), re.MULTILINE)
+    choices = head.split(" | ").index("device allocations")
+    cells = [tuple(row.split(" | ")[:choices]) for row in rows]
+    assert len(set(cells)) == len(cells) > 10
+
+
+def test_the_comment_of_a_kernels_file_is_listed_to_its_end():
+    (row,) = re.findall(r"^\| `tensor_core` \| (.*?) \|", kernels.page(), re.MULTILINE)
+    assert row.startswith("tiled_fused on tensor cores") and row.endswith("multiply them on FP32 units.")
+
+
 # ---- columns
 
 

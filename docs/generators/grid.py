@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from generators.links import ROOT
-from generators.markdown import paragraphs, table
+from generators.markdown import first_comment, paragraphs, table
 from snn.config.groups import CONFIG, GROUPS, names, read_yaml
 from snn.config.ranges import RANGES, Range
 
@@ -94,11 +94,10 @@ def _group(group: str) -> str:
     rows = []
     for name in names(group):
         text = (CONFIG / group / f"{name}.yaml").read_text(encoding="utf-8")
-        said = " ".join(re.match(r"((?:#.*\n)*)", text)[1].replace("#", "").split())
         keys = [
             f"`{key}: {value}`" for key, value, _ in _LINE.findall(text) if key not in ("name", "_target_")
         ]
-        rows.append((f"`{name}`", said, "<br>".join(keys)))
+        rows.append((f"`{name}`", first_comment(text), "<br>".join(keys)))
     meanings = _meanings(group)
     return paragraphs(
         f"### {group}",

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from generators.links import ROOT
-from generators.markdown import code, paragraphs, table
+from generators.markdown import code, first_comment, paragraphs, table
 from snn.config.groups import CONFIG, names, read_yaml
 
 KERNELS = ROOT / "kernels"
@@ -53,7 +53,7 @@ def header(path: Path) -> str:
 def _choice(name: str) -> list[str]:
     path = CONFIG / "kernel" / f"{name}.yaml"
     given = read_yaml(path)
-    said = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+    said = first_comment(path.read_text(encoding="utf-8"))
     file = f"[{given['source']}](../../{given['source']})" if given["source"] else "NVIDIA's library"
     return [f"`{name}`", said, file, ", ".join(given["precisions"]), "yes" if given["fused"] else "no"]
 

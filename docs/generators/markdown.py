@@ -20,6 +20,12 @@ def from_rst(text: str) -> str:
     return re.sub(r"``(.+?)``", r"`\1`", text, flags=re.DOTALL).strip()
 
 
+def first_comment(yaml: str) -> str:
+    """The comment that a YAML file begins with, in one line."""
+    lines = re.match(r"((?:#.*\n)*)", yaml)
+    return re.sub(r"\n?# ?", " ", lines[1]).strip() if lines else ""
+
+
 def code(text: str, language: str = "text") -> str:
     """A block of code."""
     return f"```{language}\n{text.rstrip()}\n```"

@@ -23,6 +23,7 @@ COUNTS = {
     "launches": "launches",
     "synchronizations": "waits",
 }
+SHOWN = ("strategy", "kernel")
 Row = Mapping[str, str]
 
 
@@ -48,20 +49,22 @@ def page() -> str:
 
 
 def counts(sweep: str, dataset: str) -> str:
-    """The ledgers of a published sweep, a row per strategy and kernel that has one."""
+    """The ledgers of a published sweep: a row per cell that has one, with what tells the cells apart."""
     path = source(sweep)
     rows = [row for row in _rows(path) if row["dataset"] == dataset and row["backend"] == "cuda"]
     rows = [row for row in rows if row["mallocs"]]
     first = rows[0]
+    choices = list(first)[: list(first).index("mean_s")]
+    told_apart = [key for key in choices if key in SHOWN or len({row[key] for row in rows}) > 1]
     lines = [
-        [f"`{row['strategy']}`", f"`{row['kernel']}`", *(shown(key, row[key]) for key in COUNTS)]
+        [*(row[key] and f"`{row[key]}`" for key in told_apart), *(shown(key, row[key]) for key in COUNTS)]
         for row in rows
     ]
     where = path.relative_to(ROOT)
     return paragraphs(
         f"Exact counts of one training of the network {first['network']} on `{dataset}`, from "
         f"[{path.stem}](../../{where}), measured on {first['device']}:",
-        table(["strategy", "kernel", *COUNTS.values()], lines),
+        table([*told_apart, *COUNTS.values()], lines),
     )
 
 
