@@ -1,8 +1,10 @@
 """What the how-to guides show does what they say: their code is run as it stands on the page."""
 
 import re
+import shlex
 import sys
 import types
+from importlib import import_module
 
 import cuda_on_cpu
 import howto_code
@@ -24,6 +26,7 @@ from snn.profiling.observed import ObservedBackend
 from snn.profiling.time_breakdown import TimingBackend
 from snn.strategies.reference import Reference
 
+TUTORIAL = (ROOT / "docs/tutorials/own_data.md").read_text(encoding="utf-8")
 NETWORK = Network((4,), tuple(map(parse, ("linear 8", "relu", "linear 1"))), init="he_uniform")
 
 
@@ -138,12 +141,40 @@ def test_the_backend_call_is_made_checked_and_timed():
         observed.zero(buffer, 16)
 
 
-def test_the_invented_table_is_the_one_that_the_tutorial_shows(tmp_path, monkeypatch):
-    text = (ROOT / "docs/tutorials/own_data.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
+@pytest.fixture
+def houses(tmp_path, monkeypatch):
+    """A folder with the table that docs/tutorials/own_data.md invents."""
     monkeypatch.chdir(tmp_path)
-    module("houses", code)
+    module("houses", re.search(r"```python\n(.*?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL)[1])
+
+
+@pytest.mark.usefixtures("houses")
+def test_the_invented_table_is_the_one_that_the_tutorial_shows(tmp_path):
     lines = (tmp_path / "houses.csv").read_text().splitlines()
     assert len(lines) == 1601
-    shown = re.search(r"    \$ head -4 houses.csv\n((?:    .*\n){4})", text)[1]
+    shown = re.search(r"    \$ head -4 houses.csv\n((?:    .*\n){4})", TUTORIAL)[1]
     assert [line.strip() for line in shown.splitlines()] == lines[:4]
+
+
+def shown():
+    """Commands of the documentation that are refused, or that only plan, with the output on the page."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for page in pages:
+        text = "" if {"_generated", "_build"} & set(page.parts) else page.read_text(encoding="utf-8")
+        for command, output in re.findall(r"^    \$ (snn .*)\n\n?((?:    (?!\$ ).*\n)+)", text, re.MULTILINE):
+            if output.lstrip().startswith("snn: ") or command.startswith("snn plan "):
+                yield pytest.param(command, output.partition("    ...\n")[0], id=f"{page.stem}: {command}")
+
+
+@pytest.mark.usefixtures("houses")
+@pytest.mark.parametrize(("command", "output"), list(shown()))
+def test_a_command_prints_what_its_page_shows(command, output, capsys, tmp_path):
+    _, name, *arguments = shlex.split(command)
+    import_module(f"snn.{name.replace('-', '_')}").main(arguments)
+    out, err = capsys.readouterr()
+    printed = (out or err).replace(str(tmp_path), "/home/you/snn")
+    assert " ".join(printed.split()).startswith(" ".join(output.split()))
+
+
+def test_refused_commands_are_among_those_that_are_compared():
+    assert any("recommend" in param.id for param in shown())
