@@ -26,6 +26,12 @@ def test_every_word_is_that_of_the_rows_and_every_number_has_a_source(page):
     assert not [*prose.faults(page.read_text(encoding="utf-8"))]
 
 
+@pytest.mark.parametrize("page", prose.PAGES, ids=name_of)
+def test_no_comment_is_in_the_head_of_a_table(page):
+    """It would be a column more than the line below has, and the table would not be one."""
+    assert not re.search(r"-->\n *\| *:?-", page.read_text(encoding="utf-8"))
+
+
 def test_the_pages_of_results_name_many_rows():
     for name, fewest in (("README.md", 10), ("results.md", 150), ("reference_to_persistent.md", 30)):
         (page,) = [page for page in prose.PAGES if page.name == name and "tutorials" not in page.parts]
