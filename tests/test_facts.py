@@ -230,11 +230,11 @@ def of_verdicts():
     yield f"took over {LIMITS['stolen_cores']:.0%} of the cores"
     yield f"by more than {LIMITS['drifted']:.0%} (and by more than {LIMITS['drifted_least_us']} µs)"
     yield f"more than {LIMITS['memory_full']:.0%} of the memory was in use"
-    yield f"its usual value for {LIMITS['lasting_s']} s or longer"
-    yield "below half of"
+    yield f"for {LIMITS['lasting_s']} s or longer"
+    assert LIMITS["idle_drop"] == 0.5
+    yield "below half of its usual value"
     yield f"over {LIMITS['irregular_power']:.0%} above or below"
     yield f"mean relative difference is within {LIMITS['converges']:.0%}"
-    assert LIMITS["idle_drop"] == 0.5
 
 
 def of_two_thresholds():
