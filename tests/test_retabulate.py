@@ -17,6 +17,7 @@ from snn.grid import catalogue, naming, sweeps
 from snn.hardware.devices import Device
 from snn.measurement.protocol import of_round
 from snn.records import archive, store
+from snn.report.published_set import readme
 from snn.strategies.common.traits import side_by_side
 
 HOST = Device("cpu", "AMD EPYC")
@@ -137,9 +138,7 @@ def test_rounds_that_an_interrupted_workflow_lacks_cost_no_table(tmp_path, capsy
 
 
 def test_a_sweep_with_fewer_rounds_is_published_if_that_is_asked_for(tmp_path, capsys):
-    complete, describe = (
-        runpy.run_path(str(ROOT / "scripts/publish"))[name] for name in ("complete", "describe")
-    )
+    complete = runpy.run_path(str(ROOT / "scripts/publish"))["complete"]
     first_missing = SWEEPS["depth"].cells[-1]
     cells = sweeps.all_cells({name: SWEEPS[name] for name in ("neurons", "depth")}).values()
 
@@ -149,27 +148,29 @@ def test_a_sweep_with_fewer_rounds_is_published_if_that_is_asked_for(tmp_path, c
         return [2] if cell is first_missing else [*range(1, 9), 10]
 
     entries = list(archive.entries(Path(archived(tmp_path / "a", cells, measured))).values())
-    assert complete(entries, False) == ([], {})
+    assert complete(entries, "nvidia-h200", False) == ([], {})
     capsys.readouterr()
-    kept, found = complete(entries, True)
+    kept, found = complete(entries, "nvidia-h200", True)
     assert set(found) == {"neurons"} and len(kept) == 52
     said = capsys.readouterr().out
     planned = "neurons has fewer rounds than planned: 4 of its 60 records are missing"
     assert f"{planned}, 4 after a missing round are not used\n" in said
     assert "depth is left out: 14 of its 60 records are missing\n" in said
-    assert "| rounds per cell | 8 to 10 |" in describe([entry.record for entry in kept]).splitlines()
+    assert "| rounds per cell | 8 to 10 |" in readme([entry.record for entry in kept]).splitlines()
 
 
 def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
-    describe = runpy.run_path(str(ROOT / "scripts/publish"))["describe"]
     versions = {"cupy": "14.2.0", "numpy": "2.5.2", "python": "3.12.3", "torch": "2.11.0", "jax": None}
     git = {"commit": "beef", "dirty": True}
     one = record(CELLS[0], [1.0], git=git, versions=versions, host={"cpu": "AMD EPYC", "cpus": 2})
-    lines = describe([one]).splitlines()
+    lines = readme([one]).splitlines()
     assert "| commit | beef (dirty working tree) |" in lines
     assert "| PyTorch | 2.11.0 |" in lines and not any("JAX" in line for line in lines)
     one["provenance"]["git"]["dirty"] = False
-    assert "| commit | beef |" in describe([one])
+    assert "| commit | beef |" in readme([one], "f00d")
+    git["commit"] = git["dirty"] = None
+    assert "| commit | f00d (as told, not recorded) |" in readme([one], "f00d")
+    assert "| commit | not recorded |" in readme([one])
 
 
 @pytest.mark.parametrize(

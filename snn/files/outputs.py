@@ -76,8 +76,9 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
     """A new folder, which at the end becomes ``path`` with the files of these names: all of them, or none.
 
-    ``path`` may be a folder with such files and no others, which they replace. Raises OutputError, before the
-    block is entered, where it is something else or cannot be made, and if the system refuses to write.
+    ``path`` may be a folder with such files and no others, which they replace; a kill leaves it there, or in
+    the hidden folder beside it. Raises OutputError, before the block is entered, where it is something else
+    or cannot be made, and if the system refuses to write.
     """
     with _said_of_folder(path):
         others = sorted({other.name for other in path.iterdir()} - {*names}) if path.is_dir() else []
@@ -91,16 +92,18 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         target = path.resolve()  # a link stays
         scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
-        with _said_of_folder(path):
-            made = scratch / "new"
+    made, old = scratch / "new", scratch / "old"
+    with _said_of_folder(path):
+        try:
             made.mkdir()
             yield made
             if target.is_dir():
-                target.rename(scratch / "old")
+                target.rename(old)
             made.rename(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        finally:
+            if old.is_dir() and not target.exists():  # nothing came in its place
+                old.rename(target)
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 @contextmanager

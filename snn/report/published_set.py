@@ -1,0 +1,137 @@
+"""What the README.md of a published set, and that of its device's folder, say: all of it from the records."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from snn.errors import RecordError
+from snn.grid import naming
+from snn.records import archive, microbenchmarks
+
+Record = Mapping[str, Any]
+
+_PACKAGES = {"cupy": "CuPy", "numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "python": "Python"}
+_SHORT = 7
+"""Digits of a commit in the list of a device's sets."""
+
+
+def readme(records: Sequence[Record], told: str | None = None, others: Sequence[Record] = ()) -> str:
+    """When, where and with which versions the records of a set were made, with every value that occurs.
+
+    ``told`` is the commit of records that hold none, ``others`` are those of microbenchmarks.
+    """
+    where = _provenances([*records, *others])
+    started = _started(records, where[0]["backend"])
+    rounds = Counter(naming.name_of(record["cell"]) for record in records)
+    rows = {
+        "device": _values(one["device"] for one in where),
+        "UUID": _values(one["device_uuid"] for one in where),
+        "driver": _values(one["driver"] for one in where),
+        "CUDA runtime": _values(one.get("cuda_runtime") for one in where),
+        **{said: _values(one["versions"].get(name) for one in where) for name, said in _PACKAGES.items()},
+        "CPU": _values(one["host"].get("cpu") for one in where),
+        "CPUs": _values(one["host"]["cpus"] for one in where),
+        "commit": _values(_commit(one["git"], told) for one in where),
+        "first cell": started[0] if started else None,
+        "last cell": started[-1] if started else None,
+        "records": str(len(records)) if records else None,
+        "rounds per cell": _span(rounds.values()),
+        "runs per record": _span(len(record["runs"]) for record in records if record["runs"]),
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
+    table += "".join(f"\n| {one['name']} | {one['provenance']['started']} |" for one in others)
+    devices = len({place["device_uuid"] for place in where})
+    number = "one" if devices == 1 else devices
+    return f"# Results of {number} {rows['device']}\n\n| | |\n| --- | --- |\n{table}\n"
+
+
+def list_of(sets: Mapping[str, Path]) -> str:
+    """The README of a device's folder: its sets by name, from the folders that hold them, in a table.
+
+    Raises RecordError where one has no records, or such as cannot stand together.
+    """
+    head = ["set", "sweeps (rounds per cell) and microbenchmarks", "commit", "measured", "cards measured"]
+    described = [_row(name, folder) for name, folder in sorted(sets.items())]
+    where = "at different times"
+    within = "within a set"
+    if any(row[-1] for _, row in described):
+        where += ", often on different cards"
+        within += ", and only within a sweep where a set has several cards"
+    else:  # of a CPU
+        head = head[:-1]
+    lines = [head, ["---"] * len(head), *(row[: len(head)] for _, row in described)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    said = f"Sets were measured {where}, so times are compared only {within}."
+    return f"# {described[0][0]}\n\n{said}\n\n{table}\n"
+
+
+def contents(folder: Path) -> Counter[str]:
+    """How many records a set has of each sweep, and which microbenchmarks and limits."""
+    found = Counter({f"microbenchmark {name}": 1 for name in microbenchmarks.of_devices(folder)})
+    found.update(f"limits of {path.stem}" for path in folder.glob("limits/*.json"))
+    found.update("limits" for _ in folder.glob("limits.json"))
+    rounds = _rounds_of_sweeps(folder)
+    found.update({f"records of {name}": sum(counts) for name, counts in rounds.items()})
+    return found
+
+
+def name_as_written(entry: archive.Entry) -> str:
+    """The name of an entry's cell with the digest of the cell as it was written."""
+    readable, _, _ = naming.name_of(entry.record["cell"]).rpartition("-")
+    return f"{readable}-{naming.digest(entry.written['cell'])}"
+
+
+def _row(name: str, folder: Path) -> tuple[str, list[str]]:
+    """The device of a set, and the row about the set."""
+    records = list(archive.read_all(folder).values()) if archive.has_cells(folder) else []
+    others = microbenchmarks.of_devices(folder)
+    if not records and not others:
+        raise RecordError(f"{folder}: there are no records in it: publish it again, or remove it")
+    where = _provenances([*records, *others.values()])
+    started = _started([*records, *others.values()], where[0]["backend"])
+    cards = {one["device_uuid"] for one in where} - {None}
+    rounds = {sweep: _span(counts) for sweep, counts in _rounds_of_sweeps(folder).items()}
+    return _values(one["device"] for one in where), [
+        f"[{name}]({name})",
+        ", ".join([*(f"{sweep} ({count})" for sweep, count in rounds.items()), *others]),
+        _values(_commit(one["git"], digits=_SHORT) for one in where),
+        " to ".join(dict.fromkeys([started[0][:10], started[-1][:10]])),
+        str(len(cards)) if cards else "",
+    ]
+
+
+def _provenances(records: Sequence[Record]) -> list[Mapping[str, Any]]:
+    """Where the records were made: on the device, and not those of its host's CPU beside it."""
+    found = [record["provenance"] for record in records]
+    return [one for one in found if one["backend"] == "cuda"] or found
+
+
+def _started(records: Iterable[Record], backend: str) -> list[str]:
+    """When the records of a backend were begun, from the first to the last."""
+    found = (record["provenance"] for record in records)
+    return sorted(one["started"] for one in found if one["backend"] == backend)
+
+
+def _values(values: Iterable[object]) -> str:
+    return ", ".join(sorted({str(value) for value in values} - {"None"}))
+
+
+def _commit(git: Mapping[str, Any], told: str | None = None, digits: int | None = None) -> str:
+    """A commit, cut to some digits, with what there is to say of it."""
+    if git["commit"] is None:
+        return f"{told} (as told, not recorded)" if told else "not recorded"
+    return f"{git['commit'][:digits]}{' (dirty working tree)' if git['dirty'] else ''}"
+
+
+def _rounds_of_sweeps(folder: Path) -> dict[str, list[int]]:
+    """The number of rounds of each cell of a set's sweeps."""
+    sweeps = archive.read_sweeps(folder) or {}
+    rounds = Counter(map(name_as_written, archive.entries(folder).values())) if sweeps else Counter()
+    return {name: [rounds[cell] for cell in sweep["cells"]] for name, sweep in sweeps.items()}
+
+
+def _span(counts: Iterable[int]) -> str:
+    """The smallest and the largest of some numbers: 2 to 5, or 5; empty where there are none."""
+    known = sorted(counts)
+    return " to ".join(dict.fromkeys(map(str, (known[0], known[-1])))) if known else ""

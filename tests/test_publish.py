@@ -1,0 +1,262 @@
+"""``scripts/publish``: a set is published whole or not at all, and nothing that was published is lost."""
+
+import fcntl
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT
+from records_of import limits_of, record
+
+from snn.errors import OutputError
+from snn.files import outputs, published_sets
+from snn.grid import naming, sweeps
+from snn.hardware.devices import Device
+from snn.records import archive, store
+from snn.report import published_set
+
+GPU = Device("cuda", "NVIDIA H200")
+GRID = {
+    "defaults": {"protocol": "brief", "protocol.rounds": 2},
+    "sweeps": {
+        "one": {"strategy": ["reference", "pinned"], "dataset": "small"},
+        "two": {"strategy": "streams", "dataset": "small"},
+    },
+}
+
+
+class Place:
+    """A folder with results of two sweeps and a script that publishes there; it makes no tables."""
+
+    def __init__(self, folder):
+        script = runpy.run_path(str(ROOT / "scripts/publish"))
+        self.main, self.globals = script["main"], script["publish"].__globals__
+        self.results, self.published = folder / "results", folder / "published"
+        self.of_device = self.published / GPU.slug
+        self.globals.update(PUBLISHED=self.published, CONFIG=folder, retabulate=self.tabulate)
+        (folder / "grid.yaml").write_text(yaml.safe_dump(GRID))
+        self.grid = sweeps.read(folder / "grid.yaml", GPU)
+        self.measure()
+
+    def measure(self, rounds=None, **provenance):
+        for cell in sweeps.all_cells(self.grid).values():
+            for number in rounds or naming.rounds_of(cell):
+                path = self.results.parent / naming.record_path(naming.name_of(cell), number)
+                store.write(path, record(cell, [1.0, 1.1], number=number, **provenance))
+
+    def tabulate(self, folder, output):
+        for name in ("tables", "figures"):
+            (output / name).mkdir()
+
+    def publish(self, *arguments):
+        return self.main([str(self.results), *arguments])
+
+    def files(self):
+        return {path: path.read_bytes() for path in self.published.rglob("*") if path.is_file()}
+
+    def refuses(self, capsys, *arguments):
+        """What is said of a refusal, which changes nothing that is published."""
+        before = self.files()
+        assert self.publish(*arguments) == 2
+        assert self.files() == before
+        return capsys.readouterr().err
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def test_a_set_is_published_again_and_its_device_lists_it(place):
+    assert place.publish("--as", "a") == place.publish("--as", "a") == place.publish("--as", "b") == 0
+    lines = (place.of_device / "README.md").read_text().splitlines()
+    assert lines[0] == "# NVIDIA H200"
+    assert [line for line in lines if "one (" in line] == [
+        f"| [{name}]({name}) | one (2), two (2) | c0ffee | 2026-02-11 | 1 |" for name in "ab"
+    ]
+    assert {path.name for path in place.of_device.iterdir()} == {"README.md", "a", "b"}
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left", "f"), KeyboardInterrupt()])
+def test_a_set_stays_where_another_cannot_be_made(place, monkeypatch, error):
+    assert place.publish() == 0
+    before = place.files()
+
+    def fails(*_):
+        raise error
+
+    place.globals["retabulate"] = fails
+    if isinstance(error, OSError):
+        assert place.publish() == 2
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            place.publish()
+    assert place.files() == before
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()])
+def test_a_folder_that_cannot_be_put_in_place_is_not_missed(tmp_path, monkeypatch, error):
+    """The old one was moved aside already; it was removed with all that was to take its place."""
+    target, rename = tmp_path / "set", Path.rename
+    target.mkdir()
+    (target / "a").write_text("old")
+
+    def renamed(path, to):
+        if path.name == "new":
+            raise error
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    with pytest.raises((OutputError, KeyboardInterrupt)), outputs.replaced_folder(target, ("a",)) as folder:
+        (folder / "a").write_text("new")
+    assert (target / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_two_that_replace_a_folder_at_once_leave_one_of_theirs(tmp_path, monkeypatch):
+    target, rename = tmp_path / "set", Path.rename
+    target.mkdir()
+
+    def renamed(path, to):
+        rename(path, to)
+        if path == target:  # between the two steps of the first
+            target.mkdir()
+            (target / "a").write_text("second")
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    with pytest.raises(OutputError, match="not empty"), outputs.replaced_folder(target, ("a",)) as folder:
+        (folder / "a").write_text("first")
+    assert [path.read_text() for path in tmp_path.rglob("a")] == ["second"]
+
+
+def test_two_do_not_publish_at_once(place, capsys):
+    place.published.mkdir()
+    with (place.published.parent / ".publish.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert "another scripts/publish is at work" in place.refuses(capsys)
+    assert place.publish() == 0
+
+
+def test_what_is_there_and_no_set_is_kept(place, capsys):
+    place.of_device.mkdir(parents=True)
+    (place.of_device / "file").write_text("mine")
+    assert f"{place.of_device}/file: cannot be written: it is no folder" in place.refuses(capsys, "--as=file")
+    (place.of_device / "thesis").mkdir()
+    (place.of_device / "thesis/thesis.txt").write_text("mine")
+    assert "it holds thesis.txt, which is none of records" in place.refuses(capsys, "--as=thesis")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".", "..", "a/b", "../x", ".hidden", "", "-x", "--", "A", "index", "x.md", "a\n", "x" * 65, "tables"],
+)
+def test_what_cannot_be_the_name_of_a_set_is_refused_first(place, capsys, name):
+    shutil.rmtree(place.results)
+    assert "the name of the set is" in place.refuses(capsys, f"--as={name}")
+
+
+def test_a_commit_is_told_as_git_shows_it(place, capsys):
+    for told in ("", "main", "--", "C0FFEE0"):
+        assert "must be 7 to 40 hexadecimal digits" in place.refuses(capsys, f"--commit={told}")
+    place.measure(git={"commit": None, "dirty": None})
+    assert place.publish("--commit=c0ffee0") == 0
+    assert "| commit | c0ffee0 (as told, not recorded) |" in (place.of_device / "all/README.md").read_text()
+    assert "| not recorded |" in (place.of_device / "README.md").read_text()
+
+
+def test_a_dirty_working_tree_is_in_the_list(place):
+    place.measure(git={"commit": "c0ffee0123", "dirty": True})
+    assert place.publish() == 0
+    assert "| c0ffee0 (dirty working tree) |" in (place.of_device / "README.md").read_text()
+
+
+def test_a_set_in_the_folder_of_the_device_is_not_overwritten(place, capsys):
+    assert place.publish() == 0
+    for path in (place.of_device / "all").iterdir():
+        path.replace(place.of_device / path.name)
+    (place.of_device / "all").rmdir()
+    said = place.refuses(capsys, "--as", "other")
+    assert f"{place.of_device} is a set itself, for it holds figures" in said
+    assert f"into one such as {place.of_device}/all" in said
+
+
+def test_records_that_would_be_lost_are_named_and_dropped_if_that_is_asked_for(place, capsys):
+    store.write(place.results / f"limits/{GPU.slug}.json", limits_of())
+    assert place.publish() == 0
+    (place.results / f"limits/{GPU.slug}.json").unlink()
+    (second,) = {naming.name_of(cell) for cell in place.grid["two"].cells}
+    (place.results.parent / naming.record_path(second, 2)).unlink()
+    said = place.refuses(capsys)
+    assert "gives: 1 limits, 2 records of two would be removed: publish under another name" in said
+    assert "1 limits, 1 records of two would be removed" in place.refuses(capsys, "--fewer-rounds")
+    assert place.publish("--drop") == 0
+    assert set(archive.read_sweeps(place.of_device / "all")) == {"one"}
+
+
+@pytest.mark.parametrize("damaged", ["records.jsonl.gz", "sweeps.json"])
+def test_another_set_that_is_damaged_is_named_and_nothing_is_published(place, capsys, damaged):
+    assert place.publish("--as", "other") == 0
+    (place.of_device / "other" / damaged).write_bytes(b"{")
+    assert str(place.of_device / "other" / damaged) in place.refuses(capsys)
+    (place.of_device / "other/README.md").unlink()
+    assert f"{place.of_device}/other holds figures, but no README.md" in place.refuses(capsys)
+    shutil.rmtree(place.of_device / "other")
+    assert place.publish() == 0
+
+
+def test_the_list_does_not_depend_on_what_a_readme_says(place):
+    assert place.publish("--as", "other") == 0
+    (place.of_device / "other/README.md").write_text("Mine.\n")
+    assert place.publish() == 0
+    assert "| [other](other) | one (2), two (2) |" in (place.of_device / "README.md").read_text()
+
+
+def test_a_record_is_of_the_device_that_it_names_not_of_its_folder(place, capsys):
+    (place.results / "cells" / GPU.slug).rename(place.results / "cells/tesla-t4")
+    assert place.publish() == 0
+    assert [path.name for path in place.published.iterdir()] == [GPU.slug]
+    (place.results / "cells/tesla-t4").rename(place.results / "cells/mine")
+    for cell in sweeps.read(place.results.parent / "grid.yaml", Device("cuda", "Tesla T4"))["two"].cells:
+        other = record(cell, [1.0, 1.1], device="Tesla T4", device_uuid="GPU-2")
+        store.write(place.results / "cells/mine/other.json", other)
+    assert "has records of 2 devices, nvidia-h200, tesla-t4, but" in place.refuses(capsys)
+
+
+def test_what_are_no_results_is_said(place, capsys):
+    shutil.rmtree(place.results)
+    said = place.refuses(capsys)
+    assert f"{place.results} is no folder of results: it has neither cells nor microbenchmarks" in said
+    os.mkfifo(place.results.parent / "pipe")
+    assert place.main(["--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: publish")
+
+
+def test_what_is_no_set_is_not_drawn(tmp_path, capsys):
+    main = runpy.run_path(str(ROOT / "scripts/redraw"))["main"]
+    for path in (ROOT / "pyproject.toml", tmp_path, tmp_path / "none"):
+        assert main([str(path)]) == 2
+        assert f"{path} is no published set: it must be a folder" in capsys.readouterr().err
+
+
+def test_what_interrupts_a_script_is_one_line():
+    for name in ("publish", "redraw"):
+        script = ROOT / "scripts" / name
+        code = (
+            f"import runpy, sys; sys.argv = ['x']; from unittest.mock import patch; "
+            f"patch('snn.command.answered', side_effect=KeyboardInterrupt).start(); "
+            f"runpy.run_path({str(script)!r}, run_name='__main__')"
+        )
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (130, "snn: interrupted before its end\n")
+
+
+@pytest.mark.parametrize("device", sorted({folder.parent.name for folder in published_sets.checked()}))
+def test_the_published_lists_are_what_the_records_say(device):
+    folders = published_sets.sets(device=device)
+    made = published_set.list_of({folder.name: folder for folder in folders})
+    assert (published_sets.PUBLISHED / device / "README.md").read_text() == made
