@@ -1,7 +1,7 @@
 """``python scripts/cnn_page.py [FOLDER ...]``: write the tables of docs/explanation/cnn_report.md.
 
 Those of published values are made from config/cnn_report/, and those of measured ones from the tables in each
-FOLDER, results/published/nvidia-h200/cnn unless given. What has no table there is not measured yet.
+FOLDER, results/published/nvidia-h200/cnn unless given: each from the first that has it.
 """
 
 import re
@@ -17,14 +17,16 @@ sys.path.insert(0, str(ROOT))
 
 import markdown_cells as cells  # noqa: E402
 
+from snn import command  # noqa: E402
 from snn.config.groups import read_yaml  # noqa: E402
-from snn.errors import ConfigError  # noqa: E402
+from snn.errors import ConfigError, RecordError  # noqa: E402
+from snn.files import outputs  # noqa: E402
 from snn.models.gradients import PublishedNaive  # noqa: E402
+from snn.report.read import read  # noqa: E402
 
 PAGE = ROOT / "docs/explanation/cnn_report.md"
 FOLDERS = [ROOT / "results/published/nvidia-h200/cnn"]
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-NOT_YET = "*Not measured yet.*"
 
 DATA = {"mnist": "MNIST", "fashion": "Fashion-MNIST"}
 GPUS = {"a40": "A40", "rtx6000": "RTX 6000", "v100": "V100"}
@@ -32,7 +34,10 @@ BATCH, CLASSES = 64, 10
 
 
 def fill(text: str, *folders: Path) -> str:
-    """The page with its made parts written anew. Raises ConfigError for a part that there is no maker of."""
+    """The page with its made parts written anew.
+
+    Raises ConfigError for a part that there is no maker of, RecordError where a table is missing or another.
+    """
 
     def made(found: re.Match[str]) -> str:
         name = found[2]
@@ -47,11 +52,13 @@ def _made(name: str, folders: Iterable[Path]) -> str:
     maker, table = MAKERS[name]
     if table is None:
         return maker(None)
-    path = next(filter(Path.exists, (folder / f"tables/{table}.csv" for folder in folders)), None)
-    if path is None:
-        return NOT_YET
-    rows = pd.read_csv(path)
-    return f"{maker(rows)}\n\nFrom `{table}.csv`, {_where(rows)}."
+    paths = [folder / f"tables/{table}.csv" for folder in folders]
+    path = next(filter(Path.exists, paths), paths[0])
+    rows = read(path, table)
+    try:
+        return f"{maker(rows)}\n\nFrom `{table}.csv`, {_where(rows)}."
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{path}: not a {table}.csv of this version: {error!r}") from error
 
 
 # ---- published values
@@ -254,6 +261,8 @@ def _where(rows: pd.DataFrame) -> str:
     """The devices of the rows, and how many runs they are the mean of."""
     runs = rows["runs"].dropna()
     runs = runs[runs > 0]
+    if runs.empty:
+        raise ValueError("no row has a run")
     several = f"{runs.min():.0f}" + (f" to {runs.max():.0f}" if runs.min() < runs.max() else "")
     return f"{' and '.join(dict.fromkeys(rows['device'].dropna()))}, {several} runs per row"
 
@@ -269,14 +278,22 @@ def _apart(row: Mapping[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page; 2 where an argument is no folder."""
+    """Write the page; 2 where an argument is no folder, or a table is missing or another; then it stays."""
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
     folders = [Path(argument) for argument in arguments] or FOLDERS
-    if not all(map(Path.is_dir, folders)):
-        print(__doc__, file=sys.stderr)
-        return 2
-    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), *folders), encoding="utf-8")
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError(
+                f"{folder} is no folder: it must be one such as results/published/nvidia-h200/cnn"
+            )
+    text = fill(PAGE.read_text(encoding="utf-8"), *folders)
+    with outputs.replaced(PAGE) as file:
+        file.write(text.encode())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

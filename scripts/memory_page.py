@@ -1,10 +1,9 @@
 """``python scripts/memory_page.py [PUBLISHED]``: write the tables of docs/explanation/gpu_memory.md.
 
 They are made from the claims in config/memory_guides/ and the tables in PUBLISHED, which is results/published
-unless given. A claim whose table is not there is not measured yet.
+unless given, and where each of these tables must be.
 """
 
-import io
 import re
 import sys
 from collections import Counter
@@ -21,16 +20,17 @@ sys.path.insert(0, str(ROOT))
 
 import markdown_cells as cells  # noqa: E402
 
+from snn import command  # noqa: E402
 from snn.analysis import claims, claims_text  # noqa: E402
 from snn.analysis.claims import Found  # noqa: E402
 from snn.config.groups import read_yaml  # noqa: E402
-from snn.errors import ConfigError, RecordError, SnnError, shown  # noqa: E402
-from snn.files import outputs, regular  # noqa: E402
+from snn.errors import ConfigError, shown  # noqa: E402
+from snn.files import outputs  # noqa: E402
 from snn.files.published_sets import PUBLISHED  # noqa: E402
+from snn.report.read import read  # noqa: E402
 
 PAGE = ROOT / "docs/explanation/gpu_memory.md"
 GUIDES = ROOT / "config/memory_guides"
-_MOST_BYTES = 64 << 20  # of a table
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Judged = tuple[str, Mapping[str, Any], list[Found | None], str]
@@ -84,7 +84,7 @@ def judge(folder: Path, published: Path) -> list[Judged]:
     def table(name: str) -> pd.DataFrame | None:
         where, _, stem = name.rpartition("/")
         file = published / where / f"tables/{stem}.csv"
-        return _read(file) if file.exists() else None
+        return read(file, stem) if file.exists() else None
 
     judged = []
     for name, claim in claims_of(folder).items():
@@ -93,13 +93,12 @@ def judge(folder: Path, published: Path) -> list[Judged]:
     return judged
 
 
-def _read(path: Path) -> pd.DataFrame:
-    """A published table. Raises RecordError where a file is none."""
-    content = regular.read(path, RecordError, _MOST_BYTES)
-    try:
-        return pd.read_csv(io.BytesIO(content))
-    except ValueError as error:
-        raise RecordError(f"{path}: not a table: {error}") from error
+def absent(published: Path) -> list[str]:
+    """The tables that claims of the guides are held against and that are not published."""
+    of_guides = [claim for folder in guides() for claim in claims_of(folder).values()]
+    names = dict.fromkeys(test["table"] for claim in of_guides for test in claim.get("tests", ()))
+    paths = (f"{name.rpartition('/')[0]}/tables/{name.rpartition('/')[2]}.csv" for name in names)
+    return [path for path in paths if not (published / path).exists()]
 
 
 def summary(judged: Mapping[str, list[Judged]]) -> str:
@@ -154,26 +153,20 @@ def _link(name: str, found: Found | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page; 2 where PUBLISHED is no folder of results, or where a claim or a table is wrong."""
-    asked = bool({"-h", "--help"} & set(arguments))
-    if asked or len(arguments) > 1:
-        print(__doc__, file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
+    """Write the page; 2 where PUBLISHED lacks a table, or a claim or a table is wrong; then it stays."""
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "memory_page", "[PUBLISHED]", 0, 1)
     published = Path(arguments[0]) if arguments else PUBLISHED
-    try:
-        if not any(published.glob("*/*/tables")):
-            raise ConfigError(
-                f"{published} holds no published tables: it must be a folder as results/published, with "
-                "tables in DEVICE/SET/tables"
-            )
-        text = fill(PAGE.read_text(encoding="utf-8"), published)
-        with outputs.replaced(PAGE) as file:
-            file.write(text.encode())
-    except SnnError as error:
-        print(f"memory_page: {error}", file=sys.stderr)
-        return 2
+    text = fill(PAGE.read_text(encoding="utf-8"), published)
+    for path in absent(published):
+        raise ConfigError(f"{published} has no {path}: it must be a folder as results/published is")
+    with outputs.replaced(PAGE) as file:
+        file.write(text.encode())
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command.run(main))

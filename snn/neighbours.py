@@ -5,7 +5,6 @@ row of every table; those that no table has are left to run one at a time. The s
 something else, and what it should say is printed.
 """
 
-import io
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -15,14 +14,16 @@ import pandas as pd
 from snn import command
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTOUCHED
 from snn.config import groups
+from snn.config.groups import read_yaml
 from snn.errors import RecordError, shown
-from snn.files import regular
 from snn.grid import neighbours
 from snn.hardware.devices import BACKENDS
-from snn.tables.neighbours import measured_untouched
+from snn.report.read import read
+from snn.tables.neighbours import measured_untouched, verdict
 
 _VERDICTS = (UNTOUCHED, TOUCHED, NOT_SIGNIFICANT, NOT_COMPARABLE)
-_MOST_BYTES = 64 << 20
+_RATIOS = ("slowdown", "slowdown_ci_low", "slowdown_ci_high")
+_COLUMNS = ("strategy", *_RATIOS, "verdict", "backend")
 
 
 def main(arguments: list[str]) -> int:
@@ -55,25 +56,25 @@ def differences(measured: dict[str, bool], named: frozenset[str]) -> list[str]:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """A table. Raises RecordError where a file is not one of times beside a neighbour."""
-    content = regular.read(path, RecordError, _MOST_BYTES)
-    try:
-        table = pd.read_csv(io.BytesIO(content), keep_default_na=False, dtype=str)
-    except ValueError as error:
-        raise RecordError(f"{path}: not a table: {error}") from error
+    """A table. Raises RecordError where a file is none of times beside a neighbour, or contradicts itself."""
+    table = read(path, "neighbours", _COLUMNS, keep_default_na=False, dtype=str)
     choices = {"strategy": groups.names("strategy"), "verdict": (*_VERDICTS, ""), "backend": BACKENDS}
-    for name in ("strategy", "slowdown", "verdict", "backend"):
-        if name not in table:
-            raise RecordError(f"{path}: it has no column {name}: it must be a neighbours.csv")
     for name, known in choices.items():
         unknown = table.index[~table[name].isin(known)]
         if len(unknown):
             _refuse(path, table, unknown[0], name, f"one of {', '.join(filter(None, known))}")
-    numbers = pd.to_numeric(table["slowdown"], errors="coerce")
-    wrong = table.index[(table["slowdown"] != "") & ~(numbers > 0)]
-    if len(wrong):
-        _refuse(path, table, wrong[0], "slowdown", "a number above 0, or empty")
-    return table.assign(slowdown=numbers)
+    for name in _RATIOS:
+        numbers = pd.to_numeric(table[name], errors="coerce")
+        wrong = table.index[(table[name] != "") & ~(numbers > 0)]
+        if len(wrong):
+            _refuse(path, table, wrong[0], name, "a number above 0, or empty")
+        table[name] = numbers
+    margin = read_yaml(groups.CONFIG / "verdicts.yaml")[UNTOUCHED]
+    compared = table[table["slowdown"].notna() & (table["verdict"] != NOT_COMPARABLE)]
+    for row, low, high in compared[["slowdown_ci_low", "slowdown_ci_high"]].itertuples():
+        if table["verdict"][row] != (right := verdict(low, high, margin)):
+            _refuse(path, table, row, "verdict", f"{right} with an interval from {low:g} to {high:g}")
+    return table
 
 
 def _refuse(path: Path, table: pd.DataFrame, row: int, column: str, right: str) -> NoReturn:

@@ -68,8 +68,8 @@ def test_a_folder_without_tables_makes_no_page(place, capsys):
     before = memory_page.PAGE.read_text()
     assert memory_page.main(["--help"]) == 0
     assert memory_page.main([str(place), "more"]) == 2
-    assert "holds no published tables" in refusal(place / "device", capsys)
-    assert "holds no published tables" in refusal(place / "nowhere", capsys)
+    for other in (place / "device", place / "nowhere"):
+        assert f"{other} has no device/folder/tables/memory.csv" in refusal(other, capsys)
     assert memory_page.PAGE.read_text() == before
 
 

@@ -8,22 +8,24 @@ from conftest import ROOT
 from snn import neighbours as check
 
 
+def of(row):
+    return f"strategy,slowdown,slowdown_ci_low,slowdown_ci_high,verdict,backend\n{row}\n"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (None, "No such file"),
         ("", "not a table"),
         ("strategy,mean_s\nx,1\n", "it has no column slowdown: it must be a neighbours.csv"),
-        ("strategy,slowdown,verdict,backend\ngraph,1,touched,cpu\n", "no table has a time on a GPU"),
-        (
-            "strategy,slowdown,verdict,backend\nx,1,touched,cuda\n",
-            "row 1: strategy is 'x': it must be one of",
-        ),
-        ("strategy,slowdown,verdict,backend\ngraph,1,fine,cuda\n", "row 1: verdict is 'fine': it must be"),
-        (
-            "strategy,slowdown,verdict,backend\ngraph,nan,touched,cuda\n",
-            "row 1: slowdown is 'nan': it must be",
-        ),
+        (of("graph,1.1,1.05,1.2,touched,cpu"), "no table has a time on a GPU"),
+        (of("x,1,1,1,touched,cuda"), "row 1: strategy is 'x': it must be one of"),
+        (of("graph,1,1,1,fine,cuda"), "row 1: verdict is 'fine': it must be"),
+        (of("graph,nan,1,1,touched,cuda"), "row 1: slowdown is 'nan': it must be"),
+        (of("graph,1,-1,1,touched,cuda"), "row 1: slowdown_ci_low is '-1': it must be a number above 0"),
+        (of("graph,1.1,1.05,1.2,untouched,cuda"), "it must be touched with an interval from 1.05 to 1.2"),
+        (of("graph,1,0.99,1.01,touched,cuda"), "it must be untouched with an interval from 0.99 to 1.01"),
+        (of("graph,1,,,touched,cuda"), "row 1: verdict is 'touched': it must be not significant"),
     ],
 )
 def test_what_is_no_such_table_is_refused(tmp_path, capsys, content, said):

@@ -4,8 +4,6 @@ import fcntl
 import os
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import yaml
 from conftest import ROOT
 from records_of import limits_of, record
 
+from snn import command
 from snn.errors import OutputError
 from snn.files import outputs, published_sets
 from snn.grid import naming, sweeps
@@ -243,16 +242,18 @@ def test_what_is_no_set_is_not_drawn(tmp_path, capsys):
         assert f"{path} is no published set: it must be a folder" in capsys.readouterr().err
 
 
-def test_what_interrupts_a_script_is_one_line():
-    for name in ("publish", "redraw"):
-        script = ROOT / "scripts" / name
-        code = (
-            f"import runpy, sys; sys.argv = ['x']; from unittest.mock import patch; "
-            f"patch('snn.command.answered', side_effect=KeyboardInterrupt).start(); "
-            f"runpy.run_path({str(script)!r}, run_name='__main__')"
-        )
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (130, "snn: interrupted before its end\n")
+@pytest.mark.parametrize(
+    "script", ["publish", "redraw", "cnn_page.py", "memory_page.py", "published_numbers.py"]
+)
+def test_what_interrupts_a_script_is_one_line(script, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    monkeypatch.setattr(command, "answered", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "scripts" / script), run_name="__main__")
+    assert ended.value.code == 130 and capsys.readouterr().err == "snn: interrupted before its end\n"
 
 
 @pytest.mark.parametrize("device", sorted({folder.parent.name for folder in published_sets.checked()}))

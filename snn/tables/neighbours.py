@@ -90,7 +90,12 @@ def _untouched(table: pd.DataFrame) -> dict[str, bool]:
 def _verdict(ratio: Mapping[str, Any], margin: float) -> str:
     if ratio["verdict"] == NOT_COMPARABLE:
         return NOT_COMPARABLE
-    word = speedup_verdict(ratio["speedup_ci_low"], ratio["speedup_ci_high"], margin)
+    return verdict(ratio["speedup_ci_low"], ratio["speedup_ci_high"], margin)
+
+
+def verdict(low: float, high: float, margin: float) -> str:
+    """What the interval of a slowdown says."""
+    word = speedup_verdict(low, high, margin)
     return {SAME: UNTOUCHED, NOT_SIGNIFICANT: NOT_SIGNIFICANT}.get(word, TOUCHED)
 
 
