@@ -1,8 +1,8 @@
-"""``python scripts/published_numbers.py``: write the numbers of the published tables into README and docs/.
+"""``python scripts/published_numbers.py``: write the numbers of published tables into README and docs/.
 
 A comment names the rows and columns that the numbers above it, or in its row of a table, come from:
 
-    <!-- from SET/TABLE: key=value,value column column; SET/TABLE: ... -->
+    <!-- from DEVICE/SET/TABLE: key=value,value column column; DEVICE/SET/TABLE: ... -->
 
 Numbers are written as ``2.06 (95% CI 1.84 to 2.29)``, ``8.49 ± 0.13 s``, ``about 12.1 µs``, ``0.16 µs`` (or
 with another unit, such as ``%``) or ``[1.66]``, in the order of the text. A column ``faster``, ``slower`` or
@@ -13,7 +13,6 @@ significant`` where its interval says so. The words around them stay: tests/test
 something else than the rows, and numbers without a comment.
 """
 
-import csv
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,9 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from snn.errors import ConfigError, SnnError, shown  # noqa: E402
+from snn import command  # noqa: E402
+from snn.errors import ConfigError, SnnError  # noqa: E402
 from snn.files import outputs  # noqa: E402
 from snn.files.published_sets import PUBLISHED  # noqa: E402
+from snn.report.read import read  # noqa: E402
 
 PAGES = [
     ROOT / "README.md",
@@ -60,14 +61,10 @@ BETWEEN = re.compile(r"(\n\s*\n|\n(?=\||\d\. |- ))")  # paragraphs, list items a
 
 @cache
 def table(name: str) -> list[dict[str, str]]:
-    """The rows of a published table, DEVICE/SET/TABLE. Raises ConfigError where there is none."""
+    """The rows of a published table, DEVICE/SET/TABLE. Raises RecordError where there is none."""
     folder, _, file = name.rpartition("/")
     path = PUBLISHED / folder / "tables" / f"{file}.csv"
-    try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            return list(csv.DictReader(lines))
-    except OSError as error:
-        raise ConfigError(f"{shown(path)}: {error.strerror}: a number is said to be from it") from error
+    return read(path, file, dtype=str, keep_default_na=False).to_dict("records")
 
 
 def named(comment: str) -> Iterator[tuple[Row, str]]:
@@ -204,7 +201,12 @@ def _filled(block: str) -> str:
     if len(said) != len(pairs):
         raise ConfigError(f"{len(said)} numbers, and {len(pairs)} in the comment:\n{block}")
     for one, (row, column) in reversed(list(zip(said, pairs, strict=True))):
-        block = block[: one.start()] + _broken_as(one[0], written(one, row, column)) + block[one.end() :]
+        try:
+            new = written(one, row, column)
+        except (KeyError, ValueError, ZeroDivisionError) as error:
+            why = f"its table has no column {error}" if isinstance(error, KeyError) else str(error)
+            raise ConfigError(f"{one[0]!r} cannot be written from {column!r}: {why}:\n{block}") from error
+        block = block[: one.start()] + _broken_as(one[0], new) + block[one.end() :]
     return block
 
 
@@ -215,19 +217,29 @@ def _broken_as(old: str, new: str) -> str:
     return first + "".join(gap + word for gap, word in zip(gaps, others, strict=False))
 
 
-def main() -> int:
-    for page in PAGES:
-        before = page.read_text(encoding="utf-8")
-        after = filled(before)
-        if after != before:
+def main(arguments: list[str]) -> int:
+    """Write the pages; 2 where a comment or a table is wrong, and then all of them stay."""
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "published_numbers", "no arguments", 0, 0)
+    before = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    after = {page: _filled_page(page, text) for page, text in before.items()}
+    for page, text in after.items():
+        if text != before[page]:
             with outputs.replaced(page) as file:
-                file.write(after.encode())
+                file.write(text.encode())
             print(f"{page.relative_to(ROOT)}: written anew")
     return 0
 
 
-if __name__ == "__main__":
+def _filled_page(page: Path, text: str) -> str:
     try:
-        sys.exit(main())
+        return filled(text)
     except SnnError as error:
-        sys.exit(f"published_numbers: {error}")
+        raise ConfigError(f"{page}: {error}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))

@@ -1,5 +1,6 @@
 """Numbers of published tables in texts: written anew in the form that they had, rounded, with the verdict."""
 
+import os
 import re
 import sys
 
@@ -8,7 +9,7 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.errors import ConfigError
+from snn.errors import SnnError
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -80,11 +81,56 @@ def test_a_written_number_is_its_rounded_value(value, below, above, significant)
         ("a/b: verdict=slower speedup", "a/b has 0 rows with {'verdict': 'slower'}"),
         ("a/b: verdict=faster", "names no column in 'a/b: verdict=faster'"),
         ("a/b: verdict=faster speedup lead", "1 numbers, and 2 in the comment"),
-        ("nothing/b: verdict=faster speedup", "No such file or directory"),
+        ("nothing/b: verdict=faster speedup", "nothing/tables/b.csv: cannot be read: No such file"),
+        ("a/b: verdict=faster other", "'9 (1 to 2)' cannot be written from 'other': its table has no column"),
+        ("a/b: verdict=faster verdict", "cannot be written from 'verdict': could not convert string"),
     ],
 )
 def test_what_a_comment_gets_wrong_is_named(monkeypatch, comment, wrong):
     if not comment.startswith("nothing"):
         monkeypatch.setattr(published_numbers, "table", lambda name: [ROW])
-    with pytest.raises(ConfigError, match=re.escape(wrong)):
+    with pytest.raises(SnnError, match=re.escape(wrong)):
         published_numbers.filled(f"It is 9 (1 to 2).\n<!-- from {comment} -->\n")
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    (tmp_path / "a/b/tables").mkdir(parents=True)
+    (tmp_path / "a/b/tables/c.csv").write_text("x,y_s\n1,0.5\n")
+    page = tmp_path / "page.md"
+    page.write_text("It takes about 9 s.\n<!-- from a/b/c: x=1 y_s -->\n")
+    monkeypatch.setattr(published_numbers, "PAGES", [page])
+    monkeypatch.setattr(published_numbers, "PUBLISHED", tmp_path)
+    monkeypatch.setattr(published_numbers, "ROOT", tmp_path)
+    published_numbers.table.cache_clear()
+    yield page
+    published_numbers.table.cache_clear()
+
+
+def test_pages_are_written_only_if_that_is_asked_for(page, capsys):
+    before = page.read_text()
+    assert published_numbers.main(["--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: python scripts/published_numbers.py\n")
+    assert published_numbers.main(["some"]) == 2
+    assert page.read_text() == before
+    assert published_numbers.main([]) == 0
+    assert page.read_text() == before.replace("about 9 s", "about 500 ms")
+    assert capsys.readouterr().out == "page.md: written anew\n"
+
+
+def test_no_page_is_written_where_one_is_wrong(page, capsys):
+    wrong, before = page.with_name("wrong.md"), page.read_text()
+    wrong.write_text(before.replace("y_s", "z_s"))
+    published_numbers.PAGES.append(wrong)
+    assert published_numbers.main([]) == 2
+    assert page.read_text() == before
+    said = capsys.readouterr().err
+    assert f"{wrong}: 'about 9 s' cannot be written from 'z_s': its table has no column 'z_s'" in said
+
+
+def test_a_pipe_in_place_of_a_table_is_not_waited_for(page, capsys):
+    table = page.parent / "a/b/tables/c.csv"
+    table.unlink()
+    os.mkfifo(table)
+    assert published_numbers.main([]) == 2
+    assert f"{table}: cannot be read: it is a pipe, not a file" in capsys.readouterr().err
