@@ -9,6 +9,9 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
 from generators import links, write  # noqa: E402
+from sphinx.errors import ConfigError  # noqa: E402
+
+from snn.errors import SnnError  # noqa: E402
 
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -50,5 +53,8 @@ def _rewrite_links(app, docname, source):
 
 
 def setup(app):
-    write(HERE / "_generated")
+    try:
+        write(HERE / "_generated")
+    except SnnError as error:  # without a traceback
+        raise ConfigError(str(error)) from error
     app.connect("source-read", _rewrite_links)

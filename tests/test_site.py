@@ -4,13 +4,15 @@ import csv
 import os
 import re
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
 from snn.config import groups
+from snn.errors import RecordError
+from snn.files import published_sets
 from snn.files.published_sets import name_of, sets
 from snn.tables import columns
 
@@ -76,6 +78,39 @@ def test_a_link_is_rewritten_for_the_page_that_it_is_on():
     )
     with pytest.raises(ValueError, match=r"docs/x\.md: snn is a folder without a page"):
         links.rewritten("[snn](../snn)", Path("docs/x.md"), Path("docs/x.md"))
+
+
+@pytest.mark.parametrize(
+    ("moved", "said"),
+    [
+        (
+            {"a/README.md": "a/other.md"},
+            "{0}/device/a holds records.jsonl.gz, but no README.md: publish the set",
+        ),
+        (
+            {"a/records.jsonl.gz": "records.jsonl.gz"},
+            "{0}/device is a set itself, for it holds records.jsonl.gz",
+        ),
+        ({"README.md": "other.md"}, "{0}/device has no README.md: scripts/redraw makes it"),
+    ],
+)
+def test_a_published_set_that_would_have_no_page_is_named(tmp_path, monkeypatch, moved, said):
+    folder = tmp_path / "results/published/device/a"
+    folder.mkdir(parents=True)
+    for path in (folder / "README.md", folder / "records.jsonl.gz", folder.parent / "README.md"):
+        path.write_text("# Results\n")
+    (folder.parent / ".a.1234/new").mkdir(parents=True)  # of a publication that was killed
+    (folder.parent / ".a.1234/new/README.md").touch()
+    monkeypatch.setattr(repository, "ROOT", tmp_path)
+    monkeypatch.setattr(repository, "ELSEWHERE", {})
+    published = partial(published_sets.checked, tmp_path / "results/published")
+    monkeypatch.setattr(repository, "checked", published)
+    made = [path for path in repository.pages() if path.startswith("published/")]
+    assert made == ["published/device/a.md", "published/device/index.md"]
+    for old, new in moved.items():
+        (folder.parent / old).rename(folder.parent / new)
+    with pytest.raises(RecordError, match=re.escape(said.format(tmp_path / "results/published"))):
+        repository.pages()
 
 
 def test_every_choice_setting_kernel_file_and_schema_key_is_listed():

@@ -1,6 +1,7 @@
 """The pages of the site that follow from the code, the configuration and the published tables.
 
 A module has ``pages()``: Markdown by the path of a page in docs/_generated/, such as ``kernels.md``.
+It raises SnnError where what it is made from is wrong.
 """
 
 from pathlib import Path

@@ -1,10 +1,12 @@
 """Pages that are files of the repository, and one for each published set of results."""
 
+from itertools import groupby
 from pathlib import Path
 
 from generators.links import ELSEWHERE, ROOT, rewritten
 from generators.markdown import paragraphs
-from snn.files.published_sets import PUBLISHED, name_of, sets
+from snn.errors import RecordError
+from snn.files.published_sets import README, checked, name_of
 
 
 def pages() -> dict[str, str]:
@@ -13,21 +15,23 @@ def pages() -> dict[str, str]:
         for source, page in ELSEWHERE.items()
         if page.startswith("docs/_generated/")
     }
-    of_sets = {f"published/{name_of(folder)}.md": published(folder) for folder in sets()}
-    of_devices = {f"published/{path.parent.name}/index.md": device(path) for path in _of_devices()}
+    folders = checked()
+    of_sets = {f"published/{name_of(folder)}.md": published(folder) for folder in folders}
+    of_devices = {
+        f"published/{of_device.name}/index.md": device(of_device, list(of_it))
+        for of_device, of_it in groupby(folders, key=lambda folder: folder.parent)
+    }
     return copies | of_sets | of_devices
 
 
-def _of_devices() -> list[Path]:
-    return sorted(PUBLISHED.glob("*/README.md"))
-
-
-def device(source: Path) -> str:
-    """The sets of a device, from the README.md of its folder."""
-    page = Path("docs/_generated/published") / source.parent.name / "index.md"
+def device(folder: Path, of_it: list[Path]) -> str:
+    """The sets of a device, from the README.md of its folder. Raises RecordError where that is missing."""
+    source = folder / README
+    if not source.is_file():
+        raise RecordError(f"{folder} has no {README}: scripts/redraw makes it")
+    page = Path("docs/_generated/published") / folder.name / "index.md"
     text = rewritten(source.read_text(encoding="utf-8"), source.relative_to(ROOT), page)
-    names = sorted(path.parent.name for path in source.parent.glob("*/README.md"))
-    listed = "\n".join(f"{name} <{name}>" for name in names)
+    listed = "\n".join(f"{path.name} <{path.name}>" for path in of_it)
     return paragraphs(text.rstrip(), f"```{{toctree}}\n:hidden:\n\n{listed}\n```")
 
 
