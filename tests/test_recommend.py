@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from project import IGNORED, copied
 
 from snn import recommend
 from snn.config import groups
+from snn.errors import RecordError
 from snn.recommending import elsewhere, grid_file
 
 
@@ -82,6 +84,44 @@ def test_the_nearest_network_is_one_of_as_many_layers():
     assert elsewhere._distance("conv16x3-relu-linear10", "conv16x3-relu-linear10") == 0
     assert elsewhere._distance("conv16x3-relu-linear10", "256-256-256") == 30
     assert elsewhere._distance("256", "128") == elsewhere._distance("128", "256") > 0
+
+
+HEADER = "case,answer,dataset,network,strategy,strategy_status,mean_s,speedup,device,backend\n"
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """The table of a published set, the only one, which is not there yet."""
+    path = tmp_path / "device/set/tables/recommendation.csv"
+    path.parent.mkdir(parents=True)
+    (tmp_path / "device/set/README.md").touch()
+    monkeypatch.setattr(elsewhere.published_sets, "sets", partial(elsewhere.published_sets.sets, tmp_path))
+    monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
+    return path
+
+
+@pytest.mark.parametrize("content", [None, HEADER, HEADER + "c,a,small,256,graph,ok,1,2,A CPU,cpu\n"])
+def test_where_nothing_is_published_that_is_said(published, content):
+    cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
+    if content:
+        published.write_text(content)
+    said = elsewhere.on_a_gpu(cell)
+    assert said.startswith("Nothing is published for NVIDIA H200.\n") and "there are results for" not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not a table"),
+        (b"\xff\xfe", "not a table"),
+        (b"case,answer\n", "it has no column dataset: it must be a recommendation.csv"),
+        (HEADER.encode() + b"c,a,small,256,graph,ok,soon,2,X,cuda\n", "not a table: could not convert"),
+    ],
+)
+def test_a_published_recommendation_that_is_none_is_named(published, content, said):
+    published.write_bytes(content)
+    with pytest.raises(RecordError, match=f"{published}: {said}"):
+        elsewhere.on_a_gpu({"network": groups.load("network", "one_hidden"), "dataset": {"name": "small"}})
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(1.04, "b"), (1.06, "a"), (0.96, "b")])

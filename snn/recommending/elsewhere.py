@@ -18,6 +18,7 @@ from snn.planning.plan import predicted
 from snn.profiling.memory import size
 from snn.recommending import grid_file
 from snn.recommending.settings import Settings
+from snn.report.read import read
 from snn.strategies.common.traits import own_runtime
 
 DEFAULT = "NVIDIA H200"
@@ -25,6 +26,11 @@ _SHOWN = 3
 _SIMILAR = 4.0
 """By which factor the widths of two similar networks may differ at most."""
 _UNLIKE = "No network like this one is published"
+_COLUMNS = (
+    *("case", "answer", "dataset", "network", "strategy", "strategy_status", "mean_s", "speedup"),
+    *("device", "backend"),
+)
+_TYPES = {name: float if name in ("mean_s", "speedup") else str for name in _COLUMNS}
 _ALIKE = 1.05
 """Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
 
@@ -76,8 +82,8 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
         lines += [said] if len(answers) else []
         lines += [f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in answers.iterrows()]
     if not same.any():
-        elsewhere = published[[_distance(label, other) == 0 for other in published["network"]]]["device"]
-        has = ", ".join(sorted({*elsewhere} - {name}))
+        alike = zip(published["device"], published["network"], strict=True)
+        has = ", ".join(sorted({device for device, other in alike if _distance(label, other) == 0} - {name}))
         lines += [f"  Of this network there are results for {has} (--device)."] if has else []
     lines += [
         f"  Device memory that your training would take there: {_memory(cell, name)}.",
@@ -88,15 +94,13 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
 
 
 def _rows() -> pd.DataFrame:
-    """The published recommendations, each with the name of its set."""
-    return pd.concat(
-        [
-            pd.read_csv(path, dtype={"network": str}).assign(folder=published_sets.name_of(folder))
-            for folder in published_sets.sets()
-            if (path := folder / "tables/recommendation.csv").is_file()
-        ],
-        ignore_index=True,
-    )
+    """The published recommendations, each with the name of its set. Raises RecordError for what is none."""
+    tables = [
+        read(path, "recommendation", _COLUMNS, dtype=_TYPES).assign(folder=published_sets.name_of(folder))
+        for folder in published_sets.sets()
+        if (path := folder / "tables/recommendation.csv").exists()
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_COLUMNS, "folder"])
 
 
 def _peers() -> list[str]:
