@@ -4,8 +4,9 @@ Each FOLDER is one of results, or an archive written by scripts/publish. The out
 that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
 
 A device is known by its UUID, in whichever folders its records are. A CPU has no UUID: it is known by its
-name, its host and its folder, so two machines with one CPU name stay two; put the records of one machine into
-one folder. Speedups are over the device's own baseline: times of two devices are never divided.
+name, its host and its folder, so two machines with one CPU name stay two, unless their folders share a
+record; put the records of one machine into one folder. Microbenchmarks are left out. Speedups are over the
+device's own baseline: times of two devices are never divided.
 """
 
 import sys
@@ -22,7 +23,9 @@ from snn.errors import ConfigError
 from snn.figures import devices as figure
 from snn.figures.style import save
 from snn.files.outputs import replaced_folder
+from snn.records import archive
 from snn.records.by_device import collect
+from snn.records.microbenchmarks import FOLDER
 from snn.report.write import write
 from snn.tables import devices
 
@@ -47,8 +50,9 @@ def run(folders: Sequence[Path], output: Path) -> str:
     Raises RecordError as ``snn.records.by_device.collect`` does, OutputError where the output is no folder
     of this command or cannot be written; then nothing was written.
     """
+    kept = [folder for folder in folders if not archive.of_microbenchmarks(folder)]
     with replaced_folder(output, _FILES) as folder:
-        records = collect(folders)
+        records = collect(kept or folders)
         paper = {name: read_yaml(CONFIG / f"paper/{name}.yaml") for name in published.TABLES}
         paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
         table = devices.build(records, paper, paper_device, read_yaml(CONFIG / "verdicts.yaml"))
@@ -56,7 +60,8 @@ def run(folders: Sequence[Path], output: Path) -> str:
         write(table, csv, page, devices.TITLE)
         save(figure.draw(table), [svg, png])
     counts = [f"{name}: {len(of_device)} records" for name, of_device in records.items()]
-    return "\n".join([*counts, *_said(table), f"{output / _FILES[0]}"])
+    left = [f"{folder} is left out: it has {FOLDER} alone" for folder in folders if folder not in kept]
+    return "\n".join([*counts, *left, *_said(table), f"{output / _FILES[0]}"])
 
 
 def _said(table: pd.DataFrame) -> list[str]:

@@ -76,11 +76,13 @@ def test_an_archive_that_cannot_be_opened_is_named_and_not_the_output(
 def test_of_a_folder_of_folders_of_results_those_are_named(tmp_path, monkeypatch, capsys, command, given):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "all/laptop/cells").mkdir(parents=True)
+    (tmp_path / "all/gpu/calls/microbenchmarks").mkdir(parents=True)
+    (tmp_path / "all/gpu/.calls.1234/cells").mkdir(parents=True)
     for name in ("h100", "notes"):
         (tmp_path / "all" / name).mkdir()
     archive.write([reference()], tmp_path / "all/h100")
     assert command.main([one.format("all") for one in given]) == 2
     assert capsys.readouterr().err == (
         "snn: all: there are no records in it: it has neither cells nor records.jsonl.gz; "
-        "it holds folders of results: all/h100, all/laptop: name those\n"
+        "it holds folders of results: all/gpu/calls, all/h100, all/laptop: name those\n"
     )

@@ -30,6 +30,10 @@ def _grid(device):
     return sweeps.read(ROOT / "config/grid.yaml", device)
 
 
+LATER = [f"2026-02-12T{hour}:00:00+00:00" for hour in (10, 11, 12)]
+"""When other machines began."""
+
+
 def cells_on(backend, name, dataset="large"):
     found = _grid(Device(backend, name))["dataset_size"].cells
     return [
@@ -194,8 +198,8 @@ def test_two_machines_with_one_cpu_stay_two(tmp_path):
     """They have no UUID, and their host may be described alike: their folders tell them apart."""
     reference, *others = cells_on("cpu", "AMD EPYC")
     a = folder(tmp_path / "a", records_of([reference, *others]))
-    b = folder(tmp_path / "b", records_of([reference, *others], {"combined": 4.0}))
-    c = folder(tmp_path / "c", records_of(others))
+    b = folder(tmp_path / "b", records_of([reference, *others], {"combined": 4.0}, started=LATER[0]))
+    c = folder(tmp_path / "c", records_of(others, started=LATER[1]))
     table, _ = merged(tmp_path, a, b, c)
     assert table.loc["combined", f"verdict {CPU} (a)"].dropna().tolist() == ["faster"]
     assert table.loc["combined", f"verdict {CPU} (b)"].dropna().tolist() == ["slower"]
@@ -206,7 +210,8 @@ def test_two_machines_with_one_cpu_stay_two(tmp_path):
 def test_folders_of_one_name_are_told_apart_by_those_they_are_in(tmp_path):
     cells = cells_on("cpu", "AMD EPYC")
     found = [
-        folder(tmp_path / place / "results", records_of(cells)) for place in ("laptop", "desk", "old/desk")
+        folder(tmp_path / place / "results", records_of(cells, started=at))
+        for place, at in zip(("laptop", "desk", "old/desk"), LATER, strict=True)
     ]
     _, printed = merged(tmp_path, *found)
     said = [line for line in printed.splitlines() if line.endswith(": 10 records")]
@@ -215,6 +220,39 @@ def test_folders_of_one_name_are_told_apart_by_those_they_are_in(tmp_path):
         f"{CPU} ({tmp_path.name}/desk/results): 10 records",
         f"{CPU} (old/desk/results): 10 records",
     ]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_one_cpu_by_several_paths_is_one(tmp_path, monkeypatch):
+    """By another spelling, by a link, by the file in the folder, and in a copy that has further records."""
+    large, small = records_of(cells_on("cpu", "AMD EPYC")), records_of(cells_on("cpu", "AMD EPYC", "small"))
+    a = folder(tmp_path / "a", large)
+    (tmp_path / "link").symlink_to(a)
+    b, c = folder(tmp_path / "b", small, large[:1]), folder(tmp_path / "c", small[:4])
+    monkeypatch.chdir(a)
+    places = (a, Path(), tmp_path / "c/../a", tmp_path / "link", a / archive.RECORDS, c, b)
+    _, printed = merged(tmp_path, *places)
+    assert printed.startswith(f"{CPU}: 20 records\n")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_cpu_of_a_published_set_or_of_the_current_folder_has_a_name(tmp_path, monkeypatch):
+    cells = cells_on("cpu", "AMD EPYC")
+    for place, at in zip(("published/gpu/all", "published/another/other", "desk"), LATER, strict=True):
+        folder(tmp_path / place, records_of(cells, started=at))
+    monkeypatch.chdir(tmp_path / "desk")
+    found = [tmp_path / "published/gpu/all", Path("../published/another/other"), Path()]
+    _, printed = merged(tmp_path, *found)
+    for name in ("gpu/all", "another/other", "desk"):
+        assert f"{CPU} ({name}): 10 records\n" in printed
+
+
+def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
+    (tmp_path / "m/microbenchmarks").mkdir(parents=True)
+    _, printed = merged(tmp_path, *three, tmp_path / "m")
+    assert f"{tmp_path}/m is left out: it has microbenchmarks alone\n" in printed
+    assert merge.main([str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
+    assert "m: there are no records in it: it has neither cells nor" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -238,7 +276,16 @@ def cut(path):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda path: path / "none", "none: cannot be read: No such file"),
+        (lambda path: path / "none", "none: cannot be read: No such file or directory\n"),
+        (
+            lambda path: path / "nvidia-h200-paper",
+            f"or directory; it is {ROOT}/results/published/nvidia-h200/paper now\n",
+        ),
+        (lambda path: path / "a/README.md", "a/README.md: cannot be read: No such file or directory\n"),
+        (
+            lambda path: ROOT / "README.md",
+            "/README.md: it is neither a folder of results nor a records",
+        ),
         (lambda path: folder(path / "empty"), "empty: there are no records in it"),
         (
             lambda path: cut(folder(path / "cut", records_of(cells_on("cuda", T4)))),

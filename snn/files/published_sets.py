@@ -57,6 +57,16 @@ def name_of(folder: Path) -> str:
     return f"{folder.parent.name}/{folder.name}"
 
 
+def moved(folder: Path, published: Path = PUBLISHED) -> list[Path]:
+    """The sets that a folder of an earlier version may be now: nvidia-h200/cnn of nvidia-h200-cnn."""
+    return [
+        path
+        for path in sets(published)
+        if folder.name.endswith(f"-{path.name}")
+        and path.parent.name.startswith(folder.name.removesuffix(f"-{path.name}"))
+    ]
+
+
 def check_name(name: str) -> None:
     """Raise ConfigError for what cannot be the name of a set, which is that of a folder and of a page."""
     if not _NAME.fullmatch(name) or name in CONTENTS:

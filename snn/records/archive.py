@@ -3,12 +3,15 @@
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from snn.errors import RecordError
+from snn.files import published_sets
 from snn.records import rounds, schema
+from snn.records.microbenchmarks import FOLDER
 from snn.records.store import checked, read_both
 from snn.records.untrusted import lines, parse, read_json
 
@@ -54,16 +57,28 @@ def entries(folder: Path) -> dict[str, Entry]:
 
 
 def unchecked(folder: Path) -> dict[str, Entry]:
-    """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or of such a file) by line.
+    """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or such a file) by line.
 
     Each is whole in itself; two of them may be of one round, or of two devices. Raises RecordError, naming
     file and line, where there is something else, or no record at all; then it names folders within that have
     some.
     """
     try:
-        if not has_cells(folder):
+        if not folder.exists():
+            now = " or ".join(map(str, published_sets.moved(folder)))
             raise RecordError(
-                f"{folder}: there are no records in it: it has neither {CELLS} nor {RECORDS}{_within(folder)}"
+                f"{folder}: cannot be read: No such file or directory{now and f'; it is {now} now'}"
+            )
+        if folder.is_file() and folder.suffix != Path(RECORDS).suffix:
+            raise RecordError(
+                f"{folder}: it is neither a folder of results nor a {RECORDS}; {folder.parent}/*/ names all "
+                "folders beside it"
+            )
+        if not has_cells(folder):
+            only = f", only {FOLDER}" if of_microbenchmarks(folder) else ""
+            raise RecordError(
+                f"{folder}: there are no records in it: it has neither {CELLS} nor {RECORDS}{only}"
+                f"{_within(folder)}"
             )
         found = dict(_entries(folder))
     except OSError as error:
@@ -78,9 +93,19 @@ def has_cells(folder: Path) -> bool:
     return (folder / CELLS).is_dir() or not folder.is_dir() or (folder / RECORDS).exists()
 
 
+def of_microbenchmarks(folder: Path) -> bool:
+    """Whether a folder has records of microbenchmarks, and none of cells; not where it cannot be read."""
+    with suppress(OSError):
+        return (folder / FOLDER).is_dir() and not has_cells(folder)
+    return False
+
+
 def _within(folder: Path) -> str:
-    """The folders of results that a folder holds, for the end of a message; empty where there is none."""
-    found = [str(path) for path in sorted(folder.iterdir()) if path.is_dir() and has_cells(path)]
+    """The folders of results that a folder and those in it hold, for the end of a message, if there are."""
+    inside = sorted(
+        path for level in ("[!.]*", "[!.]*/[!.]*") for path in folder.glob(level) if path.is_dir()
+    )
+    found = [str(path) for path in inside if has_cells(path) or of_microbenchmarks(path)]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return f"; it holds folders of results: {', '.join(found[:_NAMED])}{more}: name those" if found else ""
 

@@ -1,12 +1,14 @@
 """Records of any number of machines, from several folders, told apart by the device that measured them."""
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from snn.errors import RecordError
+from snn.files.published_sets import PUBLISHED
 from snn.records import archive, rounds
 
 Record = dict[str, Any]
@@ -32,33 +34,63 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
 
     A GPU is known by its UUID, in whichever folders its records are. A CPU has no UUID: it is known by its
     name, system and number of CPUs and by the folder, so that two machines with one name are never taken for
-    one. Devices of one name are told apart by the start of their UUID, or by their number of CPUs and their
-    folder.
+    one, unless two folders share a record of it. Devices of one name are told apart by the start of their
+    UUID, or by their number of CPUs and their folder.
 
     Raises RecordError, naming the places, where a folder holds no records or something else, where two
     different records are of one round of a cell on one device, or where rounds of a cell do not belong
     together (``snn.records.rounds``).
     """
+    homes: dict[Path, Path] = {}
+    for folder in folders:
+        homes.setdefault(_home(folder), folder)
+    found = [
+        (place, entry.record, _device(entry.record["provenance"], home))
+        for home, folder in homes.items()
+        for place, entry in archive.unchecked(folder).items()
+    ]
+    machines = _machines((record, device) for _, record, device in found)
     devices: dict[_Device, dict[str, Record]] = {}
     known: dict[tuple[_Device, str], tuple[str, Record]] = {}
-    for folder in dict.fromkeys(folders):
-        for place, entry in archive.unchecked(folder).items():
-            record = entry.record
-            device = _device(record["provenance"], folder)
-            of_round = (device, json.dumps([record["cell"], record["round"]], sort_keys=True))
-            other, first = known.setdefault(of_round, (place, record))
-            if record != first:
-                raise RecordError(
-                    f"{other} and {place} are different records of round {record['round']} of one cell on "
-                    f"{' '.join(filter(None, (record['provenance']['device'], device.uuid)))}: "
-                    "remove one of them"
-                )
-            if other == place:
-                devices.setdefault(device, {})[place] = record
+    for place, record, one in found:
+        device = machines.get(one, one)
+        of_round = (device, json.dumps([record["cell"], record["round"]], sort_keys=True))
+        other, first = known.setdefault(of_round, (place, record))
+        if record != first:
+            raise RecordError(
+                f"{other} and {place} are different records of round {record['round']} of one cell on "
+                f"{' '.join(filter(None, (record['provenance']['device'], device.uuid)))}: "
+                "remove one of them"
+            )
+        if other == place:
+            devices.setdefault(device, {})[place] = record
     for records in devices.values():
         rounds.check(records)
     names = _names({device: next(iter(records.values())) for device, records in devices.items()})
     return {names[device]: records for device, records in devices.items()}
+
+
+def _home(folder: Path) -> Path:
+    """The folder that records are in, by whichever path it was named."""
+    path = Path(os.path.realpath(folder))  # of what cannot be read, too, which is said later
+    return path.parent if path.name == archive.RECORDS else path
+
+
+def _machines(found: Iterable[tuple[Record, _Device]]) -> dict[_Device, _Device]:
+    """For each CPU the one that stands for it: two that share a record are one, in two folders."""
+    stands_for: dict[_Device, _Device] = {}
+
+    def first(device: _Device) -> _Device:
+        while (other := stands_for.setdefault(device, device)) != device:
+            device = other
+        return device
+
+    owners: dict[str, _Device] = {}
+    for record, device in found:
+        if device.folder is not None:
+            owner = owners.setdefault(json.dumps(record, sort_keys=True), device)
+            stands_for[first(device)] = first(owner)
+    return {device: first(device) for device in stands_for}
 
 
 def _device(provenance: Mapping[str, Any], folder: Path) -> _Device:
@@ -99,9 +131,12 @@ def _beside(device: _Device, twins: Sequence[_Device]) -> str:
 
 
 def _end(folder: Path, folders: Sequence[Path]) -> str:
-    """The shortest end of a folder's path that no other has: ``laptop/results`` beside ``desk/results``."""
+    """The shortest end of a folder's path that no other has: ``laptop/results`` beside ``desk/results``.
+
+    Of a published set it names the device, too.
+    """
     others = [other.parts for other in folders if other != folder]
-    for count in range(1, len(folder.parts)):
+    for count in range(1 + (folder.parent.parent.name == PUBLISHED.name), len(folder.parts)):
         if all(other[-count:] != folder.parts[-count:] for other in others):
             return str(Path(*folder.parts[-count:]))
     return str(folder)
