@@ -9,7 +9,6 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
 from generators import links, write  # noqa: E402
-from sphinx.errors import ConfigError  # noqa: E402
 
 from snn.errors import SnnError  # noqa: E402
 
@@ -56,5 +55,5 @@ def setup(app):
     try:
         write(HERE / "_generated")
     except SnnError as error:  # without a traceback
-        raise ConfigError(str(error)) from error
+        sys.exit(f"docs: {error}")
     app.connect("source-read", _rewrite_links)
