@@ -18,6 +18,14 @@ from snn.grid import sweeps as grid
             "sweeps.x: 'datset' is not a key here (did you mean dataset?): one of dataset, network",
         ),
         (
+            {"dataset.rows": 64, "strategy.x": [1], "training.epoch": 3},
+            "sweeps.x: 'training.epoch' is not a key here (did you mean training.epochs?): one of dataset, ",
+        ),
+        (
+            {"datset": "small"},
+            ", or a key of the data set, strategy or kernel that is chosen, as dataset.rows",
+        ),
+        (
             {"dataset": "smal"},
             "sweeps.x.dataset: 'smal' is not a choice (did you mean small?): one of csv, fashion, idx",
         ),

@@ -182,7 +182,10 @@ def test_a_table_needs_its_target(table):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["training.epoch=3"], "training.epoch"),
+        (
+            ["training.epoch=3"],
+            "training.epoch: training has no such key (did you mean training.epochs?); it has",
+        ),
         (["--hidden", "1000000,1000000"], "kernels count in 32 bits"),
         (["training.epochs=0"], "training.epochs: 0 is not right: it must be"),
         (["--learning-rate", "1e99"], "--learning-rate is 1e+99: it must be a number from"),

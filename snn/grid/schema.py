@@ -1,8 +1,9 @@
 """A grid file against its JSON schema, and what is wrong with it in the words of the grid."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -104,19 +105,26 @@ def _meant(key: str, value: Any, known: Sequence[str], place: Sequence[str]) -> 
     return meant(key, known) or (_NO_SWEEP if place == ["microbenchmarks"] else "")
 
 
+def _has_form(key: str, forms: Iterable[str]) -> bool:
+    """Whether a key is one of those that a schema allows by their form."""
+    return any(re.search(form, key) for form in forms)
+
+
 def _say(error: Any) -> str:
     """A validation error in the words of the grid: the value, and what would be right."""
     place = [part for part in error.absolute_path if isinstance(part, str)]
     if error.validator == "additionalProperties":
-        known = list(error.schema["properties"])
-        unknown = [key for key in error.instance if key not in known][:_MOST_KEYS]
+        known, forms = list(error.schema["properties"]), error.schema.get("patternProperties", {})
+        unknown = [key for key in error.instance if key not in known and not _has_form(key, forms)]
+        unknown = unknown[:_MOST_KEYS]
         hints = [_meant(key, error.instance[key], known, place) for key in unknown]
         if len(unknown) == 1:
             said = f"{shown(unknown[0])} is not a key here{hints[0]}"
         else:
             each = (f"{shown(key)}{hint}" for key, hint in zip(unknown, hints, strict=True))
             said = f"{', '.join(each)} are not keys here"
-        return f"{said}: one of {', '.join(known)}"
+        further = "".join(f", or {form['description']}" for form in forms.values())
+        return f"{said}: one of {', '.join(known)}{further}"
     if error.validator == "required":
         (missing, *_) = (key for key in error.validator_value if key not in error.instance)
         found = nearest(missing, error.instance)

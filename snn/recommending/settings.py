@@ -85,6 +85,8 @@ def parsed(arguments: Sequence[str]) -> Settings:
     if given.output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     budget = _seconds(given.budget)
+    for key in own:
+        overrides.check_key(key, str(grid[key]), groups.chosen(grid))
     if given.classify:
         grid |= {"training.learning_rate": _OF_CLASSES} | grid | _classifier(given, grid, frozenset(own))
         grid.pop("network.hidden", None)

@@ -68,6 +68,16 @@ KEPT = [
         {"t.csv": "pipe"},
         "t.csv: cannot be read: it is a pipe",
     ),
+    Input(
+        "a key that is not one, beside those of a table",
+        "grid",
+        ("g.yaml",),
+        {
+            "g.yaml": b"sweeps: {mine: {dataset: csv, dataset.path: t.csv, dataset.target: b, epochs: 3}}",
+            "t.csv": _CSV,
+        },
+        "sweeps.mine: 'epochs' is not a key here (did you mean training.epochs?)",
+    ),
 ]
 """Inputs that were met with a fault: add what the fuzzer finds."""
 
