@@ -65,7 +65,7 @@ def _recommend(settings: Settings, started: float) -> int:
     _say(text.announced(cell, device, len(grid.plan.cells)))
     timed = pilot.run(cell, settings.budget)
     grid = _of_a_length_that_fits(grid, settings, timed, choices["first_round"])
-    deadline = started + settings.budget
+    deadline = started + settings.budget + timed.waited
     grid = _measure(grid, settings, choices, deadline, timed.outside)
     _say("Writing the report.")
     page = settings.output / _OUTPUTS[0]
@@ -148,8 +148,9 @@ def _measure(
         if lacking := measured.missing(grid):
             _say(f"Measuring {len(lacking)} candidates, until each has {_rounds(max(given.values()))}.")
         begun = time.monotonic()
-        grid = _all_that_can_be(grid, settings)
-        pass_seconds = time.monotonic() - begun
+        grid, waited = _all_that_can_be(grid, settings)
+        deadline += waited
+        pass_seconds = time.monotonic() - begun - waited
         records = measured.records(grid)
         new = [one for name, of in records.items() for one in of[has.get(name, 0) :]]
         counted = sum(outside + one["provenance"]["elapsed_seconds"] for one in new)
@@ -171,14 +172,16 @@ def _measure(
     return grid
 
 
-def _all_that_can_be(grid: GridFile, settings: Settings) -> GridFile:
-    """Measure what is missing. Candidates whose measurement failed are left out of the grid, as long as two
-    others are left, the reference among them. Raises WorkflowError."""
+def _all_that_can_be(grid: GridFile, settings: Settings) -> tuple[GridFile, float]:
+    """Measure what is missing; the grid, and the seconds of waiting for other measurements. Candidates whose
+    measurement failed are left out of the grid, as long as two others are left, the reference among them.
+    Raises WorkflowError."""
+    waited = 0.0
     while True:
         try:
-            workflow.measure(grid)
-            return grid
+            return grid, waited + workflow.measure(grid)
         except workflow.WorkflowError as error:
+            waited += error.waited
             failed = measured.missing(grid)
             reference = grid_file.training_of(grid.plan)
             left = [cell for name, cell in grid.plan.cells.items() if name not in failed]

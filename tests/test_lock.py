@@ -12,6 +12,7 @@ import time
 import pytest
 from conftest import ROOT
 
+from snn.hardware import locks
 from snn.hardware.devices import Device
 from snn.hardware.locks import (
     GPUS_AT_ONCE,
@@ -128,7 +129,7 @@ def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path, monkey
     assert "waiting for another measurement" in cell.stderr.readline()
     assert not (tmp_path / "cell.json").exists()
     on_gpu.kill()
-    cell.communicate(timeout=60)
+    assert locks._HAS_WAITED.match(cell.communicate(timeout=60)[1])
     assert cell.returncode == 0 and (tmp_path / "cell.json").exists()
 
 

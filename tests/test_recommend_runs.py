@@ -9,6 +9,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import psutil
@@ -20,6 +21,7 @@ from records_of import record
 from snn import recommend
 from snn.errors import ConfigError
 from snn.grid import more_rounds
+from snn.hardware import locks
 from snn.hardware.locks import WAITING
 from snn.recommending import grid_file, measured, pilot, workflow
 from snn.recommending.length import that_fits
@@ -27,6 +29,7 @@ from snn.recommending.pilot import Pilot
 from snn.recommending.settings import parsed
 
 QUICK = Pilot(epoch=0.01, job=0.5, outside=0.3)
+WAITED = Pilot(epoch=0.01, job=0.5, outside=0.3, waited=500.0)
 ASKED = ["--device", "cpu", "--dataset", "small", "--output", "out"]
 
 
@@ -72,6 +75,7 @@ def grids(project, monkeypatch):
     def run(grid, but=()):
         seen.append(grid)
         measure(grid, project, but=but)
+        return 0.0
 
     monkeypatch.setattr(workflow, "measure", run)
     monkeypatch.setattr(workflow, "report", lambda grid, page: page.write_text("report"))
@@ -143,6 +147,7 @@ def test_a_candidate_that_failed_stays_out_when_another_fails_later(grids, proje
         measure(grid, project, but=now)
         if now & {cell["strategy"]["name"] for cell in grid.plan.cells.values()}:
             raise workflow.WorkflowError("the workflow failed", of_jobs=True)
+        return 0.0
 
     monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(2.0, 0.5, 0.3))
     monkeypatch.setattr(workflow, "measure", run)
@@ -175,16 +180,16 @@ def test_an_epoch_that_takes_too_long_names_the_settings_that_make_it_shorter(mo
 
     asked = []
 
-    def takes_long(*arguments, **options):
-        asked.append((options["timeout"], arguments))
-        raise subprocess.TimeoutExpired("snn", options["timeout"], stderr=b"")
+    def takes_long(command, errors, most):
+        asked.append(most)
+        return pilot._Ended(None, "", most, 0.0)
 
-    monkeypatch.setattr(subprocess, "run", takes_long)
+    monkeypatch.setattr(pilot, "_ended", takes_long)
     with pytest.raises(
         ConfigError, match="half of the budget of 20 s: give a larger --budget, or train on few"
     ):
         pilot.run(cell, 20.0)
-    assert [one[0] for one in asked] == [10.0]
+    assert asked == [10.0]
 
 
 def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(monkeypatch):
@@ -193,29 +198,55 @@ def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(monkeypatch):
     cell = grid_file.training_of(grid_file.write(given, "cpu").plan)
     asked = []
 
-    def ends_if_short(command, timeout, **options):
+    def ends_if_short(command, errors, most):
         settings = dict(one.partition("=")[::2] for one in command[3:])
-        asked.append((timeout, settings.get("dataset.rows", "25600")))
+        asked.append((most, settings.get("dataset.rows", "25600")))
         if asked[-1][1] == "25600":
-            raise subprocess.TimeoutExpired("snn", timeout, stderr=b"")
+            return pilot._Ended(None, "", most, 3.0)
         record = {"runs": [{"seconds": 0.5}], "provenance": {"elapsed_seconds": 2.0}}
         Path(settings["output"]).write_text(json.dumps(record))
-        return subprocess.CompletedProcess(command, 0, stderr="")
+        return pilot._Ended(0, "", 4.0, 1.0)
 
-    monkeypatch.setattr(subprocess, "run", ends_if_short)
-    assert pilot.run(cell, 200.0).epoch == 0.5 * 25_600 / 512
+    monkeypatch.setattr(pilot, "_ended", ends_if_short)
+    assert pilot.run(cell, 200.0) == Pilot(0.5 * 25_600 / 512, job=3.0, outside=2.0, waited=4.0)
     assert asked == [(20.0, "25600"), (80.0, "512")]
 
 
-def test_a_pilot_that_waits_for_another_measurement_says_so(monkeypatch):
-    cell = grid_file.training_of(grid_file.write(parsed(ASKED), "cpu").plan)
+_WAITING = """
+import sys, time
+for line in sys.argv[2:]:
+    print(line, file=sys.stderr, flush=True)
+    time.sleep(1)
+time.sleep(float(sys.argv[1]))
+"""
 
-    def waits(*arguments, **options):
-        raise subprocess.TimeoutExpired("snn", options["timeout"], stderr=WAITING.encode())
 
-    monkeypatch.setattr(subprocess, "run", waits)
-    with pytest.raises(pilot.PilotError, match="another measurement on this machine has not ended"):
-        pilot.run(cell, 20.0)
+@pytest.mark.alone
+@pytest.mark.parametrize(("rest", "status"), [(0.0, 0), (60.0, None)])
+def test_a_pilot_that_waits_for_another_measurement_says_so_and_has_all_its_time(
+    tmp_path, capsys, rest, status
+):
+    command = [sys.executable, "-c", _WAITING, str(rest), WAITING, locks._WAITED.format(1.0)]
+    ended = pilot._ended(command, tmp_path / "said", 1.8)
+    assert ended.status == status and 0.8 < ended.waited < 1.5
+    assert capsys.readouterr().err == f"{WAITING}; the budget does not count this\n"
+
+
+def test_what_is_waited_for_other_measurements_is_not_of_the_budget(grids, project, monkeypatch):
+    """Else the time left would be taken for too short for a second round."""
+    clock = [0.0]
+    monkeypatch.setattr(recommend, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(pilot, "run", lambda cell, budget: clock.append(clock.pop() + 500) or WAITED)
+
+    def run(grid):
+        clock[0] += 500
+        grids.append(grid)
+        measure(grid, project)
+        return 500.0
+
+    monkeypatch.setattr(workflow, "measure", run)
+    assert recommend.main([*ASKED, "--budget", "100s"]) == 0
+    assert len(grids) > 1
 
 
 @pytest.mark.parametrize(("failing", "of_jobs"), [({"reference"}, True), ({"blas"}, False)])
@@ -233,6 +264,7 @@ def _failing(grids, project, failing, of_jobs=True):
         measure(grid, project, but=failing)
         if failing & {cell["strategy"]["name"] for cell in grid.plan.cells.values()}:
             raise workflow.WorkflowError("the workflow failed", of_jobs)
+        return 0.0
 
     return run
 

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import signal
 import stat
 import sys
@@ -22,10 +23,12 @@ GPUS_AT_ONCE = "SNN_GPUS_AT_ONCE"
 
 WAITING = "waiting for another measurement on this machine to finish"
 """What a process prints that finds all its devices locked."""
+_WAITED = "waited {:.1f} s for another measurement on this machine"
 
 _PR_SET_PDEATHSIG = 1
 _FOLDER_LOCK = "snn.lock"
 _MOMENT = 0.05
+_HAS_WAITED = re.compile(_WAITED.format(0.5).replace("0.5", r"([0-9.]+)"))
 
 
 class LockedError(SnnError):
@@ -107,14 +110,33 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
         if _try(descriptors[name], kind):
             return name
     print(WAITING, file=sys.stderr, flush=True)
-    if len(names) == 1:
-        _flock(descriptors[names[0]], kind)
-        return names[0]
+    since = time.monotonic()
+    name = _next_free(descriptors, kind)
+    print(_WAITED.format(time.monotonic() - since), file=sys.stderr, flush=True)
+    return name
+
+
+def _next_free(descriptors: dict[str, int], kind: int) -> str:
+    """Lock the one of these files that is free first, and return its name."""
+    if len(descriptors) == 1:
+        ((name, descriptor),) = descriptors.items()
+        _flock(descriptor, kind)
+        return name
     while True:
-        for name in names:
-            if _try(descriptors[name], kind):
+        for name, descriptor in descriptors.items():
+            if _try(descriptor, kind):
                 return name
         time.sleep(_MOMENT)
+
+
+def waits(said: str) -> bool:
+    """Whether a process that has printed this is waiting for a lock."""
+    return said.count(WAITING) > len(_HAS_WAITED.findall(said))
+
+
+def waited(said: str) -> float:
+    """How many seconds a process that has printed this has waited for locks."""
+    return sum(map(float, _HAS_WAITED.findall(said)))
 
 
 def _try(descriptor: int, kind: int) -> bool:

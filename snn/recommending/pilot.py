@@ -7,14 +7,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from snn.config.groups import ROOT
 from snn.errors import ConfigError, SnnError
 from snn.grid.sweeps import overrides
+from snn.hardware import locks
 from snn.hardware.locks import END_WITH_PARENT, WAITING
 
 FEWEST_BATCHES = 2
@@ -22,6 +24,9 @@ FEWEST_BATCHES = 2
 _LONG, _LEAST = 0.1, 5.0
 """Of the budget, and seconds: an epoch that takes as long does not fit, for it has to suffice for all
 candidates."""
+
+_MOMENT = 0.05
+"""Seconds between two looks at whether a process waits."""
 
 _SHORT = {
     "training.epochs": 1,
@@ -34,7 +39,11 @@ _SHORT = {
 
 
 class _TooLong(ConfigError):
-    """An epoch has not ended in its time."""
+    """An epoch has not ended in its time; before, its process has waited for so many seconds."""
+
+    def __init__(self, message: str, waited: float) -> None:
+        super().__init__(message)
+        self.waited = waited
 
 
 class PilotError(SnnError):
@@ -44,11 +53,23 @@ class PilotError(SnnError):
 @dataclass(frozen=True)
 class Pilot:
     """Seconds: of one ``epoch`` of the reference, of the rest of its ``job``, and of what of that is
-    ``outside`` the seconds that its record counts: the start and the end of the process."""
+    ``outside`` the seconds that its record counts: the start and the end of the process. Those that it has
+    ``waited`` for other measurements are in none of them."""
 
     epoch: float
     job: float
     outside: float
+    waited: float = 0.0
+
+
+class _Ended(NamedTuple):
+    """A process: its status, None where it took too long and was killed; what it printed; its seconds,
+    without those that it has ``waited`` for other measurements; and these."""
+
+    status: int | None
+    said: str
+    seconds: float
+    waited: float
 
 
 def run(cell: Mapping[str, Any], budget: float) -> Pilot:
@@ -63,12 +84,12 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
     long = max(budget * _LONG, _LEAST)
     try:
         return _timed(cell, budget, long)
-    except _TooLong:
+    except _TooLong as error:
         fewer = {
             key: min(few, value) for key, value in cell["dataset"].items() if key in ("rows", "test_rows")
         }
         found = _timed({**cell, "dataset": cell["dataset"] | fewer}, budget, budget / 2 - long)
-        return replace(found, epoch=found.epoch * rows / few)
+        return replace(found, epoch=found.epoch * rows / few, waited=found.waited + error.waited)
 
 
 def _timed(cell: Mapping[str, Any], budget: float, most: float) -> Pilot:
@@ -77,38 +98,57 @@ def _timed(cell: Mapping[str, Any], budget: float, most: float) -> Pilot:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "pilot.json"
         command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
-        started = time.perf_counter()
-        try:
-            ended = subprocess.run(
-                [*command, f"output={output}"],
-                cwd=ROOT,
-                timeout=most,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                errors="replace",
-                env=os.environ | {END_WITH_PARENT: str(os.getpid())},
-                start_new_session=True,  # Ctrl-C ends this process, which ends that one
-            )
-        except subprocess.TimeoutExpired as error:
-            if WAITING in str(error.stderr):
-                raise PilotError(
-                    "another measurement on this machine has not ended: start this again when it has"
-                ) from None
+        ended = _ended([*command, f"output={output}"], Path(folder) / "said", most)
+        if ended.status is None:
             raise _TooLong(
                 f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
-                "give a larger --budget, or train on fewer rows"
-            ) from None
-        elapsed = time.perf_counter() - started
-        if WAITING in ended.stderr:
-            return _timed(cell, budget, max(most - elapsed, 10.0))  # for its own time
-        if ended.returncode:
-            raise PilotError(_why(ended.returncode, ended.stderr))
+                "give a larger --budget, or train on fewer rows",
+                ended.waited,
+            )
+        if ended.status:
+            raise PilotError(_why(ended.status, ended.said))
         record = json.loads(output.read_text(encoding="utf-8"))
     if not record["runs"]:
         raise PilotError(f"the reference: {record['status']}: {record['reason']}")
     epoch = record["runs"][0]["seconds"]
-    return Pilot(epoch, elapsed - 2 * epoch, elapsed - record["provenance"]["elapsed_seconds"])
+    outside = ended.seconds - record["provenance"]["elapsed_seconds"]
+    return Pilot(epoch, ended.seconds - 2 * epoch, outside, ended.waited)
+
+
+def _ended(command: Sequence[str], errors: Path, most: float) -> _Ended:
+    """Run a command that prints into a file, for so many seconds ``most`` besides those that it waits."""
+    with (
+        errors.open("wb") as file,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            env=os.environ | {END_WITH_PARENT: str(os.getpid())},
+            start_new_session=True,  # Ctrl-C ends this process, which ends that one
+        ) as run,
+    ):
+        spent = waited = 0.0
+        last = time.perf_counter()
+        try:
+            while run.poll() is None and spent <= most:
+                with suppress(subprocess.TimeoutExpired):
+                    run.wait(_MOMENT)
+                now = time.perf_counter()
+                if locks.waits(_text(errors)):
+                    if not waited:
+                        print(f"{WAITING}; the budget does not count this", file=sys.stderr, flush=True)
+                    waited += now - last
+                else:
+                    spent += now - last
+                last = now
+        finally:
+            run.kill()  # where it has not ended
+    return _Ended(run.returncode if spent <= most else None, _text(errors), spent, waited)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _why(status: int, said: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from snn.config.groups import ROOT
 from snn.errors import SnnError
 from snn.files import outputs
+from snn.hardware import locks
 from snn.hardware.locks import LockedError, folder_lock, generation
 from snn.recommending import SWEEP, measured
 from snn.recommending.grid_file import FOLDER, GridFile
@@ -39,11 +40,12 @@ _WITH_ERRORS = ("--quiet", "rules", "progress", "reason", "host")
 
 
 class WorkflowError(SnnError):
-    """The workflow ended with an error; it has printed why. ``of_jobs``: measurements failed."""
+    """The workflow ended with an error; it has printed why. ``of_jobs``: measurements failed. ``waited``:
+    the seconds that those before had waited for others on this machine."""
 
-    def __init__(self, message: str, of_jobs: bool = False) -> None:
+    def __init__(self, message: str, of_jobs: bool = False, waited: float = 0.0) -> None:
         super().__init__(message)
-        self.of_jobs = of_jobs
+        self.of_jobs, self.waited = of_jobs, waited
 
 
 @contextmanager
@@ -68,10 +70,11 @@ def held() -> Iterator[None]:
         os.close(lock)
 
 
-def measure(grid: GridFile) -> None:
-    """Measure what is missing, and make the tables. Raises WorkflowError."""
+def measure(grid: GridFile) -> float:
+    """Measure what is missing, and make the tables; the seconds that this has waited for other measurements
+    on this machine. Raises WorkflowError."""
     _again(TABLE, ANSWER)
-    _snakemake(grid, [*measured.paths(grid), TABLE, ANSWER, "--keep-going", *_WITH_ERRORS])
+    return _snakemake(grid, [*measured.paths(grid), TABLE, ANSWER, "--keep-going", *_WITH_ERRORS])
 
 
 def report(grid: GridFile, page: Path) -> None:
@@ -88,11 +91,12 @@ def _again(*made: Path) -> None:
             (ROOT / path).unlink(missing_ok=True)
 
 
-def _snakemake(grid: GridFile, arguments: Sequence[str | Path]) -> None:
+def _snakemake(grid: GridFile, arguments: Sequence[str | Path]) -> float:
+    """Run it, and print what tells the user something; the seconds that its jobs have waited."""
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *map(str, arguments)]
     backend = grid.plan.device.backend
     command += ["--config", f"grid={grid.path}", f"device={backend}"]
-    of_jobs = False
+    of_jobs, waited = False, 0.0
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -105,6 +109,7 @@ def _snakemake(grid: GridFile, arguments: Sequence[str | Path]) -> None:
         assert run.stdout is not None
         for line in run.stdout:
             of_jobs |= _OF_A_JOB in line
+            waited += locks.waited(line)
             if line.strip() and not line.startswith(_NOISE):
                 print(line, end="", file=sys.stderr, flush=True)
     if run.returncode:
@@ -112,4 +117,6 @@ def _snakemake(grid: GridFile, arguments: Sequence[str | Path]) -> None:
             f"the workflow ended with status {run.returncode}, as it says above; what was measured is kept, "
             "and the same command continues",
             of_jobs,
+            waited,
         )
+    return waited
