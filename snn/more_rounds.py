@@ -8,7 +8,7 @@ overview with the fastest). Where a verdict is ``not significant`` before a diff
 once; or ``rounds``, in all.
 
 It only plans, in results/more_rounds.json. The same snakemake command as before then measures the new rounds,
-and none that there is. Give grid, device and devices as to snakemake.
+and none that there is. Give grid, device, devices and folder as to snakemake.
 """
 
 import re
@@ -37,7 +37,7 @@ from snn.grid import sweeps as grid
 from snn.tables import overview
 
 _OF_ALL = ("recommendation", "overview")
-_WHERE = ("grid", "device", "devices")
+_WHERE = ("grid", "device", "devices", "folder")
 _KEYS = ("rounds", *_WHERE)
 
 

@@ -7,7 +7,7 @@ from matplotlib import pyplot as plt
 
 from snn.figures import attribution, layout, rows, style
 from snn.figures.ticks import log_axis
-from snn.figures.trained import trained
+from snn.figures.trained import of_records, trained
 from snn.profiling.time_breakdown import TimingBackend
 
 
@@ -45,6 +45,15 @@ def test_what_was_trained_is_said_in_words():
     many = [cells[0] | {"network": {"hidden": [width]}} for width in range(1, 10)]
     assert "Hidden layers: 1, 2, 3, 4, 5, 6 and 3 more." in trained(many)
     assert trained([]) == ""
+
+
+def test_of_records_a_users_table_is_named_with_its_target_and_size():
+    dataset = {"name": "csv", "path": "/home/me/wine.csv", "target": "quality"}
+    cell = {"dataset": dataset, "network": {"hidden": [8]}, "training": {"batch_size": 64, "epochs": 3}}
+    assert trained([cell]).startswith("Data: wine.csv, target quality. Hidden layers: 8.")
+    data = {"rows": 1279, "test_rows": 320, "features": 11}
+    said = of_records([{"cell": cell, "data": data}, {"cell": cell, "data": data}])
+    assert said.startswith("Data: wine.csv, target quality (1,279 rows, 11 features, 320 rows held out). Hid")
 
 
 def test_a_figure_is_the_same_bytes_whatever_the_last_bits_of_its_layout(tmp_path):

@@ -268,6 +268,21 @@ def test_what_did_not_end_well_is_named_with_its_reason(tmp_path):
     assert '<span class="word bad">diverged</span> the loss is not finite' in page
 
 
+def test_of_one_case_the_opening_begins_with_its_answer_as_the_terminal_has_it(tmp_path):
+    points = points_of(tmp_path, {"strategy": ["reference", "combined"]}, [SLOW, FAST])
+    once = [
+        cells.assign(rounds=[[of[0]] for of in cells["rounds"]], test_r2=0.94, test_r2_std=0.01)
+        for cells in points
+    ]
+    table = overview.build(once, THRESHOLDS)
+    answer = recommendation.build(once, table)["answer"].item()
+    said = opening_of(once)
+    preliminary = "Preliminary: measured in one round only, so the variation between rounds is unknown."
+    assert f'<p class="headline">{answer} {preliminary}</p>' in said
+    assert "On held-out rows, after the epochs that were timed: R² 0.94 ± 0.01" in said
+    assert "Preliminary" not in opening_of(points)
+
+
 def test_no_strategy_finished(tmp_path):
     points = points_of(tmp_path, {"strategy": ["reference", "combined"]}, [SLOW, FAST])
     lost = [cells.assign(mean_s=None, std_s=None, status="out_of_memory") for cells in points]

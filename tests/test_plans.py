@@ -49,6 +49,17 @@ def test_without_names_there_is_one_plan_for_this_machine_and_no_folder(read):
         assert strategies(found[""]) == ["reference", "blas"]
 
 
+def test_tables_of_this_machine_have_the_folder_that_is_asked_for(read):
+    assert list(read({"folder": "mine", "device": "cpu"}, sweeps={"x": {}})) == ["mine/"]
+    of_named = read({"devices": "cpu"}, sweeps={"x": {}}).values()
+    assert {plan.by_name for plan in of_named} == {True}
+    assert {plan.by_name for plan in read({"folder": "mine"}, sweeps={"x": {}}).values()} == {False}
+    for folder in ("", "a/b", "..", "A", "x" * 65, 3, ["a"]):
+        assert refused(read, {"folder": folder}).startswith("--config folder is ")
+    said = refused(read, {"folder": "mine"}, sweeps={"x": {"devices": [H200]}, "y": {}})
+    assert "'mine', but devices that are planned by name have folders of their own, as nvidia-h200" in said
+
+
 def test_a_grid_names_devices_and_each_has_cells_of_its_own(read):
     grid = {
         "on_cpu": {"training.epochs": 5},

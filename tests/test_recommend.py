@@ -1,6 +1,8 @@
 """`snn recommend` from its command line to the folder that it leaves."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -24,7 +26,8 @@ def asked(tmp_path_factory):
     project = copied(ROOT, folder / "project", IGNORED)
     project.never_drifts()
     (project.folder / "results").symlink_to(folder / "results")
-    (folder / "results").mkdir()
+    (folder / "results/tables").mkdir(parents=True)
+    (folder / "results/tables/overview.csv").write_text("the user's own")
     (folder / "results/published").symlink_to(ROOT / "results/published")
     path = project.folder / "config/recommend.yaml"
     choices = yaml.safe_load(path.read_text())
@@ -63,6 +66,22 @@ def test_the_folder_holds_table_report_and_grid(asked):
     assert (folder / "report.html").stat().st_size > 100_000
     grid = yaml.safe_load((folder / "grid.yaml").read_text())
     assert grid["sweeps"]["recommend"]["network.hidden"] == [[4]]
+
+
+def test_the_report_says_what_was_trained_and_advises_what_works(asked):
+    folder, _ = asked
+    page = (folder / "report.html").read_text()
+    opening = json.loads(re.search(r'<script id="workflow-desc">\s*var \w+ = (.*);\n', page)[1])
+    assert "Data: mine.csv, target sum (72 rows, 3 features, 18 rows held out). Hidden layers: 4." in opening
+    assert "On held-out rows, after the epochs that were timed: R²" in opening
+    assert "snn more-rounds" not in opening
+
+
+def test_the_users_own_tables_stay_as_they_are(asked):
+    tables = asked[0].parent / "results/tables"
+    assert sorted(path.name for path in tables.iterdir()) == ["overview.csv", "recommend"]
+    assert (tables / "overview.csv").read_text() == "the user's own"
+    assert [path.name for path in (tables.parent / "figures").iterdir()] == ["recommend"]
 
 
 def test_of_a_gpu_that_is_not_here_only_what_is_published_is_said(tmp_path, monkeypatch, capsys):

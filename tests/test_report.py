@@ -115,6 +115,16 @@ def test_a_browser_shows_it_without_error_or_request_and_legibly(report, chromiu
 
 
 @in_browser
+def test_in_a_narrow_window_nothing_hides_the_answer(report, chromium):
+    page = chromium.open(report.path, width=400)
+    page.wait("document.querySelector('#app .answer h1')")
+    page.run("window.box = document.querySelector('#app .answer h1').getBoundingClientRect(); 0")
+    assert page.run("box.left >= 0 && box.right <= 400")
+    for x in ("box.left + 2", "(box.left + box.right) / 2"):
+        assert page.run(f"document.elementFromPoint({x}, box.top + 5).closest('.answer') !== null")
+
+
+@in_browser
 def test_its_tables_sort_and_are_legible_in_light_and_dark(report, chromium, tmp_path):
     """Each page as the report holds it, alone in the browser."""
     clicked = 0

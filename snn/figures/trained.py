@@ -1,6 +1,7 @@
-"""What the cells of a figure train, in words."""
+"""What cells train, in words."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from snn.models.network import network_label
@@ -23,12 +24,27 @@ def trained(cells: Iterable[Mapping[str, Any]]) -> str:
     return " ".join(said)
 
 
+def of_records(records: Iterable[Mapping[str, Any]]) -> str:
+    """The same of the cells of records, with what these say of the data."""
+    return trained(
+        one["cell"] | {"dataset": {**one["cell"]["dataset"], **one.get("data", {})}} for one in records
+    )
+
+
 def _data(dataset: Mapping[str, Any]) -> str:
-    """``large (25,600 rows)``; of images their number."""
+    """``large (25,600 rows)``; of images their number, and of a user's table its file and target.
+
+    Of what a record says of the data, the features and the test rows are named as well.
+    """
+    of_user = "path" in dataset and "target" in dataset
+    name = f"{Path(dataset['path']).name}, target {dataset['target']}" if of_user else dataset["name"]
     if not dataset.get("rows"):
-        return str(dataset["name"])
-    size = f"{dataset['rows']:,} images" if "shape" in dataset else f"{dataset['rows']:,} rows"
-    return f"{dataset['name']} ({size})"
+        return str(name)
+    sizes = [f"{dataset['rows']:,} {'images' if 'shape' in dataset else 'rows'}"]
+    if "features" in dataset:
+        sizes += [] if "shape" in dataset else [f"{dataset['features']:,} features"]
+        sizes += [f"{dataset['test_rows']:,} rows held out"] if dataset.get("test_rows") else []
+    return f"{name} ({', '.join(sizes)})"
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ _FAMILIES = ("NVIDIA", "Tesla", "Quadro", "GeForce", "GRID", "TITAN")
 
 _NAME = re.compile(r"[!-~]+( [!-~]+)*")
 _MOST_NAME = 100
+_FOLDER = re.compile("[a-z][a-z0-9_-]{0,63}")
 _RIGHT = "cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` prints it, as NVIDIA H200"
 
 
@@ -24,8 +25,8 @@ _RIGHT = "cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` pri
 class Plan:
     """What is measured on one device, and the folder of its tables and figures, as ``nvidia-h200/``.
 
-    Only a device of this machine has an empty folder; of one that was planned by name, the UUID is
-    unknown.
+    Of a device that is planned ``by_name`` the folder is its own, and the UUID is unknown; that of this
+    machine's device is empty, or the one that was asked for.
     """
 
     device: Device
@@ -33,6 +34,7 @@ class Plan:
     sweeps: Mapping[str, Sweep]
     microbenchmarks: Mapping[str, Mapping[str, Any]]
     """The settings of each, by name."""
+    by_name: bool = False
 
     @property
     def cells(self) -> dict[str, Cell]:
@@ -44,8 +46,8 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     """The plans of a grid file; ``asked`` are the keys of the command line, which come first.
 
     Sweeps without ``devices`` of their own are planned for those of the grid. Where there are none either,
-    they are planned for ``device``, and their tables have no folder. Raises as ``snn.grid.sweeps.read`` does,
-    and DeviceError where there is no such device.
+    they are planned for ``device``, and their tables have no folder but one that is asked for. Raises as
+    ``snn.grid.sweeps.read`` does, and DeviceError where there is no such device.
     """
     grid = sweeps.validated(path)
     for place, keys in (("--config", asked), (f"{path}:", grid)):
@@ -62,19 +64,41 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
             planned.setdefault(device.slug, (device, []))[1].append(name)
         if not devices:
             here.append(name)
+    own_folder = _asked_folder(asked, next(iter(planned), None))
     reader, plans = sweeps.Reader(path, grid), []
 
-    def plan(device: Device, folder: str, names: list[str], host: Device | None) -> Plan:
+    def plan(device: Device, folder: str, names: list[str], host: Device | None, by_name: bool) -> Plan:
         memory = microbenchmarks.read(path, grid, device)
-        return Plan(device, folder, reader.sweeps(names, device, host), memory)
+        return Plan(device, folder, reader.sweeps(names, device, host), memory, by_name)
 
     if here:
         device = find(asked.get("device") or grid.get("device", "auto"))
-        plans.append(plan(device, "", here, sweeps.host_of(device)))
+        plans.append(plan(device, own_folder, here, sweeps.host_of(device), by_name=False))
     for slug, (device, names) in planned.items():
         host = device if device.backend == "cpu" else None
-        plans.append(plan(device, f"{slug}/", names, host))
+        plans.append(plan(device, f"{slug}/", names, host, by_name=True))
     return plans
+
+
+def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
+    """The folder that the command line asks for, as ``mine/``; ``named``: that of a device planned by name.
+
+    Raises ConfigError where it is no name, and where there is such a device.
+    """
+    folder = asked.get("folder")
+    if folder is None:
+        return ""
+    if not isinstance(folder, str) or not _FOLDER.fullmatch(folder):
+        raise ConfigError(
+            f"--config folder is {shown(folder)}: it must be a name for the folder in results/tables, at "
+            "most 64 of a-z, digits, _ and -, starting with a letter"
+        )
+    if named is not None:
+        raise ConfigError(
+            f"--config folder is {shown(folder)}, but devices that are planned by name have folders of their "
+            f"own, as {named}: leave it out"
+        )
+    return f"{folder}/"
 
 
 def _devices_of(

@@ -20,7 +20,7 @@ from snn.grid.sweep_checks import check_sweep
 from snn.hardware.devices import Device, find
 from snn.strategies.common.traits import on_host
 
-_ASKED = ("grid", "device", "devices")
+_ASKED = ("grid", "device", "devices", "folder")
 """The keys of a workflow's command line."""
 
 MOST_CELLS = 100_000

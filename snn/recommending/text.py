@@ -1,6 +1,6 @@
 """What ``snn recommend`` prints: the training, the answer, and the ranked table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -10,6 +10,7 @@ from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 from snn.recommending.length import Length
+from snn.tables.ranking_text import on_held_out_rows, preliminary
 
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
@@ -45,8 +46,7 @@ def answered(
         lines += [row["answer"], *([row["reason"]] if isinstance(row["reason"], str) else [])]
     else:
         lines.append(_headline(ranking))
-    if len(ranking[ranking["rank"].notna()]) > 1 and ranking.loc[ranking["rank"] == 1, "rounds"].item() == 1:
-        lines.append("Preliminary: measured in one round only, so the variation between rounds is unknown.")
+    lines += filter(None, [preliminary(ranking)])
     length = trained or Length(cell["training"]["epochs"])
     part = length.part_of(cell)
     what = (
@@ -75,7 +75,7 @@ def _headline(ranking: pd.DataFrame) -> str:
 def _notes(ranking: pd.DataFrame) -> list[str]:
     """What a reader of the table must know of its rows."""
     ended_well = ranking[ranking["status"] == "ok"]
-    notes = [*_score(ended_well)] if len(ended_well) else []
+    notes = [*filter(None, [on_held_out_rows(ranking)])]
     named = _names(ranking)
     notes += [f"{named[at]} ran as {plan}." for at, plan in _plans(ended_well).items()]
     without = ranking[ranking["mean_s"].isna()]
@@ -102,37 +102,6 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
         counts = ", ".join(f"{state} in {count} row{'s' * (count != 1)}" for state, count in states.items())
         notes.append(f"The machine was not always quiet: {counts} (column machine_note of ranking.csv).")
     return notes
-
-
-def _score(ranking: pd.DataFrame) -> Iterator[str]:
-    """The scores on rows that were not trained on, of the candidate with the most runs.
-
-    The others train the same network, but in fewer rounds from fewer draws of initial weights.
-    """
-    names = {"test_accuracy": "accuracy", "test_r2": "R²", "test_rmse": "RMSE in the target's units"}
-    tested = ranking[[name for name in names if name in ranking]].dropna(how="all")
-    if tested.empty:
-        return
-    row = ranking.loc[ranking["runs"][tested.index].astype(int).idxmax()]
-    parts = [f"{said} {_with_spread(row, name)}" for name, said in names.items() if pd.notna(row.get(name))]
-    if pd.notna(row.get("majority_accuracy")):
-        parts.append(f"of always predicting the commonest class {row['majority_accuracy']:.3g}")
-    several = (
-        f"mean ± standard deviation of {row['runs']} trainings by {row['strategy']} from different weights"
-    )
-    of_runs = several if row["runs"] > 1 else f"one training by {row['strategy']}"
-    yield f"On held-out rows, after the epochs that were timed: {', '.join(parts)} ({of_runs})."
-
-
-def _with_spread(row: pd.Series, name: str) -> str:
-    spread = row.get(f"{name}_std")
-    return _rounded(row[name], 3) + ("" if pd.isna(spread) else f" ± {_rounded(spread, 2)}")
-
-
-def _rounded(value: float, digits: int) -> str:
-    """``0.941``, ``31,300``."""
-    shown = f"{value:.{digits}g}"
-    return f"{float(shown):,.0f}" if abs(value) >= 10**digits else shown
 
 
 def _failures(ranking: pd.DataFrame) -> str:

@@ -15,9 +15,9 @@ from snn.hardware.locks import LockedError, folder_lock, generation
 from snn.recommending import SWEEP, measured
 from snn.recommending.grid_file import FOLDER, GridFile
 
-TABLE = Path(f"results/tables/{SWEEP}.csv")
-ANSWER = Path("results/tables/recommendation.csv")
-FIGURE = Path(f"results/figures/{SWEEP}.svg")
+TABLE = Path(f"results/tables/{SWEEP}/{SWEEP}.csv")
+ANSWER = Path(f"results/tables/{SWEEP}/recommendation.csv")
+FIGURE = Path(f"results/figures/{SWEEP}/{SWEEP}.svg")
 
 _OF_A_JOB = "Exiting because a job execution failed"
 """What Snakemake prints where a measurement failed, if not told to print nothing."""
@@ -95,7 +95,7 @@ def _snakemake(grid: GridFile, arguments: Sequence[str | Path]) -> float:
     """Run it, and print what tells the user something; the seconds that its jobs have waited."""
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *map(str, arguments)]
     backend = grid.plan.device.backend
-    command += ["--config", f"grid={grid.path}", f"device={backend}"]
+    command += ["--config", f"grid={grid.path}", f"device={backend}", f"folder={SWEEP}"]
     of_jobs, waited = False, 0.0
     with subprocess.Popen(
         command,

@@ -10,6 +10,7 @@ from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import NOT_SIGNIFICANT, REFERENCE, SAME, SIGNIFICANT
 from snn.report.glossary import badge
 from snn.tables.overview_text import ratio_and_interval
+from snn.tables.ranking_text import on_held_out_rows
 
 _HEADINGS = (
     "Data set, network",
@@ -124,7 +125,8 @@ def _ratio(row: dict[str, Any], name: str, verdict: str = "") -> str:
 
 
 def _why(row: dict[str, Any], ranked: pd.DataFrame | None, unfolded: bool) -> str:
-    text = " ".join(escape(text) for text in (row["reason"], _sentence(row["note"])) if text)
+    scores = "" if ranked is None else on_held_out_rows(ranked)
+    text = "<br>".join(escape(text) for text in (row["reason"], scores, _sentence(row["note"])) if text)
     more = ""
     if ranked is not None and len(ranked) > 1:
         opened = " open" if unfolded else ""

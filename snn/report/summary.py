@@ -10,6 +10,7 @@ from snn.report import html_page
 from snn.report.answer import answer
 from snn.report.glossary import badge
 from snn.tables import overview_text, recommend
+from snn.tables.ranking_text import preliminary
 
 _MOST_CASES = 24
 _MOST_FAILURES = 6
@@ -21,33 +22,43 @@ def fragment(
     points: Sequence[pd.DataFrame],
     provenance: pd.DataFrame,
     thresholds: Thresholds,
+    trained: str = "",
 ) -> str:
     """What the records say for the report's first page: the answer, with the first of many cases.
 
-    ``recommended`` and ``table`` are the recommendation and the overview of these points.
+    ``recommended`` and ``table`` are the recommendation and the overview of these points; ``trained`` says
+    what the cells train. Of one case that ended well the headline is its own answer.
     """
     asked = overview_text.asked_for(table).index[:_MOST_CASES]
     rankings = [recommend.build(points[i], {}, thresholds) for i in asked]
+    headline = _headline(table)
+    if len(recommended) == 1 and recommended["strategy_status"].iloc[0] == "ok":
+        headline = " ".join(filter(None, [*recommended["answer"], preliminary(rankings[0])]))
     left = len(table) - len(asked)
     more = f"<p>The table overview shows {left} more cases.</p>\n" if left > 0 else ""
     return (
         f'<style>\n{html_page.badges()}</style>\n<div class="answer">\n'
-        f"<h1>Which strategy trains fastest?</h1>\n{_headline(table, provenance)}"
+        f"<h1>Which strategy trains fastest?</h1>\n{_paragraphs(table, headline, trained, provenance)}"
         f"{answer(recommended.head(len(asked)), rankings)}{more}{_caveats(table, points)}</div>\n"
     )
 
 
 def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
     """Paragraphs: which strategy is fastest how often, on which device, the machine's state, and failures."""
-    return _headline(table, provenance) + _caveats(table, points)
+    return _paragraphs(table, _headline(table), "", provenance) + _caveats(table, points)
 
 
-def _headline(table: pd.DataFrame, provenance: pd.DataFrame) -> str:
-    headline = overview_text.headline(overview_text.asked_for(table))
+def _headline(table: pd.DataFrame) -> str:
+    return overview_text.headline(overview_text.asked_for(table))
+
+
+def _paragraphs(table: pd.DataFrame, headline: str, trained: str, provenance: pd.DataFrame) -> str:
     if (table["backend"] == "cpu").all() and len(table):
         headline = f"These are times of a CPU; no GPU was used. {headline}"
-    devices = "".join(f"<p>{escape(text)}</p>\n" for text in overview_text.of_devices(provenance))
-    return f'<p class="headline">{escape(headline)}</p>\n{devices}'
+    further = "".join(
+        f"<p>{escape(text)}</p>\n" for text in (trained, *overview_text.of_devices(provenance)) if text
+    )
+    return f'<p class="headline">{escape(headline)}</p>\n{further}'
 
 
 def _caveats(table: pd.DataFrame, points: Sequence[pd.DataFrame]) -> str:

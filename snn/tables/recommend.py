@@ -117,8 +117,12 @@ def _over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame
         return pd.DataFrame(index=cells.index, columns=columns).fillna({"verdict": "", "note": ""})
     numbers = [cells.index.get_loc(reference.name)] * len(cells)
     found = over_baselines(cells, numbers, thresholds)[columns]
-    notes = found["note"].str.replace(MORE_ROUNDS, _MORE_ROUNDS, regex=False)
-    return found.assign(note=notes, baseline="reference")
+    return found.assign(note=with_budget(found["note"]), baseline="reference")
+
+
+def with_budget(notes: pd.Series) -> pd.Series:
+    """Notes that advise a larger budget of ``snn recommend`` in place of more rounds of a grid."""
+    return notes.str.replace(MORE_ROUNDS, _MORE_ROUNDS, regex=False)
 
 
 def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.DataFrame:

@@ -47,8 +47,9 @@ try:
     sweeps.check_keys(config)
     GRID_FILE = Path(str(config.get("grid", "config/grid.yaml") or ""))
     PLANS = {plan.folder: plan for plan in plans.read(GRID_FILE, config)}
-    if "" in PLANS:  # on other machines, the job itself checks
-        sweeps.check_sizes(GRID_FILE, PLANS[""].sweeps)
+    for PLAN in PLANS.values():
+        if not PLAN.by_name:  # on other machines, the job itself checks
+            sweeps.check_sizes(GRID_FILE, PLAN.sweeps)
     MORE_ROUNDS = more_rounds.read()
 except SnnError as error:
     raise WorkflowError(str(error)) from None
@@ -72,7 +73,8 @@ PLAN_OF = {plan.device.slug: plan for plan in reversed(PLANS.values())}
 DEVICES = {slug: plan.device for slug, plan in PLAN_OF.items()}
 
 
-# The wildcard `of` is the folder of a device's tables and figures: empty if the device was not planned by name.
+# The wildcard `of` is the folder of a device's tables and figures: empty if the device was not planned by name, and no
+# folder was asked for.
 wildcard_constraints:
     of=f"(?:{'|'.join(PLANS)})",
 

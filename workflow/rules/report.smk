@@ -2,6 +2,9 @@
 # sets, the configuration and the provenance.
 
 
+from snn.recommending import SWEEP
+
+
 rule build_overview:
     input:
         records=all_records,
@@ -21,6 +24,7 @@ rule build_overview:
     localrule: True
     params:
         records=lambda wildcards: source_hashes(PLANS[wildcards.of].cells),
+        is_recommended=lambda wildcards: SWEEP in PLANS[wildcards.of].sweeps,
         code=code_of("build_overview"),
     message:
         "build tables {wildcards.of}recommendation, overview, warnings and provenance"
@@ -37,7 +41,8 @@ rule build_gpu:
     # A device that was planned by name is looked at where it is.
     resources:
         gpu=lambda wildcards: int(
-            bool(wildcards.of) and PLANS[wildcards.of].device.backend == "cuda"
+            PLANS[wildcards.of].by_name
+            and PLANS[wildcards.of].device.backend == "cuda"
         ),
     params:
         device=device_of,

@@ -8,10 +8,11 @@ from pathlib import Path
 from snn.analysis import frame
 from snn.command import refuse_plainly
 from snn.config.groups import read_yaml
+from snn.figures.trained import of_records
 from snn.files import sealed
 from snn.report import summary as opening
 from snn.report.write import to_html, write, write_page
-from snn.tables import overview, overview_text, provenance, recommendation, warnings
+from snn.tables import overview, overview_text, provenance, recommend, recommendation, warnings
 
 refuse_plainly()
 
@@ -23,11 +24,13 @@ write(origins, snakemake.output.origins, snakemake.output.origins_page, provenan
 watched = warnings.build(records, verdicts)
 write(watched, snakemake.output.warnings, snakemake.output.warnings_page, warnings.TITLE)
 table = overview.build(points, verdicts)
+if snakemake.params.is_recommended:
+    table["note"] = recommend.with_budget(table["note"])
 recommended = recommendation.build(points, table)
 write(recommended, snakemake.output.recommended, snakemake.output.why, recommendation.TITLE)
 said = overview_text.with_sentences(table)
 summary = opening.summary(table, points, origins)
 page = to_html(said, overview.TITLE, summary, "overview")
 write_page(said, snakemake.output.csv, snakemake.output.page, page)
-fragment = opening.fragment(recommended, table, points, origins, verdicts)
+fragment = opening.fragment(recommended, table, points, origins, verdicts, of_records(records.values()))
 sealed.write(Path(snakemake.output.opening), fragment.encode())
