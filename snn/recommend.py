@@ -20,7 +20,7 @@ from snn.measurement.passes import job_of
 from snn.recommending import command_line, elsewhere, grid_file, measured, more_time, pilot, text, workflow
 from snn.recommending.grid_file import GridFile
 from snn.recommending.length import Length, that_fits
-from snn.recommending.settings import DELIMITER, Settings, parsed
+from snn.recommending.settings import DELIMITER, Settings, parsed, with_batch_size
 from snn.recommending.words import in_options
 from snn.workflow.signals import ending_at_once
 
@@ -41,6 +41,7 @@ def _main(arguments: list[str]) -> int:
     started = time.monotonic()
     settings = parsed(arguments)
     with in_options(settings.keys):
+        settings = with_batch_size(settings)
         if settings.device not in devices.BACKENDS and settings.device != devices.find("auto").name:
             said = elsewhere.described(settings)
             cell = grid_file.training_of(grid_file.write(settings, "cpu").plan)

@@ -5,7 +5,7 @@ import pytest
 from snn import recommend
 from snn.errors import ConfigError, SnnError
 from snn.recommending import grid_file
-from snn.recommending.settings import parsed
+from snn.recommending.settings import parsed, with_batch_size
 
 MINE, NUMBERS, KIND = (
     ["--csv", "mine.csv"],
@@ -52,6 +52,18 @@ def test_the_columns_are_separated_as_in_the_first_line_unless_it_is_said(tmp_pa
     assert parsed([*asked, "dataset.delimiter=|"]).grid["dataset.delimiter"] == "|"
 
 
+@pytest.mark.parametrize(("rows", "batch"), [(1, 1), (4, 2), (70, 32), (79, 32), (80, 64), (300, 64)])
+def test_a_small_table_has_a_smaller_batch(tmp_path, rows, batch):
+    """Of a fifth of the rows, which is held out, none is in it."""
+    file = tmp_path / "t.csv"
+    file.write_text("a,b\n" + "".join(f"{i},{i % 7}\n" for i in range(rows)))
+    asked = ["--csv", str(file), "--target", "a"]
+    held_out = [] if rows > 1 else ["dataset.held_out=0", "dataset.standardise=false"]
+    assert with_batch_size(parsed([*asked, *held_out])).grid["training.batch_size"] == batch
+    assert with_batch_size(parsed([*asked, "--batch-size", "9"])).grid["training.batch_size"] == 9
+    assert "training.batch_size" not in with_batch_size(parsed(["--dataset", "small"])).grid
+
+
 def test_the_papers_network_keeps_its_weights():
     assert parsed([]).grid == {}
     assert parsed(["--dataset", "large"]).grid == {"dataset": "large"}
@@ -85,8 +97,8 @@ def test_classes_become_outputs(table):
     assert grid["training.learning_rate"] == 0.02
     assert parsed([*asked, "--learning-rate", "0.1"]).grid["training.learning_rate"] == 0.1
     assert parsed(asked).grid["network.layers"][0][-1] == "linear 3"
-    with pytest.raises(ConfigError, match="--classify is given beside --network cnn"):
-        parsed([*asked, "--network", "cnn"])
+    with pytest.raises(ConfigError, match="--classify is given beside --network two_hidden"):
+        parsed([*asked, "--network", "two_hidden"])
     with pytest.raises(ConfigError, match="--classify is given without --csv"):
         parsed(["--classify"])
 
@@ -153,6 +165,17 @@ def test_digits_are_the_number_of_a_column(table, target):
         (["training.epochs={1: 2}"], "the key 1 is not text"),
         (["training.epochs=1:30"], "training.epochs: 1:30 is not right"),
         (["--budget", "soon"], "--budget is 'soon': it must be a time, as 90s, 2min or 1h"),
+        (["--budget", "-2min"], "--budget is '-2min': it must be a time, as 90s, 2min or 1h"),
+        (["--budget", "-2"], "--budget is '-2': it must be a time"),
+        (["--csv", "a.csv", "--target", "b", "--csv=b.csv"], "--csv is given 2 times: give it once"),
+        (
+            ["My wine.csv"],
+            "'My wine.csv' is no setting: a table is given as --csv 'My wine.csv' --target COLUMN",
+        ),
+        (
+            ["+training.epochs=3"],
+            "a setting is replaced, with KEY=VALUE, as training.epochs=3; none is added",
+        ),
         (["--budget", "5s"], "--budget is '5s': it must be from 20s"),
         (["strategy=graph"], "the strategies, the protocol and the device are chosen by"),
         (["training.epochs"], "'training.epochs' is no setting: it must be KEY=VALUE"),
@@ -205,15 +228,26 @@ def test_a_table_needs_its_target(table):
         ([*MINE, "--target", "9"], "mine.csv: --target is 9: it must be between -4 and 3"),
         ([*MINE, "--target", "b"], "column 'kind': 'x' is not a number"),
         ([*MINE, "--target", "kind"], "to tell these apart, say --classify"),
-        ([*MINE, *NUMBERS], "fewer than one batch: --batch-size is 64, it must be at most 24"),
+        (
+            [*MINE, *NUMBERS, "--batch-size", "64"],
+            "fewer than one batch: --batch-size is 64, it must be at m",
+        ),
         ([*MINE, *NUMBERS, "training.batch_size=99"], "training.batch_size is 99, it must be at most 24"),
         ([*MINE, *NUMBERS, "dataset.delimiter=;"], "separated by commas: leave out dataset.delimiter"),
         ([*MINE, *NUMBERS, "dataset=small"], "dataset is given beside --csv"),
         ([*MINE, *NUMBERS, "dataset.path=x.csv"], "dataset.path is given beside --csv"),
         ([*MINE, *NUMBERS, "dataset.colour=1"], "dataset.colour: dataset=csv has no such key"),
         ([*MINE, *NUMBERS, "dataset.decimal=,"], "dataset.decimal: dataset=csv has no such key; it has path"),
-        ([*MINE, *SMALL, "--network", "cnn"], "but its input has the shape (2,); choose --dataset patterns"),
-        ([*MINE, *SMALL, "--network", "cnn", *AWAY], "--network has convolutions: conv2d needs images, "),
+        (
+            [*MINE, *SMALL, "--network", "cnn"],
+            "cnn has convolutions, which need images, but the data set is a",
+        ),
+        ([*MINE, *SMALL, "--network", "cnn", *AWAY], "network cnn has convolutions, which need images, but "),
+        ([*MINE, "--target", "kind", "network=cnn"], "leave it out for fully connected layers, whose widths"),
+        (
+            [*MINE, *NUMBERS, "network=layers", "network.layers=[conv2d 2, linear 1]"],
+            "layers has convolutions",
+        ),
         ([*MINE, "--target", "b", *AWAY], "column 'kind': 'x' is not a number"),
         (
             [*MINE, "--target", "one", "--classify", NUMBERS[-1]],

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -21,9 +22,14 @@ class Options(argparse.ArgumentParser):
             add_help=False,
             allow_abbrev=False,
         )
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # `-2min` is a value as well, which is refused
 
     def read(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """The options and what stands between them. Raises ConfigError for what is none of them."""
+        """The options and what stands between them. Raises ConfigError for what is none of them, or twice."""
+        given = Counter(argument.partition("=")[0] for argument in arguments)
+        for option in self._option_string_actions:
+            if given[option] > 1:
+                raise ConfigError(f"{option} is given {given[option]} times: give it once")
         found, unknown = self.parse_known_intermixed_args(list(arguments))
         for argument in unknown:
             name = argument.partition("=")[0]

@@ -27,7 +27,7 @@ def check(arguments: Sequence[str]) -> None:
     for number, argument in enumerate(arguments):
         key, equals, value = argument.partition("=")
         if not equals or not _KEY.fullmatch(key):
-            raise ConfigError(f"{shown(argument)} is no argument: {_instead(arguments[number:])}")
+            raise ConfigError(f"{shown(argument)} is no argument: {instead(arguments[number:])}")
         if grammar.missing_brackets(value) > 0:
             _check_split(arguments[number:])
         check_text(key, value, _MOST_TEXT)
@@ -53,7 +53,7 @@ def _check_split(arguments: Sequence[str]) -> None:
             )
 
 
-def _instead(arguments: Sequence[str]) -> str:
+def instead(arguments: Sequence[str]) -> str:
     """What would be right in place of the first of these arguments."""
     argument, *others = arguments
     known = keys.known()

@@ -49,7 +49,11 @@ def _parser() -> Options:
     add("--hidden", metavar="N,N", help="widths of the hidden layers, as 64,64 (fully connected, ReLU)")
     add("--classify", action="store_true", help="the target of --csv is a class, a text or a whole number")
     add("--network", metavar="NAME", help=f"another network: {', '.join(groups.names('network'))}")
-    add("--batch-size", metavar="N", help="rows per training step (default: 64 with --csv, else 256)")
+    add(
+        "--batch-size",
+        metavar="N",
+        help="rows per training step (default: 64 with --csv, fewer for a small table; else 256)",
+    )
     add("--epochs", metavar="N", help="passes over the data in one training (default: 100)")
     add(
         "--learning-rate",

@@ -2,39 +2,36 @@
 
 import argparse
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from yaml import YAMLError
 
-from snn import datasets
 from snn.config import grammar, groups, overrides
 from snn.config.ranges import RANGES
 from snn.config.suggestions import meant
 from snn.config.yaml_file import read_text
-from snn.datasets.common.csv_lines import mark_of
-from snn.errors import ConfigError, DataError, shown
-from snn.files.regular import opened
-from snn.grid import sweeps
-from snn.hardware.devices import Device
-from snn.recommending import SWEEP, command_line
-from snn.recommending.words import OPTION_OF, in_options
+from snn.errors import ConfigError, shown
+from snn.recommending import command_line, own_table
+from snn.recommending.words import OPTION_OF
 
 _SECONDS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _LEAST = 20.0
 """Seconds: less does not suffice for one round."""
 
 DELIMITER = "dataset.delimiter"
-_MARKS = ",;\t"
-"""What may separate the columns of a table, where that is not said."""
+_BATCH_SIZE = "training.batch_size"
+
+_OF_TABLES = (".csv", ".tsv", ".txt", ".data")
+"""What the name of a table ends with."""
 
 _CHOSEN = ("strategy", "protocol", "device", "devices", "union", "on_cpu")
 """What is not a setting of the training."""
 
-_OWN_BATCH = 64
 _OF_CLASSES = 0.02
 """Learning rate of cross-entropy, whose gradients are smaller than those of squared errors."""
 _OF_IMAGES = "patterns"
@@ -68,8 +65,7 @@ def parsed(arguments: Sequence[str]) -> Settings:
     _check_given_once(grid, own, given)
     grid |= own
     if given.csv is not None:
-        grid.setdefault("training.batch_size", _OWN_BATCH)
-        if DELIMITER not in grid and (mark := _mark_of(Path(given.csv))) != ",":
+        if DELIMITER not in grid and (mark := own_table.mark_of(Path(given.csv))) != ",":
             grid[DELIMITER] = mark
     if given.csv is not None or given.hidden is not None:
         grid.setdefault("network", _OWN_NETWORK)
@@ -78,8 +74,11 @@ def parsed(arguments: Sequence[str]) -> Settings:
         raise ConfigError(
             f"--hidden is {given.hidden!r}, but the network {network} has its own layers: give one of the two"
         )
-    if "dataset" not in grid and _takes_images(grid, network):
-        grid["dataset"] = _OF_IMAGES
+    if _takes_images(grid, network) and grid.setdefault("dataset", _OF_IMAGES) == "csv":
+        raise ConfigError(
+            f"the network {network} has convolutions, which need images, but the data set is a table: leave "
+            "it out for fully connected layers, whose widths are given as --hidden"
+        )
     if given.dataset == "csv" and "dataset.path" not in grid:
         raise ConfigError("--dataset is 'csv': give the table as --csv FILE --target COLUMN")
     if given.output == "":
@@ -101,6 +100,16 @@ def parsed(arguments: Sequence[str]) -> Settings:
     )
 
 
+def with_batch_size(settings: Settings) -> Settings:
+    """The settings, for a user's table with a batch size, where they have none; the table is read.
+
+    Raises ConfigError and DataError as the grid and the table do.
+    """
+    if settings.grid.get("dataset") != "csv" or _BATCH_SIZE in settings.grid:
+        return settings
+    return replace(settings, grid={**settings.grid, _BATCH_SIZE: own_table.batch_size(settings.grid)})
+
+
 def _of_options(given: argparse.Namespace) -> dict[str, Any]:
     """The settings that options stand for."""
     grid: dict[str, Any] = {}
@@ -111,7 +120,7 @@ def _of_options(given: argparse.Namespace) -> dict[str, Any]:
             raise ConfigError("--target is '': it must be the name of a column, or its number, as 0 or -1")
         grid |= {
             "dataset": "csv",
-            "dataset.path": str(_file(given.csv)),
+            "dataset.path": str(own_table.found(given.csv)),
             "dataset.target": _column(given.target),
         }
     elif given.target is not None:
@@ -125,7 +134,7 @@ def _of_options(given: argparse.Namespace) -> dict[str, Any]:
     if given.hidden is not None:
         grid["network.hidden"] = [_widths(given.hidden)]
     for key, text, option in (
-        ("training.batch_size", given.batch_size, "--batch-size"),
+        (_BATCH_SIZE, given.batch_size, "--batch-size"),
         ("training.epochs", given.epochs, "--epochs"),
     ):
         if text is not None:
@@ -166,23 +175,6 @@ def _own(settings: Sequence[str], grid: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _file(path: str) -> Path:
-    try:
-        exists = bool(path) and Path(path).exists()
-    except OSError as error:
-        raise ConfigError(f"--csv is {shown(path)}: it cannot be read: {error.strerror}") from error
-    if not exists:
-        raise ConfigError(f"--csv is {shown(path)}: there is no such file")
-    return Path(path).absolute()
-
-
-def _mark_of(file: Path) -> str:
-    """What separates most columns of a table's first line; a comma where nothing does, or in doubt."""
-    with opened(file, DataError) as table:
-        first = table.readline(1 << 20)
-    return mark_of(first.decode(errors="replace"), _MARKS)
-
-
 def _classifier(given: argparse.Namespace, grid: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     """A network with an output per class of the table, and its loss, in place of one with a single output."""
     if given.csv is None or given.network is not None:
@@ -199,10 +191,7 @@ def _classifier(given: argparse.Namespace, grid: Mapping[str, Any], keys: frozen
 
     trial = {**grid, **with_outputs(2)}
     trial.pop("network.hidden", None)
-    with in_options(keys):
-        reader = sweeps.Reader(Path(SWEEP), {"sweeps": {SWEEP: trial | {"strategy": "reference"}}})
-        (cell,) = reader.sweeps([SWEEP], Device("cpu", "any"), None)[SWEEP].cells
-        classes = datasets.make(cell["dataset"]).facts["classes"]
+    classes = own_table.classes(trial, keys)
     if len(classes) < 2:
         raise ConfigError(
             f"--classify: the column {given.target!r} of {given.csv} has one class alone ({classes[0]}): "
@@ -250,7 +239,7 @@ def _real(text: str, option: str) -> float:
 def _setting(text: str, beside: Mapping[str, Any]) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)?", key):
-        raise ConfigError(f"{shown(text)} is no setting: it must be KEY=VALUE, as training.reduction=sum")
+        raise ConfigError(f"{shown(text)} is no setting: {_instead(text)}")
     if key.partition(".")[0] in _CHOSEN:
         raise ConfigError(
             f"{shown(text)}: the strategies, the protocol and the device are chosen by "
@@ -272,6 +261,13 @@ def _setting(text: str, beside: Mapping[str, Any]) -> tuple[str, Any]:
     if key == "dataset.path" and isinstance(read, str) and read:
         read = str(Path.cwd() / read)  # the workflow runs in another folder
     return key, read
+
+
+def _instead(text: str) -> str:
+    """What would be right in place of what is no setting."""
+    if text.lower().endswith(_OF_TABLES):
+        return f"a table is given as --csv {shlex.quote(text)} --target COLUMN"
+    return overrides.instead([text])
 
 
 def _seconds(text: str) -> float:
