@@ -66,6 +66,7 @@ def _run(arguments: list[str]) -> str:
         raise ConfigError("output is null, but the standard output is closed: it must name a file")
     if settings["output"] is not None:
         output = outputs.checked(settings["output"], (settings["data"], *inputs))
+        store.check_replaced(output, "output")
         naming.check_planned(settings)
     if settings["data"] is not None and not Path(settings["data"]).exists():  # it is made
         outputs.checked(settings["data"], (settings["output"], *inputs), "data")

@@ -53,6 +53,27 @@ def test_where_no_single_replacement_mends_a_file_none_is_named(tmp_path, text, 
     assert refused(written(tmp_path, text)).endswith(said)
 
 
+@pytest.mark.parametrize(
+    ("text", "named", "values"),
+    [
+        ("x,y\n$1,2\n-$3.5,4\n", "$", [[1, 2], [-3.5, 4]]),
+        ("x,y\n12%,2\n3 %,4\n5,6\n", "%", [[12, 2], [3, 4], [5, 6]]),
+        ("x,y\n1,2 €\n3,£4\n", "£ and €", [[1, 2], [3, 4]]),
+        ("x,z,y\n$1,10%,2\n3,20%,4\n", "$ and %; they are in 'z', too", [[1, 10, 2], [3, 20, 4]]),
+    ],
+)
+def test_numbers_with_a_sign_are_named_with_a_command_that_leaves_it_out(tmp_path, text, named, values):
+    said = refused(written(tmp_path, text))
+    assert f"2e-3: this column has numbers with a sign, {named}" in said and "one_hot" not in said
+    assert csv_table.make(commanded(said, tmp_path), "y").values.tolist() == values
+
+
+@pytest.mark.parametrize("cell", ["$", "%", "$1$", "$a", "#1", "5°", "$-"])
+def test_text_with_a_sign_is_no_number(tmp_path, cell):
+    said = refused(written(tmp_path, f"x,z,y\n$1,1,1\n{cell},1,2\n"))
+    assert "with a sign" not in said and "dataset.text_columns=one_hot replaces" in said
+
+
 @pytest.mark.parametrize("cell", ["1,5 kg", "10,2,3", "1,10,000", "a,b", ",", "1,5E", "E,5", "1.5,3.5"])
 def test_text_with_commas_is_no_number(tmp_path, cell):
     said = refused(written(tmp_path, f"x;y\n1,5;1\n{cell};2\n"), delimiter=";")

@@ -106,6 +106,23 @@ def test_an_input_is_no_output(capsys, tmp_path, never_measured):
     assert "is an input" in refused(capsys, perfetto.main, [str(table), str(table)])
 
 
+@pytest.mark.parametrize("content", ["# My project", '{"name": "mine"}', "[1]", "{"])
+def test_a_file_that_is_no_record_is_not_replaced_by_one(capsys, tmp_path, never_measured, content):
+    (tmp_path / "README.md").write_text(content)
+    said = refused(capsys, snn.main, ["device=cpu", f"output={tmp_path}/README.md"])
+    assert "README.md': this file is no record, and would be lost: name another, or remove it" in said
+    assert (tmp_path / "README.md").read_text() == content
+
+
+def test_a_record_and_an_empty_file_are_replaced(tmp_path):
+    output = tmp_path / "cell.json"
+    output.touch()
+    given = ["device=cpu", "training.epochs=1", "protocol=glance", f"output={output}"]
+    assert snn.main(given) == 0
+    first = output.read_text()
+    assert snn.main(given) == 0 and output.read_text() != first
+
+
 def test_a_link_to_a_file_stays_and_its_target_is_written(tmp_path):
     (tmp_path / "real.npy").write_text("old")
     (tmp_path / "link.npy").symlink_to("real.npy")

@@ -5,11 +5,11 @@ What a record says is checked here, and nowhere else: ``read`` and ``checked`` a
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from snn.errors import RecordError
+from snn.errors import ConfigError, RecordError, shown
 from snn.files.outputs import replaced
 from snn.records import consistency, digest, schema
 from snn.records.untrusted import read_json
@@ -30,6 +30,19 @@ def write(path: Path, record: Mapping[str, Any]) -> None:
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     with replaced(path) as file:
         file.write(text.encode())
+
+
+def check_replaced(path: Path, key: str) -> None:
+    """Raise ConfigError, naming ``key``, where the file that a record would replace is none, nor empty."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    with suppress(RecordError):
+        found = read_json(path)
+        if isinstance(found, dict) and "schema_version" in found:
+            return
+    raise ConfigError(
+        f"{key} is {shown(str(path))}: this file is no record, and would be lost: name another, or remove it"
+    )
 
 
 def read(path: Path) -> dict[str, Any]:

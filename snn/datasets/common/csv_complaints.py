@@ -72,13 +72,15 @@ def _no_number(sheet: Sheet, column: Column) -> str:
 def _of_texts(
     sheet: Sheet, used: Sequence[int], texts: Sequence[int], target: int, again: Again
 ) -> list[str]:
-    """The complaints about columns of text: numbers with commas, the target, and features."""
+    """The complaints about columns of text: numbers with commas or signs, the target, and features."""
     in_order = sorted(texts, key=lambda i: sheet.columns[i].first_text[0])
     first = next((i for i in in_order if i != target), target)
     counted = {i: _COUNTED if i in (target, first) else MOST_VALUES for i in in_order}
     found = texts_of(again(), counted)
     numbers = {i: found.pop(i) for i in in_order if found[i].notations}
+    signed = {i: found.pop(i) for i in in_order if i in found and found[i].signs}
     said = [_of_numbers(sheet, numbers)] if numbers else []
+    said += [_of_signed(sheet, signed)] if signed else []
     if target in found:
         said.append(_of_target(sheet, target, found.pop(target)))
     if found:
@@ -98,6 +100,19 @@ def _of_numbers(sheet: Sheet, columns: Mapping[int, Texts]) -> str:
         f"{_no_number(sheet, column)}: this column has {csv_notation.named(notations, marks)}"
         f"{f'; they are in {_names(sheet, others)}, too' if others else ''}: "
         f"write {csv_notation.right(notations, column.first_text[1])}{command}"
+    )
+
+
+def _of_signed(sheet: Sheet, columns: Mapping[int, Texts]) -> str:
+    """Of columns in which each text is a number with a sign before or behind it."""
+    first, *others = columns
+    signs = sorted({sign for texts in columns.values() for sign in texts.signs or ()})
+    command = f"sed '{csv_notation.script_without(signs)}' {shlex.quote(str(sheet.file))} > numbers.csv"
+    return (
+        f"{_no_number(sheet, sheet.columns[first])}: "
+        f"this column has numbers with a sign, {' and '.join(signs)}"
+        f"{f'; they are in {_names(sheet, others)}, too' if others else ''}: "
+        f"write them without it ({command})"
     )
 
 

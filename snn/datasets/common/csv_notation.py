@@ -1,6 +1,7 @@
-"""Numbers that are no decimal numbers with a point: with decimal commas, or with marks between thousands."""
+"""Numbers that are no plain decimal numbers: with decimal commas, marks between thousands, or a sign."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -43,6 +44,22 @@ def reading(cells: Iterable[str], among: Iterable[Notation] = ALL) -> frozenset[
     return left
 
 
+def sign_of(cell: str) -> str | None:
+    """The sign of currency or per cent at a number, as in ``-$1`` or ``12 %``; empty where there is none.
+
+    None of a text.
+    """
+    bare = cell[1:] if cell.startswith(("+", "-")) else cell
+    for sign, number in (("", cell), (bare[:1], bare[1:]), (bare[-1:], bare[:-1])):
+        if (not sign or _is_sign(sign)) and any(one.reads(number.strip()) for one in ALL):
+            return sign
+    return None
+
+
+def _is_sign(mark: str) -> bool:
+    return mark in "%‰" or unicodedata.category(mark) == "Sc"
+
+
 def marks_in(cells: Iterable[str]) -> frozenset[str]:
     """The marks that stand in some cells."""
     return frozenset(mark for cell in cells for mark in (",", ".") if mark in cell)
@@ -58,6 +75,11 @@ def named(notations: Iterable[Notation], marks: Iterable[str]) -> str:
 def right(notations: Iterable[Notation], cell: str) -> str:
     """The number that a cell stands for as it would be right; in doubt those that it may stand for."""
     return " or ".join(sorted({one.rewritten(cell) for one in notations}))
+
+
+def script_without(signs: Iterable[str]) -> str:
+    """What ``sed`` would do to a file to leave out these signs."""
+    return "; ".join(f"s/[{sign}]//g" if sign.isascii() else f"s/{sign}//g" for sign in sorted(signs))
 
 
 def script(notations: Iterable[Notation], marks: Iterable[str]) -> str | None:

@@ -12,12 +12,14 @@ from snn.datasets.common.csv_notation import Notation
 @dataclass
 class Texts:
     """The cells of a column that have a value: how many distinct ones, counted up to ``most``; the notations
-    in which all of them are numbers, if there is one; and the marks in these."""
+    in which all of them are numbers, if there is one; the marks in these; and where all of them are numbers
+    with or without a sign, as $1, the signs."""
 
     most: int
     values: set[str] = field(default_factory=set)
     notations: frozenset[Notation] = csv_notation.ALL
     marks: frozenset[str] = frozenset()
+    signs: frozenset[str] | None = frozenset()
 
     def add(self, cell: str) -> None:
         """Take note of a cell."""
@@ -26,6 +28,9 @@ class Texts:
         if self.notations:
             self.notations = csv_notation.reading([cell], self.notations)
             self.marks |= csv_notation.marks_in([cell])
+        if self.signs is not None:
+            sign = csv_notation.sign_of(cell)
+            self.signs = None if sign is None else self.signs | {sign} - {""}
 
     @property
     def count(self) -> str:
