@@ -6,21 +6,24 @@ zsh     eval "$(snn completion zsh)"      in ~/.zshrc, after compinit
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from snn import cli, command, listing
 from snn.config import groups, keys
 from snn.config.suggestions import meant
-from snn.errors import ConfigError, shown
+from snn.errors import ConfigError, SnnError, shown
 
 _BASH = """\
 _snn() {
     # Words are those of the line up to the cursor: COMP_WORDS splits at "=".
     local line=${COMP_LINE:0:COMP_POINT} word
     local -a words
-    read -ra words <<< "$line"
-    [[ $line == *[[:space:]] ]] && words+=("")
+    read -a words <<< "$line"  # without -r: a name has its spaces behind backslashes
+    [[ $line == *[[:space:]] && $line != *\\\\[[:space:]] ]] && words+=("")
     word=${words[-1]}
     mapfile -t COMPREPLY < <(snn completion words "${words[@]:1}" 2>/dev/null)
+    COMPREPLY=("${COMPREPLY[@]// /\\\\ }")
     # Behind "=", bash replaces only what follows it.
     [[ $word == *=* ]] && COMPREPLY=("${COMPREPLY[@]#*=}")
     [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=.] ]] && compopt -o nospace
@@ -48,6 +51,9 @@ _WORDS = "words"
 
 _OF_CELLS = ("run", "plan", "prepare")
 """Commands whose arguments are a cell's settings."""
+
+_SWEEP, _GRID = "sweep=", "grid="
+"""Keys of ``snn plan`` in place of a cell's settings."""
 
 _OPTIONS = {"run": ["--strict"], "plan": ["--device", "--free", "--fraction", "--json"]}
 """Of commands with options; those of ``recommend`` are its parser's."""
@@ -83,10 +89,14 @@ def words(given: Sequence[str]) -> list[str]:
         found = [*SCRIPTS]
     elif last.startswith("-"):
         found = ["--help", *_options(before[0])]
+    elif before[-1] == "--device":
+        found = _devices(before[0])
     elif before[0] == "recommend":
         found = _values(before[-1])
+    elif before[0] == "plan" and last.startswith(_SWEEP):
+        found = [f"{_SWEEP}{name}" for name in _sweeps(before)]
     elif before[0] in _OF_CELLS:
-        found = _settings(before[1:], last)
+        found = _settings(before[1:], last) + ([_SWEEP, _GRID] if before[0] == "plan" else [])
     else:
         found = []
     return [one for one in found if one.startswith(last)]
@@ -102,7 +112,23 @@ def _options(name: str) -> list[str]:
 
 def _values(option: str) -> list[str]:
     """The choices of an option of ``snn recommend``."""
-    return groups.names(option[2:]) if option in ("--dataset", "--network", "--device") else []
+    return groups.names(option[2:]) if option in ("--dataset", "--network") else []
+
+
+def _devices(name: str) -> list[str]:
+    """What a command plans for: GPUs by name, or what ``snn recommend`` measures on."""
+    gpus = [*groups.read_yaml(groups.CONFIG / "gpus.yaml")]
+    return {"recommend": [*groups.names("device"), *gpus], "plan": gpus}.get(name, [])
+
+
+def _sweeps(before: Sequence[str]) -> list[str]:
+    """The sweeps of the grid that is named before, else of config/grid.yaml; none of what is no grid."""
+    named = [Path(one.removeprefix(_GRID)) for one in before if one.startswith(_GRID)]
+    with suppress(SnnError):
+        grid = groups.read_yaml([groups.CONFIG / "grid.yaml", *named][-1])
+        if isinstance(grid, dict) and isinstance(grid.get("sweeps"), dict):
+            return [*map(str, grid["sweeps"])]
+    return []
 
 
 def _settings(before: Sequence[str], last: str) -> list[str]:

@@ -15,6 +15,7 @@ from test_unsupported import ON_CPU
 from snn import cli, command, completion, listing, plan
 from snn.config import groups
 from snn.files import revision
+from snn.hardware.devices import Device
 
 
 def started(*arguments, module="snn.cli", **environment):
@@ -189,7 +190,13 @@ def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, cap
         (["compare", "a"], set()),
         (["recommend", "--d"], {"--dataset", "--device"}),
         (["recommend", "--dataset", "pa"], {"patterns"}),
-        (["recommend", "--device", ""], {"auto", "cpu", "cuda"}),
+        (["recommend", "--device", "c"], {"cpu", "cuda"}),
+        (["recommend", "--device", "Tesla T"], {"Tesla T4"}),
+        (["plan", "--device", "NVIDIA H2"], {"NVIDIA H200"}),
+        (["plan", "--device", "cp"], set()),
+        (["plan", "sw"], {"sweep="}),
+        (["plan", "sweep=strategi"], {"sweep=strategies"}),
+        (["plan", "grid=none.yaml", "sweep="], set()),
         (["recommend", "--csv", ""], set()),
         (["plan", "--fr"], {"--free", "--fraction"}),
         (["run", "--"], {"--help", "--strict"}),
@@ -199,6 +206,19 @@ def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, cap
 def test_words_that_complete_a_line(given, found):
     words = set(completion.words(given))
     assert words == found or (given == ["re"] and words == found | {"recommend"})
+
+
+def test_sweeps_of_the_grid_that_is_named_complete(tmp_path):
+    file = tmp_path / "own.yaml"
+    for text, found in (("sweeps: {mine: {}, yours: {}}", ["sweep=mine"]), ("[", []), ("sweeps: 3", [])):
+        file.write_text(text)
+        assert completion.words(["plan", f"grid={file}", "sweep=m"]) == found
+
+
+def test_every_gpu_with_published_results_completes():
+    published = {path.parent.parent.name for path in ROOT.glob("results/published/nvidia-*/*/README.md")}
+    words = completion.words(["recommend", "--device", "NVIDIA"])
+    assert published and published <= {Device("cuda", word).slug for word in words}
 
 
 def test_words_of_any_line_are_found_without_an_error(capsys):
@@ -237,6 +257,10 @@ def test_bash_completes(tmp_path):
     assert completed("snn list ", tmp_path) == list(listing.TOPICS)
     assert completed("snn run strategy=comb", tmp_path) == ["combined"]
     assert completed("snn run dataset=csv dataset.pa", tmp_path) == ["dataset.path="]
+    for typed in ("NVIDIA\\ L", "Tesla\\ T"):
+        found = " ".join(completed(f"snn plan --device {typed}", tmp_path))
+        assert found == f"{typed}4"
+    assert "Tesla\\ T4" in " ".join(completed("snn recommend --device Tesla\\ ", tmp_path))
 
 
 def test_bash_completes_files_where_no_word_fits(tmp_path):
