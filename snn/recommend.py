@@ -167,7 +167,7 @@ def _measure(
             more_rounds.add(given, ROOT / more_rounds.FILE)
     if wants:
         _say(
-            "Not every comparison is clear, but the time left is too short for further rounds. "
+            "More rounds would make the answer surer, but the time left is too short for them. "
             "With a larger --budget it continues."
         )
     return grid

@@ -181,6 +181,9 @@ def test_scores_are_of_those_that_ended_well(ranked):
     table = ranked({"combined": math.nan}, reference=4.0, combined=1.0)
     said = answered(table.assign(test_r2=[0.7, -9.0], test_rmse=[2.0, 99.0], runs=[1, 8]))
     assert "R² 0.7, RMSE in the target's units 2 (one training by reference)." in said
+    assert "predicting the mean" not in said
+    worse = answered(table.assign(test_r2=-0.07, test_rmse=2.0))
+    assert "R² -0.07, RMSE in the target's units 2, no better than always predicting the mean (" in worse
     assert "held-out" not in answered(table.assign(test_r2=[math.nan, 0.5]))
     assert "nan" not in answered(table.assign(test_r2=[math.nan, 0.5]))
 

@@ -24,6 +24,8 @@ def on_held_out_rows(ranking: pd.DataFrame) -> str:
         return ""
     row = ended_well.loc[ended_well["runs"][tested.index].astype(int).idxmax()]
     parts = [f"{said} {_with_spread(row, name)}" for name, said in _SCORES.items() if pd.notna(row.get(name))]
+    if row.get("test_r2", 1.0) <= 0:
+        parts.append("no better than always predicting the mean")
     if pd.notna(row.get("majority_accuracy")):
         parts.append(f"of always predicting the commonest class {row['majority_accuracy']:.3g}")
     several = (
