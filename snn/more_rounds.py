@@ -49,7 +49,8 @@ class Pair(NamedTuple):
 
     def __str__(self) -> str:
         a, b = self.baseline, self.other
-        kernels = [f" with {row['kernel']}" if a["kernel"] != b["kernel"] else "" for row in (b, a)]
+        differ = a["kernel"] != b["kernel"]
+        kernels = [f" with {row['kernel']}" if differ and row["kernel"] else "" for row in (b, a)]
         return f"{b['dataset']} {b['network']}: {b['strategy']}{kernels[0]} over {a['strategy']}{kernels[1]}"
 
 

@@ -80,7 +80,8 @@ def test_one_alone_wins_nothing(tmp_path):
 
 def test_the_kernel_is_what_the_strategy_used(tmp_path):
     rows = recommended(points_of(tmp_path, THREE, (SLOW, FASTER, FAST)))
-    assert "(one cluster of 16 blocks)" in answer(rows.assign(plan="one cluster of 16 blocks"))
+    planned = rows.assign(kernel="one_layer", plan="one cluster of 16 blocks")
+    assert "(kernel one_layer, one cluster of 16 blocks)" in answer(planned)
 
 
 def test_the_ranking_has_every_strategy_with_its_distance_to_the_first(tmp_path):

@@ -23,7 +23,13 @@ VALUES = {
 def frame_of(rows, seed):
     chance = random.Random(seed)
     found = [{name: chance.choice(values) for name, values in VALUES.items()} for _ in range(rows)]
-    return pd.DataFrame([row | {"on_host": row["strategy"] == "sequential"} for row in found], dtype=object)
+    rows = [row | {"on_host": row["strategy"] == "sequential"} for row in found]
+    return chosen(pd.DataFrame(rows, dtype=object))
+
+
+def chosen(frame):
+    """The rows, whose strategies all use the kernel that was chosen."""
+    return frame.assign(**{"kernel.name": frame["kernel"]})
 
 
 def expected(rows, chosen, point):
@@ -49,8 +55,8 @@ def test_each_row_has_the_baseline_of_the_definition():
     for seed in range(40):
         frame = frame_of(1 + seed, seed)
         numbers, _ = baseline.baselines(frame, AXES)
-        chosen, point = list(AXES[:5]), ["dataset", "network", "training.epochs"]
-        assert numbers == expected(frame.to_dict("records"), chosen, point), seed
+        choices, point = list(AXES[:5]), ["dataset", "network", "training.epochs"]
+        assert numbers == expected(frame.to_dict("records"), choices, point), seed
         found |= {number >= 0 for number in numbers}
     assert found == {True, False}
 
@@ -163,4 +169,18 @@ def choice(strategy="reference", kernel="naive", precision="fp32", on_host=False
     ],
 )
 def test_baselines_and_their_names(rows, axes, numbers, names):
-    assert baseline.baselines(pd.DataFrame(rows), axes) == (numbers, names)
+    assert baseline.baselines(chosen(pd.DataFrame(rows)), axes) == (numbers, names)
+
+
+def test_the_baseline_has_the_chosen_kernel_also_where_a_strategy_brings_its_own():
+    row = {
+        "dataset": "small",
+        "network": "256",
+        "precision": "fp32",
+        "on_host": False,
+        "kernel.name": "naive",
+    }
+    rows = [row | {"strategy": "reference", "kernel": "naive"}]
+    rows += [row | {"strategy": "persistent", "kernel": "one_layer"}]
+    numbers, names = baseline.baselines(pd.DataFrame(rows), ["strategy"])
+    assert (numbers, names) == ([0, 0], ["reference", "reference"])

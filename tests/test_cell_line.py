@@ -41,6 +41,11 @@ def test_a_strategy_that_uses_no_kernel_of_ours_is_named_alone(name):
     assert said([1.0], f"strategy={name}").startswith(f"small 256: {name}: ok")
 
 
+def test_a_strategy_that_brings_its_own_kernel_is_named_with_that():
+    planned = record(cell_of("strategy=persistent"), [1.0]) | {"plan": "one cluster of 16 blocks, 16 hidden"}
+    assert line(planned, THRESHOLDS).startswith("small 256: persistent with one_layer: ok")
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [(2.5, "2.5 s"), (1.0, "1 s"), (2.5e-3, "2.5 ms"), (2.5e-5, "25 µs"), (2.5e-7, "0.25 µs")],

@@ -152,14 +152,15 @@ def test_two_kernels_are_compared_by_what_a_copy_costs():
     row = {"strategy": "resident", "runs": 3, "device": "CPU", "device_uuid": None, "driver": None}
     row |= {"blas_threads": 1, "rounds": [[1.0, 1.0, 1.0]]}
     a, b = (
-        row | {"kernel": name, "probe": {"malloc_us": 70.0, "copy_us": 9.0}} for name in ("naive", "cublas")
+        row | {"kernel.name": name, "probe": {"malloc_us": 70.0, "copy_us": 9.0}}
+        for name in ("naive", "cublas")
     )
     b["device_uuid"], b["probe"] = float("nan"), {"malloc_us": 3.0, "copy_us": 9.0}
     assert not comparability.reason(a, b, THRESHOLDS)
-    assert "malloc cost -96%" in comparability.reason(a, b | {"kernel": "naive"}, THRESHOLDS)
-    shape = b | {"kernel": "naive", "kernel.block": "2-2"}
+    assert "malloc cost -96%" in comparability.reason(a, b | {"kernel.name": "naive"}, THRESHOLDS)
+    shape = b | {"kernel.name": "naive", "kernel.block": "2-2"}
     assert not comparability.reason(a | {"kernel.block": "16-16"}, shape, THRESHOLDS)
-    torch = b | {"kernel": "naive", "runtime": "torch 2.11.0"}
+    torch = b | {"kernel.name": "naive", "runtime": "torch 2.11.0"}
     assert not comparability.reason(torch, torch | {"probe": a["probe"]}, THRESHOLDS)
     assert "copy cost +233%" in comparability.reason(a, b | {"probe": {"copy_us": 30.0}}, THRESHOLDS)
 

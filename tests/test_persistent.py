@@ -1,13 +1,22 @@
 """``persistent``: which plan a shape gets, and on a GPU that every plan trains as a float64 oracle does."""
 
 import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ROOT
+from deferred import DeferredBackend
+from hypothesis import example, given
+from hypothesis import strategies as st
 from oracle import train
 
+from snn import datasets
+from snn.analysis import kernels
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded, tile_of
+from snn.config.compose import composed
+from snn.errors import Unsupported
+from snn.measurement.passes import job_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.strategies.common import convolutional_launch, layered_launch
@@ -233,3 +242,57 @@ def test_a_shape_that_does_not_fit_is_trained_by_a_graph(cuda_backend):
     assert plan.startswith("graph: no cluster: 2 hidden layers")
     assert "widths of up to 16384: both may be at most 2048" in plan
     assert found[0][1] == pytest.approx(loss, rel=1e-4)
+
+
+class Planned(DeferredBackend):
+    """A CPU that plans as a GPU does, and says which kernel it would launch."""
+
+    def __init__(self, limits):
+        super().__init__()
+        self.limits, self.kernel = limits, None
+
+    def training_plan(self, shape):
+        reasons = []
+        for plan in shape.plans(self.limits):
+            if isinstance(plan, LaunchPlan):
+                self.kernel = Path(plan.source).stem
+                return "; ".join([plan.words, *reasons])
+            reasons.append(plan)
+        raise Unsupported("; ".join(reasons))
+
+
+IMAGES = ("dataset=patterns", "network=cnn", "dataset.rows=64", "training.batch_size=64")
+LAYERED = ("network=layers", "training.batch_size=64")
+
+
+@given(
+    limits=st.sampled_from([H200, A100, T4]),
+    hidden=st.lists(st.sampled_from([16, 64, 128, 256, 600]), min_size=1, max_size=3),
+    features=st.sampled_from([8, 32, 100]),
+    batch=st.sampled_from([16, 64, 256]),
+    more=st.lists(st.sampled_from(["network.clip_norm=1", "training.reduction=sum"]), max_size=1),
+)
+@example(H200, [256, 256], 32, 256, [])
+@example(H200, [256, 1024, 256], 32, 256, [])
+@example(H200, [600], 100, 256, [])
+def test_a_record_is_of_the_kernel_that_its_plan_launches(limits, hidden, features, batch, more):
+    of_data = (f"dataset.features={features}", "dataset.rows=300", f"training.batch_size={batch}")
+    check_kernel(limits, f"network.hidden={hidden}", *of_data, *more)
+
+
+@pytest.mark.parametrize("settings", [IMAGES, LAYERED], ids=["images", "layers"])
+@pytest.mark.parametrize("limits", [H200, A100, T4])
+def test_so_is_one_of_other_layers(limits, settings):
+    check_kernel(limits, *settings)
+
+
+def check_kernel(limits, *settings):
+    cell = composed(["device=cpu", "strategy=persistent", "kernel=tiled_fused", *settings])
+    job, backend = job_of(cell, datasets.make(cell["dataset"])), Planned(limits)
+    strategy = Persistent(backend)
+    try:
+        strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
+    finally:
+        strategy.close()
+    record = {"cell": cell, "plan": strategy.plan}
+    assert kernels.used(record) == (backend.kernel or "tiled_fused"), strategy.plan

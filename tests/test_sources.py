@@ -137,6 +137,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/config/keys.py": "checks the command line",
     "snn/config/overrides.py": "checks the command line",
     "snn/config/suggestions.py": "words of messages",
+    "snn/analysis/kernels.py": "names the kernel, after it",
     "snn/config/ranges.py": "checks the cell",
     "snn/config/sizes.py": "checks the cell",
     "snn/config/validation.py": "checks the cell",

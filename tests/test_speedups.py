@@ -124,7 +124,7 @@ def test_joint_words_are_each_said_once():
             {"probe": {"copy_us": 10.0, "launch_us": 9.0}},
             "the probe's costs drifted between the two: launch cost +80%",
         ),
-        ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "kernel": "tiled"}, ""),
+        ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "kernel.name": "tiled"}, ""),
         ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "kernel.block": "8-8"}, ""),
         ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "kernel.work": "8-8"}, ""),
         ({"probe": {"copy_us": 10.0, "launch_us": 9.0}, "precision": "bf16"}, ""),

@@ -25,8 +25,10 @@ def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list
     A baseline has the same data set, network and whatever else the sweep varies except choices. Its strategy
     is ``reference`` (``sequential`` for strategies on the host), its kernel ``naive``, its precision fp32 and
     its options those of the choices' files; where the sweep has no such row, it shares some of them with the
-    row. A row that has no other baseline and is the baseline of no other row has none.
+    row. A row that has no other baseline and is the baseline of no other row has none. The kernel is the
+    chosen one, also of a row whose strategy brings its own.
     """
+    frame = frame.assign(kernel=frame["kernel.name"])
     chosen = [*CHOICES, *(axis for axis in axes if axis in frame and axis.split(".")[0] in CHOICES[:2])]
     chosen = list(dict.fromkeys(chosen))
     point = ["dataset", "network", *(axis for axis in axes if axis in frame and axis not in chosen)]

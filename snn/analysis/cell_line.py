@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from math import isnan
 from typing import Any
 
+from snn.analysis import kernels
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.models.network import network_label
-from snn.strategies.common.traits import of_record, uses_kernel
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 
@@ -30,8 +30,8 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     else:
         parts.append("no time")
     precision = "" if cell["precision"]["name"] == "fp32" else f" in {cell['precision']['name']}"
-    kernel = f" with {cell['kernel']['name']}" if uses_kernel(of_record(record)) else ""
-    what = f"{cell['strategy']['name']}{kernel}{precision}"
+    kernel = kernels.used(record)
+    what = f"{cell['strategy']['name']}{kernel and f' with {kernel}'}{precision}"
     where = f"{cell['dataset']['name']} {network_label(cell['network'])}"
     return f"{where}: {what}: {', '.join(filter(None, parts))}"
 

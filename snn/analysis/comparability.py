@@ -15,7 +15,7 @@ _EQUAL = {
 }
 """Columns that must be equal, and what they count."""
 
-_OF_KERNEL = ("kernel", "kernel.block", "kernel.work", "precision")
+_OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work", "precision")
 
 
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:

@@ -91,7 +91,7 @@ def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:
     seconds = frame["mean_s"] * frame["members"] / steps(frame)
     for i, row in frame[frame[FLOOR].notna()].iterrows():
         cell = (row[name] for name in ("dataset", "network", "strategy", "kernel", "precision"))
-        check(", ".join(cell), seconds[i], row[FLOOR])
+        check(", ".join(filter(None, cell)), seconds[i], row[FLOOR])
     return frame[FLOOR] / seconds
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis import classification, draws
+from snn.analysis import classification, draws, kernels
 from snn.analysis.grouping import setting
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
 from snn.errors import RecordError
@@ -18,7 +18,7 @@ from snn.models.network import network_label
 from snn.profiling.memory import PURPOSES
 from snn.records import digest, rounds
 from snn.records.store import again, read
-from snn.strategies.common.traits import of_record, uses_kernel
+from snn.strategies.common.traits import of_record
 
 Record = Mapping[str, Any]
 Expected = Mapping[str, str]
@@ -161,7 +161,8 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     Where one launch trains several ``members``, a training's seconds are its share of the launch, which takes
     ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
     the final loss by draw of initial weights (``snn.analysis.draws``), and ``draws`` names these. ``hidden``
-    holds the hidden widths of an MLP; of any other network it is None. Test rows have scores, a
+    holds the hidden widths of an MLP; of any other network it is None. ``kernel`` is the one that did the
+    arithmetic (``snn.analysis.kernels``), ``kernel.name`` the chosen one. Test rows have scores, a
     classification a ``curve`` (``snn.analysis.classification``).
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
@@ -184,8 +185,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "on_host": of_record(first)["on_host"],
         "runtime": _runtime(first),
         "dataset": cell["dataset"]["name"],
-        "kernel": cell["kernel"]["name"],
-        "kernel_used": cell["kernel"]["name"] if uses_kernel(of_record(first)) else "",
+        "kernel": joined(map(kernels.used, records)),
         "precision": cell.get("precision", {}).get("name", "fp32"),
         "network": network_label(cell["network"]),
         "hidden": cell["network"].get("hidden"),

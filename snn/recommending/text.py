@@ -14,7 +14,6 @@ from snn.tables.ranking_text import on_held_out_rows, preliminary
 
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
-_GRAPH = "graph"  # which trains in place of ``persistent`` where no kernel fits the network
 
 
 def announced(cell: Mapping[str, Any], device: Device, candidates: int) -> str:
@@ -123,21 +122,18 @@ def _plans(ranking: pd.DataFrame) -> pd.Series:
 
 
 def _table(ranking: pd.DataFrame) -> str:
-    shown, own = ranking, _plans(ranking)
-    own = own[~own.str.startswith(f"{_GRAPH}:")]
-    has_own = shown.index.isin(own.index) | shown["kernel"].map(is_empty)
     rows = pd.DataFrame(
         {
-            "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in shown["rank"]],
-            "strategy": shown["strategy"],
-            "kernel": shown["kernel"].mask(has_own, _OWN_KERNEL),
-            "time": [_seconds(value) for value in shown["mean_s"]],
-            "vs reference": [_ratio(row, "speedup") for _, row in shown.iterrows()],
-            "verdict": shown["verdict"].astype(object).fillna(""),
-            "behind": [_ratio(row, "behind") for _, row in shown.iterrows()],
-            "against fastest": shown["against_fastest"].fillna(""),
-            "rounds": shown["rounds"],
-            "status": shown["status"],
+            "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in ranking["rank"]],
+            "strategy": ranking["strategy"],
+            "kernel": ranking["kernel"].mask(ranking["kernel"].map(is_empty), _OWN_KERNEL),
+            "time": [_seconds(value) for value in ranking["mean_s"]],
+            "vs reference": [_ratio(row, "speedup") for _, row in ranking.iterrows()],
+            "verdict": ranking["verdict"].astype(object).fillna(""),
+            "behind": [_ratio(row, "behind") for _, row in ranking.iterrows()],
+            "against fastest": ranking["against_fastest"].fillna(""),
+            "rounds": ranking["rounds"],
+            "status": ranking["status"],
         }
     )
     return rows.to_string(index=False)

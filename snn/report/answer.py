@@ -97,10 +97,11 @@ def _winner(row: dict[str, Any]) -> str:
 
 
 def _kernel(row: dict[str, Any]) -> str:
-    """What did the arithmetic: the plan of a strategy that brings its own kernel, else the chosen kernel."""
+    """The kernel that did the arithmetic, the plan of a strategy that has one, and options."""
     kernel = "" if is_empty(row["kernel"]) else f"kernel {row['kernel']}"
-    of = (kernel if is_empty(row.get("plan")) else row["plan"], row.get("options"))
-    said = ", ".join(str(text) for text in of if not is_empty(text))
+    said = ", ".join(
+        str(text) for text in (kernel, row.get("plan"), row.get("options")) if not is_empty(text)
+    )
     return f" <small>({escape(said)})</small>" if said else ""
 
 

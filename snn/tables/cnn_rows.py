@@ -56,7 +56,7 @@ def named(frame: pd.DataFrame) -> pd.DataFrame:
             "reduction": frame["training.reduction"],
             "learning_rate": frame["training.learning_rate"],
             "strategy": frame["strategy"],
-            "kernel": frame["kernel_used"],
+            "kernel": frame["kernel"],
         },
         index=frame.index,
     )

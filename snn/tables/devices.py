@@ -169,7 +169,8 @@ def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
     """Data set, network and strategy of each row, kernel and precision where they vary, and the settings in
     which rows differ that have all of these in common."""
     firsts = [next(iter(row["devices"].values())) for row in rows]
-    names = pd.DataFrame([{name: first[name] for name in _NAMES} for first in firsts])
+    kernels = [frame.joined(one["kernel"] for one in row["devices"].values()) for row in rows]
+    names = pd.DataFrame([{name: first[name] for name in _NAMES} for first in firsts]).assign(kernel=kernels)
     texts = [{key: str(value) for key, value in _settings(row["cell"]).items()} for row in rows]
     settings = pd.DataFrame(texts).fillna("")
     settings = settings[[name for name in settings if name not in _SHOWN_BY_NAMES]]

@@ -224,7 +224,7 @@ def names(cells: pd.DataFrame) -> list[str]:
 
 def options_of(row: pd.Series, cells: pd.DataFrame, group: str) -> list[str]:
     """The options of a row's strategy or kernel, ``tile_rows 32``, in which others of that name differ."""
-    alike = (cells["strategy"] == row["strategy"]) & (cells[group] == row[group])
+    alike = (cells["strategy"] == row["strategy"]) & (cells[f"{group}.name"] == row[f"{group}.name"])
     if alike.sum() < 2:
         return []
     twins = cells[alike]

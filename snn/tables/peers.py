@@ -37,7 +37,7 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     options = [", ".join(options_of(row, frame, "strategy")) for _, row in frame.iterrows()]
     if any(options):
         table["options"] = options
-    table["kernel"] = frame["kernel_used"]
+    table["kernel"] = frame["kernel"]
     table["runtime"] = frame["runtime"]
     table = table.join(_step_times(frame))
     table["floor_us"] = 1e6 * frame[FLOOR] if FLOOR in frame else np.nan

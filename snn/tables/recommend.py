@@ -59,7 +59,7 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         {
             "rank": [i + 1 if i < len(order) else None for i in range(len(cells))],
             **{key: cells[key] for key in ("strategy", "dataset", "network")},
-            "kernel": cells["kernel_used"],
+            "kernel": cells["kernel"],
             "options": _options(cells),
             "mean_s": cells["mean_s"],
             "mean_ci_low": [low for low, _ in intervals],

@@ -56,7 +56,7 @@ def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         return nothing | {"mean_s": None, "reason": "No time was measured."}
     winner = cells[[name == row["fastest"] for name in overview.names(cells)]].iloc[0]
     chosen = {"strategy_status": winner["status"], "plan": winner["plan"]}
-    for group, name in (("strategy", winner["strategy"]), ("kernel", winner["kernel_used"])):
+    for group, name in (("strategy", winner["strategy"]), ("kernel", winner["kernel"])):
         options = overview.options_of(winner, cells, group)
         chosen[group] = name + (f" ({', '.join(options)})" if name and options else "")
     return chosen | {"mean_s": row["mean_s"], "reason": _reason(winner, cells, row)}

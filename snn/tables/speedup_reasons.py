@@ -36,7 +36,7 @@ def reason(winner: pd.Series, reference: pd.Series | None) -> str:
     if winner["strategy"] == "reference" and winner["kernel"] == reference["kernel"]:
         return "No other strategy is faster than the reference."
     sentences = [_counts(winner, reference), _seconds(winner, reference)]
-    if winner["kernel"] != reference["kernel"]:
+    if winner["kernel"] not in ("", reference["kernel"]):
         sentences.insert(0, f"It uses the kernel {winner['kernel']} instead of {reference['kernel']}.")
     sentences = [sentence for sentence in sentences if sentence]
     return " ".join(sentences) or "Neither the ledgers nor the time breakdowns explain the difference."
