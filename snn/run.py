@@ -51,6 +51,7 @@ def _run(arguments: list[str]) -> str:
     """Measure the cell; its status."""
     from snn import datasets
     from snn.analysis import cell_line
+    from snn.analysis.status import OK, ended
     from snn.analysis.watching import watched
     from snn.config import compose
     from snn.config.groups import CONFIG, read_yaml
@@ -81,10 +82,11 @@ def _run(arguments: list[str]) -> str:
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     for warning in watched(record, thresholds).values():
         print(f"snn: warning: {warning}", file=sys.stderr)
-    if record["status"] != "ok":
-        print(f"snn: {record['status']}: {record['reason']}", file=sys.stderr)
+    status, reason = ended(record, thresholds)
+    if status != OK:
+        print(f"snn: {status}: {reason}", file=sys.stderr)
     print(cell_line.line(record, thresholds), file=sys.stderr if output is None else sys.stdout)
-    return str(record["status"])
+    return status
 
 
 def _choices() -> str:

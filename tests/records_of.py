@@ -60,13 +60,14 @@ def record(
     ended=None,
     accuracies=(),
     epoch_losses=None,
+    untrained=None,
     **provenance,
 ):
     """A record of a round of a cell whose runs took these seconds, on the GPU or on its host.
 
     It diverged if the loss is not finite. ``ended``: another status and its reason, of a round without runs.
-    Of a classification the runs have these ``accuracies``, a half unless given, and each of them
-    ``epoch_losses``.
+    ``untrained``: the loss before training. Of a classification the runs have these ``accuracies``, a half
+    unless given, and each of them ``epoch_losses``.
     """
     where = ON_ITS_HOST if cell["device"]["backend"] == "cpu" else {}
     of_strategy = traits(cell["strategy"])
@@ -94,6 +95,7 @@ def record(
         PROVENANCE | where | {"elapsed_seconds": sum(seconds) + 1} | provenance,
         source_hash(cell),
         DATA,
+        untrained,
     )
 
 

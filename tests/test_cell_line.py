@@ -61,6 +61,7 @@ def test_a_machine_that_was_not_quiet_is_said():
 def test_other_outcomes_say_what_there_is():
     assert "diverged, machine quiet, " in said([1.0, 1.0], mse=math.nan)
     assert "final loss not finite" in said([1.0, 1.0], mse=math.nan)
+    assert "naive: diverged, machine quiet, " in said([1.0, 1.0], mse=5e29, untrained=100.0)
     assert said([], ended=("unsupported", "no such memory")).endswith("naive: unsupported, no time")
     assert said([], ended=("out_of_memory", "x")).endswith("out_of_memory, machine quiet, no time")
 

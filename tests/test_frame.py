@@ -138,6 +138,21 @@ def test_a_loss_that_was_lost_leaves_no_mean():
     assert (row["final_loss"], row["status"]) == (None, "diverged")
 
 
+@pytest.mark.parametrize(("mse", "untrained"), [(99.0, 10.0), (5e29, None), (5e29, 1e30), (0.0, 0.0)])
+def test_a_loss_that_is_not_far_above_that_of_the_untrained_network_is_ok(mse, untrained):
+    row = frame.pool({"a": record(CELL, [1.0], mse=mse, untrained=untrained)}, THRESHOLDS)
+    assert (row["final_loss"], row["status"], row["reason"]) == (mse, "ok", "")
+
+
+def test_a_finite_loss_far_above_that_of_the_untrained_network_is_of_a_training_that_diverged():
+    first, second = (
+        record(CELL, [1.0], mse=mse, untrained=10.0, number=number) for number, mse in ((1, 41.0), (2, 5e29))
+    )
+    row = frame.pool({"a": first, "b": second}, THRESHOLDS)
+    assert (row["status"], row["mean_s"], row["final_loss"]) == ("diverged", 1.0, 2.5e29)
+    assert row["reason"] == "the loss is up to 5e+29 after the training, and 10 before it, in 1 of 1 runs"
+
+
 def test_the_probe_is_the_mean_over_rounds_and_costs_are_medians():
     several = rounds_of(CELL, [1.0], [2.0], [9.0])
     several["1"] = changed(

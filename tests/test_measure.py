@@ -5,16 +5,20 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from conftest import STRATEGIES
+from conftest import ROOT, STRATEGIES
 from every_source import EverySource
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from snn import datasets
+from snn.analysis.status import ended
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import compose, groups
 from snn.errors import LeakError, OutOfMemory
 from snn.measurement import cell, runs
+from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round, of_round
+from snn.measurement.untrained import untrained_loss
 from snn.models.network import mlp
 from snn.profiling.unlaunched import Unlaunched
 from snn.strategies.common.job import Job
@@ -145,6 +149,26 @@ def test_divergence_is_an_outcome_with_its_times():
     assert found.status == "diverged"
     assert "4 of 4 runs" in found.reason
     assert all(run.seconds > 0 for run in found.runs)
+
+
+@pytest.mark.parametrize("chosen", [("network=three_hidden",), ("dataset=patterns", "network=cnn")])
+def test_the_loss_before_training_is_that_of_the_first_step(chosen):
+    """A training of one batch, whose loss is taken before its update."""
+    rows = ("dataset.rows=64", "training.batch_size=64", "training.epochs=1", "protocol.runs=1")
+    config = compose.composed(["device=cpu", "strategy=resident", *chosen, *rows])
+    job = job_of(config, datasets.make(config["dataset"]))
+    (run,) = runs.measure(job, of_round(config["protocol"], 1), CpuBackend()).runs
+    assert untrained_loss(job) == pytest.approx(run.final_loss, rel=1e-4)
+
+
+def test_a_huge_loss_is_measured_beside_that_of_the_untrained_network():
+    """Clipped steps that are far too long leave a finite loss: the record's readings tell, its status not."""
+    large = ("network=three_hidden", "network.init=he_uniform", "training.learning_rate=1e3")
+    few = ("dataset.rows=256", "training.epochs=3", "protocol.runs=1", "protocol.warmup_seconds=0")
+    record = cell.run(compose.composed(["device=cpu", "strategy=resident", *large, *few]))
+    assert record["status"] == "ok" and record["runs"][0]["final_loss"] > 1e6 * record["untrained_loss"]
+    status, reason = ended(record, groups.read_yaml(ROOT / "config/verdicts.yaml"))
+    assert status == "diverged" and reason.endswith("in 1 of 1 runs")
 
 
 class FullBackend(CpuBackend):

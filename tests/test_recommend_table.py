@@ -74,8 +74,10 @@ def test_points_are_in_the_order_of_the_grid(tmp_path):
     assert table["dataset"].tolist() == ["small", "small", "large", "large"]
 
 
-def answered(table, answer=None, trained=None):
-    cell = {"training": {"epochs": 100}, "dataset": {"rows": 60_000}}
+def answered(table, answer=None, trained=None, **network):
+    training = {"epochs": 100, "learning_rate": 0.002}
+    network = {"init": "uniform01", "hidden": [1024, 64]} | network
+    cell = {"training": training, "dataset": {"rows": 60_000}, "network": network}
     return text.answered(table, pd.DataFrame() if answer is None else answer, trained, cell)
 
 
@@ -117,7 +119,11 @@ def test_a_diverged_winner_is_never_recommended(ranked):
     said = answered(table)
     assert table["rank"].isna().all() and (table["against_fastest"] == "").all()
     assert "No recommendation: no training ended well. diverged: combined, reference." in said
-    assert "--learning-rate may help" in said
+    uniform = "Its initial weights are all positive (uniform01): others may help, "
+    smaller = ", or a --learning-rate below 0.002."
+    assert f"{uniform}--network mlp --hidden 1024,64{smaller}" in said
+    assert f"{uniform}network.init=he_uniform{smaller}" in answered(table, hidden=[])
+    assert "reference. A --learning-rate below 0.002 may help." in answered(table, init="he_uniform")
 
 
 def test_the_table_that_is_printed_names_rounds_and_states(ranked):

@@ -7,6 +7,7 @@ from typing import Any
 from snn.analysis import kernels
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds, verdict
+from snn.analysis.status import ended
 from snn.models.network import network_label
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
@@ -20,7 +21,7 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     """
     cell, summary = record["cell"], record["summary"]
     state, _ = verdict([record], thresholds)
-    parts = [record["status"], f"machine {state}" if state else ""]
+    parts = [ended(record, thresholds)[0], f"machine {state}" if state else ""]
     if record["runs"]:
         parts += [_time([run["seconds"] for run in record["runs"]]), _networks(summary), _loss(summary)]
         if "mean_test_accuracy" in summary:

@@ -12,6 +12,7 @@ import pandas as pd
 from snn.analysis import classification, draws, kernels
 from snn.analysis.grouping import setting
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
+from snn.analysis.status import ended
 from snn.errors import RecordError
 from snn.grid.naming import name_of, record_path
 from snn.models.network import network_label
@@ -179,6 +180,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     member_losses = _member_losses(first.get("members", []), records)
     draw_losses = draws.of_members(member_losses) if member_losses else draws.of_runs(records)
     machine, machine_note = verdict(records, thresholds)
+    statuses, reasons = zip(*(ended(record, thresholds) for record in records), strict=True)
     return row | {
         "cell": name_of(cell),
         "strategy": cell["strategy"]["name"],
@@ -203,8 +205,8 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "final_loss": fmean(losses) if losses and None not in losses else None,
         **classification.columns(records),
         "majority_accuracy": first.get("data", {}).get("majority_accuracy"),
-        "status": joined((record["status"] for record in records), "ok"),
-        "reason": joined(record["reason"] for record in records),
+        "status": joined(statuses, "ok"),
+        "reason": joined(reasons),
         "plan": joined(record.get("plan") for record in records),
         "machine": machine,
         "machine_note": machine_note,

@@ -26,6 +26,7 @@ from snn.measurement.progress import Printer
 from snn.measurement.protocol import of_round
 from snn.measurement.record import build
 from snn.measurement.runs import Measurement
+from snn.measurement.untrained import untrained_loss
 from snn.models.gradients import PublishedNaive
 from snn.profiling import nvtx
 from snn.strategies.common import factory
@@ -84,7 +85,11 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
             _annotate(job, backend, *_ranges())
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     machine |= {"host": host, "neighbours": busy} | ({"neighbour": at_work} if at_work else {})
-    return build(cell, number, measurement, profile_of_run, machine, described, source_hash, of_data)
+    is_one = bool(measurement.runs) and not measurement.members
+    untrained = untrained_loss(job) if is_one else None
+    return build(
+        cell, number, measurement, profile_of_run, machine, described, source_hash, of_data, untrained
+    )
 
 
 def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:

@@ -25,11 +25,12 @@ def build(
     provenance: Mapping[str, Any],
     source_hash: str,
     data: Mapping[str, Any],
+    untrained: float | None = None,
 ) -> dict[str, Any]:
     """Everything that the tables need of one cell, as JSON values, with a digest of it all.
 
-    ``data`` describes the table that was trained on (``snn.datasets.described``). NaN and infinity become
-    null.
+    ``data`` describes the table that was trained on (``snn.datasets.described``), ``untrained`` is the loss
+    of a network before it is trained on it. NaN and infinity become null.
     """
     squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
     record = {
@@ -43,6 +44,7 @@ def build(
         "runs": [_plain(run, squared, bool(measurement.members)) for run in measurement.runs],
         "members": measurement.members,
         "plan": measurement.plan,
+        "untrained_loss": _finite(untrained),
         "summary": _summary(measurement, squared),
         "ledger": measurement.ledger,
         "pageable_fallbacks": measurement.pageable_fallbacks,

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
+from snn.analysis.status import DIVERGED
 from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
 from snn.hardware.devices import Device
 from snn.models.network import network_label
@@ -39,7 +40,7 @@ def answered(
     lines = [""]
     if not ranking["rank"].notna().any():
         compared = "can be compared with the reference" if (ranking["status"] == "ok").any() else "ended well"
-        lines.append(f"No recommendation: no training {compared}. {_failures(ranking)}".rstrip())
+        lines.append(f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip())
     elif len(answer):
         row = answer.iloc[0]
         lines += [row["answer"], *([row["reason"]] if isinstance(row["reason"], str) else [])]
@@ -103,11 +104,24 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     return notes
 
 
-def _failures(ranking: pd.DataFrame) -> str:
+def _failures(ranking: pd.DataFrame, cell: Mapping[str, Any]) -> str:
     failed = ranking[~ranking["status"].isin(["ok", "unsupported"])]
     words = "; ".join(f"{status}: {', '.join(of['strategy'])}" for status, of in failed.groupby("status"))
-    hint = " A smaller --learning-rate may help." if (failed["status"] == "diverged").any() else ""
+    hint = f" {_help(cell)}" if (failed["status"] == DIVERGED).any() else ""
     return f"{words}.{hint}" if words else ""
+
+
+def _help(cell: Mapping[str, Any]) -> str:
+    """What may help a training that diverged: a smaller rate, or other initial weights than the paper's."""
+    network, rate = cell["network"], cell["training"]["learning_rate"]
+    if network["init"] != "uniform01":
+        return f"A --learning-rate below {rate:g} may help."
+    hidden = ",".join(map(str, network.get("hidden", ())))
+    other = f"--network mlp --hidden {hidden}" if hidden else "network.init=he_uniform"
+    return (
+        f"Its initial weights are all positive (uniform01): others may help, {other}, or a --learning-rate "
+        f"below {rate:g}."
+    )
 
 
 def _names(ranking: pd.DataFrame) -> pd.Series:

@@ -54,7 +54,10 @@ WORDS = {
     ),
     verdicts.IRREGULAR_POWER: ("warn", "during timed runs its power was for some seconds far from the usual"),
     verdicts.UNKNOWN: ("plain", "the record holds no readings of the machine"),
-    "diverged": ("bad", "the loss became infinite or NaN; the time is that of the same work"),
+    "diverged": (
+        "bad",
+        "the loss is not finite, or far above that before training; the time is that of the same work",
+    ),
     "unsupported": ("plain", "not available with this device, backend or kernel; the reason says why"),
     "out_of_memory": ("bad", "memory ran out before the end"),
 }

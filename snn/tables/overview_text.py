@@ -42,9 +42,7 @@ def headline(table: pd.DataFrame) -> str:
             sentences.append(f"In {_cases(len(tied))} {meaning}; shortest mean times: {fastest}.")
     if len(failed):
         names = ", ".join(f"{name} {count}" for name, count in failed["fastest"].value_counts().items())
-        sentences.append(
-            f"In {_cases(len(failed))} the fastest did not end well, nor did any other: {names}."
-        )
+        sentences.append(f"In {_cases(len(failed))} no training ended well; shortest mean times: {names}.")
     return " ".join(sentences)
 
 
@@ -68,7 +66,8 @@ def _answer(row: pd.Series) -> str:
         over_next = _times(row, "lead", f"{row['runner_up']}, the runner-up")
         is_next = row["runner_up"] == "reference" and over_reference
         ratios = [over_reference, "" if is_next else over_next]
-        return f"{row['fastest']} is the fastest{of}: {' and '.join(filter(None, ratios))}"
+        has = "is the fastest" if row["fastest_status"] == "ok" else "has the shortest mean time"
+        return f"{row['fastest']} {has}{of}: {' and '.join(filter(None, ratios))}"
     shortest = f"{row['fastest']} has the shortest mean time{of}{over_reference and f', {over_reference}'}"
     if row["lead_verdict"] == SAME:
         return f"{shortest}; equally fast: {row['tied_with']}"
