@@ -132,10 +132,12 @@ def test_the_table_that_is_printed_names_rounds_and_states(ranked):
     lines = answered(table, answer).splitlines()
     assert lines[1:3] == ["combined is the fastest.", "It copies less."]
     assert "1 ms" in lines[6] and "4e+03" in lines[6]
+    assert lines[-3].startswith("Rounds are unequal: a ratio is of those that both have")
     assert lines[-2].startswith("Measured in one round only") and "combined" in lines[-2]
     assert "noisy in 2 rows" in lines[-1]
     table["machine"] = ["noisy", "quiet"]
     assert "noisy in 1 row (" in answered(table, answer)
+    assert "unequal" not in answered(table.assign(rounds=2), answer)
 
 
 def test_what_a_strategy_chose_is_named_and_several_of_a_name_have_their_kernel(ranked):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from figure_layout import faults, said_in
 from matplotlib import pyplot as plt
+from matplotlib.markers import CARETDOWN, CARETLEFT
 
 from snn.figures import ranking, sweep
 
@@ -98,4 +99,39 @@ def test_the_marker_of_a_training_that_diverged_is_open_and_the_note_says_so():
     assert "Open markers" in said_in(axes.figure)
     plain = sweep.draw(rows.assign(status="ok"), ["strategy"], "mine")
     assert filled(plain.axes[0]) == [True, True] and "Open markers" not in said_in(plain)
+    plt.close("all")
+
+
+def test_a_bar_that_reaches_below_a_tenth_of_its_mean_ends_in_an_arrow_and_the_note_says_so():
+    said = "Arrows: the bar reaches below a tenth of its mean."
+    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [20.0, 1.0], "std_s": [17.9, 0.91]})
+    rows = rows.assign(kernel="naive", dataset="small", network="256", status="ok")
+    rows = rows.assign(device="NVIDIA H200", backend="cuda")
+    for figure in (sweep.draw(rows, ["strategy"], "mine"), ranking.draw(rows, "Tesla T4")):
+        (axes,) = figure.axes
+        (arrow,) = [line for line in axes.lines if line.get_marker() == CARETLEFT]
+        assert arrow.get_xdata().tolist() == [0.1] and said in said_in(figure)
+        assert faults(figure) == []
+    widths = rows.assign(strategy="graph", network=["256", "64"])
+    (axes,) = sweep.draw(widths, ["network.hidden"], "mine").axes
+    (arrow,) = [line for line in axes.lines if line.get_marker() == CARETDOWN]
+    assert arrow.get_xydata().tolist() == [[64.0, 0.1]] and said in said_in(axes.figure)
+    plain = sweep.draw(rows.assign(std_s=0.5), ["strategy"], "mine")
+    assert CARETLEFT not in [line.get_marker() for line in plain.axes[0].lines]
+    assert said not in said_in(plain)
+    plt.close("all")
+
+
+def test_the_ranking_says_that_speedups_are_of_common_rounds_where_they_are_not_those_of_the_means():
+    said = "Rows have unequal rounds: a speedup is over the reference in the same rounds"
+    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})
+    rows = rows.assign(kernel="naive", dataset="small", network="256", status="ok")
+    rows = rows.assign(device="NVIDIA H200", backend="cuda", baseline="reference")
+    rows["verdict"] = ["reference", "faster"]
+    for speedup, is_said in ((2.0, False), (2.2, True)):
+        drawn = ranking.draw(rows.assign(speedup=[1.0, speedup]), "Tesla T4")
+        assert (said in said_in(drawn)) == is_said
+        assert faults(drawn) == []
+    elsewhere = rows.assign(speedup=[1.0, 2.2], baseline=["reference", "sequential"])
+    assert said not in said_in(ranking.draw(elsewhere, "Tesla T4"))
     plt.close("all")

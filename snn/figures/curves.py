@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures import layout
+from snn.figures import deviations, layout
 from snn.figures.style import LINES, MARKERS, paler, texts
 from snn.figures.ticks import at_values, below, log_axis
 
@@ -51,8 +51,9 @@ def draw(
         if len(devices)
         else ""
     )
+    arrows = deviations.note(table[column], _spread(table, spread))
     title = f"{what[0].upper()}{what[1:].removesuffix(' (s)').removesuffix(' of an epoch')} by epoch"
-    return layout.framed(figure, title, _about(table, trained), note + said)
+    return layout.framed(figure, title, _about(table, trained), note + arrows + said)
 
 
 def _about(table: pd.DataFrame, trained: str) -> list[str]:
@@ -68,8 +69,10 @@ def _panel(
     for label, style, curve in _curves(rows, shades):
         status, shown = curve["status"].iloc[0], label
         if curve[column].notna().any():
-            bars = _inside(curve[column], curve[spread]) if spread else None
-            axes.errorbar(curve["epoch"], curve[column], yerr=bars, label=label, **style)
+            mean, around = curve[column], _spread(curve, spread)
+            bars = deviations.lengths(mean, around) if spread else None
+            axes.errorbar(curve["epoch"], mean, yerr=bars, label=label, **style)
+            deviations.arrows(axes, mean, around, curve["epoch"], style["color"])
         elif isinstance(status, str) and status != "ok":
             shown = f"{label} ({status})"
         if curve[published].notna().any():
@@ -81,10 +84,9 @@ def _panel(
     layout.key_below(axes, 1, key)
 
 
-def _inside(values: pd.Series, spread: pd.Series) -> list[pd.Series]:
-    """The lengths of error bars whose lower ends a log axis can show."""
-    lower = spread.clip(upper=0.99 * values)
-    return [lower.fillna(0), spread.fillna(0)]
+def _spread(rows: pd.DataFrame, column: str | None) -> pd.Series:
+    """The standard deviation of each mean; 0 where there is none."""
+    return rows[column].fillna(0.0) if column else pd.Series(0.0, rows.index)
 
 
 def _shades(table: pd.DataFrame) -> dict[str, int]:

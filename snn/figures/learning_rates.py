@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from snn.figures import layout
+from snn.figures import deviations, layout
 from snn.figures.style import GREY, LINES, MARKERS, SMALLEST, texts
 from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis
 
@@ -16,7 +15,6 @@ _NOTE = (
     "bars: their standard deviation, where there are several. Crosses: trainings that diverged, and how "
     "many of how many."
 )
-_LOWEST = 0.01  # of the mean: a log axis can show no bar that ends at zero or below
 
 
 def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
@@ -41,7 +39,8 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     _axes(axes, table)
     key = axes.get_legend_handles_labels()[0] if len(names) > 1 else []
     said = f"Final loss by learning rate, {_members(table)} trainings in one launch"
-    return layout.framed(figure, said, layout.about(table, trained), _NOTE, key)
+    note = _NOTE + deviations.note(table["final_mse"], _spread(table))
+    return layout.framed(figure, said, layout.about(table, trained), note, key)
 
 
 def _members(table: pd.DataFrame) -> str:
@@ -50,9 +49,14 @@ def _members(table: pd.DataFrame) -> str:
 
 
 def _line(axes: Axes, cells: pd.DataFrame, style: dict[str, Any], label: str) -> None:
-    spread = cells["final_mse_std"].fillna(0.0) if "final_mse_std" in cells else np.zeros(len(cells))
-    lower = np.minimum(spread, (1 - _LOWEST) * cells["final_mse"])
-    axes.errorbar(cells["learning_rate"], cells["final_mse"], yerr=[lower, spread], label=label, **style)
+    rates, mean, spread = cells["learning_rate"], cells["final_mse"], _spread(cells)
+    axes.errorbar(rates, mean, yerr=deviations.lengths(mean, spread), label=label, **style)
+    deviations.arrows(axes, mean, spread, rates, style["color"])
+
+
+def _spread(cells: pd.DataFrame) -> pd.Series:
+    """The standard deviation of each mean loss; 0 where it is of one training."""
+    return cells.get("final_mse_std", pd.Series(0.0, cells.index)).fillna(0.0)
 
 
 def _diverged(axes: Axes, cells: pd.DataFrame, shade: str, height: float) -> None:

@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures import layout, rows
+from snn.analysis.status import DIVERGED
+from snn.figures import deviations, layout, rows
 from snn.figures.style import looks, texts
 from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis, plain
 
@@ -84,7 +85,7 @@ def draw(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str, tra
     key = [handle for name, style in looks_of.items() if (handle := _entry(name, style, table, series, axis))]
     failed = table.loc[table["mean_s"].isna() & axis.values.notna(), "status"].dropna().unique()
     crosses = f" Crosses: cells without a time ({', '.join(failed)})." if len(failed) else ""
-    note = _NOTE + rows.of_diverged(table) + crosses + rows.usual_kernel(table)
+    note = _NOTE + rows.of_marks(table) + crosses + rows.usual_kernel(table)
     return layout.framed(figure, f"Training time: {title}", layout.about(table, trained), note, key)
 
 
@@ -120,15 +121,13 @@ def _panel(
         some, style = cells[series[cells.index] == name], looks_of[name]
         numbered = some.assign(x=numbers[some.index]).dropna(subset="x").sort_values("x")
         if len(numbered):
-            axes.errorbar(numbered["x"], numbered["mean_s"], yerr=_bars(numbered), **style)
-            if len(diverged := numbered[numbered["status"] == rows.DIVERGED]):
+            _means(axes, numbered["x"], numbered, style)
+            if len(diverged := numbered[numbered["status"] == DIVERGED]):
                 open_marker = {**style, "linestyle": "", "markerfacecolor": "white"}
                 axes.plot(diverged["x"], diverged["mean_s"], **open_marker, zorder=2.5)
         for i, cell in some[numbers[some.index].isna()].iterrows():
             if isinstance(cell[axis.name], str):
-                one = {**style, "linestyle": ""}
-                alone = some.loc[[i]]
-                axes.errorbar([at[cell[axis.name]]], alone["mean_s"], yerr=_bars(alone), **one)
+                _means(axes, [at[cell[axis.name]]], some.loc[[i]], {**style, "linestyle": ""})
             elif pd.notna(cell["mean_s"]):
                 axes.axhline(cell["mean_s"], color=style["color"], linewidth=0.8, linestyle="--", zorder=1)
         _without_time(axes, numbered, style["color"], list(looks_of).index(name))
@@ -138,10 +137,11 @@ def _panel(
     _vertical(axes, cells, log)
 
 
-def _bars(cells: pd.DataFrame) -> list[pd.Series]:
-    """How far the bars of cells reach below and above their means."""
-    low, high = rows.deviation(cells["mean_s"], cells["std_s"])
-    return [cells["mean_s"] - low, high - cells["mean_s"]]
+def _means(axes: Axes, at: Sequence[float] | pd.Series, cells: pd.DataFrame, style: dict[str, Any]) -> None:
+    """The mean times of cells at these places, with the deviations of their runs."""
+    mean, spread = cells["mean_s"], cells["std_s"]
+    axes.errorbar(at, mean, yerr=deviations.lengths(mean, spread), **style)
+    deviations.arrows(axes, mean, spread, at, style["color"])
 
 
 def _text(value: float, texts_of: dict[float, str], words: dict[float, str]) -> str:
@@ -149,7 +149,7 @@ def _text(value: float, texts_of: dict[float, str], words: dict[float, str]) -> 
 
 
 def _vertical(axes: Axes, cells: pd.DataFrame, log: bool) -> None:
-    low, ends = rows.deviation(cells["mean_s"], cells["std_s"].fillna(0))
+    low, ends = deviations.ends(cells["mean_s"], cells["std_s"].fillna(0))
     if not ends.notna().any():
         axes.set_yticks([])
     elif log:

@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures import layout
+from snn.analysis.status import DIVERGED
+from snn.figures import deviations, layout
 from snn.figures.style import GREY, SMALLEST, texts
 from snn.figures.ticks import is_wide, linear_axis, log_axis
 
@@ -25,9 +26,7 @@ _NAME = 44  # letters of a name's line
 _ROOM = 0.08  # of a log axis, beyond the outermost ends
 HOST = {"on the GPU": "o", "on the CPU of the same host": "s"}
 """The markers of rows, some of which are of ``on_host``."""
-DIVERGED = "diverged"
 _OPEN = " Open markers: the training diverged."
-_LEAST = 0.1  # of a mean: where a bar ends on a log axis, however wide the deviation
 
 
 def grid(names: Sequence[str], count: int, most: int = 3, height: float = ROW) -> tuple[Figure, list[Axes]]:
@@ -109,9 +108,16 @@ def dot(
     axes.errorbar(value, row, xerr=spread, fmt=marker, elinewidth=1.2, **look)
 
 
-def deviation(mean: Any, spread: Any) -> tuple[Any, Any]:
-    """The ends (s) of a standard deviation around a mean or a column of means, above zero; NaN if unknown."""
-    return np.maximum(mean - spread, _LEAST * mean), mean + spread
+def mean(axes: Axes, row: float, cell: pd.Series, shade: str, is_beside: bool) -> list[float]:
+    """The dot of a cell's mean time with the deviation of its runs; returns the mean and the ends of its bar.
+
+    A square is of a cell ``is_beside``, on the GPU's host; the dot of a training that diverged is open.
+    """
+    value, spread = cell["mean_s"], cell["std_s"]
+    interval = deviations.ends(value, spread)
+    dot(axes, row, value, interval, shade, "s" if is_beside else "o", cell["status"] != DIVERGED)
+    deviations.arrows(axes, value, spread, row, shade, along="x")
+    return [value, *interval]
 
 
 def bands(axes: Axes, count: int) -> None:
@@ -221,9 +227,10 @@ def _usual(table: pd.DataFrame, name: str) -> str | None:
     return str(shares.index[0]) if len(shares) and shares.iloc[0] > 0.5 else None
 
 
-def of_diverged(table: pd.DataFrame) -> str:
-    """What a note says of open markers, where a row with a time needs one; else empty."""
-    return _OPEN if (table["status"].eq(DIVERGED) & table["mean_s"].notna()).any() else ""
+def of_marks(table: pd.DataFrame) -> str:
+    """What a note says of open markers and of arrows, where a row with a time needs one; else empty."""
+    diverged = (table["status"].eq(DIVERGED) & table["mean_s"].notna()).any()
+    return (_OPEN if diverged else "") + deviations.note(table["mean_s"], table["std_s"])
 
 
 def on_host(table: pd.DataFrame) -> pd.Series:

@@ -57,18 +57,15 @@ def _rows(table: pd.DataFrame, groups: Sequence[str], title: str, trained: str) 
     for axes, point in zip(panels, titles, strict=True):
         cells, ends = table[points == point], list[float]()
         for i, cell in cells.iterrows():
-            row, mean = order.index(names[i]), cell["mean_s"]
-            if pd.isna(mean):
+            row = order.index(names[i])
+            if pd.isna(cell["mean_s"]):
                 rows.status(axes, row, cell["status"])
                 continue
-            interval = rows.deviation(mean, cell["std_s"])
-            marker, filled = "s" if beside[i] else "o", cell["status"] != rows.DIVERGED
-            rows.dot(axes, row, mean, interval, colour(cell["strategy"]), marker, filled)
-            ends += [mean, *interval]
+            ends += rows.mean(axes, row, cell, colour(cell["strategy"]), beside[i])
         rows.scale(axes, ends, log=log)
         axes.set_xlabel("training time (s)")
     key = rows.key(rows.HOST) if beside.any() else []
-    note = _NOTE + rows.of_diverged(table) + rows.usual_kernel(table)
+    note = _NOTE + rows.of_marks(table) + rows.usual_kernel(table)
     return rows.framed(
         figure, panels, titles, f"Training time: {title}", layout.about(table, trained), note, key
     )

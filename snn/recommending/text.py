@@ -90,6 +90,8 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     if others.any():
         first = named[ranking["rank"] == 1].iloc[0]
         notes.append(f"{NOT_COMPARABLE.capitalize()} with {first}: {', '.join(named[others])}.")
+    if ranking.loc[ranking["rank"].notna(), "rounds"].nunique() > 1:
+        notes.append("Rounds are unequal: a ratio is of those that both have, not of the two times shown.")
     once = named[(ranking["rounds"] == 1) & ranking["rank"].notna()]
     if 0 < len(once) < ranking["rank"].notna().sum():  # of all, it is said above
         notes.append(
