@@ -207,7 +207,7 @@ def cpu(rows: pd.DataFrame) -> str:
     lines = [
         [
             f"{row['strategy']}{cells.in_brackets(row.get('options'))}",
-            *(str(row[key]) for key in ("kernel", "precision") if key in timed),
+            *(row[key] if cells.known(row[key]) else "" for key in ("kernel", "precision") if key in timed),
             {"host": "CPU", "device": "GPU"}[row["ran_on"]],
             f"{row['step_us']:,.0f}",
             cells.ratio(row, "speedup_over_sequential"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
-from figure_layout import faults
+from figure_layout import faults, said_in
 from records_of import COSTS, QUIET, record
 
 from snn import neighbours as check
@@ -255,6 +255,11 @@ def test_the_figure_has_a_panel_per_neighbour_and_marks_what_is_untouched(table)
     assert faults(drawn) == []
     low, high = drawn.axes[0].get_xlim()
     assert low < 1 and high > table["slowdown_ci_high"].max()
+    own = table["kernel"].mask(table["strategy"] == "persistent", "one_layer")
+    drawn = figure.draw(table.assign(kernel=own), "T4")
+    ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
+    assert ticks == ["reference", "combined", "graph", "resident", "persistent, one_layer"]
+    assert "The kernel is naive where none is named." in said_in(drawn)
 
 
 def test_the_command_tells_whether_the_file_says_what_was_measured(table, tmp_path, capsys):

@@ -44,7 +44,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         [f"beside {name}" for name in neighbours],
         "Time beside a busy neighbour over time alone",
         layout.about(table, trained),
-        _NOTE,
+        _NOTE + rows.usual_kernel(table),
         key,
     )
 
@@ -64,6 +64,6 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
 
 
 def _names(table: pd.DataFrame) -> pd.Series:
-    """The strategies' names, of those that occur twice with what tells them apart."""
-    differing = [name for name in ("dataset", "network", "kernel") if table[name].nunique() > 1]
-    return texts(table, ["strategy", *differing])
+    """The strategies' names, with what tells them apart from others."""
+    differing = [name for name in ("dataset", "network") if table[name].nunique() > 1]
+    return texts(table.assign(strategy=rows.named(table)), ["strategy", *differing])
