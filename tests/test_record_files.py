@@ -323,4 +323,6 @@ def test_an_empty_folder_is_said(tmp_path):
     (tmp_path / "cells").mkdir()
     assert refusal(archive.entries, tmp_path) == f"{tmp_path}: there are no records in it"
     (tmp_path / "file").write_text("x")
-    assert "file: cannot be read: " in refusal(archive.entries, tmp_path / "file")
+    assert "file: it is neither a folder of results nor" in refusal(archive.entries, tmp_path / "file")
+    (tmp_path / "file.gz").write_text("x")
+    assert "file.gz: cannot be read: " in refusal(archive.entries, tmp_path / "file.gz")

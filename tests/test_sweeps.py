@@ -275,5 +275,5 @@ def test_keys_that_no_workflow_reads():
     sweeps.check_keys({"grid": 1, "device": 2})
     assert (
         refused(sweeps.check_keys, {"grid": 1, "b": 2, "a": 3})
-        == "--config b: there is no such key: grid, device, devices"
+        == "--config b: there is no such key: grid, device, devices, folder"
     )
