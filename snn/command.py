@@ -44,8 +44,15 @@ def answered(
     try:
         return work(arguments)
     except SnnError as error:
-        print(f"snn: {error}", file=sys.stderr)
+        print(f"snn: {_line(error)}", file=sys.stderr)
         return WRONG
+
+
+def _line(error: SnnError) -> str:
+    """The message as one line that can be printed, also where a path or a value in it cannot."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in str(error)
+    )
 
 
 def helped(doc: str, codes: Mapping[int, str], more: str = "") -> str:
@@ -121,7 +128,7 @@ def refuse_plainly() -> None:
 
 def _shown(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if issubclass(kind, SnnError):
-        print(f"snn: {error}", file=sys.stderr)
+        print(f"snn: {_line(error)}", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, traceback)
 

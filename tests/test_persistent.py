@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from deferred import DeferredBackend
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import train
 
@@ -265,6 +265,7 @@ IMAGES = ("dataset=patterns", "network=cnn", "dataset.rows=64", "training.batch_
 LAYERED = ("network=layers", "training.batch_size=64")
 
 
+@settings(max_examples=25)
 @given(
     limits=st.sampled_from([H200, A100, T4]),
     hidden=st.lists(st.sampled_from([16, 64, 128, 256, 600]), min_size=1, max_size=3),

@@ -21,6 +21,7 @@ _OF_CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=b", "training.ba
 _OF_CSV += ("dataset.held_out=0", "output=t.npy")
 
 KEPT = [
+    Input("a folder with a line break in its name", "cli", ("merge", "a\nb"), {}, r"a\nb: cannot be read"),
     Input(
         "a number of 5000 digits",
         "snn.more_rounds",
