@@ -1,6 +1,7 @@
 """Cells of a Markdown table: numbers with their intervals, and what stands where there is none."""
 
 from collections.abc import Iterable, Mapping
+from math import floor, log10
 from typing import Any
 
 import pandas as pd
@@ -40,9 +41,12 @@ def digits(value: float) -> str:
 
 
 def seconds(row: Mapping[str, Any]) -> str:
-    """The mean time with its standard deviation."""
-    spread = f" ± {row['std_s']:.2g}" if known(row["std_s"]) else ""
-    return f"{row['mean_s']:.3g}{spread} s"
+    """The mean time with its standard deviation, both to the second digit of the latter."""
+    mean, spread = row["mean_s"], row["std_s"]
+    if not known(spread) or spread == 0:
+        return f"{mean:.3g} s"
+    places = max(0, 1 - floor(log10(spread)))
+    return f"{mean:.{places}f} ± {spread:.{places}f} s"
 
 
 def or_status(row: Mapping[str, Any], key: str, text: str) -> str:

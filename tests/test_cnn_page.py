@@ -192,6 +192,36 @@ def test_the_accuracies_are_as_the_text_says():
     reordered = rows[(rows["program"] == "optimised") & (rows["gradient"] == "as published")]
     assert reordered.set_index("dataset")["images_apart"].to_dict() == {"mnist": 0, "fashion": -21}
     assert "same number of images right on MNIST, and 21 fewer on Fashion-MNIST" in PROSE
+    means = {
+        gradient: [mean_of(rows, name, "fashion", gradient, rate) for name in ("naive", "optimised")]
+        for gradient, rate in (("as published", 0.01), ("exact", 0.25))
+    }
+    apart = {gradient: naive[0] - optimised[0] for gradient, (naive, optimised) in means.items()}
+    assert 0.45 < apart["exact"] / apart["as published"] < 0.55 and "half of the difference" in PROSE
+    assert apart["exact"] < min(spread for _, spread in means["exact"])
+    mnist = [mean_of(rows, name, "mnist", "exact", 0.25)[0] for name in ("naive", "optimised")]
+    assert abs(mnist[0] - mnist[1]) < 0.02 and "almost nothing of the difference is left on MNIST" in PROSE
+
+
+def test_another_order_of_summation_changes_what_the_text_says():
+    of_draw = {}
+    for record in archive.read_all(cnn_page.FOLDERS[0]).values():
+        cell = record["cell"]
+        training, kernel = cell["training"], cell["kernel"]
+        same = cell["dataset"]["rows"] == 60000 and kernel["block"] == [16, 16] and training["epochs"] == 5
+        if same and kernel["name"] in ("naive", "fused") and training["gradient"] != "published_naive":
+            case = [training[key] for key in ("gradient", "reduction", "learning_rate")]
+            draw = (cell["dataset"]["name"], *case, record["round"])
+            of_draw.setdefault(draw, {})[kernel["name"]] = record["runs"][0]["test_accuracy"]
+    pairs = {draw: (of["naive"], of["fused"]) for draw, of in of_draw.items() if len(of) == 2}
+    assert len(pairs) == 30
+    points = {draw: 100 * abs(one - other) for draw, (one, other) in pairs.items()}
+    learns = {draw for draw, both in pairs.items() if min(both) > 0.11}
+    first = max(points[draw] for draw in learns if draw[-1] == 1)
+    assert f"changes the accuracy by up to {first:.1f} percentage points: with" in PROSE
+    assert f"up to {max(points[draw] for draw in learns):.1f} percentage points where both learn" in PROSE
+    one_learns = [draw for draw, both in pairs.items() if min(both) < 0.11 < max(both)]
+    assert [draw[2] for draw in one_learns] == ["sum"] and "in one draw whether the network learns" in PROSE
 
 
 def three_digits(value):
@@ -242,6 +272,9 @@ def test_the_loader_is_as_the_text_says():
     assert f"no interval reaches beyond {low:#.3g} or {high:#.3g}" in PROSE
     low, high = pinned["speedup"].min(), pinned["speedup"].max()
     assert f"without it, {low:#.3g} to {high:#.3g} times as fast" in PROSE
+    of_data = rows.groupby("dataset", sort=False)[["mean_accuracy", "accuracy_std"]].first()
+    drawn = [f"{100 * mean:.2f} ± {100 * spread:.2f}%" for mean, spread in of_data.to_numpy()]
+    assert "they are {} on MNIST and {} on Fashion-MNIST".format(*drawn) in PROSE
     assert f"A step of {rows['step_us'].min():,.0f} to {rows['step_us'].max():,.0f} µs" in PROSE
     beside = measured("cnn_peers")
     (eager,) = beside[(beside["strategy"] == "torch_eager") & (beside["precision"] == "fp32")].to_dict(

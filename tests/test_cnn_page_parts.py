@@ -63,7 +63,7 @@ def test_block_sizes_and_loaders_have_times_with_their_spread(cells_of):
     rows = rows_of(cells_of(NAIVE | sizes, dataset="mnist"), [[10.0, 10.2], [40.0, 41.0]])
     block = cnn_block_size.build(rows, published("cnn_block_size"), THRESHOLDS)
     first, second = lines(cnn_page.block_size(block))
-    assert first[:3] == ["256", "as published", "10.1 ± 0.14 s"] and first[4] == ""
+    assert first[:3] == ["256", "as published", "10.10 ± 0.14 s"] and first[4] == ""
     assert second[0] == "1024" and second[4].startswith("0.249 (")
     rows = rows_of(loaders(cells_of, (2, False), (4, True)), [[20.0, 20.1], [10.0, 10.1]])
     table = cnn_loader.build(rows, published("cnn_loader"), THRESHOLDS)

@@ -141,7 +141,10 @@ def of_several_devices():
     assert [slower["streams", data] for data in ("small", "medium", "large")] == [2, 2, 2]
     yield "`streams` is slower on all three data sets in both sweeps"
     assert [slower["combined", data] for data in ("large", "small", "medium")] == [2, 1, 1]
-    yield "`combined` on `large` in both, and on `small` and `medium` in one of them"
+    assert one(cpu["speedup"], strategy="combined", dataset="small")["verdict"] == "slower"
+    assert one(cpu["strategies"], strategy="combined", dataset="medium")["verdict"] == "slower"
+    yield "`combined` is slower on `large` in both, on `small` only in `dataset_size`"
+    yield "and on `medium` only in `strategies`"
     assert one(table("nvidia-h200/paper/speedup"), strategy="streams", dataset="large")["verdict"] == "slower"
     yield "On `large`, `streams` is slower on the H200, too."
 
