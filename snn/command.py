@@ -48,7 +48,7 @@ def answered(
         return WRONG
 
 
-def _line(error: SnnError) -> str:
+def _line(error: BaseException) -> str:
     """The message as one line that can be printed, also where a path or a value in it cannot."""
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in str(error)
