@@ -148,7 +148,7 @@ def main() -> None:
     protocols(noises, given.repetitions)
     print()
     needed(noises["normal"], given.repetitions)
-    print("\nfive rounds, then more where they are unclear\nslower looks coverage different  mean rounds")
+    print("\nfive rounds, then more where they are not settled\nslower looks coverage different  mean rounds")
     for difference in (0.0, 0.05, *DIFFERENCES):
         for looks in (0, 1, 2, 3):
             print(with_more(noises["normal"], difference, looks, given.repetitions), flush=True)

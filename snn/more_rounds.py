@@ -1,4 +1,4 @@
-"""``snn more-rounds TABLE [rounds=N] [grid=FILE] [device=cpu|cuda]``: more rounds for unclear rows.
+"""``snn more-rounds TABLE [rounds=N] [grid=FILE] [device=cpu|cuda]``: more rounds for what is not settled.
 
 TABLE is results/tables/NAME.csv, or NAME, and of a device that was planned by name
 results/tables/DEVICE/NAME.csv. Its rows are compared as in the table (in recommendation and
@@ -67,7 +67,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def plan(table: str, settings: Mapping[str, str]) -> str:
-    """Plan more rounds for the unclear rows of a table; returns what was planned, in lines.
+    """Plan more rounds for the rows of a table that are not settled; returns what was planned, in lines.
 
     Raises ConfigError for a table or setting that cannot be, RecordError where a record is missing.
     """
@@ -86,7 +86,7 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
             planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
         lines.append(_line(pair, found, needed, given))
     if not planned:
-        return f"In {table} everything is clear: no rounds were added."
+        return f"In {table} everything is settled: no rounds were added."
     more_rounds.add(planned)
     lines.append(f"{len(planned)} cells have more rounds in {more_rounds.FILE}. To measure them:")
     return "\n".join([*lines, f"    {_command(table, where)}"])
@@ -110,7 +110,7 @@ def _line(pair: Pair, found: Ratio, needed: int, given: int) -> str:
     likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
     return (
         f"{pair}: {found.value:.3g} ({found.low:.3g} to {found.high:.3g}) after {found.rounds} rounds, "
-        f"likely clear after {likely}: it gets {given}"
+        f"likely settled after {likely}: it gets {given}"
     )
 
 

@@ -1,4 +1,4 @@
-"""More rounds for what is unclear: how many, for which cells, and what a workflow makes of the plan."""
+"""More rounds for what is not settled: how many, for which cells, and what a workflow makes of the plan."""
 
 import json
 import math
@@ -121,7 +121,7 @@ def test_only_what_is_unclear_and_its_baseline_get_rounds(planned, capsys):
     assert more_rounds.read() == {names["reference"]: 10, names["combined"]: 10}
     said = capsys.readouterr().out
     assert "small 256: combined over reference: 0.965 (0.646 to " in said
-    assert "after 5 rounds, likely clear after about" in said and "it gets 10" in said
+    assert "after 5 rounds, likely settled after about" in said and "it gets 10" in said
     assert "snakemake --cores 1 results/tables/mine.csv --config grid=grid.yaml" in said
     assert plan() == 2  # what is planned is not measured yet
     said = capsys.readouterr().err

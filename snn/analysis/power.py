@@ -26,7 +26,7 @@ def rounds_needed(ratio: Ratio, thresholds: Thresholds) -> int:
     """The rounds after which a ratio would be clear, if they go on differing as they do; those that it has,
     where it is.
 
-    A ratio is clear if its interval is not wide and if it is ``faster``, ``slower`` or ``same``, or had
+    A ratio is settled if its interval is not wide and if it is ``faster``, ``slower`` or ``same``, or had
     enough rounds to find a difference of the share ``tell_apart``.
     """
     if isnan(ratio.spread):

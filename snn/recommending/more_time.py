@@ -54,7 +54,7 @@ def _is_out(found: Ratio, contender: float) -> bool:
 
 
 def _rounds(found: Ratio, first: int, thresholds: Thresholds) -> int:
-    """The rounds that one comparison asks for; 0 where it is clear."""
+    """The rounds that one comparison asks for; 0 where it is settled."""
     if found.rounds < 2:
         return first
     needed = rounds_needed(found, thresholds)
