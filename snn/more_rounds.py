@@ -37,8 +37,7 @@ from snn.grid import sweeps as grid
 from snn.tables import overview
 
 _OF_ALL = ("recommendation", "overview")
-_WHERE = ("grid", "device", "devices", "folder")
-_KEYS = ("rounds", *_WHERE)
+_KEYS = ("rounds", *grid.ASKED)
 
 
 class Pair(NamedTuple):
@@ -72,7 +71,7 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
     Raises ConfigError for a table or setting that cannot be, RecordError where a record is missing.
     """
     count = _count(settings["rounds"]) if "rounds" in settings else None
-    where = {key: settings[key] for key in _WHERE if key in settings}
+    where = {key: settings[key] for key in grid.ASKED if key in settings}
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     lines: list[str] = []
     planned: dict[str, int] = {}

@@ -14,7 +14,6 @@ import pandas as pd
 from snn import command
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTOUCHED
 from snn.config import groups
-from snn.config.groups import read_yaml
 from snn.errors import RecordError, shown
 from snn.grid import neighbours
 from snn.hardware.devices import BACKENDS
@@ -69,7 +68,7 @@ def _read(path: Path) -> pd.DataFrame:
         if len(wrong):
             _refuse(path, table, wrong[0], name, "a number above 0, or empty")
         table[name] = numbers
-    margin = read_yaml(groups.CONFIG / "verdicts.yaml")[UNTOUCHED]
+    margin = groups.read_yaml(groups.CONFIG / "verdicts.yaml")[UNTOUCHED]
     compared = table[table["slowdown"].notna() & (table["verdict"] != NOT_COMPARABLE)]
     for row, low, high in compared[["slowdown_ci_low", "slowdown_ci_high"]].itertuples():
         if table["verdict"][row] != (right := verdict(low, high, margin)):

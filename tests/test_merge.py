@@ -1,63 +1,22 @@
 """Results of many machines in one table: each device beside the others, and never over another's."""
 
-from functools import cache
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from conftest import ROOT
-from records_of import halves, record
+from machines import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
 
 from snn import merge
 from snn.analysis import published
 from snn.config.groups import read_yaml
 from snn.errors import OutputError
 from snn.files.outputs import replaced_folder
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.records import archive
 from snn.tables import devices
 
 FILES = {f"devices.{ending}" for ending in ("csv", "html", "svg", "png")}
-H200, T4 = "NVIDIA H200", "NVIDIA T4"
-CPU = "CPU AMD EPYC"
 PAPER = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in published.TABLES}
-TIMES = {"reference": 4.0, "streams": 4.0, "pinned": 3.0, "combined": 2.0, "preallocated": 1.0}
-
-
-@cache
-def _grid(device):
-    return sweeps.read(ROOT / "config/grid.yaml", device)
-
-
-LATER = [f"2026-02-12T{hour}:00:00+00:00" for hour in (10, 11, 12)]
-"""When other machines began."""
-
-
-def cells_on(backend, name, dataset="large"):
-    found = _grid(Device(backend, name))["dataset_size"].cells
-    return [
-        cell | {"protocol": cell["protocol"] | {"runs": 8, "rounds": 2}}
-        for cell in found
-        if cell["dataset"]["name"] == dataset
-    ]
-
-
-def records_of(cells, factor=None, spread=0.0001, **where):
-    """Two rounds of each cell, each strategy's times multiplied by its factor."""
-    made = []
-    for cell in cells:
-        mean = TIMES[cell["strategy"]["name"]] * (factor or {}).get(cell["strategy"]["name"], 1.0)
-        way = -1 if cell["strategy"]["name"] == "combined" else 1  # slow where the others are fast
-        seconds = [mean * (1 + way * spread * step) for step in (1, 0.9, 1.1, 1, -1, -0.9, -1.1, -1)]
-        made += [record(cell, some, number=i, **where) for i, some in enumerate(halves(seconds), 1)]
-    return made
-
-
-def folder(path, *records):
-    path.mkdir(parents=True)
-    archive.write([one for some in records for one in some], path)
-    return path
 
 
 def merged(tmp_path, *folders):
@@ -154,16 +113,6 @@ def test_a_device_without_a_baseline_has_times_and_no_speedup(tmp_path, three):
     assert f"speedup {H200} (GPU-9)" not in table
 
 
-def test_a_gpu_is_known_by_its_uuid_in_whichever_folder(tmp_path):
-    cells = cells_on("cuda", H200)
-    found = records_of(cells)
-    first, second = found[::2], found[1::2]  # by round
-    a, b = folder(tmp_path / "a", first), folder(tmp_path / "b", second, first[:2])
-    table, printed = merged(tmp_path, a, b)
-    assert f"{H200}: 10 records\n" in printed
-    assert set(table[f"runs {H200}"]) == {8}
-
-
 def test_a_folder_of_a_workflow_is_as_good_as_an_archive(tmp_path, three):
     from snn.grid import naming
     from snn.records import store
@@ -172,25 +121,6 @@ def test_a_folder_of_a_workflow_is_as_good_as_an_archive(tmp_path, three):
         store.write(tmp_path / "w" / naming.record_path(naming.name_of(one["cell"]), one["round"]), one)
     again, _ = merged(tmp_path, three[0], tmp_path / "w/results", three[2])
     assert again.equals(merged(tmp_path, *three)[0])
-
-
-def test_two_different_records_of_one_round_are_refused(tmp_path, capsys):
-    a = folder(tmp_path / "a", records_of(cells_on("cuda", H200)))
-    b = folder(tmp_path / "b", records_of(cells_on("cuda", H200)[:1], {"reference": 1.5}))
-    assert merge.main([str(a), str(b), f"output={tmp_path / 'out'}"]) == 2
-    said = capsys.readouterr().err
-    assert f"{a}/records.jsonl.gz, line 1 and {b}/records.jsonl.gz, line 1 are different records" in said
-    assert "round 1 of one cell on NVIDIA H200 GPU-1: remove one of them" in said
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
-
-
-def test_rounds_of_a_cell_in_two_folders_must_belong_together(tmp_path, capsys):
-    cells = cells_on("cuda", H200)[:1]
-    first, second = records_of(cells)
-    versions = second["provenance"]["versions"] | {"cupy": "1.0"}
-    a, b = folder(tmp_path / "a", [first]), folder(tmp_path / "b", records_of(cells, versions=versions)[1:])
-    assert merge.main([str(a), str(b), f"output={tmp_path / 'out'}"]) == 2
-    assert "the rounds of one cell have different versions of cupy" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -206,65 +136,12 @@ def test_two_machines_with_one_cpu_stay_two(tmp_path):
     assert f"speedup {CPU} (c)" not in table  # the others' reference is not its own
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_folders_of_one_name_are_told_apart_by_those_they_are_in(tmp_path):
-    cells = cells_on("cpu", "AMD EPYC")
-    found = [
-        folder(tmp_path / place / "results", records_of(cells, started=at))
-        for place, at in zip(("laptop", "desk", "old/desk"), LATER, strict=True)
-    ]
-    _, printed = merged(tmp_path, *found)
-    said = [line for line in printed.splitlines() if line.endswith(": 10 records")]
-    assert said == [
-        f"{CPU} (laptop/results): 10 records",
-        f"{CPU} ({tmp_path.name}/desk/results): 10 records",
-        f"{CPU} (old/desk/results): 10 records",
-    ]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_one_cpu_by_several_paths_is_one(tmp_path, monkeypatch):
-    """By another spelling, by a link, by the file in the folder, and in a copy that has further records."""
-    large, small = records_of(cells_on("cpu", "AMD EPYC")), records_of(cells_on("cpu", "AMD EPYC", "small"))
-    a = folder(tmp_path / "a", large)
-    (tmp_path / "link").symlink_to(a)
-    b, c = folder(tmp_path / "b", small, large[:1]), folder(tmp_path / "c", small[:4])
-    monkeypatch.chdir(a)
-    places = (a, Path(), tmp_path / "c/../a", tmp_path / "link", a / archive.RECORDS, c, b)
-    _, printed = merged(tmp_path, *places)
-    assert printed.startswith(f"{CPU}: 20 records\n")
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_cpu_of_a_published_set_or_of_the_current_folder_has_a_name(tmp_path, monkeypatch):
-    cells = cells_on("cpu", "AMD EPYC")
-    for place, at in zip(("published/gpu/all", "published/another/other", "desk"), LATER, strict=True):
-        folder(tmp_path / place, records_of(cells, started=at))
-    monkeypatch.chdir(tmp_path / "desk")
-    found = [tmp_path / "published/gpu/all", Path("../published/another/other"), Path()]
-    _, printed = merged(tmp_path, *found)
-    for name in ("gpu/all", "another/other", "desk"):
-        assert f"{CPU} ({name}): 10 records\n" in printed
-
-
 def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
     (tmp_path / "m/microbenchmarks").mkdir(parents=True)
     _, printed = merged(tmp_path, *three, tmp_path / "m")
     assert f"{tmp_path}/m is left out: it has microbenchmarks alone\n" in printed
     assert merge.main([str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
     assert "m: there are no records in it: it has neither cells nor" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_one_cpu_with_fewer_cores_is_another_device(tmp_path):
-    fewer = {"system": "Linux x86_64", "cpu": "AMD EPYC", "cpus": 4}
-    cells = cells_on("cpu", "AMD EPYC")
-    a = folder(
-        tmp_path / "a", records_of(cells), records_of(cells_on("cpu", "AMD EPYC", "small"), host=fewer)
-    )
-    _, printed = merged(tmp_path, a)
-    assert f"{CPU} (a, 16 CPUs, Linux x86_64): 10 records\n" in printed
-    assert f"{CPU} (a, 4 CPUs, Linux x86_64): 10 records\n" in printed
 
 
 def cut(path):

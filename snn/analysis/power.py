@@ -23,7 +23,7 @@ def is_wide(ratio: Ratio, thresholds: Thresholds) -> bool:
 
 
 def rounds_needed(ratio: Ratio, thresholds: Thresholds) -> int:
-    """The rounds after which a ratio would be clear, if they go on differing as they do; those that it has,
+    """The rounds after which a ratio would be settled, if they go on differing as they do; those that it has,
     where it is.
 
     A ratio is settled if its interval is not wide and if it is ``faster``, ``slower`` or ``same``, or had

@@ -20,7 +20,7 @@ from snn.grid.sweep_checks import check_sweep
 from snn.hardware.devices import Device, find
 from snn.strategies.common.traits import on_host
 
-_ASKED = ("grid", "device", "devices", "folder")
+ASKED = ("grid", "device", "devices", "folder")
 """The keys of a workflow's command line."""
 
 MOST_CELLS = 100_000
@@ -105,9 +105,9 @@ def validated(path: Path) -> dict[str, Any]:
 
 def check_keys(config: Mapping[str, Any]) -> None:
     """Raise ConfigError for a key of ``snakemake --config`` that no workflow reads."""
-    unknown = [key for key in config if key not in _ASKED]
+    unknown = [key for key in config if key not in ASKED]
     if unknown:
-        raise ConfigError(f"--config {unknown[0]}: there is no such key: {', '.join(_ASKED)}")
+        raise ConfigError(f"--config {unknown[0]}: there is no such key: {', '.join(ASKED)}")
 
 
 def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:

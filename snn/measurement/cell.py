@@ -63,6 +63,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
         clock = time.perf_counter()
         host = state_before(device)
         at_work: dict[str, Any] = {}
+        untrained = None
         try:
             neighbour = stack.enter_context(beside(cell, device, devices, data))
             published = cell["training"]["gradient"] == PublishedNaive.name
@@ -79,14 +80,14 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
                 job, rules, backend, device, progress, progress.live, number
             )
             at_work = neighbour.account()
+        # Under the lock as well: it takes the host's cores, and another measurement may wait for them.
+        untrained = untrained_loss(job) if measurement.runs and not measurement.members else None
         elapsed = time.perf_counter() - clock
         busy = neighbours.uuids()
         if instrument != "none" and measurement.status in ("ok", "diverged"):
             _annotate(job, backend, *_ranges())
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     machine |= {"host": host, "neighbours": busy} | ({"neighbour": at_work} if at_work else {})
-    is_one = bool(measurement.runs) and not measurement.members
-    untrained = untrained_loss(job) if is_one else None
     return build(
         cell, number, measurement, profile_of_run, machine, described, source_hash, of_data, untrained
     )

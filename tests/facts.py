@@ -1,0 +1,130 @@
+"""What pages of the documentation say that follows from several rows, or from the configuration.
+
+A fact is a function that yields parts of the text, after it has asserted what their words say.
+"""
+
+import re
+from functools import cache
+
+import facts_of_results as results
+from conftest import ROOT
+from published_tables import one, table
+
+from snn.config.yaml_file import read_yaml
+from snn.measurement import protocol as protocol_of_runs
+
+PROTOCOLS = ("paper", "brief", "glance", "precise")
+LIMITS = read_yaml(ROOT / "config/verdicts.yaml")
+
+
+# ---- docs/explanation/reference_to_persistent.md
+
+
+def of_the_floor():
+    rows = table("nvidia-h200/strategies/strategies")
+    row = one(rows, strategy="persistent", dataset="large")
+    yield f"| *floor* | {row['fraction_of_limit'] * row['mean_s'] / 10_000 * 1e6:.2f} µs |"
+
+
+def of_shapes():
+    rows = table("nvidia-h200/shapes/shapes")
+    rows = rows[rows["status"] == "ok"]
+    one_layer = rows["plan"].str.match(r"(one|\d+) clusters? of")
+    groups = rows["plan"].str.match(r"\d+ groups? of")
+    plain = ~one_layer & ~groups & (rows["outputs"] == 1) & (rows["biases"] == 0)
+    kinds = {
+        "`one_layer.cu`": one_layer,
+        "`two_layers.cu`, `three_layers.cu`": groups,
+        "`grid.cu`, `layers.cu`: perceptrons with one output": plain,
+        "`layers.cu`: biases, or several outputs": ~one_layer & ~groups & ~plain,
+    }
+    for name, which in kinds.items():
+        ratios = rows.loc[which, "speedup_over_graph"]
+        three = " | ".join(
+            f"{ratio:.{2 if ratio < 10 else 1}f}" for ratio in (ratios.min(), ratios.median(), ratios.max())
+        )
+        yield f"| {name} | {len(ratios)} | {three} |"
+    assert rows["speedup_over_graph"].min() > 1
+    peers = table("nvidia-h200/shapes/shapes").dropna(subset="best_peer_us")
+    ratios = peers["speedup_over_best_peer"].dropna()
+    assert ratios.min() > 1
+    yield f"JAX also trained {len(peers)} of them."
+    span = f"{ratios.min():.2f} to {ratios.max():.1f}"
+    yield f"It took {span} times as long for the {len(ratios)} that have a plan"
+    yield f"{ratios.median():.1f} times in the median"
+
+
+def of_the_convolutions():
+    """Multiplications and additions of one image: forward, weights, and input where one is needed."""
+    conv1, conv2, linear = 16 * 26 * 26 * 9, 32 * 24 * 24 * 9 * 16, 4608 * 10
+    share = 3 * conv2 / (2 * conv1 + 3 * conv2 + 3 * linear)
+    yield f"{share:.0%} of the arithmetic is in the second convolution"
+
+
+# ---- docs/explanation/protocol.md
+
+
+def of_protocols():
+    for name in PROTOCOLS:
+        path = ROOT / f"config/protocol/{name}.yaml"
+        protocol = read_yaml(path)
+        row = f"| `{name}` | {protocol['rounds']} | {protocol['runs']} | {protocol['max_seconds']:g} s |"
+        tells = re.search(r"Tells\s+(?:#\s+)?(\d+%)\s", path.read_text(encoding="utf-8"))
+        yield f"{row} {tells[1]} |" if tells else f"{row} 10%, or a few percent if rounds differ by 2% |"
+    yield f"changes by no more than {protocol_of_runs._STEADY:.0%} between successive windows"
+    exact = read_yaml(ROOT / "config/protocol/precise.yaml")["relative_error"]
+    yield f"once the 95% interval of its mean is within {exact:.0%} of that mean"
+
+
+def of_verdicts():
+    yield f"whole interval is within {LIMITS['same']:.0%} of 1"
+    yield f"above {LIMITS['noisy']:.0%} of their mean"
+    yield f"used over {LIMITS['other_cores']:.0%} of the CPU cores"
+    yield f"took over {LIMITS['stolen_cores']:.0%} of the cores"
+    yield f"by more than {LIMITS['drifted']:.0%} (and by more than {LIMITS['drifted_least_us']} µs)"
+    yield f"more than {LIMITS['memory_full']:.0%} of the memory was in use"
+    yield f"for {LIMITS['lasting_s']} s or longer"
+    assert LIMITS["idle_drop"] == 0.5
+    yield "below half of its usual value"
+    yield f"over {LIMITS['irregular_power']:.0%} above or below"
+    yield f"mean relative difference is within {LIMITS['converges']:.0%}"
+
+
+def of_two_thresholds():
+    yield f"wider than a factor of {LIMITS['wide']}"
+    yield f"too few rounds to find a difference of {LIMITS['tell_apart']:.0%}"
+
+
+def of_the_warning():
+    yield f"over {LIMITS['memory_full']:.0%} of the device memory was in use"
+
+
+def of_same():
+    yield f"more than {LIMITS['same']:.0%} from 1"
+
+
+def of_untouched():
+    yield f"lies within {LIMITS['untouched']:.0%} around 1"
+
+
+def of_glance():
+    seconds = read_yaml(ROOT / "config/protocol/glance.yaml")["max_seconds"]
+    yield f"takes about {seconds:g} s of timed runs per cell at most"
+
+
+FACTS = {
+    "results.md": [fact for name, fact in vars(results).items() if name.startswith("of_")],
+    "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
+    "explanation/protocol.md": [of_protocols, of_verdicts],
+    "explanation/attribution.md": [of_the_warning],
+    "howto/compare_machines.md": [of_same],
+    "howto/more_rounds.md": [of_two_thresholds],
+    "howto/several_gpus.md": [of_untouched],
+    "troubleshooting.md": [of_glance],
+}  # fmt: skip
+
+
+@cache
+def facts_of(page):
+    """The facts of a page of docs/."""
+    return [fact for of in FACTS.get(page, ()) for fact in of()]

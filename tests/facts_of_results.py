@@ -1,0 +1,190 @@
+"""What docs/results.md says that follows from several rows, or from records; as ``facts``."""
+
+import re
+from math import ceil
+
+import pandas as pd
+from conftest import ROOT
+from published_tables import one, table, variation
+
+from snn.config.yaml_file import read_yaml
+from snn.files.published_sets import PUBLISHED
+from snn.records import archive
+from snn.report import published_set
+
+GPUS = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")
+LIMITS = read_yaml(ROOT / "config/verdicts.yaml")
+CPU = "CPU Intel(R) Xeon(R) Processor"
+
+
+def of_the_papers_experiment():
+    times = table("nvidia-h200/paper/training_time")
+    of_streams = times[(times["strategy"] == "streams") & (times["dataset"] == "small")]
+    yield f"`streams` on `small` have a coefficient of variation of {variation(of_streams).item():.0%}"
+    yield f"more than a factor of {LIMITS['wide']} apart"
+
+
+def of_the_final_errors():
+    rows = table("nvidia-h200/strategies/strategies")
+    paper = read_yaml(ROOT / "config/paper/correctness.yaml")
+    mine = rows[(rows["dataset"] == "small") & rows["strategy"].isin([*paper, "preallocated"])]
+    (error,) = set(mine["final_mse"])
+    (published,) = {row["mse"] for row in paper.values()}
+    assert len(mine) == 5 and set(mine["draws"]) == {"1 to 10"}
+    assert set(table("nvidia-h200/paper/correctness")["agreement"].dropna()) == {"agrees"}
+    yield f"all five strategies end at a mean squared error of {error:.6f} on `small`"
+    yield f"the paper's is {published}"
+
+
+def of_the_prediction():
+    rows = table("nvidia-h200/paper/attribution")
+    apart = (rows["predicted_speedup"] / rows["speedup"] - 1).abs().max()
+    yield f"is within {ceil(20 * apart) / 20:.0%} of the measured one for every strategy and data set"
+    rows["parts"] = rows["attributed_s"] / rows["mean_s"]
+    slow = rows[rows["parts"] > LIMITS["parts_differ"]]
+    assert len(slow) == 2
+    yield f"In two of {len(rows)} rows"
+    pinned, streams = (
+        one(slow, strategy=name, dataset=data) for name, data in (("pinned", "large"), ("streams", "medium"))
+    )
+    yield f"for `pinned` on `large` the parts add up to {pinned['parts']:.2f} times"
+    yield f"for `streams` on `medium` to {streams['parts']:.2f} times"
+
+
+def of_copies_in():
+    rows = table("nvidia-h200/paper/attribution")
+    of = {
+        name: one(rows, strategy=name, dataset="large")["copy_in_s"] for name in ("preallocated", "combined")
+    }
+    assert of["preallocated"] < of["combined"] / 2
+    yield "its copies in take less than half the time of those of `combined`"
+
+
+def of_ties():
+    row = one(table("nvidia-h200/sweeps/overview"), case="medium, 256, init uniform01")
+    assert row["fastest"] == "resident (kernel tiled_fused, block 32-32)"
+    assert row["tied_with"] == ", ".join(
+        f"resident (kernel tiled_fused, block {block})" for block in ("16-16", "8-8")
+    )
+    yield "`resident` with `tiled_fused` and blocks of 32 x 32 has the shortest mean"
+    yield "only the same kernel with blocks of 16 x 16 and 8 x 8 is not significantly slower"
+
+
+def of_the_h100():
+    largest = variation(table("nvidia-h100-80gb-hbm3/strategies/strategies")).max()
+    yield f"coefficients of variation of up to {largest:.0%}"
+
+
+def of_two_gpus():
+    rows = table("devices_strategies")
+    verdicts = rows[[f"verdict {gpu}" for gpu in GPUS]]
+    assert not [pair for pair in verdicts.to_numpy() if {"faster", "slower"} <= set(pair)]
+    yield "No strategy is significantly faster than `reference` on one GPU and significantly slower on the"
+    keys = ["strategy", "dataset", "kernel", "strategy.threads", "draws"]
+    both = pd.merge(
+        *(table(f"{name}/strategies/strategies") for name in ("nvidia-h200", "nvidia-h100-80gb-hbm3")),
+        on=keys,
+    )
+    assert len(both) > 20 and both["final_mse_x"].equals(both["final_mse_y"])
+    yield "the final error in their two `strategies.csv` is the same to the last digit"
+
+
+def of_several_devices():
+    rows = table("devices")
+    combined = rows[(rows["strategy"] == "combined") & (rows["dataset"] == "large")].set_index("network")
+    faster = [
+        network
+        for network in ("128", "256", "256-256")
+        if combined.loc[network, f"verdict {GPUS[0]}"] == "faster"
+    ]
+    assert (combined.loc[faster, "published_speedup Tesla T4"] > 1.02).all()
+    yield "`combined` is faster on the H200 and the T4 with {}, {} and {} hidden neurons".format(*faster)
+    assert combined.loc["1024", f"verdict {GPUS[0]}"] == "slower"
+    assert combined.loc["1024", "published_speedup Tesla T4"] < 0.98
+    yield "slower on both with 1024"
+    papers = ["streams", "pinned", "combined"]
+    cpu = {name: table(f"cpu-intel-r-xeon-r-processor/2-cores/{name}") for name in ("speedup", "strategies")}
+    assert "faster" not in set(rows.loc[rows["strategy"].isin(papers), f"verdict {CPU}"])
+    assert not any("faster" in set(of.loc[of["strategy"].isin(papers), "verdict"]) for of in cpu.values())
+    yield "none of the paper's strategies is faster than `reference`"
+    slower = {
+        (strategy, data): sum(
+            one(of, strategy=strategy, dataset=data)["verdict"] == "slower" for of in cpu.values()
+        )
+        for strategy in ("streams", "combined")
+        for data in ("small", "medium", "large")
+    }
+    assert [slower["streams", data] for data in ("small", "medium", "large")] == [2, 2, 2]
+    yield "`streams` is slower on all three data sets in both sweeps"
+    assert [slower["combined", data] for data in ("large", "small", "medium")] == [2, 1, 1]
+    assert one(cpu["speedup"], strategy="combined", dataset="small")["verdict"] == "slower"
+    assert one(cpu["strategies"], strategy="combined", dataset="medium")["verdict"] == "slower"
+    yield "`combined` is slower on `large` in both, on `small` only in `dataset_size`"
+    yield "and on `medium` only in `strategies`"
+    assert one(table("nvidia-h200/paper/speedup"), strategy="streams", dataset="large")["verdict"] == "slower"
+    yield "On `large`, `streams` is slower on the H200, too."
+
+
+def of_neighbours():
+    rows = table("nvidia-h100-80gb-hbm3/neighbours/neighbours")
+    assert set(rows.loc[rows["verdict"] == "untouched", "strategy"]) == {"graph"}
+    assert set(rows.loc[rows["machine"].str.contains("noisy"), "strategy"]) == set(rows["strategy"]) - {
+        "graph"
+    }
+    within = f"{LIMITS['untouched']:.0%}"
+    yield f"Only `graph` gets the verdict `untouched`: its intervals lie within {within} around 1."
+
+
+def of_the_cnns_rounds():
+    """The cards of each round, by sweep and cell, from the records."""
+    folder = PUBLISHED / "nvidia-h200/cnn"
+    cards = {}
+    for entry in archive.entries(folder).values():
+        rounds = cards.setdefault(published_set.name_as_written(entry), {})
+        rounds[entry.record["round"]] = entry.record["provenance"]["device_uuid"]
+    sweeps = {
+        name: {cell: cards[cell] for cell in sweep["cells"]}
+        for name, sweep in archive.read_sweeps(folder).items()
+    }
+    counts = {name: sorted(map(len, cells.values())) for name, cells in sweeps.items()}
+    of_strategies = counts.pop("cnn_strategies")
+    assert all({*of_sweep} == {5} for of_sweep in counts.values())
+    on_cpu = [
+        len(rounds)
+        for cell, rounds in sweeps["cnn_strategies"].items()
+        if re.search("/(threads|blas)-", cell)
+    ]
+    assert on_cpu == [3, 3] and of_strategies[:2] == [3, 3] and 0 < of_strategies.count(4) <= 5
+    yield "Every sweep has five rounds, but a few rows of `cnn_strategies` four"
+    yield "and `threads` and `blas` three"
+    programs = sweeps["cnn_programs"]
+    own = {cell: rounds for cell, rounds in sweeps["cnn_block_size"].items() if cell not in programs}
+    for cells, first in ((programs, 3), (own, 3), (sweeps["cnn_loader"], 3), (sweeps["cnn_strategies"], 4)):
+        for rounds in cells.values():
+            earlier = {card for number, card in rounds.items() if number < first}
+            later = {card for number, card in rounds.items() if number >= first}
+            assert not (earlier & later) - {None}
+    later = [{of[number] for of in cells.values() for number in (3, 4, 5)} for cells in (programs, own)]
+    assert not later[0] & later[1]
+    yield "Rounds 3 to 5 of `cnn_programs`, `cnn_block_size` and `cnn_loader`"
+    yield "and rounds 4 and 5 of `cnn_strategies` ran on other cards than the earlier ones"
+    yield "those of `cnn_block_size` on another than those of `cnn_programs`"
+    baselines = {cell for cell in sweeps["cnn_block_size"] if cell in programs}
+    assert all(
+        sum(of[number] == programs[base][number] for number in of) == 2
+        for of in own.values()
+        for base in baselines
+    )
+    yield "Those of `cnn_block_size` are of two rounds"
+
+
+def of_the_cnns_machine():
+    def drifted(rows):
+        return rows["machine"].str.contains("drifted")
+
+    assert drifted(table("nvidia-h200/cnn/cnn_loader").dropna(subset="mean_s")).all()
+    yield "In all rows of `cnn_loader` that were measured here"
+    peers = table("nvidia-h200/cnn/cnn_peers")
+    fp32, tf32 = (drifted(peers[peers["precision"] == name]) for name in ("fp32", "tf32"))
+    assert fp32.all() and (tf32.sum(), len(tf32)) == (2, 7)
+    yield "in all fp32 rows of `cnn_peers` and two of its seven TF32 rows, the machine is `drifted`"
