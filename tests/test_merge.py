@@ -261,6 +261,14 @@ def test_the_devices_of_published_records_are_told_apart(tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_the_published_table_of_several_devices_is_that_of_the_sets_that_docs_results_names(tmp_path):
+    found = ("nvidia-h200/paper", "nvidia-h100-80gb-hbm3/paper", "cpu-intel-r-xeon-r-processor/2-cores")
+    merged(tmp_path, *(ROOT / "results/published" / name for name in found))
+    again = (tmp_path / "out/devices.csv").read_bytes()
+    assert (ROOT / "results/published/devices.csv").read_bytes() == again
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_what_docs_results_says_of_the_h200_and_the_t4(tmp_path):
     table, _ = merged(tmp_path, ROOT / "results/published/nvidia-h200/paper")
     words = table.set_index(["dataset", "network"], append=True)["on_all"]
