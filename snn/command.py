@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from snn.errors import ConfigError, SnnError
+from snn.errors import ConfigError, SnnError, one_line
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,15 +44,8 @@ def answered(
     try:
         return work(arguments)
     except SnnError as error:
-        print(f"snn: {_line(error)}", file=sys.stderr)
+        print(f"snn: {one_line(error)}", file=sys.stderr)
         return WRONG
-
-
-def _line(error: BaseException) -> str:
-    """The message as one line that can be printed, also where a path or a value in it cannot."""
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in str(error)
-    )
 
 
 def helped(doc: str, codes: Mapping[int, str], more: str = "") -> str:
@@ -128,7 +121,7 @@ def refuse_plainly() -> None:
 
 def _shown(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if issubclass(kind, SnnError):
-        print(f"snn: {_line(error)}", file=sys.stderr)
+        print(f"snn: {one_line(error)}", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, traceback)
 

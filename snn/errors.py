@@ -50,3 +50,10 @@ def shown(value: object) -> str:
     """A value as a message shows it: a long one is cut."""
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:100]}... ({len(text)} characters)"
+
+
+def one_line(text: object) -> str:
+    """A message as one line that can be printed, also where a path or a value in it cannot."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in str(text)
+    )

@@ -23,6 +23,7 @@ def _main(arguments: list[str]) -> int:
     training, test = datasets.parts(table.values, settings["dataset"])
     tested = 0 if test is None else len(test)
     datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"], tested)
+    datasets.say_remarks(table)
     prepared.write(output, table, settings["dataset"])
     return 0
 

@@ -98,9 +98,11 @@ def _check_output(folder: Path, inputs: list[Path]) -> None:
 
 def _check_data(cell: Mapping[str, Any]) -> None:
     """Raise DataError or ConfigError where the user's file, or this network on it, cannot be trained, before
-    anything is said or measured."""
+    anything else is said or measured; print what is doubtful in the file."""
     if cell["dataset"].get("path"):
-        job_of(cell, datasets.make(cell["dataset"]))
+        table = datasets.make(cell["dataset"])
+        job_of(cell, table)
+        datasets.say_remarks(table)
 
 
 def _of_a_length_that_fits(

@@ -108,7 +108,9 @@ def of_several_devices():
         if all(combined.loc[network, f"verdict {gpu}"] == "faster" for gpu in GPUS)
     ]
     assert (combined.loc[faster, "published_speedup Tesla T4"] > 1.02).all()
-    yield "`combined` is faster on the H200, the H100 and the T4 with {}, {} and {} hidden neurons".format(*faster)
+    yield "`combined` is faster on the H200, the H100 and the T4 with {}, {} and {} hidden neurons".format(
+        *faster
+    )
     wide = combined.loc["1024"]
     assert [wide[f"verdict {gpu}"] for gpu in GPUS] == ["slower", "not significant"]
     assert wide["published_speedup Tesla T4"] < 0.98

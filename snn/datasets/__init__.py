@@ -7,7 +7,9 @@ files hold the data, the module may have further functions of the choice: ``inpu
 ``at_most``, the rows and columns that a file of its size can have, where no header says them.
 """
 
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import numpy as np
 from snn.datasets.common import prepared
 from snn.datasets.common.prepared import intact, load
 from snn.datasets.common.table import Table, checked, counts, described, parts
-from snn.errors import ConfigError, DataError
+from snn.errors import ConfigError, DataError, one_line
 
 __all__ = [
     "Table",
@@ -32,6 +34,7 @@ __all__ = [
     "load",
     "make",
     "parts",
+    "say_remarks",
     "split",
 ]
 
@@ -50,7 +53,13 @@ def make(choice: Mapping[str, Any]) -> Table:
     except MemoryError as error:
         raise DataError(f"dataset {choice['name']}: it does not fit in memory: {error}") from error
     table = made if isinstance(made, Table) else Table(made)
-    return Table(checked(table.values, f"dataset {choice['name']}"), table.facts)
+    return replace(table, values=checked(table.values, f"dataset {choice['name']}"))
+
+
+def say_remarks(table: Table) -> None:
+    """Print the remarks on a table, which is going to be trained on, to standard error."""
+    for remark in table.remarks:
+        print(f"snn: note: {one_line(remark)}", file=sys.stderr, flush=True)
 
 
 def completed(choice: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,8 @@
 
 import hashlib
 import io
-import re
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -14,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from snn.datasets.common import csv_lines, files
+from snn.datasets.common import csv_lines, csv_remarks, files
 from snn.datasets.common.csv_assembly import Assembly, Order, Source
 from snn.datasets.common.csv_columns import MOST_CLASSES, MOST_VALUES, Sheet, encoded, survey
 from snn.datasets.common.csv_complaints import Again, check_labels, check_usable
@@ -28,10 +25,6 @@ LARGEST_FILE = 2 << 30
 """Bytes. The table is as large again, and every cell of the grid loads it."""
 _COPIES = 8
 """Of a file in memory while it is read: its bytes, the numbers in float64, and the table."""
-_EXACT = 2**24
-"""Up to here float32 has every whole number."""
-
-_WHOLE = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
 
 
 def is_target(value: object) -> bool:
@@ -82,10 +75,11 @@ def make(
     The table's facts have ``classes`` and ``majority_accuracy``, that of the commonest class on the rows held
     out; ``one_hot_columns``, ``left_out_rows`` and ``left_out_columns``, if there are any; of a standardised
     table ``standardised_sha256``, which is of m and s of each such column in turn (float64), and
-    the target's ``target_mean`` and ``target_scale``.
+    the target's ``target_mean`` and ``target_scale``. Its remarks are on features that are constant, number
+    the rows or equal the target, and on whole numbers that float32 rounds.
 
     Raises DataError for a missing, empty or changed file, rows of different lengths, and whatever is not
-    allowed. Prints a warning for columns with whole numbers that float32 rounds.
+    allowed.
     """
     file = Path(path)
     if not is_target(target):
@@ -121,15 +115,18 @@ def make(
     if not sources:
         raise DataError(f"{file}: no column but the target {learned.name!r} is left without text")
     learned, classes = _classes(sheet, index, learned, again) if task == "classification" else (learned, None)
+    remarks = csv_remarks.of_features(sheet, list(sources.values()), learned)
     if not standardise:
-        _warn_rounded(sheet, again(), [*sources, *([] if classes else [index])], read.numbers)
+        whole = [*sources, *([] if classes else [index])]
+        remarks += csv_remarks.of_rounded(sheet, again(), whole, read.numbers)
     order = _order(file, len(read.numbers), held_out, shuffle_seed)
     table = Assembly(file, order, standardise).table(list(sources.values()), learned, classes)
     left_out = {
         "left_out_rows": sheet.rows - len(read.numbers),
         "left_out_columns": [sheet.names[i] for i in dropped],
     }
-    return Table(table.values, {**table.facts, **{key: value for key, value in left_out.items() if value}})
+    facts = {**table.facts, **{key: value for key, value in left_out.items() if value}}
+    return Table(table.values, facts, tuple(remarks))
 
 
 def digest(choice: Mapping[str, Any]) -> str:
@@ -177,27 +174,6 @@ def _classes(sheet: Sheet, index: int, target: Source, again: Again) -> tuple[So
 def _order(file: Path, rows: int, held_out: float, seed: int | None) -> Order:
     order = np.arange(rows) if seed is None else np.random.RandomState(seed).permutation(rows)
     return Order(order, counts(rows, {"name": f"csv, {file}", "held_out": held_out})[0])
-
-
-def _warn_rounded(sheet: Sheet, rows: csv_lines.Rows, columns: Sequence[int], numbers: np.ndarray) -> None:
-    """Name the columns with whole numbers that float32 does not have. Decimals are rounded anyway."""
-    if np.abs(numbers).max() <= _EXACT:
-        return
-    rounded: dict[int, str] = {}
-    for line, row in rows:
-        for i in columns:
-            text = row[i].strip()
-            if i not in rounded and _WHOLE.fullmatch(text) and abs(float(text)) > _EXACT:
-                held = int(np.float32(float(text)))
-                if Decimal(text) != held:
-                    name = sheet.names[i]
-                    rounded[i] = f"{name!r}, where {text[:40]} (line {line}) becomes {held}"
-    if rounded:
-        print(
-            f"snn: {sheet.file}: float32 rounds whole numbers in {len(rounded)} column(s): "
-            f"{'; '.join(list(rounded.values())[:5])}; if the last digits matter, subtract a constant",
-            file=sys.stderr,
-        )
 
 
 def _target_index(file: Path, target: str | int, names: Sequence[str], header: bool) -> int:

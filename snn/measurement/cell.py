@@ -56,6 +56,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     check_memory(cell, table.values.shape)
     of_data = datasets.described(table, cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
+    datasets.say_remarks(table)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
     with device_lock(*in_turn(devices, number)) as device, ExitStack() as stack:
         neighbours = Neighbours(device)

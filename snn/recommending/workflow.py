@@ -29,6 +29,7 @@ _NOISE = (
         "Building DAG",
         "Using shell",
         "Select jobs",
+        "snn: note: ",  # said of the data before the workflow began
     ),
     *("Execute ", "Nothing to be done", "Complete log", "Elapsed time", "At least one job", "WorkflowError:"),
     *("Provided cores", "Rules claiming", "Removing output files", "RuleException:", _OF_A_JOB),

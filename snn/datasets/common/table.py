@@ -18,11 +18,13 @@ class Table:
 
     ``facts`` are what a record says beside of how they were made of a user's file, as JSON values: the
     ``classes`` that labels stand for, ``target_scale``, the standard deviation of a standardised target in
-    its own units, and others that the module of the data set describes.
+    its own units, and others that the module of the data set describes. ``remarks`` are lines on what in the
+    user's file can be trained on, but perhaps is not meant.
     """
 
     values: np.ndarray
     facts: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 def checked(table: np.ndarray, place: str) -> np.ndarray:

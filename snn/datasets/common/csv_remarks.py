@@ -1,0 +1,68 @@
+"""What of a CSV file can be trained on, but perhaps is not meant: said once, and never an error."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+import numpy as np
+
+from snn.datasets.common.csv_assembly import Source
+from snn.datasets.common.csv_columns import Sheet
+from snn.datasets.common.csv_lines import Rows
+
+_EXACT = 2**24
+"""Up to here float32 has every whole number."""
+_FEW = 10
+"""Rows of which any numbers may happen to be 1, 2, 3, ..."""
+_NAMED = 5
+
+_WHOLE = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
+
+
+def of_features(sheet: Sheet, features: Sequence[Source], target: Source) -> list[str]:
+    """One remark on the features that are constant, number the rows, or equal the target; none without."""
+    said = [
+        f"{feature.name!r} {what}" for feature in features if (what := _doubtful(feature, target.numbers))
+    ]
+    if not said:
+        return []
+    more = f" and {len(said) - _NAMED} more such columns" if len(said) > _NAMED else ""
+    return [
+        f"{sheet.file}: {', '.join(said[:_NAMED])}{more}: is that meant to be a feature? "
+        "To leave a column out, remove it from the file"
+    ]
+
+
+def _doubtful(feature: Source, target: np.ndarray) -> str | None:
+    numbers = feature.numbers
+    if len(numbers) < 2:
+        return None
+    if np.array_equal(numbers, target):
+        return "equals the target"
+    if numbers.min() == numbers.max():
+        return "is the same in all rows"
+    whole = not feature.values and len(numbers) >= _FEW and bool((numbers == np.floor(numbers)).all())
+    if whole and numbers.max() - numbers.min() == len(numbers) - 1 == len(np.unique(numbers)) - 1:
+        return "numbers the rows"
+    return None
+
+
+def of_rounded(sheet: Sheet, rows: Rows, columns: Sequence[int], numbers: np.ndarray) -> list[str]:
+    """One remark on the columns with whole numbers that float32 rounds. Decimals are rounded anyway."""
+    if np.abs(numbers).max() <= _EXACT:
+        return []
+    rounded: dict[int, str] = {}
+    for line, row in rows:
+        for i in columns:
+            text = row[i].strip()
+            if i not in rounded and _WHOLE.fullmatch(text) and abs(float(text)) > _EXACT:
+                held = int(np.float32(float(text)))
+                if Decimal(text) != held:
+                    name = sheet.names[i]
+                    rounded[i] = f"{name!r}, where {text[:40]} (line {line}) becomes {held}"
+    if not rounded:
+        return []
+    return [
+        f"{sheet.file}: float32 rounds whole numbers in {len(rounded)} column(s): "
+        f"{'; '.join(list(rounded.values())[:_NAMED])}; if the last digits matter, subtract a constant"
+    ]

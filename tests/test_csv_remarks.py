@@ -1,0 +1,80 @@
+"""What of a user's table can be trained on, but perhaps is not meant: it is said, and changes nothing."""
+
+import numpy as np
+import pytest
+from csv_tables import of_rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snn import datasets, prepare
+from snn.datasets import csv_table
+
+ROWS = 12
+FEATURE = np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
+TARGET = 2 * FEATURE % 7
+
+
+def remarks(folder, columns, **keys):
+    """Of a table with these columns, by one letter each, and the target y."""
+    names = "".join(columns) + "y"
+    rows = list(zip(*columns.values(), TARGET, strict=True))
+    return csv_table.make(of_rows(folder, rows, names), "y", **keys).remarks
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (range(ROWS), "'b' numbers the rows"),
+        (range(100, 100 + ROWS), "'b' numbers the rows"),
+        (np.random.default_rng(1).permutation(ROWS), "'b' numbers the rows"),
+        ([7] * ROWS, "'b' is the same in all rows"),
+        (["red"] * ROWS, "'b' is the same in all rows"),
+        (TARGET, "'b' equals the target"),
+    ],
+)
+@pytest.mark.parametrize("standardise", [True, False])
+def test_a_doubtful_feature_is_named(tmp_path, column, said, standardise):
+    keys = {"standardise": standardise, "text_columns": "one_hot"}
+    (line,) = remarks(tmp_path, {"a": FEATURE, "b": column}, **keys)
+    assert f"t.csv: {said}: is that meant to be a feature? To leave a column out, remove it" in line
+
+
+@pytest.mark.parametrize(
+    "column", [2 * np.arange(ROWS), np.arange(ROWS) + 0.5, [*range(ROWS - 1), 0], FEATURE]
+)
+def test_other_features_are_not(tmp_path, column):
+    assert not remarks(tmp_path, {"a": FEATURE, "b": column})
+
+
+def test_of_few_rows_any_numbers_may_be_consecutive(tmp_path):
+    assert not csv_table.make(of_rows(tmp_path, [(1, 5), (2, 3), (3, 8)], "xy"), "y").remarks
+
+
+def test_the_same_classes_in_words_equal_the_target(tmp_path):
+    rows = [(i % 3, name, name) for i, name in enumerate(["no", "yes", "yes", "no"] * 3)]
+    made = csv_table.make(of_rows(tmp_path, rows, "aby"), "y", text_columns="one_hot", task="classification")
+    assert "'b' equals the target" in made.remarks[0]
+
+
+def test_of_many_the_first_are_named(tmp_path):
+    (line,) = remarks(tmp_path, {name: [3] * ROWS for name in "abcdefgh"})
+    assert "'e' is the same in all rows and 3 more such columns: is that" in line
+
+
+@given(shift=st.integers(-5, 5), drop=st.integers(0, ROWS - 1))
+def test_what_is_said_changes_no_value(tmp_path_factory, shift, drop):
+    ids = np.delete(np.arange(ROWS + 1), drop) + shift
+    rows = list(zip(ids, TARGET, strict=True))
+    made = csv_table.make(of_rows(tmp_path_factory.mktemp("csv"), rows, "xy"), "y")
+    assert np.array_equal(made.values, np.array(rows, np.float32))
+    assert bool(made.remarks) == (drop in (0, ROWS))
+
+
+def test_they_are_printed_where_a_table_is_made(tmp_path, capsys):
+    path = of_rows(tmp_path, list(zip(range(ROWS), FEATURE, TARGET, strict=True)), "aby")
+    keys = ["dataset=csv", f"dataset.path={path}", "dataset.target=y", "training.batch_size=4"]
+    assert prepare.main([*keys, f"output={tmp_path / 'made.npy'}"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"snn: note: {path}: 'a' numbers the rows: is that")
+    datasets.say_remarks(datasets.Table(np.zeros((2, 2), np.float32), remarks=("a\nb.csv: two lines",)))
+    assert capsys.readouterr().err == "snn: note: a\\nb.csv: two lines\n"
