@@ -9,7 +9,7 @@ with another unit, such as ``%``) or ``[1.66]``, in the order of the text. A col
 ``not~significant`` has no number: it is what the text says of the rows.
 
 After new results are published, this writes the numbers anew, each in the form that it had, with ``not
-significant`` where its interval says so. The words around them stay: tests/test_prose.py finds those that say
+significant`` where its interval says so, and ``untouched`` where a row's verdict does. The words around them stay: tests/test_prose.py finds those that say
 something else than the rows, and numbers without a comment.
 """
 
@@ -44,7 +44,7 @@ UNITS = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 VERDICTS = ("faster", "slower", "not significant")
 _NUMBER = r"\d+(?:\.\d+)?"
 VALUE = re.compile(
-    rf"(?P<mean>{_NUMBER})(?P<of>(?:\s+times|\s+µs)?)\s+\((?P<word>not\s+significant,\s+)?(?P<ci>(?:95%\s+CI\s+)?)"
+    rf"(?P<mean>{_NUMBER})(?P<of>(?:\s+times|\s+µs)?)\s+\((?P<word>(?:not\s+significant|untouched),\s+)?(?P<ci>(?:95%\s+CI\s+)?)"
     rf"(?P<low>{_NUMBER})\s+to\s+(?P<high>{_NUMBER})\)"
     rf"|(?P<time>{_NUMBER})\s+±\s+(?P<spread>{_NUMBER})\s+(?P<unit>s|ms|µs)\b"
     rf"|about\s+(?P<about>{_NUMBER})\s+(?P<about_unit>s|ms|µs)\b"
@@ -117,6 +117,13 @@ def significant(row: Row, column: str) -> bool:
     return verdict != "not significant" if verdict else not low <= 1 <= high
 
 
+def word_of(row: Row, column: str) -> str:
+    """What stands before the interval of a ratio: its verdict where it is no difference, or nothing."""
+    if column == "slowdown" and row.get("verdict") == "untouched":
+        return "untouched, "
+    return "" if significant(row, column) else "not significant, "
+
+
 def spread_of(column: str) -> str:
     """The column of the standard deviation of a mean."""
     return "std_s" if column == "mean_s" else f"{column.removesuffix('_s')}_std_s"
@@ -134,8 +141,7 @@ def written(form: re.Match[str], row: Row, column: str) -> str:
     if form["mean"]:
         value, (low, high) = float(row[column]), interval(row, column)
         mean, *ends = _told_apart(value, low, high, significant(row, column))
-        word = "" if significant(row, column) else "not significant, "
-        return f"{mean}{form['of']} ({word}{form['ci']}{' to '.join(ends)})"
+        return f"{mean}{form['of']} ({word_of(row, column)}{form['ci']}{' to '.join(ends)})"
     if form["time"]:
         unit = _unit(float(row[column]))
         value, spread = (UNITS[unit] * float(row[name]) for name in (column, spread_of(column)))

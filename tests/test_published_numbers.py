@@ -18,6 +18,7 @@ import published_numbers
 ROW = {
     "speedup": "2.0649", "speedup_ci_low": "1.8349", "speedup_ci_high": "2.2949", "verdict": "faster",
     "lead": "0.9981", "lead_ci_low": "0.9962", "lead_ci_high": "1.0012",
+    "slowdown": "1.0051", "slowdown_ci_low": "0.9899", "slowdown_ci_high": "1.0204",
     "mean_s": "0.024721", "std_s": "0.0000213", "kernels_s": "0.605", "saved_fraction": "0.534",
     "step_us": "2.331", "step_ci_low_us": "2.2951", "step_ci_high_us": "2.361",
 }  # fmt: skip
@@ -32,6 +33,8 @@ ROW = {
         ("9 (1 to 2)", "speedup", {"verdict": "not significant"}, "2.06 (not significant, 1.83 to 2.29)"),
         ("9 (1\n   to 2)", "speedup", {"speedup_ci_high": "228.4"}, "2.06 (1.83\n   to 228)"),
         ("9 (1 to 2)", "lead", {}, "0.998 (not significant, 0.996 to 1.001)"),
+        ("9 (1 to 2)", "slowdown", {"verdict": "untouched"}, "1.01 (untouched, 0.99 to 1.02)"),
+        ("9 (untouched, 1 to 2)", "slowdown", {"verdict": "touched"}, "1.01 (not significant, 0.99 to 1.02)"),
         (
             "9 (1 to 2)",
             "lead",
