@@ -9,8 +9,8 @@ with another unit, such as ``%``) or ``[1.66]``, in the order of the text. A col
 ``not~significant`` has no number: it is what the text says of the rows.
 
 After new results are published, this writes the numbers anew, each in the form that it had, with ``not
-significant`` where its interval says so, and ``untouched`` where a row's verdict does. The words around them stay: tests/test_prose.py finds those that say
-something else than the rows, and numbers without a comment.
+significant`` where its interval says so, and ``untouched`` where a row's verdict does. The words around them
+stay: tests/test_prose.py finds those that say something else than the rows, and numbers without a comment.
 """
 
 import re

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from figure_layout import faults
+from figure_layout import faults, said_in
 
 from snn.figures import devices
 from snn.tables.devices import as_published
@@ -154,3 +154,30 @@ def test_rows_of_one_device_are_left_out_where_others_are_of_two():
 def test_a_table_without_speedups_says_so():
     figure = devices.draw(pd.DataFrame([row("large", "reference", {A: 1.0}) | {"advice": np.nan}]))
     assert figure.axes[0].texts[0].get_text() == "no row has a speedup"
+
+
+def rings(axes):
+    return [
+        (float(value), float(at))
+        for line in axes.lines
+        if line.get_fillstyle() == "none" and line.get_marker() == "o"
+        for value, at in zip(*line.get_data(), strict=True)
+    ]
+
+
+def test_what_diverged_has_a_ring_and_what_has_no_interval_is_said_to_be_of_one_run():
+    found = [
+        row("large", "streams", {A: 0.8, B: 0.9}) | {f"status {A}": "ok", f"status {B}": "ok, diverged"},
+        row("large", "combined", {A: 1.8, B: 1.6}) | {f"status {A}": "ok", f"status {B}": np.nan},
+    ]
+    figure = drawn(*found)
+    (axes,) = figure.axes
+    ((value, at),) = rings(axes)
+    assert (value, (at, value) in dots(axes)[B]) == (0.9, True)
+    said = " ".join(said_in(figure).split())
+    assert "Circles around markers: the training diverged." in said and "without a bar" not in said
+    found[0] |= {f"status {B}": "ok", f"speedup_ci_low {A}": np.nan, f"speedup_ci_high {A}": np.nan}
+    figure = drawn(*found)
+    said = " ".join(said_in(figure).split())
+    assert not rings(figure.axes[0]) and "diverged" not in said
+    assert "A marker without a bar has no interval: it is of one run each." in said

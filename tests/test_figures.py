@@ -160,6 +160,7 @@ def test_the_papers_figures_have_their_intervals_and_the_papers_values():
     spreads = {"reference_std_s": [0.1, 0.2, 0.3], "combined_std_s": [0.4, 0.5, 0.6]}
     times = {"reference_s": [2.0, 4.0, 8.0], "combined_s": [1.0, 3.0, 5.0]}
     rows = table(**spreads, **times, paper_reference_s=[9.0, 8.0, 7.0], paper_combined_s=[6.0, 5.0, 4.0])
+    rows["verdict"] = "faster"
     measured, paper = time_by_depth.draw(rows, "Tesla T4").axes
     expected = [
         ends
@@ -170,6 +171,21 @@ def test_the_papers_figures_have_their_intervals_and_the_papers_values():
     ]
     assert error_bars(measured) == expected
     assert [bar.get_height() for bar in paper.patches] == [9.0, 8.0, 7.0, 6.0, 5.0, 4.0]
+
+
+def test_the_figure_by_depth_says_what_is_of_a_single_run_and_what_is_not_significant():
+    spreads = {"reference_std_s": [0.1, np.nan], "combined_std_s": [0.4, 0.5]}
+    times = {"reference_s": [2.0, 4.0], "combined_s": [1.0, 3.0], "network": ["256", "256-256"]}
+    papers = {"paper_reference_s": [9.0, 8.0], "paper_combined_s": [6.0, 5.0]}
+    rows = pd.DataFrame({**spreads, **times, **papers, "verdict": ["faster", "not significant"]})
+    rows = rows.assign(**{**DEVICE, "network": ["256", "256-256"]})
+    said = " ".join(said_in(time_by_depth.draw(rows, "Tesla T4")).split())
+    assert (
+        said.count("A mean without a bar is of a single run. Not significant: the difference for 256-256.")
+        == 1
+    )
+    said = " ".join(said_in(time_by_depth.draw(rows[:1], "Tesla T4")).split())
+    assert "single run" not in said and "Not significant" not in said
 
 
 def rates(**changes):
@@ -240,7 +256,7 @@ def test_words_stand_beyond_the_largest_number_as_far_apart_as_the_numbers(numbe
 
 def test_blocks_stand_at_their_numbers_of_threads_and_networks_at_their_widths():
     rows = pd.DataFrame({"strategy": "resident", "mean_s": [1.0, 2.0], "std_s": 0.1, "kernel": "naive"})
-    rows = rows.assign(**DEVICE)
+    rows = rows.assign(**{**DEVICE, "network": ["256", "256-256"]})
     (axes,) = sweep.draw(rows.assign(**{"kernel.block": ["8-8", "32-32"]}), ["kernel.block"], "mine").axes
     assert list(axes.containers[0].lines[0].get_xdata()) == [64, 1024]
     (axes,) = sweep.draw(rows.assign(network=["64", "256"]), ["network.hidden"], "mine").axes

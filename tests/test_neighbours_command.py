@@ -17,7 +17,7 @@ def of(row):
     [
         (None, "No such file"),
         ("", "not a table"),
-        ("strategy,mean_s\nx,1\n", "it has no column slowdown: it must be a neighbours.csv"),
+        ("strategy,mean_s\nx,1\n", "it has no column slowdown: it must be the table neighbours"),
         (of("graph,1.1,1.05,1.2,touched,cpu"), "no table has a time on a GPU"),
         (of("x,1,1,1,touched,cuda"), "row 1: strategy is 'x': it must be one of"),
         (of("graph,1,1,1,fine,cuda"), "row 1: verdict is 'fine': it must be"),

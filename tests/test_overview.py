@@ -107,7 +107,7 @@ def test_strategies_are_compared_within_a_point_only(tmp_path):
     said = overview_text.with_sentences(table)
     assert list(said.columns[:3]) == ["case", "answer", "dataset"]
     assert said["case"].tolist() == ["small, 256, batch size 64", "small, 256, batch size 128"]
-    assert said["answer"].str.startswith("combined is the fastest: 2.00 times").all()
+    assert said["answer"].str.startswith("combined is the faster of two: 2.00 times").all()
     assert (said["answer"].str.count("times") == 1).all()  # the reference is the runner-up: it is named once
     assert overview_text.headline(table) == (
         "combined is significantly fastest in 2 of 2 cases (2.00 times as fast as the reference)."

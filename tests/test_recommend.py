@@ -105,13 +105,13 @@ def test_the_nearest_network_is_one_of_as_many_layers():
     assert elsewhere._distance("256", "128") == elsewhere._distance("128", "256") > 0
 
 
-HEADER = "case,answer,dataset,network,strategy,strategy_status,mean_s,speedup,device,backend\n"
+HEADER = "case,answer,dataset,network,fastest,fastest_status,strategies,mean_s,speedup,device,backend\n"
 
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """The table of a published set, the only one, which is not there yet."""
-    path = tmp_path / "device/set/tables/recommendation.csv"
+    path = tmp_path / "device/set/tables/overview.csv"
     path.parent.mkdir(parents=True)
     (tmp_path / "device/set/README.md").touch()
     monkeypatch.setattr(elsewhere.published_sets, "sets", partial(elsewhere.published_sets.sets, tmp_path))
@@ -119,7 +119,7 @@ def published(tmp_path, monkeypatch):
     return path
 
 
-@pytest.mark.parametrize("content", [None, HEADER, HEADER + "c,a,small,256,graph,ok,1,2,A CPU,cpu\n"])
+@pytest.mark.parametrize("content", [None, HEADER, HEADER + "c,a,small,256,graph,ok,5,1,2,A CPU,cpu\n"])
 def test_where_nothing_is_published_that_is_said(published, content):
     cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
     if content:
@@ -133,8 +133,8 @@ def test_where_nothing_is_published_that_is_said(published, content):
     [
         (b"", "not a table"),
         (b"\xff\xfe", "not a table"),
-        (b"case,answer\n", "it has no column dataset: it must be a recommendation.csv"),
-        (HEADER.encode() + b"c,a,small,256,graph,ok,soon,2,X,cuda\n", "not a table: could not convert"),
+        (b"case,answer\n", "it has no column dataset: it must be the table overview"),
+        (HEADER.encode() + b"c,a,small,256,graph,ok,5,soon,2,X,cuda\n", "not a table: could not convert"),
     ],
 )
 def test_a_published_recommendation_that_is_none_is_named(published, content, said):
@@ -147,7 +147,7 @@ def test_a_published_recommendation_that_is_none_is_named(published, content, sa
 def test_of_two_published_answers_that_are_alike_the_one_with_a_speedup_is_shown(monkeypatch, seconds, shown):
     cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
     one = {"case": "small, 256", "dataset": "small", "network": "256", "device": "X", "backend": "cuda"}
-    one |= {"strategy": "graph", "strategy_status": "ok"}
+    one |= {"fastest": "graph", "fastest_status": "ok", "strategies": 5.0}
     rows = pd.DataFrame(
         [
             one | {"answer": "faster than graph", "folder": "a", "mean_s": 1.0, "speedup": float("nan")},
@@ -162,16 +162,32 @@ def test_of_two_published_answers_that_are_alike_the_one_with_a_speedup_is_shown
 
 def test_a_published_winner_that_diverged_is_not_shown_and_neither_is_the_reference_or_a_peer(monkeypatch):
     cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
-    one = {"device": "X", "backend": "cuda", "mean_s": 1.0, "speedup": 9.0, "folder": "a"}
+    one = {"device": "X", "backend": "cuda", "mean_s": 1.0, "speedup": 9.0, "folder": "a", "strategies": 5.0}
     answers = [("small", "256", "reference", "ok"), ("small", "128", "graph", "ok")]
     answers += [("large", "256", "graph", "diverged"), ("medium", "256", "torch_loader (workers 2)", "ok")]
-    keys = ("dataset", "network", "strategy", "strategy_status")
+    keys = ("dataset", "network", "fastest", "fastest_status")
     rows = pd.DataFrame([one | dict(zip(keys, of, strict=True)) for of in answers])
-    rows["case"], rows["answer"] = rows["dataset"] + " " + rows["network"], rows["strategy"]
+    rows["case"], rows["answer"] = rows["dataset"] + " " + rows["network"], rows["fastest"]
     monkeypatch.setattr(elsewhere, "_rows", lambda: rows)
     monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
     shown = [line.strip() for line in elsewhere.on_a_gpu(cell, "X").splitlines() if "[a]" in line]
     assert shown == ["small 128: graph [a]"]
+
+
+@pytest.mark.parametrize(
+    ("strategies", "speedup", "is_shown"), [(2, 9.0, False), (3, 9.0, True), (2, None, True)]
+)
+def test_one_that_was_compared_with_the_reference_alone_is_not_recommended(
+    monkeypatch, strategies, speedup, is_shown
+):
+    """Two others, such as persistent and graph beside peers, may be the two that compete."""
+    cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
+    one = {"case": "c", "answer": "combined", "dataset": "small", "network": "256", "folder": "a"}
+    one |= {"device": "X", "backend": "cuda", "fastest": "combined", "fastest_status": "ok", "mean_s": 1.0}
+    rows = pd.DataFrame([one | {"strategies": float(strategies), "speedup": speedup}])
+    monkeypatch.setattr(elsewhere, "_rows", lambda: rows.astype({"speedup": float}))
+    monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
+    assert ("c: combined [a]" in elsewhere.on_a_gpu(cell, "X")) == is_shown
 
 
 def test_published_answers_of_this_network_come_before_those_of_others(tmp_path, monkeypatch, capsys):
@@ -191,8 +207,8 @@ def test_networks_unlike_any_published_one_are_shown_the_nearest_and_said_to_be_
     """Of other layers and another number of them; but not beside nearer ones."""
     cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
     one = {"case": "far", "dataset": "small", "network": "conv2d4-relu-maxpool2-linear10", "folder": "a"}
-    one |= {"device": "X", "backend": "cuda", "strategy": "graph", "strategy_status": "ok", "answer": "graph"}
-    one |= {"mean_s": 1.0, "speedup": 9.0}
+    one |= {"device": "X", "backend": "cuda", "fastest": "graph", "fastest_status": "ok", "answer": "graph"}
+    one |= {"mean_s": 1.0, "speedup": 9.0, "strategies": 5.0}
     monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
     monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([one]))
     said = elsewhere.on_a_gpu(cell, "X")

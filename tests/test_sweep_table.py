@@ -1,6 +1,5 @@
 """The baselines of a sweep, the CPU beside the GPU of its host, reasons, and the ranking."""
 
-import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
@@ -15,7 +14,6 @@ from snn.figures import sweep as sweep_figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.tables import cpu, overview, recommendation, sweep
-from snn.tables.speedup_reasons import reason
 
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -260,15 +258,6 @@ def test_a_recommendation_gives_winner_margins_and_the_reason(read):
         "but 100 more graph launches. "
         "It spends about 1.5 s less on device allocation and free and 1.5 s less on host arithmetic."
     )
-
-
-@pytest.mark.parametrize(
-    ("kernel", "said"), [("one_layer", "It uses the kernel one_layer instead of naive."), ("", "Neither ")]
-)
-def test_the_reason_names_the_kernel_that_did_the_arithmetic_if_it_is_one_of_ours(kernel, said):
-    reference = pd.Series({"strategy": "reference", "kernel": "naive", "mean_s": 2.0})
-    winner = pd.Series({"strategy": "another", "kernel": kernel, "mean_s": 1.0})
-    assert reason(winner, reference).startswith(said)
 
 
 def test_without_a_reference_the_reason_is_read_beside_the_runner_up(read):

@@ -63,7 +63,28 @@ def draw(table: pd.DataFrame) -> Figure:
         title += f": the first {len(shown)} of {len(wanted)} rows"
     about = [f"Devices: {'; '.join([*devices, *map(as_published, papers)])}.", _rows_are(shown)]
     key = _key(found, [*devices, *map(as_published, papers)])
-    return rows.framed(figure, found, list(panels), title, about, _NOTE, key)
+    note = " ".join([_NOTE, *_remarks(shown, devices)])
+    return rows.framed(figure, found, list(panels), title, about, note, key)
+
+
+def _remarks(cells: pd.DataFrame, devices: list[str]) -> list[str]:
+    """What a reader has to know of some of these dots."""
+    of = [
+        (cells[f"{_SPEEDUP}{one}"].notna(), _diverged(cells, one), _ends_of(cells, one)[0]) for one in devices
+    ]
+    said = ["Circles around markers: the training diverged."] if any((a & b).any() for a, b, _ in of) else []
+    without = any((known & low.isna()).any() for known, _, low in of)
+    return said + (["A marker without a bar has no interval: it is of one run each."] if without else [])
+
+
+def _diverged(cells: pd.DataFrame, device: str) -> pd.Series:
+    return cells.get(f"status {device}", pd.Series("", cells.index)).fillna("").str.contains("diverged")
+
+
+def _ends_of(cells: pd.DataFrame, device: str) -> list[pd.Series]:
+    """The ends of a device's intervals."""
+    empty = pd.Series(np.nan, cells.index)
+    return [cells.get(f"speedup_ci_{end} {device}", empty).astype(float) for end in ("low", "high")]
 
 
 def _named(cells: pd.DataFrame) -> pd.Series:
@@ -124,12 +145,10 @@ def _places(known: pd.DataFrame, middles: pd.Series) -> pd.DataFrame:
 
 
 def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.DataFrame) -> None:
-    """The speedups of a panel with their intervals; a dot is hollow where it is not significant."""
+    """The speedups of a panel with their intervals; a dot is hollow where it is not significant, and has a
+    ring around it where the training diverged."""
     for i, device in enumerate(devices):
-        value, low, high = (
-            cells.get(f"{column} {device}", pd.Series(np.nan, cells.index)).astype(float)
-            for column in ("speedup", "speedup_ci_low", "speedup_ci_high")
-        )
+        value, (low, high) = cells[f"{_SPEEDUP}{device}"].astype(float), _ends_of(cells, device)
         if value.isna().all():
             continue
         spread = [(value - low).clip(lower=0), (high - value).clip(lower=0)]
@@ -140,6 +159,10 @@ def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.DataFrame)
         unclear = cells.get(f"verdict {device}", value) == NOT_SIGNIFICANT
         look = {"marker": look["marker"], "markerfacecolor": "white", "linestyle": "", "zorder": 2.2}
         axes.plot(value[unclear], heights[unclear], color=shade, **look)  # on the dots of errorbar, at 2.1
+        ring = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": "", "color": shade}
+        diverged = _diverged(cells, device) & value.notna()
+        if diverged.any():
+            axes.plot(value[diverged], heights[diverged], **ring)
 
 
 def _diamonds(axes: Axes, cells: pd.DataFrame, papers: list[str], at: pd.DataFrame) -> None:

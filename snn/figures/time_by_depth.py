@@ -8,10 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.figures import layout
 from snn.figures.style import SMALLEST, colour
 from snn.figures.ticks import linear_axis
 
+_MEANS = ["reference_s", "combined_s"]
 _HATCHES = {"reference": "", "combined": "////"}
 _NOTE = (
     "Coloured: mean time of a training; bars: standard deviation of the runs. Published values have no "
@@ -33,7 +35,20 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         Patch(facecolor=colour(name), hatch=hatch, edgecolor="white", label=name)
         for name, hatch in _HATCHES.items()
     ]
-    return layout.framed(figure, "Training time by depth", layout.about(table, trained), _NOTE, key)
+    note = " ".join([_NOTE, *_of_few_runs(table), *_of_verdicts(table)])
+    return layout.framed(figure, "Training time by depth", layout.about(table, trained), note, key)
+
+
+def _of_few_runs(table: pd.DataFrame) -> list[str]:
+    single = (table[["reference_std_s", "combined_std_s"]].isna() & table[_MEANS].notna().to_numpy()).any(
+        axis=1
+    )
+    return ["A mean without a bar is of a single run."] if single.any() else []
+
+
+def _of_verdicts(table: pd.DataFrame) -> list[str]:
+    alike = table.loc[table["verdict"] == NOT_SIGNIFICANT, "network"].astype(str)
+    return [f"Not significant: the difference for {', '.join(alike)}."] if len(alike) else []
 
 
 def _bars(axes: Axes, table: pd.DataFrame, prefix: str, spreads: list) -> None:

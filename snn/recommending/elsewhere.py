@@ -27,10 +27,10 @@ _SIMILAR = 4.0
 """By which factor the widths of two similar networks may differ at most."""
 _UNLIKE = "No network like this one is published"
 _COLUMNS = (
-    *("case", "answer", "dataset", "network", "strategy", "strategy_status", "mean_s", "speedup"),
+    *("case", "answer", "dataset", "network", "fastest", "fastest_status", "strategies", "mean_s", "speedup"),
     *("device", "backend"),
 )
-_TYPES = {name: float if name in ("mean_s", "speedup") else str for name in _COLUMNS}
+_TYPES = {name: float if name in ("strategies", "mean_s", "speedup") else str for name in _COLUMNS}
 _ALIKE = 1.05
 """Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
 
@@ -55,13 +55,17 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
 
     Of networks unlike this one, in their layers or by more than ``_SIMILAR`` in a width, there are some only
     where none is nearer, and they are said to be that. A winner that diverged is no answer, nor is a peer or
-    the reference: they win only where a sweep, as that of the tile sizes, compared few others with them.
+    the reference: they win only where a sweep, as that of the tile sizes, compared few others with them. Nor
+    is one that was compared with the reference alone, as in the paper's sweeps of networks: others may be
+    faster.
     """
     label = network_label(cell["network"])
     published = _rows()
-    published = published[published["backend"] == "cuda"]
-    rows = published[(published["device"] == name) & (published["strategy_status"] == "ok")]
-    rows = rows[~rows["strategy"].str.split(" ").str[0].isin(["reference", *_peers()])]
+    published = published[(published["backend"] == "cuda") & (published["fastest_status"] == "ok")]
+    published = published[(published["strategies"] > 2) | published["speedup"].isna()]
+    winners = published["fastest"].str.split(" ").str[0]
+    published = published[~winners.isin(["reference", *_peers()])]
+    rows = published[published["device"] == name]
     near = rows.assign(
         distance=[_distance(label, other) for other in rows["network"]],
         is_like=[_is_like(label, other) for other in rows["network"]],
@@ -94,11 +98,11 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
 
 
 def _rows() -> pd.DataFrame:
-    """The published recommendations, each with the name of its set. Raises RecordError for what is none."""
+    """The published overviews, each with the name of its set. Raises RecordError for what is none."""
     tables = [
-        read(path, "recommendation", _COLUMNS, dtype=_TYPES).assign(folder=published_sets.name_of(folder))
+        read(path, "overview", _COLUMNS, dtype=_TYPES).assign(folder=published_sets.name_of(folder))
         for folder in published_sets.sets()
-        if (path := folder / "tables/recommendation.csv").exists()
+        if (path := folder / "tables/overview.csv").exists()
     ]
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_COLUMNS, "folder"])
 

@@ -25,5 +25,5 @@ def read(path: Path, name: str, columns: Iterable[str] = (), **options: Any) -> 
         raise RecordError(f"{path}: not a table: {error}") from error
     for column in columns:
         if column not in table:
-            raise RecordError(f"{path}: it has no column {column}: it must be a {name}.csv")
+            raise RecordError(f"{path}: it has no column {column}: it must be the table {name}")
     return table

@@ -66,7 +66,8 @@ def _answer(row: pd.Series) -> str:
         over_next = _times(row, "lead", f"{row['runner_up']}, the runner-up")
         is_next = row["runner_up"] == "reference" and over_reference
         ratios = [over_reference, "" if is_next else over_next]
-        has = "is the fastest" if row["fastest_status"] == "ok" else "has the shortest mean time"
+        best = "the fastest" if row["strategies"] > 2 else "the faster of two"
+        has = f"is {best}" if row["fastest_status"] == "ok" else "has the shortest mean time"
         return f"{row['fastest']} {has}{of}: {' and '.join(filter(None, ratios))}"
     shortest = f"{row['fastest']} has the shortest mean time{of}{over_reference and f', {over_reference}'}"
     if row["lead_verdict"] == SAME:

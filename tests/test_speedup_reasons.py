@@ -1,0 +1,26 @@
+"""Why a winner is faster, in sentences: its kernel, and the parts of its time."""
+
+import pandas as pd
+import pytest
+
+from snn.tables.attribution import PART
+from snn.tables.speedup_reasons import reason
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"), [("one_layer", "It uses the kernel one_layer instead of naive."), ("", "Neither ")]
+)
+def test_the_reason_names_the_kernel_that_did_the_arithmetic_if_it_is_one_of_ours(kernel, said):
+    reference = pd.Series({"strategy": "reference", "kernel": "naive", "mean_s": 2.0})
+    winner = pd.Series({"strategy": "another", "kernel": kernel, "mean_s": 1.0})
+    assert reason(winner, reference).startswith(said)
+
+
+@pytest.mark.parametrize(("kernels", "said"), [(1.5, "It spends about 1 s less on dev"), (3.0, "Neither ")])
+def test_passes_that_were_longer_explain_no_shorter_run(kernels, said):
+    """Of another moment of the machine: what is less in them and what is more add up to the other sign."""
+    reference = pd.Series({"strategy": "reference", "kernel": "naive", "mean_s": 4.0})
+    winner = pd.Series({"strategy": "another", "kernel": "naive", "mean_s": 2.0})
+    for row, allocation, waits in ((reference, 3.0, 1.0), (winner, 2.0, kernels)):
+        row[f"{PART}allocation"], row[f"{PART}kernels"] = allocation, waits
+    assert reason(winner, reference).startswith(said)
