@@ -35,7 +35,10 @@ from snn.strategies.common.traits import own_runtime  # noqa: E402
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 
 TOGETHER = {
-    "pipeline": ("test_workflow.py", "test_report.py", "test_survival.py", "test_reruns.py"),
+    "pipeline": (
+        *("test_workflow.py", "test_workflow_additions.py", "test_report.py"),
+        *("test_survival.py", "test_reruns.py"),
+    ),
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
         *("test_unsupported.py", "test_nvtx.py", "test_training.py", "test_remedies.py"),

@@ -99,3 +99,8 @@ def copied(source, target, ignore=None):
     """A copy with its time stamps, as a backup has them."""
     shutil.copytree(source, target, ignore=ignore)
     return Project(target)
+
+
+def embedded(page, name):
+    """The value that a report's page holds under this name."""
+    return json.loads(re.search(rf'<script id="{name}">\s*var \w+ = (.*);\n', page)[1])

@@ -12,7 +12,7 @@ import browser
 import jinja2
 import pytest
 from conftest import ROOT
-from project import copied
+from project import copied, embedded
 
 READABLE = 4.5
 """The least contrast of text that WCAG 2.2 allows (success criterion 1.4.3)."""
@@ -30,11 +30,6 @@ def report(made, tmp_path_factory):
     parts = {name: embedded(page, name) for name in ("workflow-desc", "categories", "results")}
     yield SimpleNamespace(path=path, page=page, project=project, opening=parts.pop("workflow-desc"), **parts)
     shutil.rmtree(project.folder)
-
-
-def embedded(page, name):
-    """The value that a report's page holds under this name."""
-    return json.loads(re.search(rf'<script id="{name}">\s*var \w+ = (.*);\n', page)[1])
 
 
 @pytest.fixture(scope="module")
