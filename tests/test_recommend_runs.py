@@ -1,36 +1,27 @@
 """How `snn recommend` goes on: epochs of an earlier call, a candidate that fails, two at once, a signal."""
 
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
-import pandas as pd
 import psutil
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import record
+from recommend_calls import ASKED, measure
 
 from snn import recommend
-from snn.errors import ConfigError
 from snn.grid import more_rounds
-from snn.hardware import locks
-from snn.hardware.locks import WAITING
 from snn.recommending import grid_file, measured, pilot, workflow
-from snn.recommending.length import that_fits
 from snn.recommending.pilot import Pilot
 from snn.recommending.settings import parsed
 
 QUICK = Pilot(epoch=0.01, job=0.5, outside=0.3)
 WAITED = Pilot(epoch=0.01, job=0.5, outside=0.3, waited=500.0)
-ASKED = ["--device", "cpu", "--dataset", "small", "--output", "out"]
 
 
 @pytest.fixture
@@ -41,30 +32,6 @@ def project(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(pilot, "run", lambda cell, budget: QUICK)
     return tmp_path
-
-
-def measure(grid, folder, seconds=None, but=()):
-    """Write the records that the workflow would, as fast as the reference but for these strategies."""
-    for name, cell in grid.plan.cells.items():
-        strategy = cell["strategy"]["name"]
-        if strategy in but:
-            continue
-        took = (seconds or {}).get(strategy, 1.0)
-        for number, path in enumerate(measured._planned(grid)[name], 1):
-            made = record(
-                cell, [took, took * 1.001, took * 0.999], number=number, device=cell["device"]["name"]
-            )
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(json.dumps(made))
-    ranking = {"rank": [1], "strategy": ["resident"], "kernel": ["naive"], "mean_s": [1.0]}
-    ranking |= {"verdict": [""], "note": [""]}
-    ranking |= {
-        f"{ratio}{end}": [1.0] for ratio in ("speedup", "behind") for end in ("", "_ci_low", "_ci_high")
-    }
-    ranking |= {"against_fastest": ["fastest"], "rounds": [1], "status": ["ok"], "machine": ["quiet"]}
-    (folder / workflow.TABLE).parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(ranking).to_csv(folder / workflow.TABLE)
-    pd.DataFrame([{"answer": "resident is the fastest.", "reason": "So."}]).to_csv(folder / workflow.ANSWER)
 
 
 @pytest.fixture
@@ -175,63 +142,6 @@ def test_rounds_that_an_earlier_call_had_time_for_are_not_all_measured(grids, pr
     assert measured.missing(grid) == [name]
 
 
-def test_an_epoch_that_takes_too_long_names_the_settings_that_make_it_shorter(monkeypatch):
-    cell = grid_file.training_of(grid_file.write(parsed(ASKED), "cpu").plan)
-
-    asked = []
-
-    def takes_long(command, errors, most):
-        asked.append(most)
-        return pilot._Ended(None, "", most, 0.0)
-
-    monkeypatch.setattr(pilot, "_ended", takes_long)
-    with pytest.raises(
-        ConfigError, match="half of the budget of 20 s: give a larger --budget, or train on few"
-    ):
-        pilot.run(cell, 20.0)
-    assert asked == [10.0]
-
-
-def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(monkeypatch):
-    """And the time of all rows is as many times as long; 20 s are a tenth of the budget."""
-    given = parsed(["--dataset", "large", "--device", "cpu", "--epochs", "3"])
-    cell = grid_file.training_of(grid_file.write(given, "cpu").plan)
-    asked = []
-
-    def ends_if_short(command, errors, most):
-        settings = dict(one.partition("=")[::2] for one in command[3:])
-        asked.append((most, settings.get("dataset.rows", "25600")))
-        if asked[-1][1] == "25600":
-            return pilot._Ended(None, "", most, 3.0)
-        record = {"runs": [{"seconds": 0.5}], "provenance": {"elapsed_seconds": 2.0}}
-        Path(settings["output"]).write_text(json.dumps(record))
-        return pilot._Ended(0, "", 4.0, 1.0)
-
-    monkeypatch.setattr(pilot, "_ended", ends_if_short)
-    assert pilot.run(cell, 200.0) == Pilot(0.5 * 25_600 / 512, job=3.0, outside=2.0, waited=4.0)
-    assert asked == [(20.0, "25600"), (80.0, "512")]
-
-
-_WAITING = """
-import sys, time
-for line in sys.argv[2:]:
-    print(line, file=sys.stderr, flush=True)
-    time.sleep(1)
-time.sleep(float(sys.argv[1]))
-"""
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize(("rest", "status"), [(0.0, 0), (60.0, None)])
-def test_a_pilot_that_waits_for_another_measurement_says_so_and_has_all_its_time(
-    tmp_path, capsys, rest, status
-):
-    command = [sys.executable, "-c", _WAITING, str(rest), WAITING, locks._WAITED.format(1.0)]
-    ended = pilot._ended(command, tmp_path / "said", 1.8)
-    assert ended.status == status and 0.8 < ended.waited < 1.5
-    assert capsys.readouterr().err == f"{WAITING}; the budget does not count this\n"
-
-
 def test_what_is_waited_for_other_measurements_is_not_of_the_budget(grids, project, monkeypatch):
     """Else the time left would be taken for too short for a second round."""
     clock = [0.0]
@@ -297,47 +207,6 @@ def test_an_output_that_cannot_be_written_at_the_end_is_an_error(grids, project,
     monkeypatch.setattr(workflow, "report", report)
     assert recommend.main([*ASKED, "--budget", "10min"]) == 2
     assert "snn: out/ranking.csv: cannot be written" in capsys.readouterr().err.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("status", "said", "why"),
-    [
-        (
-            -9,
-            "",
-            "ended with signal SIGKILL, so that nothing was measured",
-        ),
-        (
-            1,
-            "Traceback\n  x\nKeyError: 3\n",
-            "with status 1, so that nothing was measured: KeyError: 3",
-        ),
-        (2, "snn: warning: rounded\nsnn: t.csv: no rows\n", "t.csv: no rows"),
-        (2, "snn: t.csv: no rows\nsnn: warning: rounded\n", "t.csv: no rows"),
-    ],
-)
-def test_a_pilot_that_fails_says_why_in_one_line(status, said, why):
-    found = pilot._why(status, said)
-    assert found.endswith(why) and "\n" not in found and "Traceback" not in found
-
-
-@pytest.mark.parametrize(
-    ("epoch", "job", "rows"), [(2.0, 0.5, None), (0.02, 5.8, None), (40.0, 3.0, None), (40.0, 3.0, 60_000)]
-)
-def test_a_budget_that_is_too_short_names_what_takes_the_time_and_the_least_that_is_enough(epoch, job, rows):
-    cell = {"training": {"epochs": 100, "batch_size": 64}, "dataset": {"rows": rows} if rows else {}}
-    first, of_pilot = {"runs": 3, "share": 0.5, "most": 0.8}, Pilot(epoch, job, 0.2)
-    shortest = epoch * (128 / rows if rows else 1)
-    needed = 9 * (job + 5 * shortest)
-    with pytest.raises(
-        ConfigError, match=rf"about {needed:.0f} s, .* has 16 s for it: .* per 1 epoch"
-    ) as said:
-        that_fits(of_pilot, cell, 9, first, 20.0)
-    advised = int(re.search(r"give --budget (\d+)s, enough on a machine as busy as now$", str(said.value))[1])
-    assert that_fits(of_pilot, cell, 9, first, advised)
-    assert that_fits(Pilot(1.18 * epoch, 1.18 * job, 0.2), cell, 9, first, advised)
-    with pytest.raises(ConfigError):
-        that_fits(of_pilot, cell, 9, first, advised / 1.25)
 
 
 def test_the_candidates_that_are_left_out_keep_the_others_cells(project):
