@@ -3,8 +3,8 @@
 import re
 
 import pytest
+from overview_points import FAST, FASTER, SLOW, THRESHOLDS, UNSURE, cells_of, opening_of, points_of
 from records_of import ON_ITS_HOST, write_all
-from test_overview import FAST, FASTER, SLOW, THRESHOLDS, UNSURE, cells_of, opening_of, points_of
 
 from snn.hardware.devices import Device
 from snn.report.answer import answer, duration, ranking
