@@ -2,6 +2,7 @@
 
 import statistics
 
+import pytest
 from real_records import edited
 
 from snn.errors import RecordError
@@ -80,3 +81,10 @@ def changed(record, *changes):
     for way, value in changes:
         record = edited(record, tuple(way.split(".")), value)
     return record
+
+
+def refusal(do, *arguments):
+    """What a call says that refuses a record or its file."""
+    with pytest.raises(RecordError) as refused:
+        do(*arguments)
+    return str(refused.value)
