@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ledgers import ledger_of
 from test_measure import JOB, RULES
-from test_strategies import ledger_of
 
 from snn.backends.cuda.managed_budget import ManagedBudget
 from snn.config import groups

@@ -9,8 +9,8 @@ import pytest
 from conftest import ROOT
 from failing_backend import FailingBackend
 from hypothesis import settings
+from ledgers import ledger_of, shapes
 from test_measure import JOB
-from test_strategies import ledger_of, shapes
 
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_strategies import ledger_of, operands, shapes
+from ledgers import ledger_of, operands, shapes
 
 from snn.backends.cpu.backend import CpuBackend
 from snn.profiling.call_costs import CallCost
