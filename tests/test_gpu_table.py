@@ -1,4 +1,4 @@
-"""The table of the device's properties, of a GPU that a driver of our choosing describes."""
+"""The table of the device's properties, of a GPU that a driver of our choosing describes and of real ones."""
 
 from types import SimpleNamespace
 
@@ -57,3 +57,21 @@ def test_the_driver_is_left_also_where_it_fails(calls):
     with pytest.raises(KeyError):
         gpu.build(Device("cuda", "NVIDIA H200", "GPU-2", "580.1"), PAPER)
     assert calls == ["init", "shutdown"]
+
+
+def test_the_device_table_of_a_cpu_says_so():
+    table = gpu.build(Device("cpu", "Abacus"), PAPER)
+    assert set(table["backend"]) == {"cpu"}
+    assert set(table["device"]) == {"Abacus"}
+    assert table.set_index("parameter").loc["CUDA cores", "value"] == ""
+    assert table.set_index("parameter").loc["CUDA cores", "paper_value"] == 2560
+
+
+@pytest.mark.gpu
+def test_the_device_table_of_a_gpu():
+    from snn.hardware import devices
+
+    table = gpu.build(devices.find("cuda"), PAPER).set_index("parameter")["value"]
+    assert table["CUDA cores"] > 0
+    assert table["Memory bandwidth (GB/s)"] > 0
+    assert table["Copy engines"] >= 1

@@ -188,6 +188,12 @@ def test_a_cost_drifts_beyond_both_thresholds():
         assert verdict([state_of(probe=probes)], EDGES) == ("drifted" if said else "quiet", said)
 
 
+def test_a_small_change_of_a_short_call_is_no_drift():
+    assert drift({"a_us": 1.0}, {"a_us": 2.5}, THRESHOLDS) == ""
+    assert drift({"a_us": 10.0}, {"a_us": 14.0}, THRESHOLDS) == ""
+    assert drift({"a_us": 10.0, "b_us": 1.0}, {"a_us": 4.0}, THRESHOLDS) == "a cost -60%"
+
+
 def test_of_costs_that_only_some_probes_found_there_is_no_mean():
     assert mean_costs([{}, {"copy_us": 1.0, "launch_us": 5.0}, {"copy_us": 3.0}]) == {"copy_us": 2.0}
     assert mean_costs([{"copy_us": 3.0}]) == {"copy_us": 3.0}

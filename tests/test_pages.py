@@ -11,7 +11,7 @@ from records_of import record
 from snn.config.groups import read_yaml
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.report import glossary, html_page
+from snn.report import glossary, html_page, write
 from snn.report.write import to_html
 from snn.tables import configuration, provenance
 
@@ -152,3 +152,23 @@ def test_a_page_says_what_its_columns_contain():
     assert "<dt>speedup</dt><dd>mean time of the baseline divided by that of this row</dd>" in text
     assert "<dd>the setting <code>training.batch_size</code></dd>" in text
     assert "What the columns contain" not in to_html(table, "T")
+
+
+def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
+    table = pd.DataFrame(
+        {
+            "name": ["<b>"],
+            "reference_std_s": [1 / 3],
+            "final_mse": [41.192572021],
+            "paper_x": [None],
+            "count": [15000],
+            "device": "D",
+            "backend": "cpu",
+        }
+    )
+    write.write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
+    page = (tmp_path / "t.html").read_text()
+    for text in ("&lt;b&gt;", ">reference std (s)<", ">0.3333<", ">41.192572<", ">–<", ">15,000<"):
+        assert text in page
+    assert "Measured on D. Backend: cpu, no GPU was used." in page
+    assert pd.read_csv(tmp_path / "t.csv")["reference_std_s"].iloc[0] == 1 / 3

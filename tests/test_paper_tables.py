@@ -2,14 +2,12 @@
 
 import shutil
 
-import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
 from records_of import PROVENANCE, QUIET, record, write_all
 
 from snn.analysis import frame
-from snn.analysis.machine_state import drift
 from snn.config.groups import read_yaml
 from snn.datasets.common import prepared
 from snn.datasets.common.table import Table
@@ -18,12 +16,10 @@ from snn.figures import attribution as attribution_figure
 from snn.figures import sweep as sweep_figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.report import write
 from snn.tables import (
     attribution,
     correctness,
     datasets,
-    gpu,
     reference_vs_combined,
     speedup,
     sweep,
@@ -234,12 +230,6 @@ def test_times_of_two_drivers_or_of_a_drifted_probe_are_not_divided(tmp_path, di
     assert table["speedup_ci_low"].isna().tolist() == [False] * 3 + [True]
 
 
-def test_a_small_change_of_a_short_call_is_no_drift():
-    assert drift({"a_us": 1.0}, {"a_us": 2.5}, THRESHOLDS) == ""
-    assert drift({"a_us": 10.0}, {"a_us": 14.0}, THRESHOLDS) == ""
-    assert drift({"a_us": 10.0, "b_us": 1.0}, {"a_us": 4.0}, THRESHOLDS) == "a cost -60%"
-
-
 def test_refuses_other_sources_and_other_cells(tmp_path):
     first, second = SWEEPS["neurons"].cells[:2]
     expected = write_all(tmp_path, [first], [[1.0]])
@@ -266,41 +256,3 @@ def test_data_sets(tmp_path):
     row = table.iloc[0]
     assert (row["samples"], row["features"], row["batches"], row["operations"]) == (300, 4, 2, 1000)
     assert row["paper_operations"] == 500
-
-
-def test_the_device_table_of_a_cpu_says_so():
-    table = gpu.build(Device("cpu", "Abacus"), read_yaml(PAPER / "gpu.yaml"))
-    assert set(table["backend"]) == {"cpu"}
-    assert set(table["device"]) == {"Abacus"}
-    assert table.set_index("parameter").loc["CUDA cores", "value"] == ""
-    assert table.set_index("parameter").loc["CUDA cores", "paper_value"] == 2560
-
-
-@pytest.mark.gpu
-def test_the_device_table_of_a_gpu():
-    from snn.hardware import devices
-
-    table = gpu.build(devices.find("cuda"), read_yaml(PAPER / "gpu.yaml")).set_index("parameter")["value"]
-    assert table["CUDA cores"] > 0
-    assert table["Memory bandwidth (GB/s)"] > 0
-    assert table["Copy engines"] >= 1
-
-
-def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
-    table = pd.DataFrame(
-        {
-            "name": ["<b>"],
-            "reference_std_s": [1 / 3],
-            "final_mse": [41.192572021],
-            "paper_x": [None],
-            "count": [15000],
-            "device": "D",
-            "backend": "cpu",
-        }
-    )
-    write.write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
-    page = (tmp_path / "t.html").read_text()
-    for text in ("&lt;b&gt;", ">reference std (s)<", ">0.3333<", ">41.192572<", ">–<", ">15,000<"):
-        assert text in page
-    assert "Measured on D. Backend: cpu, no GPU was used." in page
-    assert pd.read_csv(tmp_path / "t.csv")["reference_std_s"].iloc[0] == 1 / 3
