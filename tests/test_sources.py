@@ -1,9 +1,6 @@
 """Which files a cell depends on: an edit re-runs the cells that it concerns and no others."""
 
-import ast
-import hashlib
 import json
-import re
 import subprocess
 import sys
 from importlib import import_module
@@ -212,91 +209,3 @@ def test_an_upgraded_package_measures_nothing_again():
     """Files of our own decide what is measured again, and no list of packages is among them."""
     for name in ALL:
         assert {file.split("/")[0] for file in files(name)} <= {"snn", "kernels"}
-
-
-def test_imports_are_those_that_python_sees():
-    """At the top level of every file; a name in a package may be a module."""
-
-    def files(names):
-        return {fingerprint._file_of(name) for name in names if name.partition(".")[0] == "snn"} - {None}
-
-    for folder in ("snn", "workflow/scripts", "scripts"):
-        for path in (ROOT / folder).rglob("*.py"):
-            seen = set()
-            for node in ast.parse(path.read_text()).body:
-                if isinstance(node, ast.Import):
-                    seen |= {alias.name for alias in node.names}
-                elif isinstance(node, ast.ImportFrom):
-                    seen |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-            found = fingerprint._parsed(path.relative_to(ROOT).as_posix())
-            assert files(found.imports) == files(seen), path
-            assert bool(found.kernels) == bool(re.search(r"^KERNELS\b", path.read_text(), re.MULTILINE))
-
-
-def test_imports_are_seen_however_they_are_wrapped(tmp_path, monkeypatch):
-    wrapped = "from snn.a import (  # (two)\n    b,  # and (c)\n    d as e,\n)\n"
-    text = wrapped + "from snn.f import \\\n    g\nimport snn.h\n"
-    (tmp_path / "one.py").write_text(text)
-    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
-    fingerprint._parsed.cache_clear()
-    found = set(fingerprint._parsed("one.py").imports)
-    fingerprint._parsed.cache_clear()
-    assert {"snn.a", "snn.a.b", "snn.a.d", "snn.f", "snn.f.g", "snn.h"} <= found
-    assert not {"snn.a.two", "snn.a.c"} & found
-
-
-def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
-    fingerprint._digest.cache_clear()
-    found = []
-    for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("a.py", "1")):
-        fingerprint._content_digest.cache_clear()
-        fingerprint._digest.cache_clear()
-        (tmp_path / name).write_text(text)
-        found.append(fingerprint.digest((name,)))
-    fingerprint._content_digest.cache_clear()
-    fingerprint._digest.cache_clear()
-    assert len(set(found)) == 3
-    assert found[0] == found[3]
-
-
-def test_pages_depend_on_the_styles_and_scripts_beside_their_modules():
-    assert fingerprint.assets({"snn/report/html_page.py"}) == {
-        "snn/report/page.css",
-        "snn/report/page.js",
-        "snn/report/word.css",
-    }
-    assert fingerprint.assets({"snn/tables/columns.py"}) == {"snn/tables/columns.yaml"}
-    assert fingerprint.assets({"snn/figures/style.py"}) == set()
-
-
-def test_what_limits_and_scripts_are_made_of():
-    on_cpu, on_gpu = (fingerprint.of_limits(backend) for backend in ("cpu", "cuda"))
-    assert "snn/backends/cpu/limits.py" in on_cpu and "snn/backends/cuda/limits.py" in on_gpu
-    assert not any(file.startswith("kernels/") for file in on_cpu)
-    assert any(file.startswith("kernels/") for file in on_gpu)
-    assert on_cpu == sorted(on_cpu) and on_gpu == sorted(on_gpu)
-    script = "workflow/scripts/build_table.py"
-    plain, told = fingerprint.of_script(script), fingerprint.of_script(script, "snn.tables.depth")
-    assert script in plain and plain == sorted(plain)
-    assert "snn/tables/depth.py" in told and "snn/tables/depth.py" not in plain
-    assert "snn/report/page.css" in plain
-
-
-def test_a_digest_of_files_is_of_names_and_contents():
-    files = ["LICENSE", "Makefile"]
-    sha = hashlib.sha256()
-    for file in files:
-        sha.update(file.encode() + b"\0" + hashlib.sha256((ROOT / file).read_bytes()).digest())
-    assert fingerprint.digest(files) == sha.hexdigest()[:16]
-    dataset = groups.load("dataset", "small")
-    module = dataset["_target_"].rpartition(".")[0]
-    assert fingerprint.of_dataset_modules(dataset) == ["snn.datasets", module]
-    files = fingerprint.closure(["snn.datasets", module])
-    assert fingerprint.of_dataset(dataset) == fingerprint.digest(sorted(files))
-
-
-def test_what_is_no_module_of_ours_has_no_file():
-    assert fingerprint.closure(["numpy", "snn.nothing", "json"]) == set()
-    assert fingerprint._file_of("snn.grid") == "snn/grid/__init__.py"
-    assert fingerprint._file_of("snn.grid.naming") == "snn/grid/naming.py"
