@@ -59,11 +59,11 @@ def _recommend(settings: Settings, started: float) -> int:
     grid = grid_file.write(settings, device.backend)
     cell = grid_file.training_of(grid.plan)
     _check_output(settings.output, datasets.inputs(cell["dataset"]))
-    _check_data(cell)
+    table = _check_data(cell)
     if DELIMITER in settings.grid and DELIMITER not in settings.keys:
         name, mark = Path(cell["dataset"]["path"]).name, settings.grid[DELIMITER]
         _say(f"{name}: its columns are taken to be separated by {mark!r} ({DELIMITER}).")
-    _say(text.announced(cell, device, len(grid.plan.cells)))
+    _say(text.announced(cell, device, len(grid.plan.cells), table))
     timed = pilot.run(cell, settings.budget)
     grid = _of_a_length_that_fits(grid, settings, timed, choices["first_round"])
     deadline = started + settings.budget + timed.waited
@@ -96,13 +96,15 @@ def _check_output(folder: Path, inputs: list[Path]) -> None:
             raise ConfigError(str(error).replace(repr(path), shown(str(folder)), 1)) from error
 
 
-def _check_data(cell: Mapping[str, Any]) -> None:
+def _check_data(cell: Mapping[str, Any]) -> datasets.Table | None:
     """Raise DataError or ConfigError where the user's file, or this network on it, cannot be trained, before
-    anything else is said or measured; print what is doubtful in the file."""
-    if cell["dataset"].get("path"):
-        table = datasets.make(cell["dataset"])
-        job_of(cell, table)
-        datasets.say_remarks(table)
+    anything else is said or measured; print what is doubtful in the file. The table of that file."""
+    if not cell["dataset"].get("path"):
+        return None
+    table = datasets.make(cell["dataset"])
+    job_of(cell, table)
+    datasets.say_remarks(table)
+    return table
 
 
 def _of_a_length_that_fits(

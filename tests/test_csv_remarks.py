@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from snn import datasets, prepare
 from snn.datasets import csv_table
+from snn.errors import DataError
 
 ROWS = 12
 FEATURE = np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
-TARGET = 2 * FEATURE % 7
+TARGET = 2 * FEATURE % 7 + 0.5
 
 
 def remarks(folder, columns, **keys):
@@ -78,3 +79,52 @@ def test_they_are_printed_where_a_table_is_made(tmp_path, capsys):
     assert line.startswith(f"snn: note: {path}: 'a' numbers the rows: is that")
     datasets.say_remarks(datasets.Table(np.zeros((2, 2), np.float32), remarks=("a\nb.csv: two lines",)))
     assert capsys.readouterr().err == "snn: note: a\\nb.csv: two lines\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [("2", "2"), (2, "2"), (0, "0"), (-1, "2"), (-2, "1"), (1, "1"), ("1", "1")]
+)
+def test_a_number_that_is_a_name_in_the_header_is_that_name(tmp_path, given, named):
+    """As of years; the columns are named by what they do not stand at."""
+    header, rows = ["id", "0", "1", "2"], [(5, 6, 7, 8), (1, 2, 3, 4)]
+    path = of_rows(tmp_path, rows, header)
+    made = csv_table.make(path, given)
+    assert made.values[:, -1].tolist() == [row[header.index(named)] for row in rows]
+    notes = [line for line in made.remarks if "the target, given as" in line]
+    assert notes == (
+        [f"{path}: the target, given as {given}, is the column {named!r}"] if given != named else []
+    )
+
+
+def test_a_number_that_is_no_column_is_refused_with_the_header(tmp_path):
+    path = of_rows(tmp_path, [(5, 6), (1, 2)], ["gdp", "2019"])
+    with pytest.raises(DataError, match="it must be between -2 and 1, or a name in the header: gdp, 2019"):
+        csv_table.make(path, 2021)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([0, 1] * 6, "0 to 1"),
+        ([1, 2, 3] * 4, "1 to 3"),
+        ([3, 4, 5] * 4, None),
+        ([0, 2] * 6, None),
+        ([0.0, 0.5, 1.0] * 4, None),
+        (range(12), None),
+        ([0] * 12, None),
+    ],
+)
+def test_a_target_that_may_be_classes_is_named_where_it_is_predicted_as_a_number(tmp_path, values, said):
+    path = of_rows(tmp_path, list(zip(FEATURE, values, strict=True)), "xy")
+    notes = [line for line in csv_table.make(path, "y").remarks if "--classify" in line]
+    assert len(notes) == bool(said)
+    if said:
+        assert f"the target 'y' holds the whole numbers {said}, and is predicted as a number" in notes[0]
+        assert not csv_table.make(path, "y", task="classification").remarks
+
+
+def test_what_is_left_out_is_said(tmp_path):
+    rows = [(i, "" if i < 3 else i % 7, f"n{i}", i * i % 11) for i in range(5, -9, -1)]
+    path = of_rows(tmp_path, rows, "abcy")
+    (line,) = csv_table.make(path, "y", text_columns="drop", missing="drop_rows").remarks
+    assert line == f"{path}: left out: 11 of 14 rows, which lack a value; column with text: 'c'"

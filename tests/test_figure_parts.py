@@ -54,6 +54,9 @@ def test_of_records_a_users_table_is_named_with_its_target_and_size():
     data = {"rows": 1279, "test_rows": 320, "features": 11}
     said = of_records([{"cell": cell, "data": data}, {"cell": cell, "data": data}])
     assert said.startswith("Data: wine.csv, target quality (1,279 rows, 11 features, 320 rows held out). Hid")
+    left_out = data | {"left_out_rows": 1168, "left_out_columns": ["Name", "Cabin"]}
+    said = of_records([{"cell": cell, "data": left_out}])
+    assert "320 rows held out, 1,168 rows left out, left out: Name, Cabin). Hid" in said
 
 
 def test_a_figure_is_the_same_bytes_whatever_the_last_bits_of_its_layout(tmp_path):

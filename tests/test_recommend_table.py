@@ -209,6 +209,8 @@ def test_scores_are_of_the_candidate_with_the_most_draws_beside_the_commonest_cl
     said = answered(table.assign(test_accuracy_std=[0.001, 0.0234], majority_accuracy=0.857))
     of_runs = "mean ± standard deviation of 9 trainings by reference from different weights"
     assert f"accuracy 0.91 ± 0.023, of always predicting the commonest class 0.857 ({of_runs})." in said
+    said = answered(table.assign(majority_accuracy=[0.91, 0.91]))
+    assert "of always predicting the commonest class 0.91, which is no worse (" in said
 
 
 def test_what_ended_well_and_cannot_be_compared_is_not_said_to_have_failed(ranked):

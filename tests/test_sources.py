@@ -145,6 +145,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/datasets/common/csv_complaints.py": "as below",
     "snn/datasets/common/csv_lines.py": "as below",
     "snn/datasets/common/csv_notation.py": "as below",
+    "snn/datasets/common/csv_remarks.py": "as below",
     "snn/datasets/common/csv_texts.py": "as below",
     "snn/datasets/common/standardise.py": "as below",
     "snn/datasets/csv_table.py": "checks the keys of a CSV file; of a cell that has one it is a source",

@@ -60,7 +60,8 @@ def make(
 ) -> Table:
     """Read a CSV file into a float32 table (rows, features + 1), with the target column moved to the end.
 
-    ``target`` is the name of a column (with a header) or its number, from 0, or negative from the end. Cells
+    ``target`` is the name of a column (with a header) or its number, from 0, or negative from the end; a
+    number that is a name in the header is that name. Cells
     hold decimal numbers in ASCII, as -1.5e-3, quoted or not. In further columns ``text_columns`` allows text:
     ``one_hot`` makes a column of 0 and 1 for each distinct value, ``drop`` leaves the column out. ``missing``
     = ``drop_rows`` leaves out rows that lack a value (``csv_columns.MISSING``). For the ``task``
@@ -75,8 +76,9 @@ def make(
     The table's facts have ``classes`` and ``majority_accuracy``, that of the commonest class on the rows held
     out; ``one_hot_columns``, ``left_out_rows`` and ``left_out_columns``, if there are any; of a standardised
     table ``standardised_sha256``, which is of m and s of each such column in turn (float64), and
-    the target's ``target_mean`` and ``target_scale``. Its remarks are on features that are constant, number
-    the rows or equal the target, and on whole numbers that float32 rounds.
+    the target's ``target_mean`` and ``target_scale``. Its remarks are on what is left out, on a target
+    that is given as a number or may be classes, on features that are constant, number the rows or equal the
+    target, and on whole numbers that float32 rounds.
 
     Raises DataError for a missing, empty or changed file, rows of different lengths, and whatever is not
     allowed.
@@ -115,7 +117,9 @@ def make(
     if not sources:
         raise DataError(f"{file}: no column but the target {learned.name!r} is left without text")
     learned, classes = _classes(sheet, index, learned, again) if task == "classification" else (learned, None)
-    remarks = csv_remarks.of_features(sheet, list(sources.values()), learned)
+    remarks = csv_remarks.of_target(sheet, learned, target, header, task)
+    remarks += csv_remarks.of_left_out(sheet, len(read.numbers), dropped)
+    remarks += csv_remarks.of_features(sheet, list(sources.values()), learned)
     if not standardise:
         whole = [*sources, *([] if classes else [index])]
         remarks += csv_remarks.of_rounded(sheet, again(), whole, read.numbers)
@@ -184,9 +188,13 @@ def _target_index(file: Path, target: str | int, names: Sequence[str], header: b
             f"{file}: dataset.target is the name {target!r}, but dataset.header is false: "
             f"give the column's number, 0 to {len(names) - 1}"
         )
+    if header and str(target) in names:  # such as a year
+        return _index_of_name(file, str(target), names)
     if not -len(names) <= target < len(names):
+        header_is = f", or a name in the header: {listed(names)}" if header else ""
         raise DataError(
             f"{file}: dataset.target is {target}: it must be between {-len(names)} and {len(names) - 1}"
+            f"{header_is}"
         )
     return target % len(names)
 

@@ -159,7 +159,13 @@ def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.DataFrame)
         unclear = cells.get(f"verdict {device}", value) == NOT_SIGNIFICANT
         look = {"marker": look["marker"], "markerfacecolor": "white", "linestyle": "", "zorder": 2.2}
         axes.plot(value[unclear], heights[unclear], color=shade, **look)  # on the dots of errorbar, at 2.1
-        ring: dict[str, Any] = {"marker": "o", "markersize": 9, "fillstyle": "none", "linestyle": "", "color": shade}
+        ring: dict[str, Any] = {
+            "marker": "o",
+            "markersize": 9,
+            "fillstyle": "none",
+            "linestyle": "",
+            "color": shade,
+        }
         diverged = _diverged(cells, device) & value.notna()
         if diverged.any():
             axes.plot(value[diverged], heights[diverged], **ring)

@@ -16,7 +16,7 @@ def trained(cells: Iterable[Mapping[str, Any]]) -> str:
         return ""
     networks = [network_label(cell["network"]) for cell in found]
     said = [
-        f"Data: {_listed(_data(cell['dataset']) for cell in found)}.",
+        f"Data: {_listed(data(cell['dataset']) for cell in found)}.",
         f"{'Hidden layers' if all(map(_is_widths, networks)) else 'Network'}: {_listed(networks)}.",
     ]
     for name, key in (("Batch", "batch_size"), ("Epochs", "epochs")):
@@ -31,7 +31,7 @@ def of_records(records: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def _data(dataset: Mapping[str, Any]) -> str:
+def data(dataset: Mapping[str, Any]) -> str:
     """``large (25,600 rows)``; of images their number, and of a user's table its file and target.
 
     Of what a record says of the data, the features and the test rows are named as well.
@@ -44,6 +44,10 @@ def _data(dataset: Mapping[str, Any]) -> str:
     if "features" in dataset:
         sizes += [] if "shape" in dataset else [f"{dataset['features']:,} features"]
         sizes += [f"{dataset['test_rows']:,} rows held out"] if dataset.get("test_rows") else []
+        sizes += [f"{dataset['left_out_rows']:,} rows left out"] if dataset.get("left_out_rows") else []
+        sizes += (
+            [f"left out: {_listed(dataset['left_out_columns'])}"] if dataset.get("left_out_columns") else []
+        )
     return f"{name} ({', '.join(sizes)})"
 
 

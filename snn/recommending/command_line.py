@@ -39,7 +39,7 @@ def _parser() -> Options:
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="further settings, as in a grid")
     add = parser.add_argument
     add("--csv", metavar="FILE", help="a table of numbers to train on, one sample per row, with a header")
-    add("--target", metavar="COLUMN", help="the column to predict: its name, or its number from 0")
+    add("--target", metavar="COLUMN", help="the column to predict: its name, or else its number from 0")
     add(
         "--dataset",
         metavar="NAME",

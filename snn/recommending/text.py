@@ -8,6 +8,8 @@ import pandas as pd
 from snn.analysis.grouping import is_empty
 from snn.analysis.status import DIVERGED
 from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
+from snn.datasets import Table, counts
+from snn.figures.trained import data
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 from snn.recommending.length import Length
@@ -17,10 +19,14 @@ _NOTHING = "-"
 _OWN_KERNEL = "its own"
 
 
-def announced(cell: Mapping[str, Any], device: Device, candidates: int) -> str:
-    """One line: what is trained, where, by how many candidates."""
+def announced(cell: Mapping[str, Any], device: Device, candidates: int, table: Table | None) -> str:
+    """One line: what is trained, of a user's ``table`` its target and sizes, where, and the candidates."""
     training, dataset = cell["training"], cell["dataset"]
     of = dataset.get("path") or dataset["name"]
+    if table is not None and "target" in dataset:
+        rows, tested = counts(len(table.values), dataset)
+        sizes = {"rows": rows, "test_rows": tested, "features": table.values.shape[1] - 1}
+        of = data({**dataset, **table.facts, **sizes})
     where = "the CPU, " if device.backend == "cpu" else "the GPU, "
     return (
         f"{of}, network {network_label(cell['network'])}, batch size {training['batch_size']}, "

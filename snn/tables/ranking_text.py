@@ -28,6 +28,8 @@ def on_held_out_rows(ranking: pd.DataFrame) -> str:
         parts.append("no better than always predicting the mean")
     if pd.notna(row.get("majority_accuracy")):
         parts.append(f"of always predicting the commonest class {row['majority_accuracy']:.3g}")
+        if row.get("test_accuracy", 1.0) <= row["majority_accuracy"]:
+            parts[-1] += ", which is no worse"
     several = (
         f"mean ± standard deviation of {row['runs']} trainings by {row['strategy']} from different weights"
     )

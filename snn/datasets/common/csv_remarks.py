@@ -15,8 +15,43 @@ _EXACT = 2**24
 _FEW = 10
 """Rows of which any numbers may happen to be 1, 2, 3, ..."""
 _NAMED = 5
+_MOST_CLASSES = 20
+"""Whole numbers from 0 or 1 that are so few may be those of classes."""
 
 _WHOLE = re.compile(r"\s*[+-]?\d+(\.0*)?\s*")
+
+
+def of_target(sheet: Sheet, target: Source, given: str | int, header: bool, task: str | None) -> list[str]:
+    """Remarks on a target that is given as a number, or that is predicted as one and may hold classes."""
+    said = []
+    if header and isinstance(given, int):
+        said.append(f"{sheet.file}: the target, given as {given}, is the column {target.name!r}")
+    first, last = target.numbers.min(), target.numbers.max()
+    count = last - first + 1
+    if (
+        task is None
+        and first in (0, 1)
+        and 2 <= count <= min(_MOST_CLASSES, len(target.numbers) // 2)
+        and np.array_equal(np.unique(target.numbers), np.arange(first, last + 1))
+    ):
+        said.append(
+            f"{sheet.file}: the target {target.name!r} holds the whole numbers {first:.0f} to {last:.0f}, "
+            "and is predicted as a number; classes are told apart with network.loss=cross_entropy "
+            "(snn recommend --classify)"
+        )
+    return said
+
+
+def of_left_out(sheet: Sheet, used: int, dropped: Sequence[int]) -> list[str]:
+    """One remark on rows that lack a value, of which ``used`` are not, and on columns of text."""
+    said = []
+    if used < sheet.rows:
+        said.append(f"{sheet.rows - used:,} of {sheet.rows:,} rows, which lack a value")
+    if dropped:
+        names = ", ".join(repr(sheet.names[i]) for i in dropped[:_NAMED])
+        more = f" and {len(dropped) - _NAMED} more" if len(dropped) > _NAMED else ""
+        said.append(f"column{'s' if len(dropped) > 1 else ''} with text: {names}{more}")
+    return [f"{sheet.file}: left out: {'; '.join(said)}"] if said else []
 
 
 def of_features(sheet: Sheet, features: Sequence[Source], target: Source) -> list[str]:
