@@ -74,7 +74,7 @@ def test_the_report_says_what_was_trained_and_advises_what_works(asked):
     page = (folder / "report.html").read_text()
     opening = json.loads(re.search(r'<script id="workflow-desc">\s*var \w+ = (.*);\n', page)[1])
     assert "Data: mine.csv, target sum (72 rows, 3 features, 18 rows held out). Hidden layers: 4." in opening
-    assert "On held-out rows, after the epochs that were timed: R²" in opening
+    assert "On 18 held-out rows, after the epochs that were timed: R²" in opening
     assert "snn more-rounds" not in opening
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -198,9 +199,19 @@ def test_scores_are_of_those_that_ended_well(ranked):
 
 
 def test_large_scores_are_written_out(ranked):
-    table = ranked(reference=4.0, combined=1.0).assign(test_rmse=31345.6, test_rmse_std=654.3)
+    table = ranked(reference=4.0, combined=1.0).assign(test_r2=0.5, test_rmse=31345.6, test_rmse_std=654.3)
     assert "in the target's units 31,300 ± 650 (mean" in answered(table)
     assert "units 99.9 ± 0.01 (" in answered(table.assign(test_rmse=99.91, test_rmse_std=0.01))
+
+
+def test_scores_say_how_many_rows_they_are_of_and_why_there_may_be_no_r2(ranked):
+    table = ranked(reference=4.0, combined=1.0).assign(test_rmse=0.5, test_r2=np.nan, test_rows=1.0)
+    said = answered(table)
+    assert (
+        "On 1 held-out row, after the epochs that were timed: RMSE in the target's units 0.5, no R², " in said
+    )
+    table = table.assign(test_r2=0.25, test_rows=2000.0)
+    assert "On 2,000 held-out rows, after the epochs that were timed: R² 0.25, RMSE" in answered(table)
 
 
 def test_scores_are_of_the_candidate_with_the_most_draws_beside_the_commonest_class(ranked):

@@ -31,7 +31,7 @@ _LOSS, _MEMBER_LOSSES = "final_loss", "member_mse"
 _REAL = (
     *("mean_s", "std_s", "final_loss"),
     *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
-    *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std", "majority_accuracy"),
+    *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std", "majority_accuracy", "test_rows"),
 )
 """Columns that hold numbers, also where no row has one."""
 
@@ -205,6 +205,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "final_loss": fmean(losses) if losses and None not in losses else None,
         **classification.columns(records),
         "majority_accuracy": first.get("data", {}).get("majority_accuracy"),
+        "test_rows": first.get("data", {}).get("test_rows"),
         "status": joined(statuses, "ok"),
         "reason": joined(reasons),
         "plan": joined(record.get("plan") for record in records),

@@ -24,6 +24,8 @@ def on_held_out_rows(ranking: pd.DataFrame) -> str:
         return ""
     row = ended_well.loc[ended_well["runs"][tested.index].astype(int).idxmax()]
     parts = [f"{said} {_with_spread(row, name)}" for name, said in _SCORES.items() if pd.notna(row.get(name))]
+    if "test_rmse" in ended_well and pd.notna(row["test_rmse"]) and pd.isna(row.get("test_r2")):
+        parts.append("no R², since the target is the same in all of them")
     if row.get("test_r2", 1.0) <= 0:
         parts.append("no better than always predicting the mean")
     if pd.notna(row.get("majority_accuracy")):
@@ -34,7 +36,9 @@ def on_held_out_rows(ranking: pd.DataFrame) -> str:
         f"mean ± standard deviation of {row['runs']} trainings by {row['strategy']} from different weights"
     )
     of_runs = several if row["runs"] > 1 else f"one training by {row['strategy']}"
-    return f"On held-out rows, after the epochs that were timed: {', '.join(parts)} ({of_runs})."
+    rows = f"{row['test_rows']:,.0f} " if pd.notna(row.get("test_rows")) else ""
+    one = "row" if rows == "1 " else "rows"
+    return f"On {rows}held-out {one}, after the epochs that were timed: {', '.join(parts)} ({of_runs})."
 
 
 def _with_spread(row: pd.Series, name: str) -> str:

@@ -75,10 +75,10 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         draws=cells["draws"],
     )
     spread = [f"{score}_std" for score in SCORES if cells[f"{score}_std"].notna().any()]
-    majority = ["majority_accuracy"] if cells["majority_accuracy"].notna().any() else []
+    tested = [name for name in ("majority_accuracy", "test_rows") if cells[name].notna().any()]
     return (
         table.join(beside_times(cells))
-        .join(cells[[*spread, *majority]])
+        .join(cells[[*spread, *tested]])
         .join(outcome(cells))
         .assign(**{key: cells[key] for key in ("machine", "machine_note", "device", "backend")})
     )
