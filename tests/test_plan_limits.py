@@ -105,3 +105,17 @@ def test_a_batch_of_all_rows_is_said_to_be_one(tmp_path, capsys):
     found = plan_of(tmp_path, *WIDE, ALL_ROWS, "strategy=resident", free="650MiB")
     assert (0 < found["largest_batch"] < 4096) and not found["limit"]
     assert f"fits: {found['largest_batch']}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_a_file_of_more_classes_than_outputs_is_refused_as_in_a_run(outputs, tmp_path, capsys):
+    file = tmp_path / "iris.csv"
+    file.write_text("width,species\n" + "".join(f"{i},{'abc'[i % 3]}\n" for i in range(60)))
+    settings = ["dataset=csv", f"dataset.path={file}", "dataset.target=species", "training.batch_size=16"]
+    settings += ["network=layers", f"network.layers=[linear {outputs}]", "network.loss=cross_entropy"]
+    status = command.main([*settings, "--device", "Tesla T4"])
+    said, error = capsys.readouterr()
+    refused = f"{file} has 3 classes (a, b, c), but network.layers end in 2 outputs: end them in linear 3"
+    assert (status, refused in error, "fits" in said) == (
+        (2, True, False) if outputs == 2 else (0, False, True)
+    )

@@ -71,7 +71,7 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     Raises DataError where its data set's size cannot be found, ConfigError where it does not fit the network
     or, as TooLargeHere, this machine.
     """
-    table_rows, columns = _table_shape(cell["dataset"])
+    (table_rows, columns), facts = _table_shape(cell["dataset"])
     rows, _ = datasets.counts(table_rows, cell["dataset"])
     batch = cell["training"]["batch_size"]
     if cell["training"]["drop_last"]:
@@ -84,23 +84,25 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
             f"memory here, but this machine has {usable_bytes() / 1e9:.3g} GB: plan a smaller batch"
         )
     dataset = {key: value for key, value in cell["dataset"].items() if key not in _OF_ROWS}
-    zeros = datasets.Table(np.zeros((few, columns), dtype=np.float32))
+    zeros = datasets.Table(np.zeros((few, columns), dtype=np.float32), facts)
     job = job_of({**cell, "dataset": dataset}, zeros)
     return Planned(replace(job, test=None), rows)
 
 
-def _table_shape(choice: Mapping[str, Any]) -> tuple[int, int]:
-    """Rows and columns of a data set's table, without making it where its choice says them."""
+def _table_shape(choice: Mapping[str, Any]) -> tuple[tuple[int, int], Mapping[str, Any]]:
+    """Rows and columns of a data set's table, without making it where its choice says them; and the facts of
+    one that is made."""
     known = datasets.completed(choice)
     shape = known.get("shape") or ([known["features"]] if known.get("features") else None)
     if known.get("rows") is None or shape is None:
-        read = _read_shape if choice.get("sha256") else _read_shape.__wrapped__
+        read = _read if choice.get("sha256") else _read.__wrapped__
         return read(json.dumps(choice))
-    return known["rows"] + (known.get("test_rows") or 0), prod(shape) + 1
+    return (known["rows"] + (known.get("test_rows") or 0), prod(shape) + 1), {}
 
 
 @cache
-def _read_shape(choice: str) -> tuple[int, int]:
-    """The shape of a table whose file has to be read, once for each content: the choice has its digest."""
-    rows, columns = datasets.make(json.loads(choice)).values.shape
-    return rows, columns
+def _read(choice: str) -> tuple[tuple[int, int], Mapping[str, Any]]:
+    """Shape and facts of a table that has to be read, once for each content: the choice has its digest."""
+    table = datasets.make(json.loads(choice))
+    rows, columns = table.values.shape
+    return (rows, columns), table.facts
