@@ -177,6 +177,15 @@ def test_an_archive_that_lacks_rounds_is_compared_by_those_that_both_have(tmp_pa
     write([one for one in read_all(whole).values() if one["round"] == 2], tmp_path / "second")
     table, _ = compared(tmp_path, whole, tmp_path / "second")
     assert table["ratio"].tolist() == [1.0] * len(CELLS)
+    assert (table["a_s"] != table["b_s"]).all()
+    said = "rounds are unequal: the ratio is of 1 in common, the times are of all"
+    assert set(table["note"].str.partition("; ")[0]) == {said}
+
+
+def test_rounds_that_are_equal_are_not_said_to_be_unequal(tmp_path):
+    table, _ = compared(tmp_path, *(archive(tmp_path / name) for name in "ab"))
+    assert table["ratio"].tolist() == pytest.approx((table["a_s"] / table["b_s"]).tolist())
+    assert table["note"].isna().all()
 
 
 def test_what_is_on_one_side_only_is_counted(tmp_path):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import is_empty
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
@@ -40,10 +41,12 @@ def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFr
     """One row per cell that both of these frames of ``keyed`` hold.
 
     ``ratio`` is A's mean time over B's, with its 95% interval; ``verdict`` says whether B is faster, or that
-    the times may not be divided, for the reason in ``note``. ``speedup_a`` and ``speedup_b`` are each side's
-    own speedups over its own reference: these may be compared whatever the devices. ``agreement`` is
-    ``agrees`` where the interval of their quotient is within the threshold ``same`` of 1, ``differs`` where
-    it excludes 1, otherwise ``inconclusive``; that interval takes the two for independent.
+    the times may not be divided, for the reason in ``note``. The ratio is of the rounds in common, by their
+    numbers; ``note`` says so where a side has others, of which its mean time is too. ``speedup_a`` and
+    ``speedup_b`` are each side's own speedups over its own reference: these may be compared whatever the
+    devices. ``agreement`` is ``agrees`` where the interval of their quotient is within the threshold ``same``
+    of 1, ``differs`` where it excludes 1, otherwise ``inconclusive``; that interval takes the two for
+    independent.
     """
     both = [key for key in a.index if key in b.index]
     left, right = a.loc[both], b.loc[both]
@@ -59,7 +62,9 @@ def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFr
         table[f"{side}_s"], table[f"{side}_std_s"] = rows["mean_s"], rows["std_s"]
     for name in SPEEDUP:
         table[name.replace("speedup", "ratio")] = ratios[name]
-    table["verdict"], table["note"] = ratios["verdict"], ratios["note"]
+    table["verdict"] = ratios["verdict"]
+    triples = zip(*(rows.to_dict("records") for rows in (left, right, ratios)), strict=True)
+    table["note"] = ["; ".join(filter(None, (_left_out(*of_row), of_row[2]["note"]))) for of_row in triples]
     for side, speedups in own.items():
         for name in SPEEDUP:
             table[name.replace("speedup", f"speedup_{side}")] = speedups[name]
@@ -68,6 +73,14 @@ def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFr
     for name in ("device", "commit", "started"):
         table[f"{name}_a"], table[f"{name}_b"] = left[name], right[name]
     return table.reset_index(drop=True)
+
+
+def _left_out(a: Mapping[str, Any], b: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """That a ratio found is of fewer rounds than the two times beside it; empty where it is of as many."""
+    common = sum(map(all, zip(*common_rounds(a, b), strict=False)))
+    if is_empty(found[SPEEDUP[0]]) or common == max(sum(map(bool, row["rounds"])) for row in (a, b)):
+        return ""
+    return f"rounds are unequal: the ratio is of {common} in common, the times are of all"
 
 
 def _key(row: Mapping[str, Any], aside: tuple[str, ...]) -> str:
