@@ -1,8 +1,11 @@
 """What one row of the table of several devices is: the same training, however a record names it."""
 
 import pytest
+from machines import CPU
+from records_of import record
 from test_merge import H200, PAPER, T4, cells_on, records_of
 
+from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
 from snn.tables import devices
 
@@ -52,3 +55,22 @@ def test_of_two_protocols_with_as_many_runs_the_one_with_the_longer_limit_is_sho
     table = devices.build(records, PAPER, "Tesla T4", THRESHOLDS).set_index("strategy")
     assert len(table) == 5
     assert table.loc["combined", f"verdict {H200}"] == "faster"
+
+
+@pytest.mark.parametrize(
+    ("rounds", "said"),
+    [
+        ((2.0, 2.001), "slower than"),
+        ((0.5, 0.501), "faster than"),
+        ((1.0, 1.001), "same as"),
+        ((0.9, 1.1), "not significant against"),
+    ],
+)
+def test_advice_names_a_baseline_that_is_not_the_reference(rounds, said):
+    cell, records = cells_on("cpu", "AMD EPYC")[0], {}
+    for name, means in (("sequential", (1.0, 1.0)), ("blas", rounds)):
+        for number, mean in enumerate(means, 1):
+            of_strategy = cell | {"strategy": groups.load("strategy", name)}
+            records[f"{name} {number}"] = record(of_strategy, [mean] * 4, number=number)
+    table = devices.build({CPU: records}, PAPER, "Tesla T4", THRESHOLDS).set_index("strategy")
+    assert table["advice"].to_dict() == {"sequential": "", "blas": f"blas {said} sequential on {CPU}"}

@@ -41,7 +41,14 @@ _WHERE_VARIED = ("kernel", "precision")
 _OF_CHOICE = ("strategy.name", "strategy._target_")
 _OPTIONS_OF_KERNEL = ("block", "work")
 _CLAIMS = (FASTER, SAME, SLOWER)
-_ORDER = (*_CLAIMS, NOT_SIGNIFICANT, NOT_COMPARABLE)
+_TO_BASELINE = {
+    FASTER: "than",
+    SAME: "as",
+    SLOWER: "than",
+    NOT_SIGNIFICANT: "against",
+    NOT_COMPARABLE: "with",
+}
+_ORDER = tuple(_TO_BASELINE)
 _TRIVIAL = ("", REFERENCE, BASELINE)
 
 Cell = Mapping[str, Any]
@@ -64,8 +71,8 @@ def build(
 
     ``on_all`` is the verdict of all devices that have one, the paper's as published among them; ``differs``
     where two of them exclude each other, otherwise ``inconclusive``; empty where there are fewer than two.
-    ``advice`` says it in words. Records of cells beside a neighbour are left out. Raises RecordError as
-    ``frame.tabulate`` does, and where none is left.
+    ``advice`` says it in words, with the baseline where that is not the reference. Records of cells
+    beside a neighbour are left out. Raises RecordError as ``frame.tabulate`` does, and where none is left.
     """
     devices = _without_neighbours(devices)
     cells = {name: cell for records in devices.values() for name, cell in _cells(records).items()}
@@ -150,9 +157,7 @@ def _table(
     words = [_words(row, values, paper_device, thresholds) for row, values in pairs]
     table = _what_rows_are_of(rows).assign(baseline=[row["baseline"] for row in rows])
     table[ON_ALL] = [_on_all(of_row) for of_row in words]
-    table["advice"] = [
-        _advice(strategy, of_row) for strategy, of_row in zip(table["strategy"], words, strict=True)
-    ]
+    table["advice"] = [_advice(*row) for row in zip(table["strategy"], table["baseline"], words, strict=True)]
     columns: dict[str, list[Any]] = {
         f"{column} {device}": [row["devices"].get(device, {}).get(column) for row in rows]
         for device in devices
@@ -211,12 +216,21 @@ def _on_all(words: Mapping[str, str]) -> str:
     return INCONCLUSIVE if NOT_SIGNIFICANT in found else found[0]
 
 
-def _advice(strategy: str, words: Mapping[str, str]) -> str:
-    """``combined faster on NVIDIA H200, slower on CPU AMD EPYC, faster on Tesla T4 as published``."""
+def _advice(strategy: str, baseline: str, words: Mapping[str, str]) -> str:
+    """``combined faster on NVIDIA H200, slower on CPU AMD EPYC, faster on Tesla T4 as published``.
+
+    A baseline that is not the reference is named: ``blas slower than sequential on CPU AMD EPYC``.
+    """
     order = [*_ORDER, *(word for word in words.values() if word not in _ORDER)]
+    name = baseline.partition(", ")[0]
     parts = [
-        f"{word} on {' and '.join(name for name in words if words[name] == word)}"
+        f"{word}{_beside(word, name)} on {' and '.join(device for device in words if words[device] == word)}"
         for word in dict.fromkeys(order)
         if word in words.values()
     ]
     return f"{strategy} {', '.join(parts)}" if parts else ""
+
+
+def _beside(word: str, baseline: str) -> str:
+    named = baseline not in _TRIVIAL and word in _TO_BASELINE
+    return f" {_TO_BASELINE[word]} {baseline}" if named else ""
