@@ -110,6 +110,41 @@ def test_numbers_with_commas_that_are_taken_for_text_are_named_where_they_are_to
     assert said.endswith("they look like numbers with decimal commas: write them as 1234.5")
 
 
+@pytest.mark.parametrize(
+    ("text", "keys", "said"),
+    [
+        ("a, unit;y, unit\n1;2\n", {}, "have 3; its first line seems to be separated by semicolons: say"),
+        (
+            "a;y\n1,5;2,5\n",
+            {"target": 1},
+            "only one column ('a;y'), but a feature and a target are needed; its ",
+        ),
+        ("a,y\n1\n", {}, ", line 2: 1 columns, but the lines before have 2; is dataset.delimiter right?"),
+        ("1,2\n1\n", {"header": False, "target": 0}, ", line 2: 1 columns, but the lines before have 2; is "),
+    ],
+)
+def test_lines_of_unequal_length_from_the_start_may_have_another_delimiter(tmp_path, text, keys, said):
+    assert said in refused(written(tmp_path, text), **keys)
+    assert refused(written(tmp_path, "a,y\n1,2\n3\n")).endswith(
+        "line 3: 1 columns, but the lines before have 2"
+    )
+
+
+@pytest.mark.parametrize("line", ["sep=;", '"sep=;"', "\ufeffSEP=;\r"])
+def test_the_line_for_excel_is_named_with_a_command_that_removes_it(tmp_path, line):
+    path = written(tmp_path, f"{line}\na;y\n1;2\n")
+    for keys in ({}, {"delimiter": ";"}, {"header": False, "target": 0}):
+        assert "is for Excel alone: remove this line" in (said := refused(path, **keys))
+    assert csv_table.make(commanded(said, tmp_path), "y", delimiter=";").values.tolist() == [[1, 2]]
+
+
+def test_a_cell_with_a_line_break_is_told_to_be_on_one_line(tmp_path):
+    said = refused(written(tmp_path, 'a,y\n"one\ntwo",2\n'))
+    assert said.startswith(
+        ', line 2: a quote (") has no second one in this line: each row must be on one line'
+    )
+
+
 def test_a_file_in_latin_1_is_read_after_the_command_of_its_refusal(tmp_path):
     (tmp_path / "t.csv").write_bytes("°;y\n1;2\n".encode("latin1"))
     said = refused(str(tmp_path / "t.csv"), delimiter=";")

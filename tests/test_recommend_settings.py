@@ -34,19 +34,26 @@ def test_a_table_and_widths_become_a_sweep(table):
 
 
 @pytest.mark.parametrize(
-    ("first", "mark"),
+    ("lines", "mark"),
     [
-        ('"fixed acidity";"pH";"quality"', ";"),
-        ("a\tb\tc", "\t"),
-        ("size (m, ft);b;c", ";"),
-        ("a,b;c", None),
-        ("a,b,c", None),
-        ("a", None),
+        ('"fixed acidity";"pH";"quality"\n1;2;3\n', ";"),
+        ("a\tb\tc\n1\t2\t3\n", "\t"),
+        ("size (m, ft);b;c\n1;2;3\n", ";"),
+        ("a, unit;b, unit\n1;2\n", ";"),
+        ("a, unit;b\n1,5;2\n", ";"),
+        ("\na;b;c\n\n1,5;2,5;3,5\n", ";"),
+        ('"a;b;c;d",e\n"1;2;3;4",5\n', None),
+        ("a;b;c;d,e\n1,2\n", None),
+        ("a,b,c\n1,2,3\n", None),
+        ("a,b,c\n1;2;3\n", None),
+        ("a;b\n", ";"),
+        ("a\n1\n", None),
+        ("", None),
     ],
 )
-def test_the_columns_are_separated_as_in_the_first_line_unless_it_is_said(tmp_path, first, mark):
+def test_the_columns_are_separated_as_in_the_first_two_lines_unless_it_is_said(tmp_path, lines, mark):
     file = tmp_path / "wine.csv"
-    file.write_text(f"{first}\n1;2;3\n")
+    file.write_text(lines)
     asked = ["--csv", str(file), "--target", "0"]
     assert parsed(asked).grid.get("dataset.delimiter") == mark
     assert parsed([*asked, "dataset.delimiter=|"]).grid["dataset.delimiter"] == "|"

@@ -79,10 +79,13 @@ def survey(file: Path, rows: Rows, delimiter: str, names: list[str] | None) -> S
     for line, row in rows:
         if not columns:
             columns = [Column(name) for name in names or map(str, range(len(row)))]
-            _check_several(file, delimiter, names or row)
+            first = names or row
+            _check_several(file, delimiter, first, row)
         if len(row) != len(columns):
+            lines = [delimiter.join(first), delimiter.join(row)]
+            hint = f"; {delimiter_of(lines, delimiter)}" if count == (0 if names else 1) else ""
             raise DataError(
-                f"{file}, line {line}: {len(row)} columns, but the lines before have {len(columns)}"
+                f"{file}, line {line}: {len(row)} columns, but the lines before have {len(columns)}{hint}"
             )
         count += 1
         values = _numbers(row)
@@ -98,12 +101,12 @@ def survey(file: Path, rows: Rows, delimiter: str, names: list[str] | None) -> S
     )
 
 
-def _check_several(file: Path, delimiter: str, first: Sequence[str]) -> None:
+def _check_several(file: Path, delimiter: str, first: Sequence[str], row: Sequence[str]) -> None:
     """``first`` is the header, or the first row where there is none."""
     if len(first) < 2:
         raise DataError(
             f"{file}: there is only one column ({shortened(first[0])}), but a feature and a target are "
-            f"needed; {delimiter_of(first[0], delimiter)}"
+            f"needed; {delimiter_of([first[0], delimiter.join(row)], delimiter)}"
         )
 
 

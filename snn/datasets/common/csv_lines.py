@@ -6,7 +6,9 @@ import io
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from snn.errors import DataError
 
@@ -16,6 +18,9 @@ LONGEST_LINE = 16 << 20
 CONTROL = re.compile(r"[\x00-\x1f\x7f\ufeff]")
 """What no name may have."""
 
+_EXCEL = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
+"""A first line that tells Excel what separates the columns."""
+_QUOTED = re.compile(r'"[^"]*"')
 _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
 """What usually separates columns."""
 
@@ -31,20 +36,38 @@ def rows_of(file: Path, content: bytes, delimiter: str) -> Rows:
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
-        first = content[:LONGEST_LINE].partition(b"\n")[0].decode(errors="replace")
+        first = first_of(io.BytesIO(content))
         hint = f"; {delimiter_of(first, delimiter)}" if "expected after" in str(error) else ""
         raise DataError(f"{file}, line {reader.line_num}: not a line of a CSV file: {error}{hint}") from error
 
 
-def mark_of(line: str, marks: Iterable[str] = _MARKS) -> str:
-    """The mark that separates most columns of a header; the first where none does, or in doubt."""
-    return max(marks, key=line.count)
+def first_of(file: BinaryIO) -> list[str]:
+    """The first two lines of a file that are not blank: a header and a row, or two rows."""
+    lines = iter(lambda: file.readline(LONGEST_LINE), b"")
+    return [line.decode(errors="replace") for line in islice(filter(bytes.strip, lines), 2)]
 
 
-def delimiter_of(line: str, delimiter: str) -> str:
-    """Which setting a header is right for in place of ``delimiter``, for the end of a message."""
-    mark = mark_of(line)
-    if mark not in line or mark == delimiter:
+def mark_of(lines: Sequence[str], marks: Iterable[str] = _MARKS) -> str:
+    """The mark that separates the columns of a header and its first row; the first where none does.
+
+    A mark that is in both as often is preferred, then one that is in both, then the one that is most often in
+    the header. Of two that are as likely it is not the comma, which may be part of a name or a number. What
+    is quoted does not count.
+    """
+    bare = [_QUOTED.sub("", line) for line in lines]
+
+    def likely(mark: str) -> tuple[bool, int, int, bool]:
+        counts = [line.count(mark) for line in bare] or [0]
+        least = min(counts)
+        return 0 < least == max(counts), least, counts[0], least > 0 and mark != ","
+
+    return max(marks, key=likely)
+
+
+def delimiter_of(lines: Sequence[str], delimiter: str) -> str:
+    """Which setting a header and its first row are right for in place of ``delimiter``, to end a message."""
+    mark = mark_of(lines)
+    if mark == delimiter or not any(mark in line for line in lines):
         return "is dataset.delimiter right?"
     shell = "$'dataset.delimiter=\\'\\t\\''" if mark == "\t" else f"\"dataset.delimiter='{mark}'\""
     say = "leave out dataset.delimiter" if mark == "," else f"say {shell}"
@@ -68,7 +91,15 @@ def _lines(file: Path, content: bytes) -> Iterator[str]:
                 f"Latin-1, convert it: iconv -f {_latin(line)} -t utf8 {shlex.quote(str(file))} > new.csv"
             ) from error
         if text.count('"') % 2:
-            raise DataError(f'{place}: a quote (") has no second one in this line')
+            raise DataError(
+                f'{place}: a quote (") has no second one in this line: each row must be on one line, and a '
+                "quoted cell must not have a line break"
+            )
+        if number == 1 and _EXCEL.fullmatch(text):
+            raise DataError(
+                f"{place}: {text.strip()!r} is for Excel alone: remove this line "
+                f"(sed 1d {shlex.quote(str(file))} > new.csv)"
+            )
         if "\r" in text.removesuffix("\n").removesuffix("\r"):
             raise DataError(f"{place}: a carriage return within a line: lines must end in LF or CR LF")
         yield text
