@@ -179,12 +179,54 @@ def test_missing_values_are_counted_by_column(tmp_path):
     path = written(tmp_path, "a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n")
     said = refused(path)
     assert said.startswith(", line 3, column 'a': '' is a missing value; of 4 rows values are missing: ")
-    assert "1 in 'a', 2 in 'b', 1 in 'y'; dataset.missing=drop_rows leaves out" in said
+    assert "2 in 'b', 1 in 'a', 1 in 'y'; dataset.missing=drop_rows leaves out" in said
     made = csv_table.make(path, "y", missing="drop_rows")
     assert made.values.tolist() == [[1, 2, 3]]
     assert made.facts == {"left_out_rows": 3}
-    none = written(tmp_path, "a,y\n,1\n2,\n")
-    assert "no row is left: each of the 2 lacks a value" in refused(none, missing="drop_rows")
+
+
+def test_dropping_rows_is_not_advised_where_none_would_be_left(tmp_path):
+    none = written(tmp_path, "a,b,y\n,5,\n2,6,\n,7,8\n,9,\n")
+    way = "values are missing: 3 in 'a', 3 in 'y'; "
+    assert "drop_rows" not in (said := refused(none))
+    assert said.endswith(f"{way}each row lacks one: remove the columns that lack most from the file")
+    said = refused(none, missing="drop_rows")
+    assert f"no row is left: each of the 4 lacks a value; {way}remove the columns" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "said"),
+    [
+        ("a,b,y\n1,,2\n2,NA,3\n", "y", "column 'b' has no value in any row: remove it from the file"),
+        ("a,y,\n1,2,\n2,3,\n", 1, "column 2 (from 0) has no value in any row: remove it from the file"),
+        ("a,b,c,y\n1,,,2\n", "y", "columns 'b', 'c' have no value in any row: remove them from the file"),
+        (
+            "a,y\n1,\n",
+            "y",
+            "column 'y' has no value in any row: name another target than 'y', and remove it ",
+        ),
+    ],
+)
+@pytest.mark.parametrize("missing", ["error", "drop_rows"])
+def test_a_column_without_a_value_is_named(tmp_path, text, target, said, missing):
+    found = refused(written(tmp_path, text), target, missing=missing)
+    assert said in found and "drop_rows" not in found
+
+
+def test_cells_that_say_that_they_have_no_value_are_missing(tmp_path):
+    path = written(tmp_path, "a,y\n1,2\nn/a,1\nna,1\nNone,1\nNONE,1\n3,4\n")
+    assert "4 in 'a'; dataset.missing=drop_rows" in refused(path)
+    assert csv_table.make(path, "y", missing="drop_rows").values.tolist() == [[1, 2], [3, 4]]
+    assert "'none' is not a number" in refused(written(tmp_path, "a,y\nnone,2\n"))
+
+
+def test_a_number_that_is_not_finite_is_counted_with_what_to_do(tmp_path):
+    said = refused(path := written(tmp_path, "a,b,y\n1,2,3\ninf,3,5\n-inf,1e39,6\n,1,8\n"))
+    assert (
+        "column 'a': 'inf' is not a finite float32 number; this column has such values in 2 of 4 rows" in said
+    )
+    assert "they are in 'b', too: remove these rows from the file, or leave the cells empty and say " in said
+    assert "1 in 'a'" in said.replace(path, "")
 
 
 def test_text_and_missing_values_are_told_at_once(tmp_path):

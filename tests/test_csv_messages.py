@@ -57,15 +57,93 @@ def test_where_no_single_replacement_mends_a_file_none_is_named(tmp_path, text, 
     ("text", "named", "values"),
     [
         ("x,y\n$1,2\n-$3.5,4\n", "$", [[1, 2], [-3.5, 4]]),
-        ("x,y\n12%,2\n3 %,4\n5,6\n", "%", [[12, 2], [3, 4], [5, 6]]),
-        ("x,y\n1,2 €\n3,£4\n", "£ and €", [[1, 2], [3, 4]]),
-        ("x,z,y\n$1,10%,2\n3,20%,4\n", "$ and %; they are in 'z', too", [[1, 10, 2], [3, 20, 4]]),
+        ("x,y\n12%,2\n3 %,4\n", "%", [[12, 2], [3, 4]]),
+        ("x,y\n1,2 €\n3,€4\n", "€", [[1, 2], [3, 4]]),
+        ("x,z,y\n$1,10%,2\n$3,20%,4\n", "$ and %; they are in 'z', too", [[1, 10, 2], [3, 20, 4]]),
     ],
 )
 def test_numbers_with_a_sign_are_named_with_a_command_that_leaves_it_out(tmp_path, text, named, values):
     said = refused(written(tmp_path, text))
     assert f"2e-3: this column has numbers with a sign, {named}" in said and "one_hot" not in said
     assert csv_table.make(commanded(said, tmp_path), "y").values.tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("x,y\n€3,1\n$4,2\n", " $ and with €"),
+        ("x,y\n1%,1\n0.02,2\n", "out a sign and with %"),
+        ("x,z,y\n$1,10%,2\n$3,20,4\n", "out a sign and with %"),
+        ("x,z,y\n$1,10%,2\n3,20,4\n", "out a sign and with $; so it is in 'z', too"),
+    ],
+)
+def test_a_column_that_mixes_units_has_no_command(tmp_path, text, named):
+    said = refused(written(tmp_path, text))
+    assert said.endswith(
+        f"this column mixes units, in numbers with{named}: write all in one unit, without a sign"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "pointed"),
+    [
+        ("a;b;y\n67.177;15,8;1,5\n80.557;16,1;2,5\n401;3,5;3,25\n", "'a'"),
+        ("a;b;y\n67.177;15,8;1.000\n1.080.557;16,1;2\n401;3,5;\n", None),
+        ("a;b;y\n67.177;15,8;1.000\n;16,1;2\n401;3,5;\n", "'a', 'y'"),
+        ("a;b;y\n0.177;15,8;1\n80.557;16,1;2\n", None),
+        ("a;b;y\n67.17;15,8;1\n80.557;16,1;2\n", None),
+    ],
+)
+def test_points_between_thousands_beside_decimal_commas_are_named_without_a_command(tmp_path, text, pointed):
+    said = refused(written(tmp_path, text), delimiter=";").split("; and ")[0]
+    assert (f"points between thousands are in {pointed}: write 15.8, and 1234 for 1.234" in said) == bool(
+        pointed
+    )
+    assert not (pointed and "sed" in said)
+
+
+def test_there_is_no_command_for_commas_of_two_kinds(tmp_path):
+    """Without the commas, as is right for the first column, 15,8 would be 158."""
+    said = refused(written(tmp_path, "a;b;y\n1,234,567;15,8;1\n"), delimiter=";")
+    assert "column 'a': '1,234,567' is not a number" in said and "sed" not in said
+
+
+def slipped(folder, slips, names="a,b,y"):
+    """A file of 1,599 rows of numbers, with lines in place of some, by their number."""
+    rows = {line: f"{line % 7}.5,{line % 11},{line % 5}" for line in range(2, 1601)} | slips
+    return written(folder, "\n".join([names, *rows.values()]) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("slips", "said"),
+    [
+        ({7: "x,3,4"}, "column 'a': 'x' is not a number, as -1.5 or 2e-3; all but 1 of 1,599 cells of this "),
+        ({7: "x,3,4"}, "column are numbers: correct or remove line 7"),
+        ({7: "1,2,n.b."}, "all but 1 of 1,599 cells of this column are numbers: correct or remove line 7"),
+        ({2: "g/l,mg,points"}, "column are numbers; so it is in 'b', 'y': correct or remove line 2"),
+        (
+            {1600: "Total,,"},
+            "all but 1 of 1,599 cells of this column are numbers: correct or remove line 1600",
+        ),
+        (dict.fromkeys(range(2, 9), "x,1,2"), "correct or remove lines 2, 3, 4, 5, 6 and 2 more"),
+        ({9: "1\x0b,1,2"}, "all but 1 of 1,599 cells of this column are numbers: correct or remove line 9"),
+        ({9: "5%,1,2"}, "all but 1 of 1,599 cells of this column are numbers: correct or remove line 9"),
+    ],
+)
+def test_a_few_texts_in_a_column_of_numbers_are_slips(tmp_path, slips, said):
+    found = refused(slipped(tmp_path, slips))
+    assert said in found
+    assert "one_hot" not in found and "cross_entropy" not in found and "sed" not in found
+
+
+def test_more_texts_in_a_column_of_numbers_are_values(tmp_path):
+    assert "one_hot" in refused(slipped(tmp_path, dict.fromkeys(range(2, 12), "x,1,2")))
+    assert "one_hot" in refused(of_rows(tmp_path, [("x" if i == 5 else i, i) for i in range(99)], "ay"))
+
+
+def test_there_is_no_command_for_signs_beside_a_slip(tmp_path):
+    signed = {line: f"$1,{line},{'3%' if line == 5 else line}" for line in range(2, 1601)}
+    assert "write them without it" in (said := refused(slipped(tmp_path, signed))) and "sed" not in said
 
 
 @pytest.mark.parametrize("cell", ["$", "%", "$1$", "$a", "#1", "5°", "$-"])

@@ -2,7 +2,7 @@
 
 import re
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,13 +12,19 @@ from snn.datasets.common.csv_lines import CONTROL, Rows, delimiter_of, is_float
 from snn.datasets.common.csv_notation import marks_in, named, reading
 from snn.errors import DataError
 
-MISSING = frozenset(("", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "?"))
+MISSING = frozenset(
+    ("", "NA", "na", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "None", "NONE", "null", "NULL", "?")
+)
 """Cells without a value."""
 MOST_VALUES = 100
 """Columns that one_hot makes of one."""
 MOST_CLASSES = 1000
 LONGEST_VALUE = 200
 """Characters of a value of text; those of classes stand in records."""
+NAMED = 5
+"""Columns that a message names of many."""
+FEWER_COLUMNS = "remove the columns that lack most from the file"
+"""What is left to do where each row lacks a value."""
 
 _LARGEST = float(np.finfo(np.float32).max)
 _NOT_DECIMAL = re.compile(r"[^0-9eE+\-. \t]")
@@ -128,9 +134,21 @@ def _note(columns: Sequence[Column], line: int, row: Sequence[str]) -> None:
         elif is_float(text) and not abs(float(text)) <= _LARGEST:
             column.infinite += 1
             column.first_infinite = column.first_infinite if column.infinite > 1 else (line, text)
-        elif not is_float(text) or _NOT_DECIMAL.search(text):
+        elif is_text(text):
             column.texts += 1
             column.first_text = column.first_text if column.texts > 1 else (line, text)
+
+
+def is_text(cell: str) -> bool:
+    """Whether a cell is no decimal number."""
+    return not is_float(cell) or _NOT_DECIMAL.search(cell) is not None
+
+
+def missing_in(columns: Iterable[Column]) -> str:
+    """How many values each of some columns lacks, of those that lack most."""
+    lacking = sorted((column for column in columns if column.missing), key=lambda one: -one.missing)
+    more = f" and {len(lacking) - NAMED} more columns" if len(lacking) > NAMED else ""
+    return ", ".join(f"{column.missing} in {column.name!r}" for column in lacking[:NAMED]) + more
 
 
 def shortened(text: str) -> str:
@@ -161,7 +179,10 @@ def encoded(sheet: Sheet, rows: Rows, used: Sequence[int], most: Mapping[int, in
                 _check_value(sheet, line, i, cell, known, most[i])
             found.append(known.setdefault(cell, len(known)))
     if not found:
-        raise DataError(f"{sheet.file}: no row is left: each of the {sheet.rows} lacks a value")
+        raise DataError(
+            f"{sheet.file}: no row is left: each of the {sheet.rows} lacks a value; values are missing: "
+            f"{missing_in(sheet.columns[i] for i in used)}; {FEWER_COLUMNS}"
+        )
     numbers = np.frombuffer(found).reshape(-1, len(used))
     for i, known in numbers_of.items():
         ranks = np.empty(len(known))

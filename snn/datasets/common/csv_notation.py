@@ -15,7 +15,7 @@ class Notation(NamedTuple):
     def reads(self, cell: str) -> bool:
         """Whether a cell is a number in this notation."""
         decimal, thousands = re.escape(self.decimal), re.escape(self.thousands)
-        whole = rf"([0-9]+|[0-9]{{1,3}}({thousands}[0-9]{{3}})+)?"
+        whole = rf"([0-9]+|[1-9][0-9]{{0,2}}({thousands}[0-9]{{3}})+)?"
         number = rf"(?=[+-]?[,.]?[0-9])[+-]?{whole}({decimal}[0-9]*)?([eE][+-]?[0-9]+)?"
         return re.fullmatch(number, cell) is not None
 
