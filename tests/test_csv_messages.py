@@ -108,6 +108,12 @@ def test_there_is_no_command_for_commas_of_two_kinds(tmp_path):
     assert "column 'a': '1,234,567' is not a number" in said and "sed" not in said
 
 
+@pytest.mark.parametrize("cells", [("1,234.5", "1.234,5"), ("1\u00a0", "2")])
+def test_numbers_of_no_one_notation_and_without_a_sign_are_text(tmp_path, cells):
+    said = refused(written(tmp_path, "x;y\n" + "".join(f"{cell};1\n" for cell in cells)), delimiter=";")
+    assert "this column has text in " in said and "this column has numbers" not in said
+
+
 def slipped(folder, slips, names="a,b,y"):
     """A file of 1,599 rows of numbers, with lines in place of some, by their number."""
     rows = {line: f"{line % 7}.5,{line % 11},{line % 5}" for line in range(2, 1601)} | slips

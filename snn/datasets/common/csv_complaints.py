@@ -90,9 +90,9 @@ def _of_texts(
     first = next((i for i in in_order if i != target), target)
     counted = {i: _COUNTED if i in (target, first) else MOST_VALUES for i in in_order}
     found = texts_of(again(), counted)
-    numbers = {i: found.pop(i) for i in in_order if found[i].notations}
+    numbers = {i: found.pop(i) for i in in_order if found[i].has_marks}
     slips = {i: found.pop(i) for i in in_order if i in found and _are_slips(sheet, i)}
-    signed = {i: found.pop(i) for i in in_order if i in found and found[i].signs}
+    signed = {i: found.pop(i) for i in in_order if i in found and found[i].has_signs}
     said = [_of_numbers(sheet, numbers, used, again)] if numbers else []
     said += [_of_slips(sheet, slips)] if slips else []
     said += [_of_signed(sheet, signed, are_all=not slips)] if signed else []

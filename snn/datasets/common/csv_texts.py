@@ -27,6 +27,16 @@ class Texts:
     lines: list[int] = field(default_factory=list)
 
     @property
+    def has_marks(self) -> bool:
+        """Whether all are numbers, but not all with a decimal point at most."""
+        return bool(self.notations) and ("," in self.marks or csv_notation.POINT not in self.notations)
+
+    @property
+    def has_signs(self) -> bool:
+        """Whether all are numbers, and some have a sign."""
+        return bool((self.signs or frozenset()) - {""})
+
+    @property
     def in_thousands(self) -> bool:
         """Whether points stand in these numbers, all of which may be points between thousands."""
         return csv_notation.COMMA in self.notations and "." in self.marks
