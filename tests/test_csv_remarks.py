@@ -128,3 +128,12 @@ def test_what_is_left_out_is_said(tmp_path):
     path = of_rows(tmp_path, rows, "abcy")
     (line,) = csv_table.make(path, "y", text_columns="drop", missing="drop_rows").remarks
     assert line == f"{path}: left out: 11 of 14 rows, which lack a value; column with text: 'c'"
+
+
+@pytest.mark.parametrize(("texts", "is_said"), [(1, True), (2, True), (9, False)])
+def test_numbers_with_a_few_texts_that_are_encoded_as_text_are_named(tmp_path, texts, is_said):
+    rows = [("oops" if i < texts else i % 9 / 2, i * i % 11 / 2) for i in range(300)]
+    path = of_rows(tmp_path, rows, "xy")
+    said = csv_table.make(path, "y", text_columns="one_hot").remarks
+    line = f"{path}: encoded as text: 'x', with text in {texts} of 300 rows: if numbers are meant, correct "
+    assert [one.startswith(line) for one in said] == [True] * is_said

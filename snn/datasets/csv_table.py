@@ -119,6 +119,7 @@ def make(
     learned, classes = _classes(sheet, index, learned, again) if task == "classification" else (learned, None)
     remarks = csv_remarks.of_target(sheet, learned, target, header, task)
     remarks += csv_remarks.of_left_out(sheet, len(read.numbers), dropped)
+    remarks += csv_remarks.of_slips(sheet, encodes)
     remarks += csv_remarks.of_features(sheet, list(sources.values()), learned)
     if not standardise:
         whole = [*sources, *([] if classes else [index])]

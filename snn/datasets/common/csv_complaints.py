@@ -91,7 +91,7 @@ def _of_texts(
     counted = {i: _COUNTED if i in (target, first) else MOST_VALUES for i in in_order}
     found = texts_of(again(), counted)
     numbers = {i: found.pop(i) for i in in_order if found[i].has_marks}
-    slips = {i: found.pop(i) for i in in_order if i in found and _are_slips(sheet, i)}
+    slips = {i: found.pop(i) for i in in_order if i in found and are_slips(sheet, i)}
     signed = {i: found.pop(i) for i in in_order if i in found and found[i].has_signs}
     said = [_of_numbers(sheet, numbers, used, again)] if numbers else []
     said += [_of_slips(sheet, slips)] if slips else []
@@ -128,7 +128,7 @@ def _of_numbers(sheet: Sheet, columns: Mapping[int, Texts], used: Sequence[int],
     )
 
 
-def _are_slips(sheet: Sheet, i: int) -> bool:
+def are_slips(sheet: Sheet, i: int) -> bool:
     """Whether almost all cells of a column are numbers."""
     column = sheet.columns[i]
     return column.texts < FEW and column.texts <= _FEW * (sheet.rows - column.missing)

@@ -8,6 +8,7 @@ import numpy as np
 
 from snn.datasets.common.csv_assembly import Source
 from snn.datasets.common.csv_columns import Sheet
+from snn.datasets.common.csv_complaints import are_slips
 from snn.datasets.common.csv_lines import Rows
 
 _EXACT = 2**24
@@ -52,6 +53,22 @@ def of_left_out(sheet: Sheet, used: int, dropped: Sequence[int]) -> list[str]:
         more = f" and {len(dropped) - _NAMED} more" if len(dropped) > _NAMED else ""
         said.append(f"column{'s' if len(dropped) > 1 else ''} with text: {names}{more}")
     return [f"{sheet.file}: left out: {'; '.join(said)}"] if said else []
+
+
+def of_slips(sheet: Sheet, encodes: Sequence[int]) -> list[str]:
+    """One remark on columns that are encoded as text, though almost all of their cells are numbers."""
+    said = [
+        f"{sheet.names[i]!r}, with text in {sheet.columns[i].texts} of {sheet.rows:,} rows"
+        for i in encodes
+        if are_slips(sheet, i)
+    ]
+    if not said:
+        return []
+    more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    return [
+        f"{sheet.file}: encoded as text: {', '.join(said[:_NAMED])}{more}: if numbers are meant, correct "
+        "or remove those rows"
+    ]
 
 
 def of_features(sheet: Sheet, features: Sequence[Source], target: Source) -> list[str]:
