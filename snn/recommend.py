@@ -151,7 +151,8 @@ def _measure(
     measured.limit_rounds(grid)
     while given:
         if lacking := measured.missing(grid):
-            _say(f"Measuring {len(lacking)} candidates, until each has {_rounds(max(given.values()))}.")
+            rounds = _counted(max(given.values()), "round")
+            _say(f"Measuring {_counted(len(lacking), 'candidate')}, until each has {rounds}.")
         begun = time.monotonic()
         grid, waited = _all_that_can_be(grid, settings)
         deadline += waited
@@ -198,8 +199,8 @@ def _all_that_can_be(grid: GridFile, settings: Settings) -> tuple[GridFile, floa
             grid = grid_file.write(settings, reference["device"]["backend"], grid.length, without=without)
 
 
-def _rounds(count: int) -> str:
-    return f"{count} round{'' if count == 1 else 's'}"
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _say(line: str) -> None:
