@@ -34,7 +34,7 @@
 #include "mma.cuh"
 #include "tensor_core/operand.cuh"
 #include "tensor_core/sums.cuh"
-#include "tensor_core/one_column.cuh"
+#include "one_column.cuh"
 
 // The product: finish(at, sum, beside[at]) writes an element and returns it; WT receives its transpose.
 // beside and WT may be null; beside is loaded before the sums are ready.

@@ -141,49 +141,11 @@ struct Operand {
     }
 };
 
-// ---- n = 1: a block of whole warps computes TILE_ROWS rows of C; B is a vector of k values
+// ---- n = 1
 
-template <class Finish>
-__device__ void row_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
-                         Finish finish)
-{
-    constexpr int WARPS = (THREADS + 31) / 32, ROWS = (TILE_ROWS + WARPS - 1) / WARPS;  // ROWS: per warp
-    const int lane = thread_in_block() % 32, first = thread_in_block() / 32 * ROWS;
-    const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
+__device__ float rounded(float x) { return x; }  // FP32 as it is
 
-    float sum[ROWS] = {};
-#pragma unroll (ROWS < 16 ? 16 / ROWS : 1)
-    for (int i = lane; i < k; i += 32) {
-        const float b = B[i];
-        for (int r = 0; r < ROWS; ++r)
-            if (first + r < end) sum[r] += A[(size_t)(tile + first + r) * k + i] * b;
-    }
-    for (int r = 0; r < ROWS; ++r) {
-        for (int apart = 16; apart > 0; apart /= 2) sum[r] += __shfl_xor_sync(0xffffffff, sum[r], apart);
-        if (lane == 0 && first + r < end) finish(tile + first + r, sum[r]);
-    }
-}
-
-template <class Finish>
-__device__ void column_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
-                            float* partial, Finish finish)
-{
-    constexpr int SPLITS = THREADS / TILE_ROWS > 0 ? THREADS / TILE_ROWS : 1;  // parts of k
-    const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
-    for (int i = thread_in_block(); i < SPLITS * TILE_ROWS; i += THREADS) {
-        float sum = 0.0f;
-#pragma unroll 8
-        for (int j = i / TILE_ROWS; j < k; j += SPLITS)
-            if (i % TILE_ROWS < end) sum += A[(size_t)j * m + tile + i % TILE_ROWS] * B[j];
-        partial[i] = sum;
-    }
-    __syncthreads();
-    for (int i = thread_in_block(); i < end; i += THREADS) {
-        float sum = 0.0f;
-        for (int s = 0; s < SPLITS; ++s) sum += partial[s * TILE_ROWS + i];
-        finish(tile + i, sum);
-    }
-}
+#include "one_column.cuh"
 
 // ---- the product: finish(at, sum, beside[at]) writes an element and returns it; WT receives its transpose.
 // beside and WT may be null; beside is loaded before the sums are ready.

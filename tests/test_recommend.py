@@ -33,7 +33,7 @@ def asked(tmp_path_factory):
     choices = yaml.safe_load(path.read_text())
     choices["candidates"]["cpu"]["few"] = [{"strategy": ["reference", "resident", "graph"]}]
     path.write_text(yaml.safe_dump(choices))
-    rows = "\n".join(f"{i % 7};{i % 5};{i % 3};{i % 7 + i % 5}" for i in range(90))
+    rows = "\n".join(f"{i % 7};{i % 5};4;{i % 7 + i % 5}" for i in range(90))
     (folder / "mine.csv").write_text(f"a;b;c;sum\n{rows}\n")
     command = [sys.executable, "-m", "snn.recommend", "--csv", "mine.csv", "--target", "sum", "--hidden", "4"]
     command += ["--epochs", "3", "--learning-rate", "0.001", "--budget", "20s", "--device", "cpu"]
@@ -49,6 +49,7 @@ def test_the_answer_is_printed_with_its_table(asked):
     assert "mine.csv: its columns are taken to be separated by ';'" in done.stderr
     assert "mine.csv, target sum (72 rows, 3 features, 18 rows held out), network 4, batch " in done.stderr
     assert " size 64, 3 epochs, learning rate 0.001: 3 candidates" in done.stderr
+    assert done.stderr.count("snn: note: ") == done.stderr.count("'c' is the same in all rows: is that") == 1
     assert done.stderr.splitlines()[-1] == "Writing the report."
     assert "No network like this one is published for an NVIDIA H200; of the nearest, whose" in done.stdout
     assert "Not known: the times of your own training there." in done.stdout
@@ -226,3 +227,10 @@ def test_networks_unlike_any_published_one_are_shown_the_nearest_and_said_to_be_
     monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([wide, same]))
     said = elsewhere.on_a_gpu(cell, "X")
     assert unlike in said and "Of this network there are results for NVIDIA T4 (--device)." in said
+
+
+def test_a_gpu_without_published_results_is_planned_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(grid_file, "ROOT", tmp_path)
+    assert recommend.main(["--device", "NVIDIA H100 PCIe"]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing is published for NVIDIA H100 PCIe." in said and "of 79.65 GiB" in said

@@ -297,10 +297,3 @@ def test_a_path_is_of_the_folder_where_the_command_was_started(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     grid = parsed(["--dataset", "idx", "dataset.path=images"]).grid
     assert grid["dataset.path"] == str(tmp_path / "images")
-
-
-def test_a_gpu_without_published_results_is_planned_for(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(grid_file, "ROOT", tmp_path)
-    assert recommend.main(["--device", "NVIDIA H100 PCIe"]) == 0
-    said = capsys.readouterr().out
-    assert "Nothing is published for NVIDIA H100 PCIe." in said and "of 79.65 GiB" in said

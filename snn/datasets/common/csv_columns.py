@@ -21,7 +21,7 @@ MOST_VALUES = 100
 MOST_CLASSES = 1000
 LONGEST_VALUE = 200
 """Characters of a value of text; those of classes stand in records."""
-NAMED = 5
+_NAMED = 5
 """Columns that a message names of many."""
 FEWER_COLUMNS = "remove the columns that lack most from the file"
 """What is left to do where each row lacks a value."""
@@ -147,8 +147,13 @@ def is_text(cell: str) -> bool:
 def missing_in(columns: Iterable[Column]) -> str:
     """How many values each of some columns lacks, of those that lack most."""
     lacking = sorted((column for column in columns if column.missing), key=lambda one: -one.missing)
-    more = f" and {len(lacking) - NAMED} more columns" if len(lacking) > NAMED else ""
-    return ", ".join(f"{column.missing} in {column.name!r}" for column in lacking[:NAMED]) + more
+    return some([f"{column.missing} in {column.name!r}" for column in lacking], " columns")
+
+
+def some(words: Sequence[str], what: str = "") -> str:
+    """The first few of these, and how many more there are, perhaps with ``what`` they are."""
+    more = f" and {len(words) - _NAMED} more{what}" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + more
 
 
 def shortened(text: str) -> str:

@@ -11,11 +11,11 @@ from snn.datasets.common.csv_columns import (
     MISSING,
     MOST_CLASSES,
     MOST_VALUES,
-    NAMED,
     Column,
     Sheet,
     missing_in,
     shortened,
+    some,
 )
 from snn.datasets.common.csv_lines import Rows, is_float
 from snn.datasets.common.csv_texts import FEW, Texts, shared, texts_of
@@ -121,8 +121,8 @@ def _of_numbers(sheet: Sheet, columns: Mapping[int, Texts], used: Sequence[int],
     command = f" (sed '{script}' {shlex.quote(str(sheet.file))} > points.csv)" if script else ""
     return (
         f"{_no_number(sheet, column)}: this column has {csv_notation.named(notations, marks)}"
-        f"{f'; they are in {_names(sheet, others)}, too' if others else ''}"
-        f"{f'; points between thousands are in {_names(sheet, pointed)}' if pointed else ''}: "
+        f"{f'; they are in {names_of(sheet, others)}, too' if others else ''}"
+        f"{f'; points between thousands are in {names_of(sheet, pointed)}' if pointed else ''}: "
         f"write {csv_notation.right(notations, column.first_text[1])}{command}"
         f"{', and 1234 for 1.234' if pointed else ''}"
     )
@@ -142,8 +142,8 @@ def _of_slips(sheet: Sheet, columns: Mapping[int, Texts]) -> str:
     return (
         f"{_no_number(sheet, column)}; "
         f"all but {column.texts} of {sheet.rows - column.missing:,} cells of this column are numbers"
-        f"{f'; so it is in {_names(sheet, others)}' if others else ''}: "
-        f"correct or remove {'line' if len(lines) == 1 else 'lines'} {_some(list(map(str, lines)))}"
+        f"{f'; so it is in {names_of(sheet, others)}' if others else ''}: "
+        f"correct or remove {'line' if len(lines) == 1 else 'lines'} {some(list(map(str, lines)))}"
     )
 
 
@@ -163,7 +163,7 @@ def _of_signed(sheet: Sheet, columns: Mapping[int, Texts], are_all: bool) -> str
     elif are_all:
         script = csv_notation.script_without(signs)
         way += f" (sed '{script}' {shlex.quote(str(sheet.file))} > numbers.csv)"
-    too = f"; {'so it is' if mixed else 'they are'} in {_names(sheet, others)}, too" if others else ""
+    too = f"; {'so it is' if mixed else 'they are'} in {names_of(sheet, others)}, too" if others else ""
     return f"{_no_number(sheet, sheet.columns[first])}: this column {has}{too}: {way}"
 
 
@@ -176,13 +176,13 @@ def _of_features(sheet: Sheet, columns: Mapping[int, Texts], are_all: bool) -> s
     if many:
         ways = [
             f"dataset.text_columns=one_hot is for at most {MOST_VALUES} values of a column: for it, group "
-            f"those of {_names(sheet, many)}, or remove it from the file"
+            f"those of {names_of(sheet, many)}, or remove it from the file"
         ]
     if not are_all:
         ways.append("dataset.text_columns=drop leaves it out")
     return (
         f"{_no_number(sheet, column)}; this column has text in {column.texts} of {sheet.rows} rows, "
-        f"{columns[first].count}{f'; text is in {_names(sheet, others)}, too' if others else ''}: "
+        f"{columns[first].count}{f'; text is in {names_of(sheet, others)}, too' if others else ''}: "
         f"{', '.join(ways)}"
     )
 
@@ -201,14 +201,10 @@ def _of_target(sheet: Sheet, target: int, texts: Texts) -> str:
     )
 
 
-def _names(sheet: Sheet, columns: Sequence[int]) -> str:
+def names_of(sheet: Sheet, columns: Sequence[int]) -> str:
     """The first few names of columns, or numbers of those without one, and how many more there are."""
     names = [sheet.columns[i].name for i in columns]
-    return _some([repr(name) if name else f"{i} (from 0)" for i, name in zip(columns, names, strict=True)])
-
-
-def _some(words: Sequence[str]) -> str:
-    return ", ".join(words[:NAMED]) + (f" and {len(words) - NAMED} more" if len(words) > NAMED else "")
+    return some([repr(name) if name else f"{i} (from 0)" for i, name in zip(columns, names, strict=True)])
 
 
 def _of_infinite(sheet: Sheet, columns: Sequence[int]) -> str:
@@ -217,17 +213,17 @@ def _of_infinite(sheet: Sheet, columns: Sequence[int]) -> str:
     return (
         f"{_place(sheet, column, column.first_infinite)} is not a finite float32 number; this column has "
         f"such values in {column.infinite} of {sheet.rows} rows"
-        f"{f'; they are in {_names(sheet, others)}, too' if others else ''}: "
+        f"{f'; they are in {names_of(sheet, others)}, too' if others else ''}: "
         "remove these rows from the file, or leave the cells empty and say dataset.missing=drop_rows"
     )
 
 
 def _of_empty(sheet: Sheet, columns: Sequence[int], target: int) -> str:
     is_one = len(columns) == 1
-    what = f"column {_names(sheet, columns)} has" if is_one else f"columns {_names(sheet, columns)} have"
+    what = f"column {names_of(sheet, columns)} has" if is_one else f"columns {names_of(sheet, columns)} have"
     way = f"remove {'it' if is_one else 'them'} from the file"
     if target in columns:
-        way = f"name another target than {_names(sheet, [target])}, and {way}"
+        way = f"name another target than {names_of(sheet, [target])}, and {way}"
     return f"{sheet.file}: {what} no value in any row: {way}"
 
 

@@ -7,15 +7,14 @@ from decimal import Decimal
 import numpy as np
 
 from snn.datasets.common.csv_assembly import Source
-from snn.datasets.common.csv_columns import Sheet
-from snn.datasets.common.csv_complaints import are_slips
+from snn.datasets.common.csv_columns import Sheet, some
+from snn.datasets.common.csv_complaints import are_slips, names_of
 from snn.datasets.common.csv_lines import Rows
 
 _EXACT = 2**24
 """Up to here float32 has every whole number."""
 _FEW = 10
 """Rows of which any numbers may happen to be 1, 2, 3, ..."""
-_NAMED = 5
 _MOST_CLASSES = 20
 """Whole numbers from 0 or 1 that are so few may be those of classes."""
 
@@ -49,9 +48,7 @@ def of_left_out(sheet: Sheet, used: int, dropped: Sequence[int]) -> list[str]:
     if used < sheet.rows:
         said.append(f"{sheet.rows - used:,} of {sheet.rows:,} rows, which lack a value")
     if dropped:
-        names = ", ".join(repr(sheet.names[i]) for i in dropped[:_NAMED])
-        more = f" and {len(dropped) - _NAMED} more" if len(dropped) > _NAMED else ""
-        said.append(f"column{'s' if len(dropped) > 1 else ''} with text: {names}{more}")
+        said.append(f"column{'s' if len(dropped) > 1 else ''} with text: {names_of(sheet, dropped)}")
     return [f"{sheet.file}: left out: {'; '.join(said)}"] if said else []
 
 
@@ -62,13 +59,8 @@ def of_slips(sheet: Sheet, encodes: Sequence[int]) -> list[str]:
         for i in encodes
         if are_slips(sheet, i)
     ]
-    if not said:
-        return []
-    more = f" and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
-    return [
-        f"{sheet.file}: encoded as text: {', '.join(said[:_NAMED])}{more}: if numbers are meant, correct "
-        "or remove those rows"
-    ]
+    way = "if numbers are meant, correct or remove those rows"
+    return [f"{sheet.file}: encoded as text: {some(said)}: {way}"] if said else []
 
 
 def of_features(sheet: Sheet, features: Sequence[Source], target: Source) -> list[str]:
@@ -76,13 +68,8 @@ def of_features(sheet: Sheet, features: Sequence[Source], target: Source) -> lis
     said = [
         f"{feature.name!r} {what}" for feature in features if (what := _doubtful(feature, target.numbers))
     ]
-    if not said:
-        return []
-    more = f" and {len(said) - _NAMED} more such columns" if len(said) > _NAMED else ""
-    return [
-        f"{sheet.file}: {', '.join(said[:_NAMED])}{more}: is that meant to be a feature? "
-        "To leave a column out, remove it from the file"
-    ]
+    way = "is that meant to be a feature? To leave a column out, remove it from the file"
+    return [f"{sheet.file}: {some(said, ' such columns')}: {way}"] if said else []
 
 
 def _doubtful(feature: Source, target: np.ndarray) -> str | None:
@@ -116,5 +103,5 @@ def of_rounded(sheet: Sheet, rows: Rows, columns: Sequence[int], numbers: np.nda
         return []
     return [
         f"{sheet.file}: float32 rounds whole numbers in {len(rounded)} column(s): "
-        f"{'; '.join(list(rounded.values())[:_NAMED])}; if the last digits matter, subtract a constant"
+        f"{some(list(rounded.values()))}; if the last digits matter, subtract a constant"
     ]

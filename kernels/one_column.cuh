@@ -1,10 +1,11 @@
-// The sums of C where n = 1, on FP32 units: a block computes TILE_ROWS rows of C; B is a vector of k values.
+// The sums of C where n = 1, on FP32 units: a block of whole warps computes TILE_ROWS rows of C; B is a vector of
+// k values. Who includes this says with rounded(x) what becomes of a value before it is multiplied.
 
 template <class Finish>
 __device__ void row_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
                          Finish finish)
 {
-    constexpr int WARPS = THREADS / 32, OWN = (TILE_ROWS + WARPS - 1) / WARPS;  // OWN: rows per warp
+    constexpr int WARPS = (THREADS + 31) / 32, OWN = (TILE_ROWS + WARPS - 1) / WARPS;  // OWN: rows per warp
     const int lane = thread_in_block() % 32, first = thread_in_block() / 32 * OWN;
     const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
 
