@@ -3,10 +3,11 @@
 Each FOLDER is one of results, or an archive written by scripts/publish. The output is a new folder, or one
 that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
 
-A device is known by its UUID, in whichever folders its records are. A CPU has no UUID: it is known by its
-name, its host and its folder, so two machines with one CPU name stay two, unless their folders share a
-record; put the records of one machine into one folder. Microbenchmarks are left out. Speedups are over the
-device's own baseline: times of two devices are never divided.
+A device is known by its UUID, in whichever folders its records are; GPUs of one name that measured different
+rounds of a cell in one folder share a column. A CPU has no UUID: it is known by its name, its host and its
+folder, so two machines with one CPU name stay two, unless their folders share a record; put the records of
+one machine into one folder. Microbenchmarks are left out. Speedups are over the device's own baseline: times
+of two devices are never divided.
 """
 
 import sys

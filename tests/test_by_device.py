@@ -23,6 +23,28 @@ def test_a_gpu_is_known_by_its_uuid_in_whichever_folder(tmp_path):
     assert counted(a, b) == {H200: 10}
 
 
+def test_cards_that_measured_rounds_of_one_cell_in_one_folder_stand_together(tmp_path):
+    """As in the tables of that folder; in another folder they are two, and so is a card of other cells."""
+    cells = cells_on("cuda", H200)
+    found = records_of(cells)
+    second = [one for one in records_of(cells, device_uuid="GPU-2") if one["round"] == 2]
+    first = [one for one in found if one["round"] == 1]
+    a = folder(tmp_path / "a", first, second)
+    assert counted(a) == {H200: 10}
+    other = folder(tmp_path / "b", records_of(cells_on("cuda", H200, "small"), device_uuid="GPU-3"))
+    assert counted(a, other) == {f"{H200} (GPU-1 and 1 more)": 10, f"{H200} (GPU-3)": 10}
+    apart = [folder(tmp_path / name, of) for name, of in (("c", first), ("d", second))]
+    assert counted(*apart) == {f"{H200} (GPU-1)": 5, f"{H200} (GPU-2)": 5}
+
+
+def test_cards_that_measured_the_same_round_of_a_cell_stay_apart(tmp_path):
+    cells = cells_on("cuda", H200)
+    both = records_of(cells), records_of(cells, device_uuid="GPU-2")
+    mixed = [one for number, of in enumerate(both, 1) for one in of if one["round"] == number]
+    a, b = folder(tmp_path / "a", mixed), folder(tmp_path / "b", both[1])
+    assert counted(a, b) == {f"{H200} (GPU-1)": 5, f"{H200} (GPU-2)": 10}
+
+
 def test_two_different_records_of_one_round_are_refused(tmp_path):
     a = folder(tmp_path / "a", records_of(cells_on("cuda", H200)))
     b = folder(tmp_path / "b", records_of(cells_on("cuda", H200)[:1], {"reference": 1.5}))

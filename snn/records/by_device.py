@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from snn.errors import RecordError
 from snn.files.published_sets import PUBLISHED
@@ -29,13 +29,23 @@ class _Device:
     folder: Path | None = None
 
 
+class _Found(NamedTuple):
+    """A record, where it is, and on which device and in which folder it was measured."""
+
+    place: str
+    record: Record
+    device: _Device
+    home: Path
+
+
 def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
     """The records of all folders by the name of their device, then by place, each record once.
 
     A GPU is known by its UUID, in whichever folders its records are. A CPU has no UUID: it is known by its
     name, system and number of CPUs and by the folder, so that two machines with one name are never taken for
-    one, unless two folders share a record of it. Devices of one name are told apart by the start of their
-    UUID, or by their number of CPUs and their folder.
+    one, unless two folders share a record of it. GPUs of one name that measured different rounds of one cell
+    in one folder are taken for one, as in the tables of that folder, unless both measured one of the rounds.
+    Devices of one name are told apart by the start of their UUID, or by their number of CPUs and folder.
 
     Raises RecordError, naming the places, where a folder holds no records or something else, where two
     different records are of one round of a cell on one device, or where rounds of a cell do not belong
@@ -45,28 +55,30 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
     for folder in folders:
         homes.setdefault(_home(folder), folder)
     found = [
-        (place, entry.record, _device(entry.record["provenance"], home))
+        _Found(place, entry.record, _device(entry.record["provenance"], home), home)
         for home, folder in homes.items()
         for place, entry in archive.unchecked(folder).items()
     ]
-    machines = _machines((record, device) for _, record, device in found)
+    joined = _Joined()
+    _join_cpus(joined, found)
+    _join_cards(joined, found)
     devices: dict[_Device, dict[str, Record]] = {}
     known: dict[tuple[_Device, str], tuple[str, Record]] = {}
-    for place, record, one in found:
-        device = machines.get(one, one)
-        of_round = (device, json.dumps([record["cell"], record["round"]], sort_keys=True))
+    for place, record, one, _ in found:
+        device = joined.first(one)
+        of_round = (device, _text([record["cell"], record["round"]]))
         other, first = known.setdefault(of_round, (place, record))
         if record != first:
             raise RecordError(
                 f"{other} and {place} are different records of round {record['round']} of one cell on "
-                f"{' '.join(filter(None, (record['provenance']['device'], device.uuid)))}: "
+                f"{' '.join(filter(None, (record['provenance']['device'], one.uuid)))}: "
                 "remove one of them"
             )
         if other == place:
             devices.setdefault(device, {})[place] = record
     for records in devices.values():
         rounds.check(records)
-    names = _names({device: next(iter(records.values())) for device, records in devices.items()})
+    names = _names(devices)
     return {names[device]: records for device, records in devices.items()}
 
 
@@ -76,21 +88,51 @@ def _home(folder: Path) -> Path:
     return path.parent if path.name == archive.RECORDS else path
 
 
-def _machines(found: Iterable[tuple[Record, _Device]]) -> dict[_Device, _Device]:
-    """For each CPU the one that stands for it: two that share a record are one, in two folders."""
-    stands_for: dict[_Device, _Device] = {}
+class _Joined:
+    """Which devices are taken for one: each set of them is known by its first one."""
 
-    def first(device: _Device) -> _Device:
-        while (other := stands_for.setdefault(device, device)) != device:
+    def __init__(self) -> None:
+        self._stands_for: dict[_Device, _Device] = {}
+
+    def first(self, device: _Device) -> _Device:
+        """The device that stands for this one."""
+        while (other := self._stands_for.setdefault(device, device)) != device:
             device = other
         return device
 
+    def join(self, device: _Device, other: _Device) -> None:
+        """Take the two, and all that were joined with either, for one."""
+        self._stands_for[self.first(device)] = self.first(other)
+
+
+def _join_cpus(joined: _Joined, found: Sequence[_Found]) -> None:
+    """Two CPUs that share a record are one, in two folders."""
     owners: dict[str, _Device] = {}
-    for record, device in found:
-        if device.folder is not None:
-            owner = owners.setdefault(json.dumps(record, sort_keys=True), device)
-            stands_for[first(device)] = first(owner)
-    return {device: first(device) for device in stands_for}
+    for _, record, device, _ in found:
+        if device.uuid is None:
+            joined.join(device, owners.setdefault(_text(record), device))
+
+
+def _join_cards(joined: _Joined, found: Sequence[_Found]) -> None:
+    """GPUs of one name that measured different rounds of one cell in one folder are one, unless both, or
+    others that are one with them, measured the same round of a cell."""
+    rounds_of: dict[_Device, set[str]] = {}
+    cells: dict[str, dict[_Device, None]] = {}
+    for _, record, device, home in found:
+        if device.uuid is not None:
+            rounds_of.setdefault(device, set()).add(_text([record["cell"], record["round"]]))
+            name = record["provenance"]["device"]
+            cells.setdefault(_text([str(home), name, record["cell"]]), {})[device] = None
+    for one, *others in cells.values():
+        for other in others:
+            first, second = joined.first(one), joined.first(other)
+            if first != second and rounds_of[first].isdisjoint(rounds_of[second]):
+                joined.join(second, first)
+                rounds_of[first] |= rounds_of.pop(second)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _device(provenance: Mapping[str, Any], folder: Path) -> _Device:
@@ -101,13 +143,17 @@ def _device(provenance: Mapping[str, Any], folder: Path) -> _Device:
     return _Device(None, name, backend, host.get("system") or "", host.get("cpus"), folder)
 
 
-def _names(devices: Mapping[_Device, Record]) -> dict[_Device, str]:
+def _names(devices: Mapping[_Device, Mapping[str, Record]]) -> dict[_Device, str]:
     """A name for each device: with as much beside it as tells it from the others."""
-    plain = {device: _plain(record["provenance"]) for device, record in devices.items()}
+    firsts = {device: next(iter(records.values())) for device, records in devices.items()}
+    plain = {device: _plain(record["provenance"]) for device, record in firsts.items()}
     names = {}
     for device, name in plain.items():
         twins = [other for other in plain if plain[other] == name]
-        names[device] = name if len(twins) == 1 else f"{name} ({_beside(device, twins)})"
+        beside = _beside(device, twins)
+        cards = {record["provenance"]["device_uuid"] for record in devices[device].values()}
+        more = f" and {len(cards) - 1} more" if len(cards) > 1 else ""
+        names[device] = name if len(twins) == 1 else f"{name} ({beside}{more})"
     return names
 
 
