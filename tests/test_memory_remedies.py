@@ -172,14 +172,14 @@ def test_what_is_said_of_a_remedy_is_what_the_plan_of_it_says(tmp_path, capsys):
 
 
 def test_what_another_kernel_saves_is_not_ascribed_to_bf16(tmp_path, capsys):
-    images = ("dataset=mnist", "dataset.rows=400", "network=cnn", "training.batch_size=200")
+    images = ("dataset=mnist", "dataset.rows=200", "network=cnn", "training.batch_size=100")
     images += ("strategy=resident",)
     found = plan_of(tmp_path, *images, "--free", "15GiB")
     remedies = {one["setting"]: one for one in found["remedies"]}
     fused = plan_of(tmp_path, *images, "kernel=tiled_fused", "--free", "15GiB")
     kernel, bf16 = remedies["kernel=tiled_fused"], remedies["precision=bf16 kernel=tensor_core"]
     assert kernel["peak_bytes"] == bf16["peak_bytes"] == fused["peak_bytes"]
-    assert kernel["saves_bytes"] == found["peak_bytes"] - fused["peak_bytes"] > 20e6
+    assert kernel["saves_bytes"] == found["peak_bytes"] - fused["peak_bytes"] > 10e6
     assert bf16["saves_bytes"] <= 0 and bf16["than"] in remedies
     said = capsys.readouterr().out
     assert "nothing  less with precision=bf16 kernel=tensor_core than with kernel=" in said

@@ -58,7 +58,7 @@ _WAITING = """
 import sys, time
 for line in sys.argv[2:]:
     print(line, file=sys.stderr, flush=True)
-    time.sleep(1)
+    time.sleep(0.4)
 time.sleep(float(sys.argv[1]))
 """
 
@@ -68,9 +68,9 @@ time.sleep(float(sys.argv[1]))
 def test_a_pilot_that_waits_for_another_measurement_says_so_and_has_all_its_time(
     tmp_path, capsys, rest, status
 ):
-    command = [sys.executable, "-c", _WAITING, str(rest), WAITING, locks._WAITED.format(1.0)]
-    ended = pilot._ended(command, tmp_path / "said", 1.8)
-    assert ended.status == status and 0.8 < ended.waited < 1.5
+    command = [sys.executable, "-c", _WAITING, str(rest), WAITING, locks._WAITED.format(0.4)]
+    ended = pilot._ended(command, tmp_path / "said", 0.9)
+    assert ended.status == status and 0.3 < ended.waited < 0.8
     assert capsys.readouterr().err == f"{WAITING}; the budget does not count this\n"
 
 
