@@ -87,21 +87,44 @@ def of_the_papers_experiment_on_the_h100():
     }
     assert set(rounds.values()) == {5} and len(rounds) == 5
     yield "one run in each of five rounds"
-    yield f"They ran on {cards_of_a_ratio('nvidia-h100-80gb-hbm3/paper')} cards"
-    machine = table("nvidia-h100-80gb-hbm3/paper/speedup").set_index("dataset")["machine"]
-    assert machine.str.contains("noisy").all() and machine["medium"].str.contains("drifted").all()
-    yield "The machine was noisy, and in at least one round of each row on `medium` it drifted"
+    yield from of_the_cards_of_the_h100()
+    drifted = {
+        row
+        for name, column in (("speedup", "dataset"), ("neurons", "neurons"), ("depth", "network"))
+        for row in drifted_rows(table(f"nvidia-h100-80gb-hbm3/paper/{name}"), column)
+    }
+    on_medium = {("medium", name) for name in ("reference", "streams", "pinned", "combined", "preallocated")}
+    assert drifted == {*on_medium, ("large", "streams"), ("1024", ""), ("256-1024-256", "")}
+    yield "The machine was noisy. In at least one round it drifted with each strategy on `medium`"
+    yield "with `streams` on `large`, with 1024 neurons and with 256-1024-256"
     yield farthest_prediction("nvidia-h100-80gb-hbm3/paper")
 
 
-def cards_of_a_ratio(name):
-    """How many cards measured a set, in words; each round of a network's cells ran on one of them."""
-    cards = {}
-    for record in archive.read_all(PUBLISHED / name).values():
-        of_round = (record["cell"]["dataset"]["name"], record["cell"]["network"]["hidden"], record["round"])
-        cards.setdefault(str(of_round), set()).add(record["provenance"]["device_uuid"])
-    assert {len(of_round) for of_round in cards.values()} == {1}
-    return {1: "one", 2: "two", 3: "three"}[len(set.union(*cards.values()))]
+def drifted_rows(rows, column):
+    """What a row is of, and its strategy; all rows are noisy."""
+    assert rows["machine"].str.contains("noisy").all()
+    found = rows[rows["machine"].str.contains("drifted")]
+    names = found["strategy"] if "strategy" in found else [""] * len(found)
+    return set(zip(found[column].astype(str), names, strict=True))
+
+
+def of_the_cards_of_the_h100():
+    """Rounds by card: both cells of a round's ratio ran on one card."""
+    cards, rounds = {}, {}
+    for record in archive.read_all(PUBLISHED / "nvidia-h100-80gb-hbm3/paper").values():
+        network = "-".join(map(str, record["cell"]["network"]["hidden"]))
+        of_round = (record["cell"]["dataset"]["name"], network, record["round"])
+        card = record["provenance"]["device_uuid"]
+        assert cards.setdefault(of_round, card) == card
+        rounds.setdefault(card, set()).add(of_round)
+    *further, first = sorted(rounds, key=lambda card: len(rounds[card]))
+    wide = {("large", "1024", number) for number in (3, 4, 5)}
+    assert set.union(*(rounds[card] for card in further)) == {
+        *wide,
+        *(("large", "256-1024-256", number) for number in (2, 3, 4, 5)),
+    }
+    assert len(further) == 2 and not rounds[first] & wide
+    yield "Rounds 3 to 5 with 1024 neurons and 2 to 5 with 256-1024-256 ran on two other cards"
 
 
 def of_two_gpus():

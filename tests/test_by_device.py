@@ -37,6 +37,25 @@ def test_cards_that_measured_rounds_of_one_cell_in_one_folder_stand_together(tmp
     assert counted(*apart) == {f"{H200} (GPU-1)": 5, f"{H200} (GPU-2)": 5}
 
 
+@pytest.mark.parametrize("changed", ["driver", "host", "versions"])
+def test_cards_whose_records_may_not_stand_in_one_table_stay_apart(tmp_path, changed):
+    """Also where it is records of another folder that may not; the order of folders does not matter."""
+    large, small = cells_on("cuda", H200), cells_on("cuda", H200, "small")
+    found, where = records_of(large), records_of(small)[0]["provenance"]
+    other = {"driver": "999"} | {key: where[key] | {"cpus": 2, "cupy": "1.0"} for key in ("host", "versions")}
+    second = [one for one in records_of(large, device_uuid="GPU-2") if one["round"] == 2]
+    a = folder(tmp_path / "a", [one for one in found if one["round"] == 1], second)
+    both = [
+        one
+        for uuid, number, further in (("GPU-1", 1, {}), ("GPU-2", 2, {changed: other[changed]}))
+        for one in records_of(small, device_uuid=uuid, **further)
+        if one["round"] == number
+    ]
+    b, c = (folder(tmp_path / name, of) for name, of in (("b", both[:5]), ("c", both[5:])))
+    assert counted(a) == {H200: 10}
+    assert counted(a, b, c) == counted(c, a, b) == {f"{H200} (GPU-1)": 10, f"{H200} (GPU-2)": 10}
+
+
 def test_cards_that_measured_the_same_round_of_a_cell_stay_apart(tmp_path):
     cells = cells_on("cuda", H200)
     both = records_of(cells), records_of(cells, device_uuid="GPU-2")

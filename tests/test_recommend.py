@@ -177,19 +177,29 @@ def test_a_published_winner_that_diverged_is_not_shown_and_neither_is_the_refere
 
 
 @pytest.mark.parametrize(
-    ("strategies", "speedup", "is_shown"), [(2, 9.0, False), (3, 9.0, True), (2, None, True)]
+    ("strategies", "speedup", "is_answer"), [(2, 9.0, False), (3, 9.0, True), (2, None, True)]
 )
 def test_one_that_was_compared_with_the_reference_alone_is_not_recommended(
-    monkeypatch, strategies, speedup, is_shown
+    monkeypatch, strategies, speedup, is_answer
 ):
-    """Two others, such as persistent and graph beside peers, may be the two that compete."""
+    """Of the same network it is shown as that. Two others, as graph beside a peer, may be what competes."""
     cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
     one = {"case": "c", "answer": "combined", "dataset": "small", "network": "256", "folder": "a"}
     one |= {"device": "X", "backend": "cuda", "fastest": "combined", "fastest_status": "ok", "mean_s": 1.0}
     rows = pd.DataFrame([one | {"strategies": float(strategies), "speedup": speedup}])
     monkeypatch.setattr(elsewhere, "_rows", lambda: rows.astype({"speedup": float}))
     monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
-    assert ("c: combined [a]" in elsewhere.on_a_gpu(cell, "X")) == is_shown
+    said = elsewhere.on_a_gpu(cell, "X")
+    words = (
+        "on these data sets"
+        if is_answer
+        else "but of one strategy and the reference alone: others may be faster"
+    )
+    assert (
+        f"Published for an X, of this network{'' if is_answer else ','} {words}:\n  c: combined [a]" in said
+    )
+    cell["network"] = cell["network"] | {"hidden": [300]}
+    assert ("c: combined [a]" in elsewhere.on_a_gpu(cell, "X")) == is_answer
 
 
 def test_published_answers_of_this_network_come_before_those_of_others(tmp_path, monkeypatch, capsys):
@@ -227,6 +237,17 @@ def test_networks_unlike_any_published_one_are_shown_the_nearest_and_said_to_be_
     monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([wide, same]))
     said = elsewhere.on_a_gpu(cell, "X")
     assert unlike in said and "Of this network there are results for NVIDIA T4 (--device)." in said
+    pair = one | {"case": "pair", "network": "256", "strategies": 2.0}
+    monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([wide, same, pair]))
+    said = elsewhere.on_a_gpu(cell, "X")
+    assert (
+        "of this network, but of one strategy and the reference alone: others may be faster:\n  pair: "
+        in said
+    )
+    assert unlike not in said and "there are results of more strategies for NVIDIA T4" in said
+    monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([one | {"network": "256"}, pair]))
+    said = elsewhere.on_a_gpu(cell, "X")
+    assert "of this network on these data sets:\n  far: graph" in said and "pair" not in said
 
 
 def test_a_gpu_without_published_results_is_planned_for(tmp_path, monkeypatch, capsys):

@@ -26,6 +26,7 @@ _SHOWN = 3
 _SIMILAR = 4.0
 """By which factor the widths of two similar networks may differ at most."""
 _UNLIKE = "No network like this one is published"
+_PAIR = "but of one strategy and the reference alone: others may be faster"
 _COLUMNS = (
     *("case", "answer", "dataset", "network", "fastest", "fastest_status", "strategies", "mean_s", "speedup"),
     *("device", "backend"),
@@ -57,38 +58,45 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     where none is nearer, and they are said to be that. A winner that diverged is no answer, nor is a peer or
     the reference: they win only where a sweep, as that of the tile sizes, compared few others with them. Nor
     is one that was compared with the reference alone, as in the paper's sweeps of networks: others may be
-    faster.
+    faster. Of this very network it is shown, with these words, where there is no answer; then networks unlike
+    it are not.
     """
     label = network_label(cell["network"])
     published = _rows()
     published = published[(published["backend"] == "cuda") & (published["fastest_status"] == "ok")]
-    published = published[(published["strategies"] > 2) | published["speedup"].isna()]
     winners = published["fastest"].str.split(" ").str[0]
     published = published[~winners.isin(["reference", *_peers()])]
+    of_two = (published["strategies"] <= 2) & published["speedup"].notna()
+    published, pairs = published[~of_two], published[of_two & (published["device"] == name)]
     rows = published[published["device"] == name]
     near = rows.assign(
         distance=[_distance(label, other) for other in rows["network"]],
         is_like=[_is_like(label, other) for other in rows["network"]],
         is_other=rows["dataset"] != cell["dataset"]["name"],
     )
+    answered = (near["distance"] == 0).any()
+    pairs = pairs[[not answered and _distance(label, other) == 0 for other in pairs["network"]]].head(_SHOWN)
     shortest = near.groupby(["network", "dataset"])["mean_s"].transform("min")
     near = near.assign(is_longer=near["mean_s"] > _ALIKE * shortest, lacks_speedup=near["speedup"].isna())
     order = ["distance", "is_other", "is_longer", "lacks_speedup", "mean_s"]
-    chosen = near["is_like"] if near["is_like"].any() else near["distance"] < near["distance"].min() + 1
+    has_like = near["is_like"].any() or len(pairs) > 0
+    chosen = near["is_like"].astype(bool) if has_like else near["distance"] < near["distance"].min() + 1
     near = near[chosen].sort_values(order).drop_duplicates(["network", "dataset"]).head(_SHOWN)
-    same, like = near["distance"] == 0, near["is_like"]
-    lines = [] if len(near) else [f"Nothing is published for {name}."]
+    same, like = near["distance"] == 0, near["is_like"].astype(bool)
+    lines = [] if len(near) or len(pairs) else [f"Nothing is published for {name}."]
     for said, answers in (
         (f"Published for an {name}, of this network on these data sets:", near[same]),
+        (f"Published for an {name}, of this network, {_PAIR}:", pairs),
         (f"Published for an {name}, of similar networks on these data sets:", near[like & ~same]),
         (f"{_UNLIKE} for an {name}; of the nearest, whose strategies may be ordered otherwise:", near[~like]),
     ):
         lines += [said] if len(answers) else []
         lines += [f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in answers.iterrows()]
-    if not same.any():
+    if not answered:
         alike = zip(published["device"], published["network"], strict=True)
         has = ", ".join(sorted({device for device, other in alike if _distance(label, other) == 0} - {name}))
-        lines += [f"  Of this network there are results for {has} (--device)."] if has else []
+        results = "results of more strategies" if len(pairs) else "results"
+        lines += [f"  Of this network there are {results} for {has} (--device)."] if has else []
     lines += [
         f"  Device memory that your training would take there: {_memory(cell, name)}.",
         "  Not known: the times of your own training there. Rows, columns, batch size and layers change the",

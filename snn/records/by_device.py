@@ -44,7 +44,8 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
     A GPU is known by its UUID, in whichever folders its records are. A CPU has no UUID: it is known by its
     name, system and number of CPUs and by the folder, so that two machines with one name are never taken for
     one, unless two folders share a record of it. GPUs of one name that measured different rounds of one cell
-    in one folder are taken for one, as in the tables of that folder, unless both measured one of the rounds.
+    in one folder are taken for one, as in the tables of that folder, unless their records, in all folders,
+    may not stand in one table: of the same round of a cell, or with other hosts, drivers or sources.
     Devices of one name are told apart by the start of their UUID, or by their number of CPUs and folder.
 
     Raises RecordError, naming the places, where a folder holds no records or something else, where two
@@ -114,21 +115,37 @@ def _join_cpus(joined: _Joined, found: Sequence[_Found]) -> None:
 
 
 def _join_cards(joined: _Joined, found: Sequence[_Found]) -> None:
-    """GPUs of one name that measured different rounds of one cell in one folder are one, unless both, or
-    others that are one with them, measured the same round of a cell."""
-    rounds_of: dict[_Device, set[str]] = {}
-    cells: dict[str, dict[_Device, None]] = {}
-    for _, record, device, home in found:
-        if device.uuid is not None:
-            rounds_of.setdefault(device, set()).add(_text([record["cell"], record["round"]]))
-            name = record["provenance"]["device"]
-            cells.setdefault(_text([str(home), name, record["cell"]]), {})[device] = None
-    for one, *others in cells.values():
-        for other in others:
-            first, second = joined.first(one), joined.first(other)
-            if first != second and rounds_of[first].isdisjoint(rounds_of[second]):
-                joined.join(second, first)
-                rounds_of[first] |= rounds_of.pop(second)
+    """GPUs of one name that measured a cell in one folder are one, with all that are linked so, if the
+    records of all of them may stand in one table; the order of folders does not matter."""
+    linked, first_of_cell = _Joined(), dict[str, _Device]()
+    cards = [one for one in found if one.device.uuid is not None]
+    for _, record, device, home in cards:
+        of_cell = _text([str(home), record["provenance"]["device"], record["cell"]])
+        linked.join(device, first_of_cell.setdefault(of_cell, device))
+    groups: dict[_Device, list[_Found]] = {}
+    for one in cards:
+        groups.setdefault(linked.first(one.device), []).append(one)
+    for group in groups.values():
+        devices = sorted({one.device for one in group}, key=lambda device: device.uuid or "")
+        if len(devices) > 1 and _of_one_table(group):
+            for device in devices:
+                joined.join(device, devices[0])
+
+
+def _of_one_table(group: Sequence[_Found]) -> bool:
+    """Whether records of several GPUs are of equal hosts and drivers, and their rounds belong together."""
+    if len({_text(_beside_the_gpu(record["provenance"])) for _, record, _, _ in group}) > 1:
+        return False
+    try:
+        rounds.check({_text(record): record for _, record, _, _ in group})  # one that is there twice is one
+    except RecordError:
+        return False
+    return True
+
+
+def _beside_the_gpu(provenance: Mapping[str, Any]) -> list[Any]:
+    host = provenance.get("host", {})
+    return [provenance.get("driver"), *(host.get(key) for key in ("system", "cpu", "cpus"))]
 
 
 def _text(value: object) -> str:
