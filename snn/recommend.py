@@ -59,6 +59,11 @@ def _recommend(settings: Settings, started: float) -> int:
     grid = grid_file.write(settings, device.backend)
     cell = grid_file.training_of(grid.plan)
     _check_output(settings.output, datasets.inputs(cell["dataset"]))
+    if grid_file.asks_otherwise(settings, settings.output / _OUTPUTS[-1]):
+        _say(
+            f"snn: note: {settings.output} has the answer to another question, which this one will replace; "
+            "--output FOLDER keeps both"
+        )
     table = _check_data(cell)
     if DELIMITER in settings.grid and DELIMITER not in settings.keys:
         name, mark = Path(cell["dataset"]["path"]).name, settings.grid[DELIMITER]

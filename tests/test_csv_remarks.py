@@ -123,6 +123,19 @@ def test_a_target_that_may_be_classes_is_named_where_it_is_predicted_as_a_number
         assert not csv_table.make(path, "y", task="classification").remarks
 
 
+@pytest.mark.parametrize(
+    ("values", "is_said"),
+    [(7 * np.arange(ROWS), True), ([*"abcdefg", *"ggggg"], True), ([*"abcdef", *"ffffff"], False)],
+)
+def test_classes_of_which_most_rows_are_one_of_their_own_are_named(tmp_path, values, is_said):
+    path = of_rows(tmp_path, list(zip(FEATURE, values, strict=True)), "xy")
+    said = csv_table.make(path, "y", task="classification").remarks
+    assert len(said) == is_said
+    if said:
+        assert f"t.csv: the target 'y' has {len(set(values))} classes in 12 rows, too few of each" in said[0]
+        assert ("it is predicted as a number" in said[0]) == isinstance(values, np.ndarray)
+
+
 def test_what_is_left_out_is_said(tmp_path):
     rows = [(i, "" if i < 3 else i % 7, f"n{i}", i * i % 11) for i in range(5, -9, -1)]
     path = of_rows(tmp_path, rows, "abcy")

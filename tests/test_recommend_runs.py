@@ -1,17 +1,9 @@
-"""How `snn recommend` goes on: epochs of an earlier call, a candidate that fails, two at once, a signal."""
+"""How `snn recommend` goes on: epochs of an earlier call, a candidate that fails, two at once."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from functools import partial
 from types import SimpleNamespace
 
-import psutil
 import pytest
 import yaml
-from conftest import ROOT
 from recommend_calls import ASKED, measure
 
 from snn import recommend
@@ -209,6 +201,21 @@ def test_an_output_that_cannot_be_written_at_the_end_is_an_error(grids, project,
     assert "snn: out/ranking.csv: cannot be written" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_that_the_answer_to_another_question_is_replaced_is_said_before(grids, project, capsys):
+    """Not of the same question with more time, or after a file that is none of ours."""
+    words = "snn: note: out has the answer to another question, which this one will replace"
+
+    def said(*arguments):
+        assert recommend.main([*ASKED, *arguments]) == 0
+        return capsys.readouterr().err.count(words)
+
+    assert [said("--budget", "20s"), said("--budget", "10min"), said("--all")] == [0, 0, 0]
+    assert [said("--hidden", "8"), said("--hidden", "8"), said()] == [1, 0, 1]
+    for content in ("sweeps: 1", "[", "{}", "sweeps: {a: 1}"):
+        (project / "out/grid.yaml").write_text(content)
+        assert said() == 1, content
+
+
 def test_the_candidates_that_are_left_out_keep_the_others_cells(project):
     grid = grid_file.write(parsed(ASKED), "cpu")
     out = [name for name, cell in grid.plan.cells.items() if cell["strategy"]["name"] == "blas"]
@@ -217,36 +224,3 @@ def test_the_candidates_that_are_left_out_keep_the_others_cells(project):
     assert fewer.path != grid.path
     again = yaml.safe_load((project / fewer.path).read_text())["sweeps"]["recommend"]
     assert {"strategy": ["blas"]} not in again["union"]
-
-
-_SLEEPING = """
-import subprocess, sys
-from snn.workflow.signals import ending_at_once
-with ending_at_once():
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-    print(child.pid, flush=True)
-    child.wait()
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_what_was_started(number):
-    """Its children have sessions of their own, so that a terminal's Ctrl-C reaches this process alone."""
-    here = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-c", _SLEEPING],
-        env=here,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),  # a shell's `&` lets it ignore SIGINT
-    ) as run:
-        child = psutil.Process(int(run.stdout.readline()))
-        run.send_signal(number)
-        said = run.stderr.read()
-    assert run.returncode == 128 + number
-    assert said.splitlines() == [f"ended by {number.name}: the same command continues where this one stopped"]
-    until = time.monotonic() + 10
-    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < until
-        time.sleep(0.01)

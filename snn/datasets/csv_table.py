@@ -118,6 +118,7 @@ def make(
         raise DataError(f"{file}: no column but the target {learned.name!r} is left without text")
     learned, classes = _classes(sheet, index, learned, again) if task == "classification" else (learned, None)
     remarks = csv_remarks.of_target(sheet, learned, target, header, task)
+    remarks += csv_remarks.of_classes(sheet, index, learned, classes)
     remarks += csv_remarks.of_left_out(sheet, len(read.numbers), dropped)
     remarks += csv_remarks.of_slips(sheet, encodes)
     remarks += csv_remarks.of_features(sheet, list(sources.values()), learned)

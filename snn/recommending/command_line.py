@@ -74,5 +74,9 @@ def _parser() -> Options:
         help="auto, cuda, cpu, or a GPU's name: for one not in this machine, only published results",
     )
     add("--all", action="store_true", help="measure every strategy, not only the usual candidates")
-    add("--output", metavar="FOLDER", help="for the table and the report (default: recommendation-NAME)")
+    add(
+        "--output",
+        metavar="FOLDER",
+        help="for the table and the report, which are replaced (default: recommendation-NAME)",
+    )
     return parser

@@ -77,6 +77,22 @@ def shortened(settings: Settings, backend: str) -> list[Length]:
     return [Length(*each) for each in numbers]
 
 
+def asks_otherwise(settings: Settings, earlier: Path) -> bool:
+    """Whether a grid that an earlier call wrote is of another training than these settings ask for.
+
+    The candidates, their protocol and the length of their runs do not count.
+    """
+    try:
+        (sweep,) = yaml.safe_load(earlier.read_text(encoding="utf-8"))["sweeps"].values()
+        asked = dict(sweep)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError):
+        return True  # whatever it is
+    own = {*_PROTOCOL, "protocol.runs", "protocol.min_runs", "union", *Length(1, 1, 1).settings()}
+    return any(asked.get(key) != settings.grid.get(key) for key in {*asked, *settings.grid} - own)
+
+
 def training_of(plan: Plan) -> Mapping[str, Any]:
     """The cell of the reference: the same training as every candidate's."""
     return next(cell for cell in plan.cells.values() if cell["strategy"]["name"] == "reference")

@@ -14,6 +14,7 @@ from snn.hardware import locks
 from snn.hardware.locks import LockedError, folder_lock, generation
 from snn.recommending import SWEEP, measured
 from snn.recommending.grid_file import FOLDER, GridFile
+from snn.workflow.signals import kill_jobs
 
 TABLE = Path(f"results/tables/{SWEEP}/{SWEEP}.csv")
 ANSWER = Path(f"results/tables/{SWEEP}/recommendation.csv")
@@ -108,11 +109,15 @@ def _snakemake(grid: GridFile, arguments: Sequence[str | Path]) -> float:
         start_new_session=True,  # Ctrl-C ends this process, which ends that one
     ) as run:
         assert run.stdout is not None
-        for line in run.stdout:
-            of_jobs |= _OF_A_JOB in line
-            waited += locks.waited(line)
-            if line.strip() and not line.startswith(_NOISE):
-                print(line, end="", file=sys.stderr, flush=True)
+        try:
+            for line in run.stdout:
+                of_jobs |= _OF_A_JOB in line
+                waited += locks.waited(line)
+                if line.strip() and not line.startswith(_NOISE):
+                    print(line, end="", file=sys.stderr, flush=True)
+        except BaseException:  # such as nobody reading the lines any more
+            kill_jobs()
+            raise
     if run.returncode:
         raise WorkflowError(
             f"the workflow ended with status {run.returncode}, as it says above; what was measured is kept, "

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import FrameType
 
@@ -48,17 +48,35 @@ def ending_at_once() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
+def kill_jobs() -> None:
+    """Kill all processes that this one has started, and those that they have."""
+    _kill(_jobs())
+
+
 def _end(elsewhere: Callable[[], None] | None, number: int, frame: FrameType | None) -> None:
-    name = signal.Signals(number).name
-    os.write(2, f"ended by {name}: the same command continues where this one stopped\n".encode())
-    jobs = [child.pid for child in psutil.Process().children(recursive=True)]
+    _say(f"ended by {signal.Signals(number).name}: the same command continues where this one stopped")
+    jobs = _jobs()
     sys.setswitchinterval(60)  # seconds, so that no other thread reports a killed job as a failure
-    for pid in jobs:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    _kill(jobs)
     if elsewhere is not None:
         try:
             elsewhere()
         except Exception as error:  # the end is the end
-            os.write(2, f"{error}\n".encode())
+            _say(str(error))
     os._exit(128 + number)
+
+
+def _say(line: str) -> None:
+    """Print at once, if anybody is left to read it: a terminal that is closed sends SIGHUP."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{line}\n".encode())
+
+
+def _jobs() -> list[int]:
+    return [child.pid for child in psutil.Process().children(recursive=True)]
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

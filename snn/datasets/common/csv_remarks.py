@@ -42,6 +42,19 @@ def of_target(sheet: Sheet, target: Source, given: str | int, header: bool, task
     return said
 
 
+def of_classes(sheet: Sheet, index: int, target: Source, classes: Sequence[str] | None) -> list[str]:
+    """A remark on a target of so many classes that most rows are one of their own."""
+    if classes is None or 2 * len(classes) <= len(target.numbers):
+        return []
+    said = (
+        f"{sheet.file}: the target {target.name!r} has {len(classes):,} classes in {len(target.numbers):,} "
+        "rows, too few of each to learn from"
+    )
+    of_text = sheet.columns[index].texts
+    way = "without network.loss=cross_entropy (snn recommend --classify) it is predicted as a number"
+    return [said if of_text else f"{said}; {way}"]
+
+
 def of_left_out(sheet: Sheet, used: int, dropped: Sequence[int]) -> list[str]:
     """One remark on rows that lack a value, of which ``used`` are not, and on columns of text."""
     said = []

@@ -1,0 +1,96 @@
+"""How `snn recommend` ends before its end: by a signal, and where nobody reads what it says."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from conftest import ROOT
+from processes import end_in_time
+
+from snn.recommending import workflow
+
+_SLEEPING = """
+import subprocess, sys
+from snn.workflow.signals import ending_at_once
+with ending_at_once():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    print(child.pid, flush=True)
+    child.wait()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_what_was_started(number):
+    """Its children have sessions of their own, so that a terminal's Ctrl-C reaches this process alone."""
+    here = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLEEPING],
+        env=here,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),  # a shell's `&` lets it ignore SIGINT
+    ) as run:
+        child = psutil.Process(int(run.stdout.readline()))
+        run.send_signal(number)
+        said = run.stderr.read()
+    assert run.returncode == 128 + number
+    assert said.splitlines() == [f"ended by {number.name}: the same command continues where this one stopped"]
+    until = time.monotonic() + 10
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_signal_ends_what_was_started_though_the_terminal_is_gone():
+    """As where its window was closed: nothing can be said any more, which stops nothing."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLEEPING],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
+    ) as run:
+        os.close(writer)
+        child = int(run.stdout.readline())
+        run.send_signal(signal.SIGHUP)
+    assert run.returncode == 128 + signal.SIGHUP
+    assert end_in_time(child)
+
+
+_FAKE_SNAKEMAKE = """
+import os, subprocess, sys, time
+job = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+print(os.getpid(), job.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_where_nobody_reads_its_progress_the_workflow_ends(tmp_path, monkeypatch):
+    """As behind `head`, which has gone: its jobs would go on, and it would wait for them."""
+    (tmp_path / "snakemake.py").write_text(_FAKE_SNAKEMAKE)
+    said = []
+
+    class Gone:
+        def write(self, line):
+            said.append(line)
+            raise BrokenPipeError
+
+        def flush(self):
+            raise AssertionError("nothing was written")
+
+    grid = SimpleNamespace(plan=SimpleNamespace(device=SimpleNamespace(backend="cpu")), path="grid.yaml")
+    monkeypatch.setattr(workflow, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "stderr", Gone())
+    with pytest.raises(BrokenPipeError):
+        workflow._snakemake(grid, [])
+    assert all(end_in_time(int(pid)) for pid in said[0].split())
