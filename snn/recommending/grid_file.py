@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from snn.config.groups import CONFIG, ROOT, read_yaml
-from snn.errors import SnnError
-from snn.files import outputs
+from snn.errors import ConfigError, SnnError
+from snn.files import outputs, regular
 from snn.grid import plans, sweeps
 from snn.grid.plans import Plan
 from snn.recommending import SWEEP
@@ -22,6 +22,9 @@ from snn.recommending.settings import Settings
 
 CHOICES = CONFIG / "recommend.yaml"
 FOLDER = Path("results/recommend")
+
+_MOST_BYTES = 1 << 20
+"""Of a grid that may be one of these: a thousand times as many as it has."""
 
 _PROTOCOL = {
     "protocol": "glance",
@@ -82,12 +85,12 @@ def asks_otherwise(settings: Settings, earlier: Path) -> bool:
 
     The candidates, their protocol and the length of their runs do not count.
     """
-    try:
-        (sweep,) = yaml.safe_load(earlier.read_text(encoding="utf-8"))["sweeps"].values()
-        asked = dict(sweep)
-    except FileNotFoundError:
+    if not earlier.exists():
         return False
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError):
+    try:
+        (sweep,) = yaml.safe_load(regular.read(earlier, ConfigError, _MOST_BYTES))["sweeps"].values()
+        asked = dict(sweep)
+    except (SnnError, ValueError, TypeError, KeyError, AttributeError, RecursionError, yaml.YAMLError):
         return True  # whatever it is
     own = {*_PROTOCOL, "protocol.runs", "protocol.min_runs", "union", *Length(1, 1, 1).settings()}
     return any(asked.get(key) != settings.grid.get(key) for key in {*asked, *settings.grid} - own)
