@@ -1,7 +1,6 @@
 """How each command begins and ends: its help, its errors in one line, its status, and no traceback."""
 
 import errno
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from snn.errors import ConfigError, SnnError, one_line
+from snn.files.printed import drop, say
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -97,19 +97,20 @@ def run(main: Main) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        _drop_output()
+        drop(sys.stdout)
+        drop(sys.stderr)
         return 128 + signal.SIGPIPE
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:  # not of what is printed
             raise
-        _drop_output()
-        print(f"snn: the output cannot be written: {error.strerror}", file=sys.stderr)
+        drop(sys.stdout)
+        say(f"snn: the output cannot be written: {error.strerror}", sys.stderr)
         return WRONG
     except (KeyboardInterrupt, RuntimeError) as error:
         # Python 3.11 raises a RuntimeError from what it was interrupted in, if that is the making of a class.
         if not isinstance(error.__cause__ or error, KeyboardInterrupt):
             raise
-        print("snn: interrupted before its end", file=sys.stderr)
+        say("snn: interrupted before its end", sys.stderr)
         return 128 + signal.SIGINT
     return status
 
@@ -124,8 +125,3 @@ def _shown(kind: type[BaseException], error: BaseException, traceback: Traceback
         print(f"snn: {one_line(error)}", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, traceback)
-
-
-def _drop_output() -> None:
-    """Discard what is still to be printed, which the interpreter would try again at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -56,6 +56,7 @@ def _run(arguments: list[str]) -> str:
     from snn.config import compose
     from snn.config.groups import CONFIG, read_yaml
     from snn.files import outputs
+    from snn.files.printed import say
     from snn.grid import naming
     from snn.measurement import cell, progress
     from snn.records import store
@@ -81,11 +82,11 @@ def _run(arguments: list[str]) -> str:
         progress.note_done(record["cell"], record["round"], output)
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     for warning in watched(record, thresholds).values():
-        print(f"snn: warning: {warning}", file=sys.stderr)
+        say(f"snn: warning: {warning}", sys.stderr)
     status, reason = ended(record, thresholds)
     if status != OK:
-        print(f"snn: {status}: {reason}", file=sys.stderr)
-    print(cell_line.line(record, thresholds), file=sys.stderr if output is None else sys.stdout)
+        say(f"snn: {status}: {reason}", sys.stderr)
+    say(cell_line.line(record, thresholds), sys.stderr if output is None else sys.stdout)
     return status
 
 

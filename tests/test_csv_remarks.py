@@ -124,15 +124,15 @@ def test_a_target_that_may_be_classes_is_named_where_it_is_predicted_as_a_number
 
 
 @pytest.mark.parametrize(
-    ("values", "is_said"),
-    [(7 * np.arange(ROWS), True), ([*"abcdefg", *"ggggg"], True), ([*"abcdef", *"ffffff"], False)],
+    ("values", "alone"),
+    [(7 * np.arange(ROWS), 12), ([*"abcdefgh", *"hhhh"], 7), ([*"abcdefg", *"ggggg"], 0)],
 )
-def test_classes_of_which_most_rows_are_one_of_their_own_are_named(tmp_path, values, is_said):
+def test_classes_of_which_most_rows_are_one_of_their_own_are_named(tmp_path, values, alone):
     path = of_rows(tmp_path, list(zip(FEATURE, values, strict=True)), "xy")
     said = csv_table.make(path, "y", task="classification").remarks
-    assert len(said) == is_said
+    assert len(said) == bool(alone)
     if said:
-        assert f"t.csv: the target 'y' has {len(set(values))} classes in 12 rows, too few of each" in said[0]
+        assert f"t.csv: {alone} of 12 rows are a class of their own of the target 'y'" in said[0]
         assert ("it is predicted as a number" in said[0]) == isinstance(values, np.ndarray)
 
 

@@ -1,22 +1,18 @@
-"""What a command writes, and how it ends: outputs checked before measuring, and no traceback."""
+"""What a command writes: outputs are checked before measuring."""
 
 import errno
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 from real_records import reference
 from test_hostile_commands import cells_of, refused
 from test_microbenchmarks import SMALL
 
 from snn import __main__ as snn
 from snn import (
-    command,
     measure_limits,
     microbenchmark,
     perfetto,
@@ -25,7 +21,6 @@ from snn import (
 from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.measurement import cell
-from snn.report.write import writing
 
 MEMORY_CALLS = ("memory_calls", json.dumps(SMALL["memory_calls"]))
 
@@ -166,100 +161,6 @@ def test_the_cell_that_runs_is_the_one_that_was_planned(capsys, tmp_path, never_
     assert "but this cell and round belong to" in refused(
         capsys, snn.main, [*other, "round=1", f"output={first}"]
     )
-
-
-# ---- readers that go away, in processes of their own
-
-
-def shell(command):
-    return subprocess.run(
-        ["bash", "-c", command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "P": sys.executable},
-    )
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "(sleep 0.1; $P -m snn --help; echo $? >&2) | true",
-        "(sleep 0.1; $P -m snn.prepare --help; echo $? >&2) | true",
-        "(sleep 0.1; $P -m snn device=cpu training.epochs=1 network.hidden=[4] protocol.runs=1 "
-        "protocol.warmup_seconds=0 protocol.max_warmup_seconds=0; echo $? >&2) | true",
-    ],
-)
-def test_a_reader_that_goes_away_is_no_traceback(command):
-    said = shell(command).stderr
-    assert said.endswith("141\n")
-    assert "Error" not in said
-
-
-def test_a_full_disk_behind_a_redirection_is_said():
-    done = shell("$P -m snn --help > /dev/full")
-    assert done.returncode == 2
-    assert done.stderr == "snn: the output cannot be written: No space left on device\n"
-
-
-def test_a_record_is_not_lost_to_a_closed_output():
-    done = shell("$P -m snn device=cpu >&-")
-    assert done.returncode == 2
-    assert done.stderr == "snn: output is null, but the standard output is closed: it must name a file\n"
-
-
-def test_an_output_that_stdout_is_redirected_to(tmp_path):
-    done = shell(f"$P -m snn device=cpu output=/dev/stdout > {tmp_path}/record.json")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-
-
-def interrupted(arguments):
-    raise KeyboardInterrupt
-
-
-def interrupted_in_a_class(arguments):
-    class Interrupted:
-        def __set_name__(self, owner, name):
-            raise KeyboardInterrupt
-
-    type("Some", (), {"key": Interrupted()})
-
-
-@pytest.mark.parametrize("main", [interrupted, interrupted_in_a_class])
-def test_an_interrupt_is_no_traceback(capsys, main):
-    assert command.run(main) == 130
-    assert capsys.readouterr().err == "snn: interrupted before its end\n"
-
-
-def test_a_fault_of_our_own_is_not_hidden():
-    def wrong(arguments):
-        raise RuntimeError("a fault")
-
-    with pytest.raises(RuntimeError, match="a fault"):
-        command.run(wrong)
-
-
-def test_a_folder_that_is_gone_is_said(capsys, tmp_path, monkeypatch):
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    assert command.run(lambda arguments: 0) == 2
-    assert capsys.readouterr().err.startswith("snn: the current folder cannot be used: No such file")
-
-
-def test_a_reader_that_goes_away_while_tables_are_made_is_none_of_their_faults(tmp_path):
-    with pytest.raises(BrokenPipeError), writing(tmp_path):
-        raise BrokenPipeError
-
-
-def test_every_command_line_ends_alike():
-    sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "snn").glob("*.py")}
-    lines = {name for name, source in sources.items() if "__name__ ==" in source}
-    assert {"__main__", "plan", "neighbours"} < lines and len(lines) >= 11
-    for name in lines:
-        ends = 'if __name__ == "__main__":\n    sys.exit(command.run(main))\n'
-        assert sources[name].endswith(ends), name
 
 
 def test_a_record_is_still_printed(capsys, monkeypatch):

@@ -67,6 +67,15 @@ def test_a_signal_ends_what_was_started_though_the_terminal_is_gone():
     assert end_in_time(child)
 
 
+def test_what_a_signal_says_is_in_no_file_that_has_the_number_of_a_closed_standard_error(tmp_path):
+    opens = f"import os; assert os.open({str(tmp_path / 'file')!r}, os.O_CREAT | os.O_WRONLY) == 2\n"
+    code = opens + "import os, signal\nfrom snn.workflow.signals import end_at_once\nend_at_once()\n"
+    code += "os.kill(os.getpid(), signal.SIGTERM)"
+    done = subprocess.run(["bash", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, code], cwd=ROOT)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert (tmp_path / "file").read_text() == ""
+
+
 _FAKE_SNAKEMAKE = """
 import os, subprocess, sys, time
 job = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)

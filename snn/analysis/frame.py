@@ -114,7 +114,7 @@ def _check_one_device(records: Mapping[str, Record]) -> None:
             raise _two_devices(path, _device(provenance), other, _device(known))
     if len(first) == 2:
         (path, provenance), (other, known) = first.values()
-        if _device(provenance) != _device(known) and _host(provenance) != _host(known):
+        if _device(provenance) != _device(known) and rounds.host(provenance) != rounds.host(known):
             raise _two_devices(path, _device(provenance), other, f"{_device(known)} of another host")
 
 
@@ -146,11 +146,7 @@ def _device(provenance: Mapping[str, Any]) -> str:
 
 def _equal_gpus(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     of_gpus = one["device_uuid"] and other["device_uuid"]
-    return bool(of_gpus) and one["device"] == other["device"] and _host(one) == _host(other)
-
-
-def _host(provenance: Mapping[str, Any]) -> list[Any]:
-    return [provenance.get("host", {}).get(key) for key in ("system", "cpu", "cpus")]
+    return bool(of_gpus) and one["device"] == other["device"] and rounds.host(one) == rounds.host(other)
 
 
 def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from snn.datasets.common import prepared
 from snn.datasets.common.prepared import intact, load
 from snn.datasets.common.table import Table, checked, counts, described, parts
 from snn.errors import ConfigError, DataError, one_line
+from snn.files.printed import say
 
 __all__ = [
     "Table",
@@ -59,7 +60,7 @@ def make(choice: Mapping[str, Any]) -> Table:
 def say_remarks(table: Table) -> None:
     """Print the remarks on a table, which is going to be trained on, to standard error."""
     for remark in table.remarks:
-        print(f"snn: note: {one_line(remark)}", file=sys.stderr, flush=True)
+        say(f"snn: note: {one_line(remark)}", sys.stderr)
 
 
 def completed(choice: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from snn.errors import SnnError
+from snn.files.printed import say
 from snn.hardware.devices import VISIBLE, Device
 
 END_WITH_PARENT = "SNN_END_WITH_PARENT"
@@ -109,10 +110,10 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
     for name in names:
         if _try(descriptors[name], kind):
             return name
-    print(WAITING, file=sys.stderr, flush=True)
+    say(WAITING, sys.stderr)
     since = time.monotonic()
     name = _next_free(descriptors, kind)
-    print(_WAITED.format(time.monotonic() - since), file=sys.stderr, flush=True)
+    say(_WAITED.format(time.monotonic() - since), sys.stderr)
     return name
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from snn.backends.ops import OPS
+from snn.files.printed import say
 from snn.hardware.samples import Sample
 from snn.measurement.protocol import Round, of_round
 from snn.measurement.runs import Run
@@ -138,14 +139,14 @@ class Printer:
                 for name, count in others.items()
             )
         parts.append(f"about {_duration(left)} left")
-        print(", ".join(parts), file=sys.stderr, flush=True)
+        say(", ".join(parts), sys.stderr)
 
     def live(self, sample: Sample, limits: Mapping[str, Any]) -> None:
         """Print a sample of the machine, unless a line was printed within the last ten seconds."""
         if time.monotonic() - self._last >= _LIVE_SECONDS:
             self._last = time.monotonic()
             parts = [f"{self._name}: {sample['t_s']:.0f} s", *_shown(sample, limits)]
-            print(", ".join(parts), file=sys.stderr, flush=True)
+            say(", ".join(parts), sys.stderr)
 
     def _guess(self, other: Mapping[str, Any], number: int, run_seconds: float) -> float:
         """Estimated seconds of another job, in proportion to its work; a CSV file counts as large as ours."""

@@ -73,16 +73,19 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
         distance=[_distance(label, other) for other in rows["network"]],
         is_like=[_is_like(label, other) for other in rows["network"]],
         is_other=rows["dataset"] != cell["dataset"]["name"],
-    )
+    ).astype({"is_like": bool})  # also of no row
     answered = (near["distance"] == 0).any()
-    pairs = pairs[[not answered and _distance(label, other) == 0 for other in pairs["network"]]].head(_SHOWN)
+    pairs = pairs[[not answered and _distance(label, other) == 0 for other in pairs["network"]]]
     shortest = near.groupby(["network", "dataset"])["mean_s"].transform("min")
     near = near.assign(is_longer=near["mean_s"] > _ALIKE * shortest, lacks_speedup=near["speedup"].isna())
     order = ["distance", "is_other", "is_longer", "lacks_speedup", "mean_s"]
-    has_like = near["is_like"].any() or len(pairs) > 0
-    chosen = near["is_like"].astype(bool) if has_like else near["distance"] < near["distance"].min() + 1
+    chosen = (
+        near["is_like"]
+        if near["is_like"].any() or len(pairs)
+        else near["distance"] < near["distance"].min() + 1
+    )
     near = near[chosen].sort_values(order).drop_duplicates(["network", "dataset"]).head(_SHOWN)
-    same, like = near["distance"] == 0, near["is_like"].astype(bool)
+    same, like = near["distance"] == 0, near["is_like"]
     lines = [] if len(near) or len(pairs) else [f"Nothing is published for {name}."]
     for said, answers in (
         (f"Published for an {name}, of this network on these data sets:", near[same]),

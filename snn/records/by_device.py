@@ -134,18 +134,14 @@ def _join_cards(joined: _Joined, found: Sequence[_Found]) -> None:
 
 def _of_one_table(group: Sequence[_Found]) -> bool:
     """Whether records of several GPUs are of equal hosts and drivers, and their rounds belong together."""
-    if len({_text(_beside_the_gpu(record["provenance"])) for _, record, _, _ in group}) > 1:
+    places = [one.record["provenance"] for one in group]
+    if len({_text([place["driver"], rounds.host(place)]) for place in places}) > 1:
         return False
     try:
         rounds.check({_text(record): record for _, record, _, _ in group})  # one that is there twice is one
     except RecordError:
         return False
     return True
-
-
-def _beside_the_gpu(provenance: Mapping[str, Any]) -> list[Any]:
-    host = provenance.get("host", {})
-    return [provenance.get("driver"), *(host.get(key) for key in ("system", "cpu", "cpus"))]
 
 
 def _text(value: object) -> str:

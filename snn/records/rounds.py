@@ -25,6 +25,11 @@ def check(records: Mapping[str, Record]) -> None:
         _check_rounds(rounds)
 
 
+def host(provenance: Mapping[str, Any]) -> list[Any]:
+    """The machine around a device, as far as it is known; records of equal GPUs of equal ones go together."""
+    return [provenance.get("host", {}).get(key) for key in ("system", "cpu", "cpus")]
+
+
 def _check_rounds(rounds: Mapping[str, Record]) -> None:
     """Compare the records of one cell, each with the first that holds the same kind of thing."""
     numbers: dict[int, str] = {}

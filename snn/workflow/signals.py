@@ -67,9 +67,14 @@ def _end(elsewhere: Callable[[], None] | None, number: int, frame: FrameType | N
 
 
 def _say(line: str) -> None:
-    """Print at once, if anybody is left to read it: a terminal that is closed sends SIGHUP."""
-    with contextlib.suppress(OSError):
-        os.write(2, f"{line}\n".encode())
+    """Print at once, from within whatever a signal interrupted, if anybody is left to read it.
+
+    A terminal that is closed sends SIGHUP. Where standard error was closed from the beginning, its number is
+    that of another file.
+    """
+    if sys.__stderr__ is not None:
+        with contextlib.suppress(OSError):
+            os.write(2, f"{line}\n".encode())
 
 
 def _jobs() -> list[int]:

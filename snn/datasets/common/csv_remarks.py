@@ -43,16 +43,18 @@ def of_target(sheet: Sheet, target: Source, given: str | int, header: bool, task
 
 
 def of_classes(sheet: Sheet, index: int, target: Source, classes: Sequence[str] | None) -> list[str]:
-    """A remark on a target of so many classes that most rows are one of their own."""
-    if classes is None or 2 * len(classes) <= len(target.numbers):
+    """A remark on a target of classes where most rows are one of their own."""
+    if classes is None:
+        return []
+    alone = int((np.unique(target.numbers, return_counts=True)[1] == 1).sum())
+    if 2 * alone <= len(target.numbers):
         return []
     said = (
-        f"{sheet.file}: the target {target.name!r} has {len(classes):,} classes in {len(target.numbers):,} "
-        "rows, too few of each to learn from"
+        f"{sheet.file}: {alone:,} of {len(target.numbers):,} rows are a class of their own of the target "
+        f"{target.name!r}, from which nothing is learnt of others"
     )
-    of_text = sheet.columns[index].texts
     way = "without network.loss=cross_entropy (snn recommend --classify) it is predicted as a number"
-    return [said if of_text else f"{said}; {way}"]
+    return [said if sheet.columns[index].texts else f"{said}; {way}"]
 
 
 def of_left_out(sheet: Sheet, used: int, dropped: Sequence[int]) -> list[str]:
