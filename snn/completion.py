@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from snn import cli, command, listing
-from snn.config import groups, keys
+from snn.config import groups, keys, known_gpus
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, SnnError, shown
 
@@ -117,7 +117,7 @@ def _values(option: str) -> list[str]:
 
 def _devices(name: str) -> list[str]:
     """What a command plans for: GPUs by name, or what ``snn recommend`` measures on."""
-    gpus = [*groups.read_yaml(groups.CONFIG / "gpus.yaml")]
+    gpus = [*known_gpus.read()]
     return {"recommend": [*groups.names("device"), *gpus], "plan": gpus}.get(name, [])
 
 

@@ -20,7 +20,7 @@ from snn import command
 from snn.analysis import published
 from snn.analysis.verdicts import DIFFERS
 from snn.config.groups import CONFIG, read_yaml
-from snn.errors import ConfigError
+from snn.errors import ConfigError, shown
 from snn.figures import devices as figure
 from snn.figures.style import save
 from snn.files.outputs import replaced_folder
@@ -30,6 +30,7 @@ from snn.records.microbenchmarks import FOLDER
 from snn.report.write import write
 from snn.tables import devices
 
+_OUTPUT = "output="
 _FILES = tuple(f"devices.{ending}" for ending in ("csv", "html", "svg", "png"))
 _MOST_LINES = 12
 
@@ -81,15 +82,17 @@ def _said(table: pd.DataFrame) -> list[str]:
 
 def _parsed(arguments: Sequence[str]) -> tuple[list[Path], Path]:
     """The folders, and the output."""
-    keys = dict(argument.split("=", 1) for argument in arguments if argument.startswith("output="))
-    folders = [Path(argument) for argument in arguments if not argument.startswith("output=")]
+    named = [argument.removeprefix(_OUTPUT) for argument in arguments if argument.startswith(_OUTPUT)]
+    folders = [Path(argument) for argument in arguments if not argument.startswith(_OUTPUT)]
     if not folders:
         raise ConfigError(
             "no folder is named: give folders of results, as results or results/published/DEVICE/SET"
         )
-    if keys.get("output") == "":
+    if len(named) > 1:
+        raise ConfigError(f"output is given twice, as {' and '.join(map(shown, named))}: give it once")
+    if "" in named:
         raise ConfigError("output is empty: it must name a folder, as output=devices")
-    return folders, Path(keys.get("output", "devices"))
+    return folders, Path(named[0] if named else "devices")
 
 
 if __name__ == "__main__":

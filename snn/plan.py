@@ -13,11 +13,11 @@ a sweep whether it fits. Nothing is trained and no GPU is needed.
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from snn import command
+from snn import command, datasets
 from snn.config import compose
 from snn.config.groups import CONFIG
 from snn.config.options import Options
@@ -33,7 +33,7 @@ from snn.profiling.memory import size
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _MOST_BYTES = 10**15
 _SHOWN = 10  # remedies that are printed
-_SWEEP, _THIS = "sweep", ""
+_SWEEP, _GRID, _THIS = "sweep", "grid=", ""
 
 
 def main(arguments: list[str]) -> int:
@@ -46,7 +46,7 @@ def _main(arguments: list[str]) -> int:
     gpu = _gpu(given.device, given.free)
     budget = int(_fraction(given.fraction) * gpu.nbytes)
     cells = _cells(given.settings, gpu)
-    target = None if given.json is None else outputs.checked(given.json, (), "--json")
+    target = None if given.json is None else _target(given.json, given.settings, cells.values())
     plans = (
         {"": plan(cells[_THIS], gpu, budget).plain()}
         if _THIS in cells
@@ -111,19 +111,31 @@ def _fraction(text: str) -> float:
 
 def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> dict[str, Mapping[str, Any]]:
     """The cell of these settings, or those of a sweep by their names."""
-    chosen = dict(one.partition("=")[::2] for one in settings if one.startswith((f"{_SWEEP}=", "grid=")))
+    chosen = dict(one.partition("=")[::2] for one in settings if one.startswith((f"{_SWEEP}=", _GRID)))
     if _SWEEP not in chosen:
         return {_THIS: compose.composed(settings, checks_memory=False)}
     if len(chosen) < len(settings):
         raise ConfigError(
             f"beside {_SWEEP}=NAME there can be grid=FILE and options, but no settings of a cell"
         )
-    file = Path(chosen.get("grid", CONFIG / "grid.yaml"))
+    file = _grid(settings)
     found = sweeps.read(file, Device("cuda", gpu.name))
     if chosen[_SWEEP] not in found:
         raise ConfigError(f"{file} has no sweep {chosen[_SWEEP]!r}: it has {', '.join(found)}")
     notes.tell(file)
     return dict(zip(found[chosen[_SWEEP]].named, found[chosen[_SWEEP]].cells, strict=True))
+
+
+def _grid(settings: Sequence[str]) -> Path:
+    """The file of a sweep's grid."""
+    named = [one.removeprefix(_GRID) for one in settings if one.startswith(_GRID)]
+    return Path([str(CONFIG / "grid.yaml"), *named][-1])
+
+
+def _target(path: str, settings: Sequence[str], cells: Iterable[Mapping[str, Any]]) -> Path:
+    """Where the plan is written: into no file that these cells are read from."""
+    inputs = [file for cell in cells for file in datasets.inputs(cell["dataset"])]
+    return outputs.checked(path, [_grid(settings), *inputs], "--json")
 
 
 def _whether(cell: Mapping[str, Any], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def _recommend(settings: Settings, started: float) -> int:
     device = devices.find(settings.device if settings.device in devices.BACKENDS else "auto")
     grid = grid_file.write(settings, device.backend)
     cell = grid_file.training_of(grid.plan)
-    _check_output(settings.output, datasets.inputs(cell["dataset"]))
+    targets = _checked_outputs(settings.output, datasets.inputs(cell["dataset"]))
     if grid_file.asks_otherwise(settings, settings.output / _OUTPUTS[-1]):
         _say(
             f"snn: note: {settings.output} has the answer to another question, which this one will replace; "
@@ -74,10 +74,9 @@ def _recommend(settings: Settings, started: float) -> int:
     deadline = started + settings.budget + timed.waited
     grid = _measure(grid, settings, choices, deadline, timed.outside)
     _say("Writing the report.")
-    page = settings.output / _OUTPUTS[0]
-    workflow.report(grid, page.absolute())
-    for source, name in zip((workflow.TABLE, grid.path), _OUTPUTS[1:], strict=True):
-        with outputs.replaced(settings.output / name) as file:
+    workflow.report(grid)
+    for source, target in zip((workflow.PAGE, workflow.TABLE, grid.path), targets, strict=True):
+        with outputs.replaced(target) as file:
             file.write((ROOT / source).read_bytes())
     ranking, answer = pd.read_csv(ROOT / workflow.TABLE), pd.read_csv(ROOT / workflow.ANSWER)
     print(text.answered(ranking, answer, grid.length, cell))
@@ -88,17 +87,20 @@ def _recommend(settings: Settings, started: float) -> int:
     return 0 if ranking["rank"].notna().any() else NOTHING_ENDED_WELL
 
 
-def _check_output(folder: Path, inputs: list[Path]) -> None:
-    """Raise ConfigError where a file of the output cannot be written, or would replace the user's table."""
+def _checked_outputs(folder: Path, inputs: list[Path]) -> list[Path]:
+    """Where the files of the output are written, behind links. Raises ConfigError where one cannot be
+    written, or would replace the user's table."""
     with suppress(OSError):  # which is said below
         if folder.exists() and not folder.is_dir():
             raise ConfigError(f"--output is {shown(str(folder))}: it is a file, and must be a folder")
+    targets = []
     for name in _OUTPUTS:
         path = str(folder / name)
         try:
-            outputs.checked(path, inputs, key="--output")
+            targets.append(outputs.checked(path, inputs, key="--output"))
         except ConfigError as error:
             raise ConfigError(str(error).replace(repr(path), shown(str(folder)), 1)) from error
+    return targets
 
 
 def _check_data(cell: Mapping[str, Any]) -> datasets.Table | None:

@@ -5,12 +5,15 @@ import yaml
 from conftest import ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_unsupported import ON_CPU
 
 from snn.config import compose, groups
+from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
+from snn.strategies.common.traits import on_host
 
 CPU = Device("cpu", "AMD EPYC")
 GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580")
@@ -89,6 +92,19 @@ def test_every_choice_is_in_a_sweep():
     assert "ensemble" not in ranked  # a share of a launch is not ranked beside a training
     lacking = set(STRATEGIES) - {"ensemble"} - ranked
     assert not lacking, f"the sweep strategies of config/grid.yaml lacks {', '.join(sorted(lacking))}"
+
+
+@pytest.mark.parametrize("backend", ["cuda", "cpu"])
+def test_every_strategy_is_a_candidate_where_it_can_train(backend):
+    """Of snn recommend --all."""
+    products = read_yaml(ROOT / "config/recommend.yaml")["candidates"][backend]["all"]
+    cannot = {
+        name
+        for name in STRATEGIES
+        if (name in ON_CPU if backend == "cpu" else on_host(groups.load("strategy", name)))
+    }
+    expected = set(STRATEGIES) - {"ensemble"} - cannot
+    assert {name for product in products for name in product["strategy"]} == expected
 
 
 def test_the_host_has_its_baselines_beside_a_gpu():

@@ -174,6 +174,8 @@ def test_the_output_is_a_new_folder_or_an_earlier_one(tmp_path, capsys, three):
     assert "no folder is named" in capsys.readouterr().err
     assert merge.main([str(three[0]), "output="]) == 2
     assert "output is empty" in capsys.readouterr().err
+    assert merge.main([str(three[0]), "output=a", "output=b"]) == 2
+    assert "output is given twice, as 'a' and 'b'" in capsys.readouterr().err
     assert (out / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "kept"
     merged(tmp_path, three[0])
     table, _ = merged(tmp_path, *three)  # in place of the first

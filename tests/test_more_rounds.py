@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from statistics import NormalDist
 
 import numpy as np
@@ -225,3 +227,13 @@ def test_the_cpu_table_and_peers_say_which_rows_they_compare(tmp_path):
 def test_usage(capsys):
     assert command.main([]) == 2 and "TABLE" in capsys.readouterr().err
     assert command.main(["--help"]) == 0 and "TABLE" in capsys.readouterr().out
+
+
+def test_two_commands_that_plan_at_once_lose_no_round(tmp_path):
+    file = tmp_path / "more_rounds.json"
+    code = "import sys; from pathlib import Path; from snn.grid import more_rounds\n"
+    code += "for i in range(40): more_rounds.add({f'{sys.argv[1]}{i}': 7}, Path(sys.argv[2]))"
+    command = [sys.executable, "-c", code]
+    both = [subprocess.Popen([*command, name, str(file)], cwd=ROOT) for name in "ab"]
+    assert [one.wait(timeout=60) for one in both] == [0, 0]
+    assert more_rounds.read(file) == {f"{name}{i}": 7 for name in "ab" for i in range(40)}

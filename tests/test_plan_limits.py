@@ -4,6 +4,7 @@ import json
 from math import prod
 
 import pytest
+import yaml
 
 from snn import plan as command
 from snn.planning import cells
@@ -119,3 +120,29 @@ def test_a_file_of_more_classes_than_outputs_is_refused_as_in_a_run(outputs, tmp
     assert (status, refused in error, "fits" in said) == (
         (2, True, False) if outputs == 2 else (0, False, True)
     )
+
+
+def test_all_rows_in_micro_batches_are_the_limit_also_where_some_are_left_over(tmp_path, capsys):
+    micro = ("training.accumulate=3", "training.batch_size=255", "network.update_order=simultaneous")
+    found = plan_of(tmp_path, "dataset=small", "strategy=resident", *micro)
+    why = "3 equal micro-batches take no more of the 256 rows"
+    assert (found["largest_batch"], found["limit"]) == (255, why)
+    assert f"that fits: 255; no larger one is planned: {why}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "grid.yaml"])
+def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(name, tmp_path, capsys):
+    table, grid = tmp_path / "mine.csv", tmp_path / "grid.yaml"
+    table.write_text("a,b\n" + "".join(f"{i},{2 * i}\n" for i in range(60)))
+    settings = {"dataset": "csv", "dataset.path": str(table), "dataset.target": "b", "training.batch_size": 8}
+    grid.write_text(yaml.safe_dump({"sweeps": {"mine": settings | {"strategy": ["resident", "graph"]}}}))
+    before = (tmp_path / name).read_text()
+    asked = (
+        [f"grid={grid}", "sweep=mine"] if name == "grid.yaml" else [f"{k}={v}" for k, v in settings.items()]
+    )
+    for link in (tmp_path / name, tmp_path / "link"):
+        if link != tmp_path / name:
+            link.symlink_to(tmp_path / name)
+        assert command.main([*asked, "--device", "Tesla T4", "--json", str(link)]) == 2
+        assert "--json is" in (said := capsys.readouterr().err) and "an input, which would be lost" in said
+    assert (tmp_path / name).read_text() == before

@@ -217,6 +217,14 @@ def test_progress_is_printed_at_most_every_two_seconds(monkeypatch, capsys):
     ]
 
 
+def test_progress_that_cannot_be_printed_costs_no_file(monkeypatch):
+    progress = download.Progress("http://m/x.gz")
+    progress.total = 2
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        progress.update(1)
+
+
 # ---- that they are the right ones
 
 

@@ -15,6 +15,7 @@ from project import IGNORED, copied
 
 from snn import recommend
 from snn.config import groups
+from snn.config.compose import composed
 from snn.errors import RecordError
 from snn.recommending import elsewhere, grid_file
 
@@ -255,3 +256,9 @@ def test_a_gpu_without_published_results_is_planned_for(tmp_path, monkeypatch, c
     assert recommend.main(["--device", "NVIDIA H100 PCIe"]) == 0
     said = capsys.readouterr().out
     assert "Nothing is published for NVIDIA H100 PCIe." in said and "of 79.65 GiB" in said
+
+
+def test_of_a_gpu_whose_memory_is_not_known_the_rest_is_said():
+    """As of one that somebody has published a set of, and config/gpus.yaml does not have."""
+    said = elsewhere._memory(composed(["dataset=small"]), "NVIDIA A30X")
+    assert said.startswith("not known (") and "config/gpus.yaml does not have" in said

@@ -37,7 +37,7 @@ def grids(project, monkeypatch):
         return 0.0
 
     monkeypatch.setattr(workflow, "measure", run)
-    monkeypatch.setattr(workflow, "report", lambda grid, page: page.write_text("report"))
+    monkeypatch.setattr(workflow, "report", lambda grid: (project / workflow.PAGE).write_text("report"))
     return seen
 
 
@@ -193,12 +193,13 @@ def test_tables_of_another_grid_are_not_taken_for_its_own(project, monkeypatch):
 
 
 def test_an_output_that_cannot_be_written_at_the_end_is_an_error(grids, project, monkeypatch, capsys):
-    def report(grid, page):
+    def report(grid):
+        (project / workflow.PAGE).write_text("report")
         (project / "out/ranking.csv").mkdir()
 
     monkeypatch.setattr(workflow, "report", report)
     assert recommend.main([*ASKED, "--budget", "10min"]) == 2
-    assert "snn: out/ranking.csv: cannot be written" in capsys.readouterr().err.splitlines()[-1]
+    assert f"snn: {project}/out/ranking.csv: cannot be written" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_that_the_answer_to_another_question_is_replaced_is_said_before(grids, project, capsys):
@@ -224,3 +225,26 @@ def test_the_candidates_that_are_left_out_keep_the_others_cells(project):
     assert fewer.path != grid.path
     again = yaml.safe_load((project / fewer.path).read_text())["sweeps"]["recommend"]
     assert {"strategy": ["blas"]} not in again["union"]
+
+
+def test_a_report_that_cannot_be_made_leaves_the_one_before(grids, project, monkeypatch):
+    """Snakemake writes into a file of the project; the user's is replaced when it is whole."""
+    assert recommend.main(ASKED) == 0
+    before = (project / "out/report.html").read_text()
+
+    def report(grid):
+        (project / workflow.PAGE).write_text("cut o")
+        raise workflow.WorkflowError("no space left")
+
+    monkeypatch.setattr(workflow, "report", report)
+    assert recommend.main(ASKED) == 2
+    assert (project / "out/report.html").read_text() == before == "report"
+
+
+def test_an_output_that_is_a_link_stays_one(grids, project):
+    (project / "out").mkdir()
+    (project / "real.csv").write_text("earlier")
+    (project / "out/ranking.csv").symlink_to(project / "real.csv")
+    assert recommend.main(ASKED) == 0
+    assert (project / "out/ranking.csv").is_symlink()
+    assert (project / "real.csv").read_bytes() == (project / workflow.TABLE).read_bytes()

@@ -90,3 +90,20 @@ def test_a_signal_ends_what_is_elsewhere_too(does, printed):
     assert done.returncode == 128 + signal.SIGTERM
     assert printed in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_it_is_said_where_slurm_does_not_cancel_a_job(cluster):
+    """Not at the first time: the job may just have begun."""
+    (cluster / "queue").write_text(job(2, "PENDING", root=cluster))
+    (cluster / "bin/scancel").write_text("#!/bin/sh\necho Access denied >&2; exit 1\n")
+    with pytest.raises(slurm.SlurmError, match=r"scancel says Access denied\. .* when they have gone: 2$"):
+        slurm.await_end(cluster / "folder")
+    assert (cluster / "asked").read_text().count("asked") == 2
+
+
+@pytest.mark.parametrize("cancel", [slurm.await_end, slurm.cancel_all])
+def test_it_is_said_where_there_is_no_scancel(cluster, cancel, monkeypatch):
+    (cluster / "queue").write_text(job(2, "PENDING", root=cluster))
+    (cluster / "bin/scancel").unlink()
+    with pytest.raises(slurm.SlurmError, match=r"scancel fails: .*; jobs .* are still there: 2$"):
+        cancel(cluster / "folder")

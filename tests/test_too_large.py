@@ -6,6 +6,7 @@ from itertools import islice
 from math import prod
 
 import numpy as np
+import pytest
 from conftest import ROOT
 
 from snn import datasets
@@ -123,10 +124,25 @@ sweeps:
 """
     planned = read(tmp_path, text)
     rows, columns = datasets.at_most(planned[0].sweeps["mine"].cells[0]["dataset"])
-    assert columns == 3 and 50 <= rows <= 60
+    assert columns == 3 and 50 <= rows <= 110
     reads = []
     monkeypatch.setattr(csv_table, "make", lambda **choice: reads.append(choice))
     assert not list(too_large.warnings(planned))
     monkeypatch.setattr(datasets, "at_most", lambda choice: (10**9, 3))
     (said,) = too_large.warnings(planned)
     assert said.startswith("4 large cells were not looked at") and not reads
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '"a,b","c,d","y,,,,,,"\n' + "1,2,3\n" * 1000,
+        "a,b,note,c\n" + "1,2,,3\n" * 1000,
+        "a,b\n" + "1,\n,2\n" * 500,
+    ],
+)
+def test_a_file_has_no_more_rows_than_its_size_allows(content, tmp_path):
+    """Also where a name has commas in quotes, and where values are empty."""
+    (tmp_path / "my.csv").write_text(content)
+    choice = {"path": tmp_path / "my.csv", "delimiter": ",", "text_columns": "drop"}
+    assert csv_table.at_most(choice)[0] >= 1000

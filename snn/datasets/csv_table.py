@@ -149,14 +149,14 @@ def inputs(choice: Mapping[str, Any]) -> list[Path]:
 def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
     """More rows than the file has, by its size, and as many columns as its table can have; little is read.
 
-    A number and what follows it take two bytes or more. Raises DataError where there is no such file.
+    A value and what follows it take a byte or more. Raises DataError where there is no such file.
     """
     with opened(Path(choice["path"]), DataError) as content:
         lines = iter(lambda: content.readline(LONGEST_LINE), b"")
         first = next(filter(bytes.strip, lines), b"")
-        columns = first.count(choice["delimiter"].encode()) + 1
+        columns = csv_lines.unquoted(first.decode(errors="replace")).count(choice["delimiter"]) + 1
         made = columns * (MOST_VALUES if choice["text_columns"] == "one_hot" else 1)
-        return content.seek(0, io.SEEK_END) // (2 * columns) + 1, made
+        return content.seek(0, io.SEEK_END) // columns + 1, made
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 
@@ -11,7 +12,7 @@ def say(line: str, file: TextIO | None) -> None:
         return
     try:
         print(line, file=file, flush=True)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: it is closed
         drop(file)
 
 
@@ -19,4 +20,5 @@ def drop(file: TextIO | None) -> None:
     """Discard what is still to be printed, which the interpreter would try again at its end."""
     with suppress(OSError, ValueError):  # where there is nothing behind it
         if file is not None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), file.fileno())

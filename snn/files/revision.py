@@ -24,11 +24,15 @@ def said() -> str:
 
 
 def git() -> dict[str, Any]:
-    """The commit, and whether tracked files are modified; without a repository, SNN_GIT_COMMIT and None."""
-    commit = _output("rev-parse", "HEAD")
-    if commit is None:
+    """The commit, and whether tracked files are modified: None where git does not say.
+
+    Without a repository of its own, as inside another project's, the commit is SNN_GIT_COMMIT.
+    """
+    top, _, commit = (_output("rev-parse", "--show-toplevel", "HEAD") or "").partition("\n")
+    if not commit or Path(top).resolve() != ROOT:
         return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}
-    return {"commit": commit, "dirty": bool(_output("status", "--porcelain", "--untracked-files=no"))}
+    changed = _output("status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": None if changed is None else bool(changed)}
 
 
 def _output(*arguments: str) -> str | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from snn.config.validation import MOST_ROUNDS
 from snn.errors import ConfigError, RecordError
+from snn.hardware.locks import file_lock
 from snn.records.store import write
 from snn.records.untrusted import read_json
 
@@ -31,13 +32,15 @@ def read(file: Path = FILE) -> dict[str, int]:
 
 def limit(rounds: Mapping[str, int], file: Path = FILE) -> None:
     """Plan no more than so many rounds for the cells of these names."""
-    planned = read(file)
-    fewer = {name: min(count, planned[name]) for name, count in rounds.items() if name in planned}
-    if any(planned[name] != count for name, count in fewer.items()):
-        write(file, planned | fewer)
+    with file_lock(file):
+        planned = read(file)
+        fewer = {name: min(count, planned[name]) for name, count in rounds.items() if name in planned}
+        if any(planned[name] != count for name, count in fewer.items()):
+            write(file, planned | fewer)
 
 
 def add(rounds: Mapping[str, int], file: Path = FILE) -> None:
     """Plan so many rounds for the cells of these names; no cell loses a round that it has been given."""
-    planned = read(file)
-    write(file, planned | {name: max(count, planned.get(name, 0)) for name, count in rounds.items()})
+    with file_lock(file):
+        planned = read(file)
+        write(file, planned | {name: max(count, planned.get(name, 0)) for name, count in rounds.items()})

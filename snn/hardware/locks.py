@@ -227,6 +227,20 @@ def folder_lock(folder: Path, planned: str | None) -> int:
     return descriptor
 
 
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """A context that one process at a time is in for this file, so that what is read there can be replaced.
+
+    The file need not exist. Raises LockedError where the lock beside it cannot be opened or locked.
+    """
+    descriptor = _open(_made(path.parent) / f".{path.name}.lock", os.O_RDWR)
+    try:
+        _flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _made(folder: Path) -> Path:
     try:
         folder.mkdir(exist_ok=True)

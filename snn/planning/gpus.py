@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from snn.backends.persistent_plans import DeviceCapability
-from snn.config.groups import CONFIG, read_yaml
+from snn.config import known_gpus
+from snn.config.known_gpus import MIB
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError
 from snn.profiling.rehearsal import Needs
 
-MIB = 1 << 20
-FILE = CONFIG / "gpus.yaml"
 _MEASURED = "NVIDIA H200"
 """The GPU whose runtime figures stand in where a GPU has none of its own."""
 
@@ -43,7 +42,7 @@ class Gpu:
 
 def named(name: str) -> Gpu:
     """A GPU of config/gpus.yaml. Raises ConfigError for another name."""
-    known = read_yaml(FILE)
+    known = known_gpus.read()
     if name not in known:
         raise ConfigError(
             f"--device is {name!r}, which config/gpus.yaml does not have{parts_of(known, name)}: "
@@ -56,10 +55,10 @@ def named(name: str) -> Gpu:
 
 def of_memory(name: str, nbytes: int) -> Gpu:
     """A GPU with so many bytes of memory: that of config/gpus.yaml if it is there, else one not known."""
-    return replace(named(name), nbytes=nbytes) if name in read_yaml(FILE) else _gpu(name, nbytes, None)
+    return replace(named(name), nbytes=nbytes) if name in known_gpus.read() else _gpu(name, nbytes, None)
 
 
 def _gpu(name: str, nbytes: int, capability: DeviceCapability | None) -> Gpu:
-    known = read_yaml(FILE)
+    known = known_gpus.read()
     runtime_of = name if "runtime" in known.get(name, ()) else _MEASURED
     return Gpu(name, nbytes, capability, known[runtime_of]["runtime"], runtime_of)

@@ -100,6 +100,8 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
     of_part = largest_batch(total, budget_bytes, rows // parts)
     largest = of_part and parts * of_part
     limit = "rows" if largest == rows else ""
+    if of_part == rows // parts and not limit:
+        limit = f"{parts} equal micro-batches take no more of the {rows} rows"
     if of_part and (near := [n for n in refused if n <= of_part + _apart(of_part)]):
         limit = refused[min(near)]
     found = _remedies(cell, gpu, budget_bytes, needs, largest)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.config import groups
-from snn.config.groups import CONFIG, read_yaml
+from snn.config import groups, known_gpus
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
 from snn.files import published_sets
@@ -39,7 +38,7 @@ _ALIKE = 1.05
 def described(settings: Settings) -> str:
     """All that is known without the device that the settings name. Raises ConfigError for one not known."""
     rows = _rows()
-    known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *read_yaml(CONFIG / "gpus.yaml")})
+    known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *known_gpus.read()})
     if settings.device not in known:
         raise ConfigError(
             f"--device is {shown(settings.device)}, which is neither here nor known"
@@ -151,8 +150,8 @@ def _is_like(one: str, other: str) -> bool:
 
 
 def _memory(cell: Mapping[str, Any], name: str) -> str:
-    gpu = gpus.named(name)
     try:
+        gpu = gpus.named(name)
         needed = sum(predicted(cell, gpu).values())
     except (ConfigError, Unsupported) as error:
         return f"not known ({error})"

@@ -16,12 +16,11 @@ from snn.errors import ConfigError, SnnError
 from snn.files import outputs, regular
 from snn.grid import plans, sweeps
 from snn.grid.plans import Plan
-from snn.recommending import SWEEP
+from snn.recommending import FOLDER, SWEEP
 from snn.recommending.length import Length
 from snn.recommending.settings import Settings
 
 CHOICES = CONFIG / "recommend.yaml"
-FOLDER = Path("results/recommend")
 
 _MOST_BYTES = 1 << 20
 """Of a grid that may be one of these: a thousand times as many as it has."""

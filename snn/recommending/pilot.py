@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,12 +17,16 @@ from snn.errors import ConfigError, SnnError
 from snn.grid.sweeps import overrides
 from snn.hardware import locks
 from snn.hardware.locks import END_WITH_PARENT, WAITING
+from snn.recommending import FOLDER
 
 FEWEST_BATCHES = 2
 """That an epoch has, where there are fewer rows than the settings say."""
 _LONG, _LEAST = 0.1, 5.0
 """Of the budget, and seconds: an epoch that takes as long does not fit, for it has to suffice for all
 candidates."""
+
+_FILES = ("pilot.json", "pilot.log")
+"""What it writes, in the folder of the grids, where no other recommendation is at work."""
 
 _MOMENT = 0.05
 """Seconds between two looks at whether a process waits."""
@@ -95,19 +98,18 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
 def _timed(cell: Mapping[str, Any], budget: float, most: float) -> Pilot:
     given = dict(one.partition("=")[::2] for one in overrides(dict(cell)))
     given |= {key: str(value) for key, value in _SHORT.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "pilot.json"
-        command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
-        ended = _ended([*command, f"output={output}"], Path(folder) / "said", most)
-        if ended.status is None:
-            raise _TooLong(
-                f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
-                "give a larger --budget, or train on fewer rows",
-                ended.waited,
-            )
-        if ended.status:
-            raise PilotError(_why(ended.status, ended.said))
-        record = json.loads(output.read_text(encoding="utf-8"))
+    output, said = (ROOT / FOLDER / name for name in _FILES)
+    command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
+    ended = _ended([*command, f"output={output}"], said, most)
+    if ended.status is None:
+        raise _TooLong(
+            f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
+            "give a larger --budget, or train on fewer rows",
+            ended.waited,
+        )
+    if ended.status:
+        raise PilotError(_why(ended.status, ended.said))
+    record = json.loads(output.read_text(encoding="utf-8"))
     if not record["runs"]:
         raise PilotError(f"the reference: {record['status']}: {record['reason']}")
     epoch = record["runs"][0]["seconds"]

@@ -12,13 +12,15 @@ from snn.errors import SnnError
 from snn.files import outputs
 from snn.hardware import locks
 from snn.hardware.locks import LockedError, folder_lock, generation
-from snn.recommending import SWEEP, measured
-from snn.recommending.grid_file import FOLDER, GridFile
+from snn.recommending import FOLDER, SWEEP, measured
+from snn.recommending.grid_file import GridFile
 from snn.workflow.signals import kill_jobs
 
 TABLE = Path(f"results/tables/{SWEEP}/{SWEEP}.csv")
 ANSWER = Path(f"results/tables/{SWEEP}/recommendation.csv")
 FIGURE = Path(f"results/figures/{SWEEP}/{SWEEP}.svg")
+PAGE = FOLDER / "report.html"
+"""Where the report is made; a cut-off one never stands in place of the user's."""
 
 _OF_A_JOB = "Exiting because a job execution failed"
 """What Snakemake prints where a measurement failed, if not told to print nothing."""
@@ -79,11 +81,11 @@ def measure(grid: GridFile) -> float:
     return _snakemake(grid, [*measured.paths(grid), TABLE, ANSWER, "--keep-going", *_WITH_ERRORS])
 
 
-def report(grid: GridFile, page: Path) -> None:
-    """Draw the figure, and put tables and figure into one page. Raises WorkflowError."""
+def report(grid: GridFile) -> None:
+    """Draw the figure, and put tables and figure into one page, ``PAGE``. Raises WorkflowError."""
     _again(FIGURE)
     _snakemake(grid, [TABLE, ANSWER, FIGURE, *_WITH_ERRORS])
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", page, *_WITH_ERRORS])
+    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", PAGE, *_WITH_ERRORS])
 
 
 def _again(*made: Path) -> None:

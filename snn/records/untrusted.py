@@ -69,7 +69,7 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
                     )
                 yield f"{path}, line {number}", line.decode("utf-8")
                 number += 1
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (EOFError, zlib.error, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read: {error}") from error
 
 

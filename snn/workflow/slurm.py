@@ -71,11 +71,17 @@ def cancel_all(folder: Path) -> None:
 def await_end(folder: Path) -> None:
     """Wait until no job of the folder is at work; those that wait in the queue are cancelled.
 
-    Raises SlurmError if Slurm cannot be asked.
+    Raises SlurmError if Slurm cannot be asked, and where it does not cancel them.
     """
-    announced: list[str] = []
+    announced, refused = list[str](), ""
     while jobs := jobs_of(folder):
-        _cancel((job.number for job in jobs if job.waits), "--state=PENDING")  # one may have begun meanwhile
+        waiting = [job.number for job in jobs if job.waits]
+        before, refused = refused, _cancel(waiting, "--state=PENDING")  # one may have begun meanwhile
+        if refused and refused == before:
+            raise SlurmError(
+                f"Slurm does not cancel jobs of an earlier workflow in {folder}: scancel says {refused}. "
+                f"Start again when they have gone: {' '.join(waiting)}"
+            )
         running = [job.number for job in jobs if not job.waits]
         if running and running != announced:
             print(
@@ -88,7 +94,20 @@ def await_end(folder: Path) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _cancel(numbers: Iterable[str], *which: str) -> None:
-    """A job that has ended meanwhile is no error."""
-    if chosen := list(numbers):
-        subprocess.run(["scancel", *which, *chosen], capture_output=True, timeout=_ANSWER_SECONDS)
+def _cancel(numbers: Iterable[str], *which: str) -> str:
+    """What scancel says where it fails, as for a job that has ended meanwhile, else nothing.
+
+    Raises SlurmError where it cannot be run.
+    """
+    chosen = list(numbers)
+    if not chosen:
+        return ""
+    try:
+        done = subprocess.run(
+            ["scancel", *which, *chosen], capture_output=True, text=True, timeout=_ANSWER_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SlurmError(
+            f"scancel fails: {error}; jobs of an earlier workflow are still there: {' '.join(chosen)}"
+        ) from error
+    return " ".join(done.stderr.split()) or f"status {done.returncode}" if done.returncode else ""

@@ -5,15 +5,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from snn import datasets
-from snn.config import sizes
-from snn.config.groups import CONFIG, read_yaml
+from snn.config import known_gpus, sizes
+from snn.config.known_gpus import MIB
 from snn.errors import DeviceError, SnnError
 from snn.grid.plans import Plan
 from snn.grid.sweeps import Cell
 from snn.hardware import devices
 from snn.hardware.devices import Device
 
-_MIB = 1 << 20
 _RUNTIME = 1 << 30  # bytes: more than CUDA takes for itself
 _SECONDS = 10.0
 """For predictions, each of which takes up to a second or so; further cells are not looked at."""
@@ -56,13 +55,13 @@ def warnings(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
         except SnnError:  # of a peer nothing is predicted; what cannot train says so in its record
             continue
         if peak > one.nbytes:
-            said = f"{one.name} needs {peak / _MIB:.0f} MiB"
+            said = f"{one.name} needs {peak / MIB:.0f} MiB"
             sweeps.setdefault((one.sweep, one.device.name), []).append(said)
     for (sweep, device), found in sweeps.items():
         has = next(one.nbytes for one in large if one.device.name == device)
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         yield (
-            f"sweeps.{sweep}: {len(found)} of its cells will not fit into the {has / _MIB:.0f} MiB of "
+            f"sweeps.{sweep}: {len(found)} of its cells will not fit into the {has / MIB:.0f} MiB of "
             f"{device}: {', '.join(found[:3])}{more}. snn plan says what would"
         )
     if unplanned:
@@ -91,9 +90,9 @@ def _memory(device: Device) -> int | None:
     """The bytes of a GPU's memory: what config/gpus.yaml says, else what is free on it; None if not known."""
     if device.backend != "cuda":
         return None
-    known = read_yaml(CONFIG / "gpus.yaml").get(device.name)
+    known = known_gpus.memory_bytes(device.name)
     if known is not None:
-        return int(known["memory_mib"]) * _MIB
+        return known
     try:
         return devices.free_bytes(device) if device.uuid else None
     except DeviceError:

@@ -47,6 +47,11 @@ def first_of(file: BinaryIO) -> list[str]:
     return [line.decode(errors="replace") for line in islice(filter(bytes.strip, lines), 2)]
 
 
+def unquoted(line: str) -> str:
+    """A line without what stands in quotes, where a mark separates nothing."""
+    return _QUOTED.sub("", line)
+
+
 def mark_of(lines: Sequence[str], marks: Iterable[str] = _MARKS) -> str:
     """The mark that separates the columns of a header and its first row; the first where none does.
 
@@ -54,7 +59,7 @@ def mark_of(lines: Sequence[str], marks: Iterable[str] = _MARKS) -> str:
     the header. Of two that are as likely it is not the comma, which may be part of a name or a number. What
     is quoted does not count.
     """
-    bare = [_QUOTED.sub("", line) for line in lines]
+    bare = [unquoted(line) for line in lines]
 
     def likely(mark: str) -> tuple[bool, int, int, bool]:
         counts = [line.count(mark) for line in bare] or [0]

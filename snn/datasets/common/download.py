@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from snn.datasets.common.image_files import PARTS, looked_for, spellings
 from snn.errors import DataError
 from snn.files import cache as caches
+from snn.files.printed import say
 
 if TYPE_CHECKING:
     from snn.datasets.common.published import Published
@@ -65,7 +66,7 @@ class Progress:
         if time.monotonic() - self._last >= _QUIET_SECONDS and self._done < self.total:
             self._last = time.monotonic()
             done, total = (f"{size / 1e6:.1f}" for size in (self._done, self.total))
-            print(f"snn: downloading {self._url}: {done} of {total} MB", file=sys.stderr, flush=True)
+            say(f"snn: downloading {self._url}: {done} of {total} MB", sys.stderr)
 
     def reset(self) -> None:
         """The count begins again, as pooch has it at the end."""
