@@ -109,7 +109,7 @@ def of_untouched():
 
 def of_glance():
     seconds = read_yaml(ROOT / "config/protocol/glance.yaml")["max_seconds"]
-    yield f"takes about {seconds:g} s of timed runs per cell at most"
+    yield f"stops after about {seconds:g} s of timed runs per cell"
 
 
 FACTS = {

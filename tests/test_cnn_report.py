@@ -231,7 +231,7 @@ def test_the_cpu_is_beside_the_gpu_as_the_text_says():
         for data in ("mnist", "fashion")
     ]
     ratios = [of[n, "cpu", None] / of[n, "cuda", True] for of in times for n in (2, 4, 8)]
-    assert f"gives {ratio(naive, over)}, within the report's {min(ratios):.1f} to {max(ratios):.1f}" in PROSE
+    assert f"gives {ratio(naive, over)}, near the report's {min(ratios):.1f} to {max(ratios):.1f}" in PROSE
     assert min(ratios) < naive[over] < max(ratios)
     on_host = {"workspace", "preallocated", "pool", "async_pool", "managed", "managed_prefetch"}
     on_host |= {"reference", "streams", "pinned", "combined"}
