@@ -11,13 +11,16 @@ the tables do (snn.analysis.intervals) and prints, for each protocol of config/p
     10%, ...  how often a difference of so much is found (power)
     width     the median of the interval's upper end over its lower one
 
-A round that meets its time limit has one run; such rounds have lines of their own. Then: the rounds that find
-10% with a power of 90%, and what becomes of pairs of five rounds that snn.more_rounds gives more.
+A round that meets its time limit has one run; such rounds have lines of their own. Then: the coverage where
+the sides are unlike, because only one is noisy or only one is cut short by its time limit; how often one of
+several equals is called slower than that with the shortest mean; the rounds that find 10% with a power of
+90%; and what becomes of pairs of five rounds that snn.more_rounds gives more.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from math import log
 from pathlib import Path
 
@@ -59,23 +62,27 @@ SHAPES: dict[str, Draw] = {
 
 
 class Noise:
-    """Draws the seconds of two cells of equal speed."""
+    """Draws the seconds of cells of equal speed."""
 
     def __init__(self, between: float, within: float, drift: float, draw: Draw) -> None:
         self._sizes, self._draw = (between, within, drift), draw
         self._random = np.random.default_rng(20260211)
 
+    def cells(self, count: int, rounds: int, runs: int) -> list[np.ndarray]:
+        """Seconds by round and run, of each cell."""
+        of_pass = np.exp(self._sizes[2] * self._random.standard_normal((rounds, 1)))
+        return [of_pass * self.alone(rounds, runs) for _ in range(count)]
+
     def pair(self, rounds: int, runs: int) -> tuple[np.ndarray, np.ndarray]:
-        """Seconds by round and run, of each side."""
-        between, within, drift = self._sizes
-        of_pass = np.exp(drift * self._random.standard_normal((rounds, 1)))
-        logs = (
-            between * self._draw(self._random, (rounds, 1))
-            + within * self._draw(self._random, (rounds, runs))
-            for _ in range(2)
-        )
-        a, b = (of_pass * np.exp(of_side) for of_side in logs)
+        """Those of two."""
+        a, b = self.cells(2, rounds, runs)
         return a, b
+
+    def alone(self, rounds: int, runs: int) -> np.ndarray:
+        """Those of a cell whose passes do not differ."""
+        between, within, _ = self._sizes
+        of_rounds, of_runs = (self._draw(self._random, (rounds, count)) for count in (1, runs))
+        return np.asarray(np.exp(between * of_rounds + within * of_runs))
 
     def ratios(self, rounds: int, runs: int, repetitions: int) -> list[Ratio]:
         """Ratios of pairs as a table has them."""
@@ -107,6 +114,38 @@ def protocols(noises: dict[str, Noise], repetitions: int) -> None:
         for runs in sorted({1, min(protocol["runs"] // rounds, 5)}):
             for shape, noise in noises.items():
                 print(line(name, shape, rounds, runs, noise.ratios(rounds, runs, repetitions)), flush=True)
+
+
+def unlike(noises: dict[str, Noise], repetitions: int) -> None:
+    """How often intervals are right where the sides differ: to the mean of a noisy side belong its seldom,
+    slow rounds, and a side that a limit cuts short has fewer runs in a slow round."""
+    print("sides unlike           rounds  coverage")
+    for shape, noise in noises.items():
+        for rounds in (5, 10):
+            true = float(np.mean(noise.alone(100_000, 1)))
+            exact = [[true] * 5] * rounds
+            found = [ratio(noise.alone(rounds, 5).tolist(), exact) for _ in range(repetitions)]
+            print(f"one noisy: {shape:12s}{rounds:6d} {coverage(found):9.3f}", flush=True)
+    for rounds in (5, 10):
+        pairs = (noises["normal"].pair(rounds, 2) for _ in range(repetitions))
+        found = [ratio([cut(runs, 1.0) for runs in a.tolist()], b.tolist()) for a, b in pairs]
+        print(f"one cut short          {rounds:6d} {coverage(found):9.3f}", flush=True)
+
+
+def picked(noise: Noise, repetitions: int) -> None:
+    """How often one of several equals is called slower than that with the shortest mean, of five rounds."""
+    print("equals  called slower  at least one")
+    for count in (2, 5, 10):
+        slower = []
+        for _ in range(repetitions):
+            first, *others = sorted(noise.cells(count, 5, 2), key=np.mean)
+            slower.append([ratio(other.tolist(), first.tolist()).low > 1 for other in others])
+        print(f"{count:6d} {np.mean(slower):14.3f} {np.mean(np.any(slower, axis=1)):13.3f}", flush=True)
+
+
+def cut(runs: Sequence[float], limit: float) -> list[float]:
+    """The runs that begin within the limit, in seconds."""
+    return [run for run, before in zip(runs, accumulate(runs, initial=0.0), strict=False) if before < limit]
 
 
 def needed(noise: Noise, repetitions: int) -> None:
@@ -146,6 +185,10 @@ def main() -> None:
     given = options.parse_args()
     noises = {name: Noise(given.between, given.within, given.drift, draw) for name, draw in SHAPES.items()}
     protocols(noises, given.repetitions)
+    print()
+    unlike(noises, given.repetitions)
+    print()
+    picked(noises["normal"], given.repetitions)
     print()
     needed(noises["normal"], given.repetitions)
     print("\nfive rounds, then more where they are not settled\nslower looks coverage different  mean rounds")

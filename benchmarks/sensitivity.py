@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The sensitivity of the protocol on this machine: does it tell a difference of 5% from none?
+"""The sensitivity of timer and statistics on this machine: do many rounds in one process tell 5% from none?
 
     benchmarks/sensitivity.py [--device cpu] [--repetitions 20]
 

@@ -25,19 +25,21 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from snn.analysis import frame  # noqa: E402
+from snn.analysis.comparability import common_rounds, reason  # noqa: E402
 from snn.analysis.grouping import settings, texts  # noqa: E402
 from snn.analysis.intervals import Ratio, ratio, speedup_verdict  # noqa: E402
+from snn.analysis.machine_state import Thresholds  # noqa: E402
 from snn.analysis.verdicts import NOT_SIGNIFICANT  # noqa: E402
 from snn.config.groups import CONFIG, read_yaml  # noqa: E402
 from snn.records.archive import read_all  # noqa: E402
 
-WORK = ("dataset", "network", "training", "protocol", "device")
+WORK = ("dataset", "network", "training", "precision", "protocol", "device")
 
 
-def compared(rows: Sequence[Mapping[str, Any]], first: int | None) -> list[Ratio]:
-    """The ratios of every two of these rows, of their first rounds."""
-    rounds = [row["rounds"][:first] for row in rows]
-    return [ratio(a, b) for a, b in itertools.combinations(rounds, 2)]
+def compared(rows: Sequence[Mapping[str, Any]], first: int | None, thresholds: Thresholds) -> list[Ratio]:
+    """The ratios of every two of these rows that may be compared, of their first rounds."""
+    pairs = [pair for pair in itertools.combinations(rows, 2) if not reason(*pair, thresholds)]
+    return [ratio(*(rounds[:first] for rounds in common_rounds(*pair))) for pair in pairs]
 
 
 def line(name: str, found: Sequence[Ratio], differ: float, margin: float) -> str:
@@ -64,7 +66,7 @@ def main() -> None:
     print("dataset, protocol  rounds  pairs  decided  differ by  undecided  median width  largest width")
     for point in dict.fromkeys(points):
         at = rows[points == point]
-        found = [one for one in compared(at.to_dict("records"), given.first) if one.rounds]
+        found = [one for one in compared(at.to_dict("records"), given.first, thresholds) if one.rounds]
         if found:
             of = at.iloc[0]
             limit = of["protocol.max_seconds"]

@@ -183,6 +183,38 @@ def test_seeds_are_rounds_of_one_cell_and_are_compared_with_its_interval(tmp_pat
     assert row["lead_ci_low"] < row["lead"] < row["lead_ci_high"] and not row["note"]
 
 
+@pytest.mark.parametrize("more", ["reference", "pinned", None])
+def test_a_round_of_a_seed_is_compared_with_the_same_round_of_the_same_seed(tmp_path, more):
+    """Also where one of two cells of the first seed has more rounds than all others."""
+    records = {}
+    for cell in cells_of(tmp_path, {"strategy": ["reference", "pinned"], "network.seed": [1, 2]}):
+        name, seed = cell["strategy"]["name"], cell["network"]["seed"]
+        for number in range(1, 5 if (name, seed) == (more, 1) else 3):
+            passed = 1 + seed / 10 + number / 7  # how slow the machine was in this pass of the workflow
+            records[f"{name} {seed} {number}"] = record(
+                cell, [passed * (2 if name == "reference" else 1)], number=number
+            )
+    (row,) = overview.build(overview.points_of(records, THRESHOLDS), THRESHOLDS).to_dict("records")
+    assert (row["fastest"], row["speedup"]) == ("pinned", pytest.approx(2))
+    assert row["speedup_ci_high"] == pytest.approx(2)
+
+
+def test_the_first_is_not_one_that_lacks_a_slow_round(tmp_path):
+    """In the rounds that both have, the one with the longer mean is faster."""
+    records = {}
+    for cell in cells_of(tmp_path, {"strategy": ["reference", "pinned", "streams"]}):
+        name = cell["strategy"]["name"]
+        speed = {"reference": 3.0, "pinned": 1.05, "streams": 1.0}[name]
+        for number, passed in enumerate([1.0, 1.01, 1.02, 2.0], 1):
+            if (name, number) != ("pinned", 4):
+                records[f"{name} {number}"] = record(cell, [speed * passed], number=number)
+    (point,) = overview.points_of(records, THRESHOLDS)
+    assert point.set_index("strategy")["mean_s"].idxmin() == "pinned"
+    (row,) = overview.build([point], THRESHOLDS).to_dict("records")
+    assert (row["fastest"], row["runner_up"], row["lead_verdict"]) == ("streams", "pinned", "significant")
+    assert row["lead"] == pytest.approx(1.05)
+
+
 def test_a_launch_of_several_networks_takes_no_part_even_alone(tmp_path):
     """Not in overview, recommendation, summary or page, which are then empty and can be written."""
     cells = cells_of(tmp_path, {"strategy": "ensemble", "strategy.starts": 2})

@@ -11,6 +11,7 @@ import pandas as pd
 
 from snn.analysis import classification, draws, kernels
 from snn.analysis.grouping import setting
+from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
 from snn.analysis.status import ended
 from snn.errors import RecordError
@@ -153,8 +154,9 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     """The row of one cell from the records of its rounds by name.
 
     The runs of all rounds are pooled, texts joined, and costs are the median over rounds. ``mean_s`` and
-    ``std_s`` are of one training; ``rounds`` holds the seconds of the runs by round, from the first to the
-    last that there is, and none of one that is missing between them; ``gpus`` are those of the same rounds.
+    ``std_s`` are of one training; in the mean each round counts alike. ``rounds`` holds the seconds of the
+    runs by round, from the first to the last that there is, and none of one that is missing between them;
+    those of a cell without a time are all empty. ``gpus`` are those of the same rounds.
     Where one launch trains several ``members``, a training's seconds are its share of the launch, which takes
     ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
     the final loss by draw of initial weights (``snn.analysis.draws``), and ``draws`` names these. ``hidden``
@@ -172,6 +174,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     in_turn = [by_number.get(number) for number in range(1, max(by_number) + 1)]
     seconds = [[run["seconds"] / members for run in one["runs"]] if one else [] for one in in_turn]
     times = [time for of_round in seconds for time in of_round]
+    mean = mean_of(seconds) if times else None
     losses = [run[_LOSS] for record in records for run in record["runs"]]
     member_losses = _member_losses(first.get("members", []), records)
     draw_losses = draws.of_members(member_losses) if member_losses else draws.of_runs(records)
@@ -187,11 +190,11 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "precision": cell.get("precision", {}).get("name", "fp32"),
         "network": network_label(cell["network"]),
         "hidden": cell["network"].get("hidden"),
-        "mean_s": fmean(times) if times else None,
+        "mean_s": mean,
         "std_s": stdev(times) if len(times) > 1 else None,
         "runs": len(times),
         "members": members,
-        "launch_s": members * fmean(times) if times else None,
+        "launch_s": None if mean is None else members * mean,
         "member_losses": member_losses,
         "draws": draws.named(draw_losses),
         "draw_losses": draw_losses,

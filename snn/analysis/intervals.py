@@ -27,11 +27,13 @@ class Ratio(NamedTuple):
 
 
 def ratio(baseline: Rounds, other: Rounds) -> Ratio:
-    """mean(baseline) / mean(other), over the rounds in which both sides have a time.
+    """mean(baseline) / mean(other), over the rounds in which both sides have a time; each round counts alike.
 
     Rounds of the same number were measured in the same pass of the workflow, so whatever slowed both cancels
-    in the ratio of their means. The interval is Student's for the mean of these ratios' logarithms, with one
-    degree of freedom less than there are rounds: runs of one round say nothing about how much rounds differ.
+    in the ratio of their means. So that it does, a round that a slow moment has left with fewer runs on one
+    side counts as much as the others. The interval is Student's for the mean of these ratios' logarithms,
+    with one degree of freedom less than there are rounds: runs of one round say nothing about how much rounds
+    differ.
     ``benchmarks/protocols.py`` simulates how often it contains the true ratio.
 
     With a single round, the interval is that of Student and Welch for the runs, and knows nothing of what a
@@ -40,7 +42,7 @@ def ratio(baseline: Rounds, other: Rounds) -> Ratio:
     pairs = [(a, b) for a, b in zip(baseline, other, strict=False) if sum(a) > 0 and sum(b) > 0]
     if not pairs:
         return Ratio(nan, nan, nan, 0, nan)
-    value = fmean([run for a, _ in pairs for run in a]) / fmean([run for _, b in pairs for run in b])
+    value = mean_of([a for a, _ in pairs]) / mean_of([b for _, b in pairs])
     spread = nan
     if len(pairs) > 1:
         spread = stdev([log(fmean(a) / fmean(b)) for a, b in pairs])
@@ -50,8 +52,14 @@ def ratio(baseline: Rounds, other: Rounds) -> Ratio:
     return Ratio(value, value * exp(-margin), value * exp(margin), len(pairs), spread)
 
 
+def mean_of(rounds: Rounds) -> float:
+    """The mean over rounds of the mean times of their runs; NaN where no round has a run."""
+    means = [fmean(runs) for runs in rounds if len(runs)]
+    return fmean(means) if means else nan
+
+
 def mean_interval(rounds: Rounds) -> tuple[float, float]:
-    """The 95% interval of a mean: that of its ratio to exactly one second in every round."""
+    """The 95% interval of ``mean_of``: that of its ratio to exactly one second in every round."""
     _, low, high, _, _ = ratio(rounds, [[1.0, 1.0]] * len(rounds))
     return low, high
 
@@ -66,6 +74,14 @@ def speedup_verdict(low: float, high: float, margin: float) -> str:
     if low > 1:
         return FASTER
     return SLOWER if high < 1 else NOT_SIGNIFICANT
+
+
+def ratio_verdict(found: Ratio, same: float, one_round: float) -> str:
+    """``speedup_verdict`` of a ratio. In a single round it tells apart only times that differ by more than
+    the factor ``one_round``: how much rounds differ is unknown, and often more than runs of one round."""
+    if found.rounds == 1 and 1 / one_round < found.value < one_round:
+        return NOT_SIGNIFICANT
+    return speedup_verdict(found.low, found.high, same)
 
 
 def _welch(*sides: Sequence[float]) -> float:

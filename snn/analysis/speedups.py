@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from snn.analysis.comparability import common_rounds, reason
-from snn.analysis.intervals import Ratio, ratio, speedup_verdict
+from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import is_wide
 from snn.analysis.verdicts import BASELINE, NOT_COMPARABLE, QUIET, REFERENCE
@@ -22,7 +22,8 @@ def speedup(baseline: pd.DataFrame, other: pd.DataFrame, thresholds: Thresholds)
     """Row by row ``speedup`` = baseline mean_s / other mean_s, its 95% interval, a verdict and a note.
 
     ``verdict`` is ``same`` where the interval lies within the threshold of that name of 1, ``faster`` or
-    ``slower`` where it excludes 1, otherwise ``not significant``; or ``not comparable``, without a ratio, for
+    ``slower`` where it excludes 1, otherwise ``not significant``, as all but large ratios of a single round
+    are; or ``not comparable``, without a ratio, for
     the reason in ``note``. Elsewhere ``note`` warns of an interval that is wide, or of a single round.
     ``machine`` joins the states of both machines.
     """
@@ -41,7 +42,7 @@ def _compared(
     found = ratio(*common_rounds(baseline, other))
     return {
         **dict(zip(SPEEDUP, found[:3], strict=True)),
-        "verdict": speedup_verdict(found.low, found.high, thresholds["same"]),
+        "verdict": ratio_verdict(found, thresholds["same"], thresholds["one_round"]),
         "note": warning(found, thresholds),
     }
 

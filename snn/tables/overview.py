@@ -7,7 +7,9 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis import frame
+from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import is_empty, settings, varied
+from snn.analysis.intervals import ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT
@@ -65,25 +67,36 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
         measured.setdefault(_text(cell["protocol"]), {})[path] = record
     frames = []
     for choices in points.values():
-        best = [_of_one_cell(max(measured.values(), key=_runs)) for measured in choices.values()]
+        most = [max(measured.values(), key=_runs) for measured in choices.values()]
+        best = _by_seed(most)
         chosen = [rounds for rounds in best if not any(map(_is_peer, rounds.values()))] or best
         named = {path: record for rounds in chosen for path, record in rounds.items()}
         frames.append(frame.tabulate(named, thresholds))
     return frames
 
 
-def _of_one_cell(records: Rounds) -> Rounds:
-    """Records that differ in seed and round, seed by seed, as rounds of the first one's cell."""
-    seeds = list(dict.fromkeys(record["cell"]["network"]["seed"] for record in records.values()))
-    if len(seeds) == 1:
-        return records
-    first = next(iter(records.values()))["cell"]
-    last = max(record["round"] for record in records.values())
-    rounds: Rounds = {}
-    for path, record in records.items():
-        before = seeds.index(record["cell"]["network"]["seed"]) * last
-        rounds[path] = {**record, "cell": first, "round": before + record["round"]}
-    return rounds
+def _by_seed(choices: Sequence[Rounds]) -> list[Rounds]:
+    """The records of each choice, seed by seed, as rounds of its first record's cell.
+
+    A round of a seed has one number in all choices that have several seeds, also where one has more rounds
+    than another; the rounds of a choice of one seed keep theirs.
+    """
+    several = [rounds for rounds in choices if len(set(map(_seed, rounds.values()))) > 1]
+    seeds = list(dict.fromkeys(_seed(record) for rounds in several for record in rounds.values()))
+    last = max((record["round"] for rounds in several for record in rounds.values()), default=0)
+
+    def of_first(rounds: Rounds) -> Rounds:
+        cell = next(iter(rounds.values()))["cell"]
+        return {
+            path: {**record, "cell": cell, "round": seeds.index(_seed(record)) * last + record["round"]}
+            for path, record in rounds.items()
+        }
+
+    return [of_first(rounds) if rounds in several else rounds for rounds in choices]
+
+
+def _seed(record: frame.Record) -> int:
+    return int(record["cell"]["network"]["seed"])
 
 
 def _is_peer(record: frame.Record) -> bool:
@@ -137,11 +150,19 @@ def _timed(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _order(timed: pd.DataFrame, ratios: pd.DataFrame) -> pd.Index:
-    """The numbers of the rows that compete, by mean time; ``ratios`` are those over the reference."""
+    """The numbers of the rows that compete, by mean time; ``ratios`` are those over the reference.
+
+    A row that is faster than the first in the rounds that both have comes before it: the mean of the first
+    may lack slow rounds.
+    """
     comparable = ratios["verdict"] != NOT_COMPARABLE
     ok = timed["status"] == "ok"
     competing = comparable & (ok if (ok & comparable).any() else True)
-    return timed[competing].sort_values("mean_s", kind="stable").index
+    order = list(timed[competing].sort_values("mean_s", kind="stable").index)
+    behind = {i: ratio(*common_rounds(timed.loc[i], timed.loc[order[0]])) for i in order[1:]}
+    if faster := [i for i, found in behind.items() if found.high < 1]:
+        order.sort(key=lambda i: i != min(faster, key=lambda i: behind[i].value))
+    return pd.Index(order)
 
 
 def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
