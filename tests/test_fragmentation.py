@@ -6,6 +6,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 from every_source import EverySource
+from figure_layout import faults, said_in
 from hypothesis import given
 from hypothesis import strategies as st
 from records_of import PROVENANCE
@@ -178,6 +179,29 @@ def test_a_table_says_what_each_allocator_reserves_and_how_little_suffices(monke
     assert (failed["fails"] * failed["used_bytes"] < failed["reserved_bytes"]).all()
     assert (failed["suffices"].isna() | (failed["fails"] < failed["suffices"])).all()
     assert fragmentation_figure.draw(pd.read_csv(io.StringIO(table.to_csv(index=False))), "T4").axes
+
+
+def test_the_figure_marks_what_no_tested_ratio_sufficed_for_and_hides_no_dot():
+    of = {"trace": "growing", "status": "ok", "device": "NVIDIA H200", "backend": "cuda"}
+    times = {f"{name}_us{end}": 2.0 for name in ("first", "again") for end in ("", "_low", "_high")}
+    rows = [
+        {"allocator": MALLOC, "suffices": 1.1, "fails": 1.05, "reserved_over_used": 1.1},
+        {"allocator": FIRST_FIT, "suffices": None, "fails": 3.0, "reserved_over_used": 6.2},
+    ]
+    table = pd.DataFrame([one | of | times for one in rows]).astype({"suffices": float})
+    drawn = fragmentation_figure.draw(table, "T4")
+    assert faults(drawn) == []
+    _, middle, right = drawn.axes
+    shown = {float(line.get_xdata()[0]): line.get_markerfacecolor() for line in middle.lines}
+    assert set(shown) == {1.1, 3.0} and shown[3.0] == "white" != shown[1.1]
+    assert [arrow.xy[0] for arrow in middle.texts] == [3.0]
+    said = said_in(drawn)
+    assert "the least of the tested ratios (1.05, 1.1, 3) that sufficed, not an exact value" in said
+    assert "not even this ratio, the largest tested, sufficed" in said
+    places = [tuple(one.lines[0].get_xydata()[0]) for one in right.containers]
+    assert len(set(places)) == 4  # the two times of an allocator, though they are equal
+    drawn = fragmentation_figure.draw(table.head(1), "T4")
+    assert "not even this ratio" not in said_in(drawn) and not drawn.axes[1].texts
 
 
 def test_a_full_device_is_an_outcome_of_a_trace(monkeypatch):
