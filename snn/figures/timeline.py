@@ -1,14 +1,17 @@
 """Two steps of each strategy: a lane for the host and one per stream, with the bytes held below."""
 
+from typing import Any
+
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from snn.figures import layout
 from snn.figures.attribution import PARTS
-from snn.figures.style import PALE
+from snn.figures.style import BLACK, PALE
 from snn.figures.ticks import linear_axis
 
 _PART_OF = {
@@ -30,10 +33,16 @@ _PART_OF = {
 }
 _WORK = "launch"  # all other calls: kernels, by their names, and graph launches
 _KIB = 1024
-_HELD = {"pinned_bytes": (PALE, "pinned memory"), "device_bytes": ("#374151", "device memory")}
+_DEVICE: dict[str, Any] = {"color": PALE, "label": "device memory"}  # an area, paler than any part of a time
+_PINNED: dict[str, Any] = {
+    "color": BLACK,
+    "linewidth": 1.2,
+    "label": "pinned memory",
+}  # a line, over the area
 _NOTE = (
     "One trace of one training, without an interval. Host: the calls; streams: the work of the device, by"
-    " its clock. Below each: bytes that are allocated."
+    " its clock. Below each: bytes that are allocated; both kinds of memory are counted from zero, neither "
+    "on top of the other."
 )
 
 
@@ -64,7 +73,8 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         for each in [*dict.fromkeys(_PART_OF.values()), _WORK]
     ]
     key += [Patch(color=PARTS["kernels"][0], label="kernels")]  # of the device, by its clock
-    key += [Patch(color=shade, label=label) for shade, label in _HELD.values()]
+    key += [Patch(**_DEVICE)]
+    key += [Line2D([], [], **_PINNED)] if table["pinned_bytes"].any() else []
     return layout.framed(
         figure, "Two steps of training, call by call", layout.about(table, trained), _NOTE, key
     )
@@ -94,8 +104,10 @@ def _bars(axes: Axes, lane: int, start: pd.Series, end: pd.Series, colour: str) 
 
 
 def _bytes(axes: Axes, rows: pd.DataFrame) -> None:
-    for column, (shade, _) in _HELD.items():
-        axes.fill_between(rows["end_us"], rows[column] / _KIB, step="post", color=shade, linewidth=0)
+    """Device memory as an area and pinned memory as a line, each from zero: neither hides the other."""
+    axes.fill_between(rows["end_us"], rows["device_bytes"] / _KIB, step="post", linewidth=0, **_DEVICE)
+    if rows["pinned_bytes"].any():
+        axes.step(rows["end_us"], rows["pinned_bytes"] / _KIB, where="post", **_PINNED)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("KiB")
     linear_axis(axes.yaxis, 2)
