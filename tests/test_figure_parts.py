@@ -45,6 +45,9 @@ def test_what_was_trained_is_said_in_words():
     many = [cells[0] | {"network": {"hidden": [width]}} for width in range(1, 10)]
     assert "Hidden layers: 1, 2, 3, 4, 5, 6 and 3 more." in trained(many)
     assert trained([]) == ""
+    reduced, plain = cells[0] | {"precision": {"name": "tf32"}}, cells[0] | {"precision": {"name": "fp32"}}
+    assert trained([reduced]).endswith(" Precision: tf32.")
+    assert "Precision" not in trained([plain]) + trained([plain, reduced])
 
 
 def test_of_records_a_users_table_is_named_with_its_target_and_size():

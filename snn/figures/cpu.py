@@ -14,6 +14,7 @@ _NOTE = (
     "Dots: time of one CPU core (sequential) over the strategy's, on a log axis, and as a number on the "
     "right; bars: 95% confidence interval of the ratio; ? marks what is not significant at 95%."
 )
+_ROUNDS = "sequential in the same rounds, not the quotient of the mean times"
 _SHARED = " Rows are in the order of the geometric mean over the panels."
 
 
@@ -25,7 +26,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     if not table[_RATIO].notna().any():
         return layout.nothing("cpu: there is no time of one core to compare with")
     points, names = texts(table, varied(table, ("dataset", "network"))), rows.named(table)
-    order = rows.in_order(table, names, points, "mean_s")
+    order = rows.in_order(table.assign(inverse=1 / table[_RATIO]), names, points, "inverse")
     titles = list(dict.fromkeys(points))
     figure, panels = rows.grid(order, len(titles))
     for axes, point in zip(panels, titles, strict=True):
@@ -33,10 +34,17 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     plain = {f"on the {kind}": _MARKERS[kind] for kind in dict.fromkeys(table["ran_on"])}
     markers = rows.HOST if rows.on_host(table).any() else plain
     key = [*rows.key(markers), rows.dashed("fastest CPU baseline")]
-    note = _NOTE + (_SHARED if len(titles) > 1 else "")
+    note = _NOTE + rows.of_common_rounds(_ratios(table, points), _ROUNDS)
+    note += _SHARED if len(titles) > 1 else ""
     return rows.framed(
         figure, panels, titles, "Speedup over one CPU core", layout.about(table, trained), note, key
     )
+
+
+def _ratios(table: pd.DataFrame, points: pd.Series) -> pd.Series:
+    """The speedups over one core, each over the quotient of the means."""
+    cores = table[table["strategy"] == "sequential"].groupby(points)["mean_s"].first()
+    return table[_RATIO] / (points.map(cores) / table["mean_s"])
 
 
 def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> None:

@@ -16,6 +16,7 @@ _NOTE = (
     "time in µs, and the speedup over the best peer; ? marks what is not significant at 95%."
 )
 _CUT = ", cut off at the ends of the axis"
+_PRECISION = " The precision is fp32 where none is named."
 _SHARED = " Rows are in the order of the geometric mean over the panels."
 
 
@@ -39,6 +40,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     markers = {_KINDS[peer]: _MARKERS[peer] for peer in (True, False) if (table["peer"] == peer).any()}
     key = [*rows.key(markers), rows.dashed("best peer")]
     note = _NOTE.format(cut=_CUT if any(cut) else "") + (_SHARED if len(titles) > 1 else "")
+    note += _kernels(table, points, names) + _PRECISION
     return rows.framed(
         figure, panels, titles, "Time per training step", layout.about(table, trained), note, key
     )
@@ -51,6 +53,21 @@ def _names(table: pd.DataFrame, points: pd.Series) -> pd.Series:
     beside = varied(table, ("kernel", "options")) if several.any() else []
     shown = {name: table[name].astype(object).where(several & (table[name] != "")) for name in beside}
     return texts(table.assign(**shown), ["strategy", *beside])
+
+
+def _kernels(table: pd.DataFrame, points: pd.Series, names: pd.Series) -> str:
+    """What the note says of the kernels of this project's strategies, of those that rows do not name.
+
+    A strategy that has several has them in different panels, which are named.
+    """
+    unnamed = ~table["peer"] & (names == table["strategy"]) & table["kernel"].astype(object).fillna("").ne("")
+    said = []
+    for strategy, cells in table[unnamed].groupby("strategy", sort=False):
+        panels = points[cells.index].groupby(cells["kernel"], sort=False).agg(", ".join)
+        alone = len(panels) == 1
+        kernels = [kernel if alone else f"{kernel} ({where})" for kernel, where in panels.items()]
+        said.append(f"{strategy} {', '.join(kernels)}")
+    return f" Kernels: {'; '.join(said)}." if said else ""
 
 
 def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> bool:

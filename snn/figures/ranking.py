@@ -14,11 +14,8 @@ _NOTE = (
     "Dots: mean time of a training, on a log axis; bars: standard deviation of the runs. On the right: "
     "speedup over reference, where this is the row's baseline; ? marks what is not significant at 95%."
 )
-_ROUNDS = (
-    " Rows have unequal rounds: a speedup is over the reference in the same rounds, not over the dashed line."
-)
+_ROUNDS = "the reference in the same rounds, not over the dashed line"
 _SHARED = " Rows are in the order of the geometric mean over the panels."
-_ROUNDING = 1e-9
 
 
 def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
@@ -37,7 +34,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     beside = rows.on_host(table).any()
     key: list[Artist] = [rows.dashed("reference")] if (table["strategy"] == "reference").any() else []
     key += rows.key(rows.HOST) if beside else []
-    note = _NOTE + (_ROUNDS if _are_of_other_rounds(table, points) else "")
+    note = _NOTE + rows.of_common_rounds(_ratios(table, points), _ROUNDS)
     note += (_SHARED if len(titles) > 1 else "") + rows.of_marks(table) + rows.usual_kernel(table)
     return rows.framed(
         figure, panels, titles, "Strategies ranked by training time", layout.about(table, trained), note, key
@@ -72,14 +69,13 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
     axes.set_xlabel("training time (s)")
 
 
-def _are_of_other_rounds(table: pd.DataFrame, points: pd.Series) -> bool:
-    """Whether a speedup that is shown is not the quotient of the means, because it is of common rounds."""
+def _ratios(table: pd.DataFrame, points: pd.Series) -> pd.Series:
+    """The speedups that are shown, each over the quotient of the means."""
     if "speedup" not in table:
-        return False
+        return pd.Series(dtype=float)
     references = table[table["verdict"] == REFERENCE].groupby(points)["mean_s"].first()
-    quotients = points.map(references) / table["mean_s"]
     shown = table.apply(_speedup, axis=1) != ""
-    return bool(((table["speedup"] / quotients - 1).abs() > _ROUNDING)[shown].any())
+    return (table["speedup"] / (points.map(references) / table["mean_s"]))[shown]
 
 
 def _speedup(cell: pd.Series) -> str:

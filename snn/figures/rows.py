@@ -26,6 +26,8 @@ _NAME = 44  # letters of a name's line
 _ROOM = 0.08  # of a log axis, beyond the outermost ends
 HOST = {"on the GPU": "o", "on the CPU of the same host": "s"}
 """The markers of rows, some of which are of ``on_host``."""
+_ROUNDS = " Rows have unequal rounds: a speedup is over {baseline}."
+_ROUNDING = 1e-9
 _OPEN = " Open markers: the training diverged."
 
 
@@ -231,6 +233,16 @@ def of_marks(table: pd.DataFrame) -> str:
     """What a note says of open markers and of arrows, where a row with a time needs one; else empty."""
     diverged = (table["status"].eq(DIVERGED) & table["mean_s"].notna()).any()
     return (_OPEN if diverged else "") + deviations.note(table["mean_s"], table["std_s"])
+
+
+def of_common_rounds(ratios: pd.Series, baseline: str) -> str:
+    """What a note says where speedups are of the rounds that a row has in common with its baseline.
+
+    ``ratios`` are the speedups that are shown, each over the quotient of the mean times; empty where all are
+    that quotient.
+    """
+    unequal = ((ratios - 1).abs() > _ROUNDING).any()
+    return _ROUNDS.format(baseline=baseline) if unequal else ""
 
 
 def on_host(table: pd.DataFrame) -> pd.Series:

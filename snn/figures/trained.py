@@ -10,7 +10,10 @@ _MOST = 6  # values that are named
 
 
 def trained(cells: Iterable[Mapping[str, Any]]) -> str:
-    """Data sets, networks, and the batch size and epochs: one sentence each; nothing of no cells."""
+    """Data sets, networks, and the batch size and epochs: one sentence each; nothing of no cells.
+
+    The precision is named where it is the same of all and not fp32.
+    """
     found = list(cells)
     if not found:
         return ""
@@ -21,6 +24,8 @@ def trained(cells: Iterable[Mapping[str, Any]]) -> str:
     ]
     for name, key in (("Batch", "batch_size"), ("Epochs", "epochs")):
         said.append(f"{name}: {_listed(map(str, sorted({cell['training'][key] for cell in found})))}.")
+    precisions = {cell.get("precision", {}).get("name", "fp32") for cell in found}
+    said += [f"Precision: {one}." for one in precisions - {"fp32"} if len(precisions) == 1]
     return " ".join(said)
 
 
