@@ -6,6 +6,7 @@ import pytest
 from figure_layout import faults, said_in
 
 from snn.figures import devices
+from snn.files.published_sets import PUBLISHED
 from snn.tables.devices import as_published
 
 A, B, CPU = "NVIDIA H200", "Tesla T4", "CPU AMD EPYC"
@@ -181,3 +182,39 @@ def test_what_diverged_has_a_ring_and_what_has_no_interval_is_said_to_be_of_one_
     said = " ".join(said_in(figure).split())
     assert not rings(figure.axes[0]) and "diverged" not in said
     assert "A marker without a bar has no interval: it is of one run each." in said
+
+
+def looks(figure):
+    """Colour and marker of each device, by its label."""
+    found = {}
+    for axes in figure.axes:
+        for container in axes.containers:
+            line = container.lines[0]
+            found[container.get_label()] = (line.get_color(), line.get_marker())
+    return found
+
+
+def test_a_device_looks_the_same_beside_whichever_others_and_no_two_look_alike():
+    few = looks(drawn(row("large", "combined", {B: 1.6, A: 1.8})))
+    more = looks(
+        drawn(row("large", "combined", {CPU: 0.9, "NVIDIA Z1": 1.2, A: 1.8, "CPU of a host": 1.1, B: 1.6}))
+    )
+    assert len(set(more.values())) == len(more) == 5
+    assert {device: more[device] for device in few} == few
+    assert more[CPU] == looks(drawn(row("large", "combined", {A: 1.8, CPU: 0.9})))[CPU]
+
+
+def test_the_published_figures_agree_on_their_devices_and_fit_on_a_page():
+    one, other = (
+        devices.draw(pd.read_csv(PUBLISHED / f"{name}.csv")) for name in ("devices", "devices_strategies")
+    )
+    both = looks(one).keys() & looks(other).keys()
+    assert both == {"NVIDIA H200", "NVIDIA H100 80GB HBM3"}
+    assert all(looks(one)[device] == looks(other)[device] for device in both)
+    assert all(len(set(looks(each).values())) == len(looks(each)) for each in (one, other))
+    assert other.get_figheight() <= 9.5 and faults(other) == []
+    said = said_in(other)
+    assert "CPU Intel(R) Xeon(R) Processor beside the NVIDIA H200" in said and "nvidia-h200/" not in said
+    assert "Published, of large, combined: elsewhere in the paper 2.14." in said
+    assert [axes.get_title() for axes in other.axes] == ["small", "medium", "large"]
+    assert "A row begins with the widths of its hidden layers." in said_in(one)

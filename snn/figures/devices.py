@@ -10,12 +10,16 @@ from matplotlib.figure import Figure
 
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import NOT_SIGNIFICANT
-from snn.figures import layout, rows
-from snn.figures.style import BLACK, LINES, MARKERS, texts
+from snn.config import groups
+from snn.figures import device_looks, layout, rows
+from snn.figures.style import BLACK, Look, texts
+from snn.figures.trained import is_widths
 from snn.tables.devices import ON_ALL, as_published
 
 _MOST_ROWS = 150
-_APART = 0.12  # inches between the dots of a row
+_APART, _LEAST = 0.12, 0.09  # inches between the dots of a row, and of one of many
+_ROWS = 6.9  # inches of all rows, from which on they are closer
+_MOST_NOTES = 3
 _IN_COMMON = 1.5  # rows per name: from here on data sets are panels
 _NAMES = ("dataset", "network", "strategy")
 _SPEEDUP, _PUBLISHED = "speedup ", "published_speedup "
@@ -39,20 +43,23 @@ def draw(table: pd.DataFrame) -> Figure:
     if shown.empty:
         return layout.nothing("no row has a speedup")
     devices = [name.removeprefix(_SPEEDUP) for name in shown if name.startswith(_SPEEDUP)]
+    looks = {
+        name: (device_looks.said(name, devices), look) for name, look in device_looks.looks(devices).items()
+    }
     papers = [name.removeprefix(_PUBLISHED) for name in shown if name.startswith(_PUBLISHED)]
     names, panels = _named(shown), {"": shown}
     if names.nunique() * _IN_COMMON <= len(names):
-        panels = {str(data): cells for data, cells in shown.groupby("dataset", sort=False)}
+        panels = dict(sorted(_by_data(shown).items(), key=lambda panel: _size(panel[0])))
         order = _fastest_first(shown, names, devices)
     else:
         names = texts(shown, ["dataset"]) + ", " + names
         order = list(dict.fromkeys(names))
     dots = [*(f"{_SPEEDUP}{device}" for device in devices), *(f"{_PUBLISHED}{paper}" for paper in papers)]
     most = int(shown[dots].notna().sum(axis=1).max())
-    figure, found = rows.grid(order, len(panels), height=max(0.2, _APART * (most + 0.5)))
+    figure, found = rows.grid(order, len(panels), height=_height(len(order), most))
     for axes, cells in zip(found, panels.values(), strict=True):
         at = _places(cells[dots].notna(), names[cells.index].map(order.index).astype(float))
-        _dots(axes, cells, devices, at)
+        _dots(axes, cells, looks, at)
         _diamonds(axes, cells, papers, at)
         rows.bands(axes, len(order))
         rows.rule(axes, 1.0)
@@ -61,10 +68,39 @@ def draw(table: pd.DataFrame) -> Figure:
     title = "Speedup of the same strategies on several devices"
     if len(shown) < len(wanted):
         title += f": the first {len(shown)} of {len(wanted)} rows"
-    about = [f"Devices: {'; '.join([*devices, *map(as_published, papers)])}.", _rows_are(shown)]
-    key = _key(found, [*devices, *map(as_published, papers)])
-    note = " ".join([_NOTE, *_remarks(shown, devices)])
+    labels = [*(label for label, _ in looks.values()), *map(as_published, papers)]
+    about, key = [f"Devices: {'; '.join(labels)}.", _rows_are(shown)], _key(found, labels)
+    note = " ".join([_NOTE, *_remarks(shown, devices), *_of_published(shown, names)])
     return rows.framed(figure, found, list(panels), title, about, note, key)
+
+
+def _by_data(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The rows of each data set."""
+    return {str(data): of_data for data, of_data in cells.groupby("dataset", sort=False)}
+
+
+def _size(dataset: str) -> float:
+    """The rows of a data set as its file in config/dataset has them; those of unknown size are last."""
+    known = dataset in groups.names("dataset")
+    return float(groups.load("dataset", dataset).get("rows") or np.inf) if known else np.inf
+
+
+def _height(count: int, most: int) -> float:
+    """Inches of each of so many rows with at most so many dots: closer where the rows are many."""
+    dots = most + 0.5
+    return max(0.2, _LEAST * dots, min(_APART * dots, _ROWS / count))
+
+
+def _of_published(cells: pd.DataFrame, names: pd.Series) -> list[str]:
+    """What the table says beside published values, such as another value elsewhere."""
+    notes = cells.get("published_note", pd.Series(dtype=object))
+    of = {i: note for i, note in notes.items() if not is_empty(note)}
+    rows_of = [
+        f"{names[i] if names[i].startswith(data) else f'{data}, {names[i]}'}: {note}"
+        for i, note in list(of.items())[:_MOST_NOTES]
+        for data in [str(cells["dataset"][i])]
+    ]
+    return [f"Published, of {'; '.join(rows_of)}."] if rows_of else []
 
 
 def _remarks(cells: pd.DataFrame, devices: list[str]) -> list[str]:
@@ -120,7 +156,9 @@ def _rows_are(cells: pd.DataFrame) -> str:
     """What the names of rows do not say."""
     networks, baseline = cells["network"].unique(), _usual(cells["baseline"])
     unless = ", unless a row names another" if cells["baseline"].nunique() > 1 else ""
-    said = [f"Network: {networks[0]}."] if len(networks) == 1 else []
+    widths = all(is_widths(str(network)) for network in networks)
+    said = [f"{'Hidden layers' if widths else 'Network'}: {networks[0]}."] if len(networks) == 1 else []
+    said += ["A row begins with the widths of its hidden layers."] if len(networks) > 1 and widths else []
     said += [f"Baseline: each device's own {baseline}{unless}."] if baseline else []
     if "kernel" in cells and cells["kernel"].nunique() > 1 and (kernel := _usual(cells["kernel"])):
         said += [f"Kernel: {kernel} unless a row names another."]
@@ -144,18 +182,17 @@ def _places(known: pd.DataFrame, middles: pd.Series) -> pd.DataFrame:
     return before.sub((known.sum(axis=1) - 1) / 2, axis=0).mul(step).add(middles, axis=0)
 
 
-def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.DataFrame) -> None:
+def _dots(axes: Axes, cells: pd.DataFrame, looks: dict[str, tuple[str, Look]], at: pd.DataFrame) -> None:
     """The speedups of a panel with their intervals; a dot is hollow where it is not significant, and has a
     ring around it where the training diverged."""
-    for i, device in enumerate(devices):
+    for device, (label, (shade, marker)) in looks.items():
         value, (low, high) = cells[f"{_SPEEDUP}{device}"].astype(float), _ends_of(cells, device)
         if value.isna().all():
             continue
         spread = [(value - low).clip(lower=0), (high - value).clip(lower=0)]
-        look: dict[str, Any] = {"linestyle": "", "marker": MARKERS[i % len(MARKERS)], "elinewidth": 1.2}
-        shade = LINES[i % len(LINES)]
+        look: dict[str, Any] = {"linestyle": "", "marker": marker, "elinewidth": 1.2}
         heights = at[f"{_SPEEDUP}{device}"]
-        axes.errorbar(value, heights, xerr=spread, color=shade, label=device, **look)
+        axes.errorbar(value, heights, xerr=spread, color=shade, label=label, **look)
         unclear = cells.get(f"verdict {device}", value) == NOT_SIGNIFICANT
         look = {"marker": look["marker"], "markerfacecolor": "white", "linestyle": "", "zorder": 2.2}
         axes.plot(value[unclear], heights[unclear], color=shade, **look)  # on the dots of errorbar, at 2.1
@@ -173,7 +210,7 @@ def _dots(axes: Axes, cells: pd.DataFrame, devices: list[str], at: pd.DataFrame)
 
 def _diamonds(axes: Axes, cells: pd.DataFrame, papers: list[str], at: pd.DataFrame) -> None:
     """The published values of a panel."""
-    look: dict[str, Any] = {"linestyle": "", "marker": "D", "markersize": 5, "markerfacecolor": "none"}
+    look: dict[str, Any] = {"linestyle": "", "marker": "D", "markersize": 4, "markerfacecolor": "none"}
     for paper in papers:
         values = cells[f"{_PUBLISHED}{paper}"].astype(float)
         if values.notna().any():

@@ -20,7 +20,7 @@ def trained(cells: Iterable[Mapping[str, Any]]) -> str:
     networks = [network_label(cell["network"]) for cell in found]
     said = [
         f"Data: {_listed(data(cell['dataset']) for cell in found)}.",
-        f"{'Hidden layers' if all(map(_is_widths, networks)) else 'Network'}: {_listed(networks)}.",
+        f"{'Hidden layers' if all(map(is_widths, networks)) else 'Network'}: {_listed(networks)}.",
     ]
     for name, key in (("Batch", "batch_size"), ("Epochs", "epochs")):
         said.append(f"{name}: {_listed(map(str, sorted({cell['training'][key] for cell in found})))}.")
@@ -62,5 +62,6 @@ def _listed(values: Iterable[str]) -> str:
     return ", ".join(known[:_MOST]) + (f" and {further} more" if further > 0 else "")
 
 
-def _is_widths(network: str) -> bool:
+def is_widths(network: str) -> bool:
+    """Whether a network is named by the widths of its hidden layers, as ``256-256``."""
     return network.replace("-", "").isdigit()
