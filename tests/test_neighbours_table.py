@@ -185,13 +185,23 @@ def test_times_beside_a_neighbour_are_in_no_table_of_other_times(cells):
         devices.build({"H200": busy}, paper, "Tesla T4", THRESHOLDS)
 
 
-def test_the_figure_has_a_panel_per_neighbour_and_marks_what_is_untouched(table):
+def test_the_figure_has_a_panel_per_neighbour_and_tells_verdicts_apart(table):
     drawn = figure.draw(table, "T4")
     assert [axes.get_title() for axes in drawn.axes] == ["beside reference", "beside graph"]
     ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert ticks == ["reference", "combined", "graph", "resident", "persistent"]
-    marked = [line for line in drawn.axes[0].lines if line.get_marker() == "o"]
-    assert [line.get_markerfacecolor() != "white" for line in marked] == [False, False, True, True, False]
+    marked = [line for line in drawn.axes[0].lines if line.get_marker() in ("o", "D")]
+    looks = [(line.get_marker(), line.get_markerfacecolor() != "white") for line in marked]
+    untouched, touched, neither = ("o", True), ("D", True), ("o", False)
+    shown = {"untouched": untouched, "touched": touched, "not significant": neither}
+    verdicts = table.loc[table["neighbour"] == "reference", "verdict"]
+    assert set(verdicts) == set(shown) and looks == [shown[verdict] for verdict in verdicts]
+    said = said_in(drawn)
+    assert "untouched touched neither" in said
+    assert f"the whole interval lies within {UNTOUCHED:.0%} around 1" in said
+    assert "A row that is blank in a panel was not measured there." in said
+    full = figure.draw(table[table["neighbour"] == "reference"], "T4")
+    assert "blank" not in said_in(full)
     assert faults(drawn) == []
     low, high = drawn.axes[0].get_xlim()
     assert low < 1 and high > table["slowdown_ci_high"].max()

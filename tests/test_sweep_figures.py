@@ -122,6 +122,18 @@ def test_a_bar_that_reaches_below_a_tenth_of_its_mean_ends_in_an_arrow_and_the_n
     plt.close("all")
 
 
+def test_a_row_that_is_blank_in_a_panel_is_said_to_be_not_measured():
+    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})
+    rows = rows.assign(kernel="naive", dataset="small", network="256", status="ok")
+    rows = rows.assign(device="NVIDIA H200", backend="cuda")
+    full = pd.concat([rows, rows.assign(dataset="large")], ignore_index=True)
+    said = "A row that is blank in a panel was not measured there."
+    for table, is_said in ((full, False), (full.head(3), True)):
+        for drawn in (sweep.draw(table, ["strategy", "dataset"], "mine"), ranking.draw(table, "Tesla T4")):
+            assert (said in said_in(drawn)) == is_said
+    plt.close("all")
+
+
 def test_the_ranking_says_that_speedups_are_of_common_rounds_where_they_are_not_those_of_the_means():
     said = "Rows have unequal rounds: a speedup is over the reference in the same rounds"
     rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})

@@ -5,16 +5,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.analysis.verdicts import UNTOUCHED
+from snn.analysis.verdicts import TOUCHED, UNTOUCHED
+from snn.config.groups import CONFIG, read_yaml
 from snn.figures import layout, rows
 from snn.figures.style import GREY, colour, texts, times
 
-_FILLED = {True: UNTOUCHED, False: "not shown to be untouched"}
+_NEITHER = "neither"
+_LOOKS = {UNTOUCHED: ("o", True), TOUCHED: ("D", True), _NEITHER: ("o", False)}
+"""Marker, and whether it is filled, of each verdict."""
+
 _ENDS = ["slowdown", "slowdown_ci_low", "slowdown_ci_high"]
 _NOTE = (
     "Dots: time beside a training on another device of the same host over time alone, on a log axis, and "
-    "as a number on the right; bars: 95% confidence interval of the ratio; dashed line: an unchanged time; "
-    "? marks what is not significant."
+    "as a number on the right; bars: 95% confidence interval of the ratio; dashed line: an unchanged time. "
+    "Untouched: the whole interval lies within {margin:.0%} around 1, by which the times are shown to be "
+    "equivalent. Touched: it does not, nor does it contain 1. Neither: the interval leaves both open, at the "
+    "level of 95%; ? marks these."
 )
 
 
@@ -32,21 +38,27 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     for axes, name in zip(panels, neighbours, strict=True):
         _panel(axes, table[table["neighbour"] == name], names, order)
         rows.scale(axes, [1.0, *table[_ENDS].to_numpy(float).ravel()], log=True)
-    untouched = (table["verdict"] == UNTOUCHED)[table["slowdown"].notna()]
+    verdicts = set(table.loc[table["slowdown"].notna(), "verdict"].map(_said))
     key = [
-        Line2D([], [], color=GREY, marker="o", linestyle="", label=label, mfc=GREY if filled else "white")
-        for filled, label in _FILLED.items()
-        if (untouched == filled).any()
+        Line2D([], [], color=GREY, marker=marker, linestyle="", label=label, mfc=GREY if filled else "white")
+        for label, (marker, filled) in _LOOKS.items()
+        if label in verdicts
     ]
+    note = _NOTE.format(margin=read_yaml(CONFIG / "verdicts.yaml")[UNTOUCHED])
+    note += rows.of_blanks(names, table["neighbour"]) + rows.usual_kernel(table)
     return rows.framed(
         figure,
         panels,
         [f"beside {name}" for name in neighbours],
         "Time beside a busy neighbour over time alone",
         layout.about(table, trained),
-        _NOTE + rows.usual_kernel(table),
+        note,
         key,
     )
+
+
+def _said(verdict: str) -> str:
+    return verdict if verdict in _LOOKS else _NEITHER
 
 
 def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) -> None:
@@ -58,7 +70,7 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
             rows.status(axes, row, cell["status"])
             continue
         ends = cell["slowdown_ci_low"], cell["slowdown_ci_high"]
-        rows.dot(axes, row, value, ends, colour(cell["strategy"]), filled=cell["verdict"] == UNTOUCHED)
+        rows.dot(axes, row, value, ends, colour(cell["strategy"]), *_LOOKS[_said(cell["verdict"])])
         rows.beside(axes, row, times(value, cell["verdict"]))
     axes.set_xlabel("time beside the neighbour / time alone")
 

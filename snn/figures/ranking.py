@@ -35,7 +35,8 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     key: list[Artist] = [rows.dashed("reference")] if (table["strategy"] == "reference").any() else []
     key += rows.key(rows.HOST) if beside else []
     note = _NOTE + rows.of_common_rounds(_ratios(table, points), _ROUNDS)
-    note += (_SHARED if len(titles) > 1 else "") + rows.of_marks(table) + rows.usual_kernel(table)
+    note += (_SHARED if len(titles) > 1 else "") + rows.of_marks(table)
+    note += rows.of_blanks(names, points) + rows.usual_kernel(table)
     return rows.framed(
         figure, panels, titles, "Strategies ranked by training time", layout.about(table, trained), note, key
     )

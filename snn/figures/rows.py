@@ -26,6 +26,7 @@ _NAME = 44  # letters of a name's line
 _ROOM = 0.08  # of a log axis, beyond the outermost ends
 HOST = {"on the GPU": "o", "on the CPU of the same host": "s"}
 """The markers of rows, some of which are of ``on_host``."""
+_BLANK = " A row that is blank in a panel was not measured there."
 _ROUNDS = " Rows have unequal rounds: a speedup is over {baseline}."
 _ROUNDING = 1e-9
 _OPEN = " Open markers: the training diverged."
@@ -243,6 +244,12 @@ def of_common_rounds(ratios: pd.Series, baseline: str) -> str:
     """
     unequal = ((ratios - 1).abs() > _ROUNDING).any()
     return _ROUNDS.format(baseline=baseline) if unequal else ""
+
+
+def of_blanks(names: pd.Series, points: pd.Series) -> str:
+    """What a note says of rows that are blank in a panel, where there is one; else empty."""
+    found = pd.DataFrame({"name": names, "point": points}).drop_duplicates()
+    return _BLANK if len(found) < names.nunique() * points.nunique() else ""
 
 
 def on_host(table: pd.DataFrame) -> pd.Series:

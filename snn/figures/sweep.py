@@ -65,7 +65,7 @@ def _rows(table: pd.DataFrame, groups: Sequence[str], title: str, trained: str) 
         rows.scale(axes, ends, log=log)
         axes.set_xlabel("training time (s)")
     key = rows.key(rows.HOST) if beside.any() else []
-    note = _NOTE + rows.of_marks(table) + rows.usual_kernel(table)
+    note = _NOTE + rows.of_marks(table) + rows.of_blanks(names, points) + rows.usual_kernel(table)
     return rows.framed(
         figure, panels, titles, f"Training time: {title}", layout.about(table, trained), note, key
     )
