@@ -77,7 +77,18 @@ def test_the_exact_gradient_has_a_panel_of_its_own_and_labels_tell_what_differs(
     left, right = time_by_epoch.draw(table, "Tesla T4").axes
     assert (left.get_title(), right.get_title()) == ("mnist, as published", "mnist, exact")
     assert lines(left) == {"naive": [1.0, 2.0]}
-    assert lines(right) == {"naive, sum, 0.01": [3.0, 4.0], "naive, mean, 0.25": [5.0, 6.0]}
+    assert lines(right) == {
+        "naive, sum, learning rate 0.01": [3.0, 4.0],
+        "naive, mean, learning rate 0.25": [5.0, 6.0],
+    }
+    said = said_in(right.figure)
+    assert (
+        "As published: the gradient that the published programs compute; exact: the gradient that they"
+        in said
+    )
+    assert "Sum, mean: of the losses of a batch." in said
+    alone = said_in(time_by_epoch.draw(table[:2], "Tesla T4"))
+    assert "exact:" not in alone and "Sum, mean" not in alone
     shades = [one.lines[0].get_color() for one in right.containers if isinstance(one, ErrorbarContainer)]
     assert shades[0] != shades[1]
 

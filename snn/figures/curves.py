@@ -16,6 +16,11 @@ from snn.figures.ticks import at_values, below, log_axis
 
 _HOLLOW: dict[str, Any] = {"linestyle": "--", "linewidth": 0.9, "fillstyle": "none", "markersize": 7}
 """Around the measured ones, where both are the same."""
+_GRADIENTS = {
+    "as published": "the gradient that the published programs compute",
+    "exact": "the gradient that they were meant to compute",
+}
+_REDUCTIONS = " Sum, mean: of the losses of a batch."
 _STYLES = ("-", ":", "-.")
 
 
@@ -53,7 +58,14 @@ def draw(
     )
     arrows = deviations.note(table[column], _spread(table, spread))
     title = f"{what[0].upper()}{what[1:].removesuffix(' (s)').removesuffix(' of an epoch')} by epoch"
-    return layout.framed(figure, title, _about(table, trained), note + arrows + said)
+    return layout.framed(figure, title, _about(table, trained), note + arrows + said + _words(table))
+
+
+def _words(table: pd.DataFrame) -> str:
+    """What the note says of gradients and reductions, whose names stand above panels and in keys."""
+    gradients = [f"{name}: {what}" for name, what in _GRADIENTS.items() if (table["gradient"] == name).any()]
+    said = " " + "; ".join(gradients) + "." if gradients else ""
+    return said[:1] + said[1:2].upper() + said[2:] + (_REDUCTIONS if table["reduction"].nunique() > 1 else "")
 
 
 def _about(table: pd.DataFrame, trained: str) -> list[str]:
@@ -97,7 +109,8 @@ def _shades(table: pd.DataFrame) -> dict[str, int]:
 
 def _labels(rows: pd.DataFrame) -> pd.Series:
     differ = [name for name in ("reduction", "learning_rate", "threads") if rows[name].nunique() > 1]
-    return texts(rows.assign(threads=_threads(rows)), ("program", *differ))
+    said = {"threads": _threads(rows), "learning_rate": _rates(rows)}
+    return texts(rows.assign(**said), ("program", *differ))
 
 
 def _curves(rows: pd.DataFrame, shades: dict[str, int]) -> Iterator[tuple[str, dict[str, Any], pd.DataFrame]]:
@@ -111,6 +124,10 @@ def _curves(rows: pd.DataFrame, shades: dict[str, int]) -> Iterator[tuple[str, d
         shade = paler(LINES[number % len(LINES)], 0.5 if again else 0.0)
         marker, style = MARKERS[(number + 3 * again) % len(MARKERS)], _STYLES[again % len(_STYLES)]
         yield str(label), {"color": shade, "marker": marker, "linestyle": style}, curve
+
+
+def _rates(rows: pd.DataFrame) -> list[str | None]:
+    return [None if pd.isna(rate) else f"learning rate {rate:g}" for rate in rows["learning_rate"]]
 
 
 def _threads(rows: pd.DataFrame) -> list[str | None]:
