@@ -240,7 +240,9 @@ def test_the_map_has_every_block_where_it_was_put(monkeypatch):
         assert max(rows["in_use_bytes"]) == traced.peak_bytes
         assert (rows["reserved_bytes"] >= rows["in_use_bytes"]).all()
         check_apart(rows)
-    assert memory_map_figure.draw(pd.read_csv(io.StringIO(table.to_csv(index=False))), "T4").axes
+    drawn = memory_map_figure.draw(pd.read_csv(io.StringIO(table.to_csv(index=False))), "T4")
+    assert drawn.axes[0].get_ylabel() == "place of a block,\namount of a line (MiB)"
+    assert "Lines: amounts; they end at the last call that allocates." in said_in(drawn)
 
 
 def check_apart(rows):

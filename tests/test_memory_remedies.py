@@ -114,6 +114,11 @@ def test_the_figure_shows_bytes_and_times_of_each_network(table):
     assert faults(drawn) == []
     assert [len(axes.patches) for axes in panels[::2]] == [6, 1]
     assert [label.get_text() for label in panels[0].get_yticklabels()] == table["remedy"].tolist()[:6]
+    assert [axes.get_xlabel() for axes in panels[::2]] == ["device memory at the peak (MiB)"] * 2
+    assert [axes.get_xlabel() for axes in panels[1::2]] == ["time of a step over that of plain"] * 2
+    titles = [axes.get_title(loc="left") for axes in panels[::2]]
+    own = table.drop_duplicates("network")[["dataset", "batch_size"]].to_numpy().tolist()
+    assert [one.split("\n")[-1] for one in titles] == [f"data: {data}; batch: {size}" for data, size in own]
     batches = table.assign(batch_size=[64, *table["batch_size"][1:]])
     labels = [label.get_text() for label in figure.draw(batches, "").axes[0].get_yticklabels()]
     assert labels[:2] == ["plain, batch of 64", "accumulate 4, batch of 256"]

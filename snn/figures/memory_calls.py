@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.figures import layout
+from snn.figures import allocators, layout
 from snn.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
 from snn.figures.ticks import at_values, linear_axis, log_axis
+from snn.microbenchmarks.allocators import ALLOCATORS
 from snn.microbenchmarks.overlap import FROM_PAGEABLE, FROM_PINNED
 
 _PANELS = {
@@ -31,6 +32,7 @@ _LOOKS = {  # of allocators and of kinds of host memory
     "by_device": (SKY, "^"),
     "by_host": (BLACK, "o"),
 }
+_CALLS = {"host_alloc": "cudaHostAlloc (pinned)", "managed_alloc": "cudaMallocManaged"}
 _FROM = {FROM_PINNED: "pinned", FROM_PAGEABLE: "pageable"}
 _UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B"))
 _NOTE = (
@@ -66,7 +68,17 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     for axes in places[count:]:
         axes.remove()
     about = [*layout.about(table[["device", "backend"]]), "Microbenchmark, without a training."]
-    return layout.framed(figure, "Time of memory calls", about, _NOTE)
+    title = "Time of memory calls" if len(panels) else ""
+    if len(overlap):
+        title = f"{title}, and overlap of copies and kernels" if title else "Overlap of copies and kernels"
+    return layout.framed(figure, title, about, _NOTE)
+
+
+def _label(call: str, backend: str) -> str:
+    """The name of a call, or of a kind of host memory, for a reader."""
+    if call in ALLOCATORS:
+        return allocators.label(call, backend)
+    return _CALLS.get(call, call.replace("_", " ")) if backend == "cuda" else call.replace("_", " ")
 
 
 def _by_size(axes: Axes, rows: pd.DataFrame) -> None:
@@ -82,7 +94,7 @@ def _by_size(axes: Axes, rows: pd.DataFrame) -> None:
         look["linestyle"] = "--" if live else "-"
         axes.errorbar(each["bytes"], each["median"], yerr=spread, **look)
         if name not in key:
-            key[name] = Line2D([], [], label=name.replace("_", " "), **look)
+            key[name] = Line2D([], [], label=_label(name, each["backend"].iloc[0]), **look)
     axes.set_xscale("log", base=2)
     log_axis(axes.yaxis)
     at_values(axes.xaxis, rows["bytes"], _size)

@@ -22,7 +22,8 @@ _SIZES = LinearSegmentedColormap.from_list("sizes", mpl.colormaps["viridis"](np.
 _UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B"))
 _NOTE = (
     "Boxes: blocks, from the call that allocates one to the call that frees it. Places: addresses, "
-    "without those that no block touches. One replay of the trace, without an interval."
+    "without those that no block touches. Lines: amounts; they end at the last call that allocates. One "
+    "replay of the trace, without an interval."
 )
 
 
@@ -48,7 +49,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     for axes in grid[-1]:
         axes.set_xlabel("call of the trace")
     for axes in grid[:, 0]:
-        axes.set_ylabel("place (MiB)")
+        axes.set_ylabel("place of a block,\namount of a line (MiB)")
     bar = figure.colorbar(ScalarMappable(sizes, _SIZES), ax=grid, shrink=0.8)
     bar.ax.yaxis.set_minor_locator(mpl.ticker.NullLocator())
     shown = [size for size in (1 << shift for shift in range(0, 41, 5)) if least <= size <= most]

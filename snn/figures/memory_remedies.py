@@ -27,16 +27,24 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         return layout.nothing("memory_remedies: no cell has a peak and a time")
     networks = list(dict.fromkeys(known["network"]))
     lengths = [(known["network"] == name).sum() for name in networks]
-    height = sum(0.85 + rows.ROW * length for length in lengths)
+    height = sum(1.15 + rows.ROW * length for length in lengths)
     figure, grid = layout.panels(
         len(networks), 2, height, width_ratios=(3, 2), height_ratios=lengths, sharey="row"
     )
     for (left, right), name in zip(grid, networks, strict=True):
-        _pair(left, right, known[known["network"] == name].reset_index(drop=True))
-        left.set_title(textwrap.fill(str(name), _LETTERS), loc="left", fontweight="bold", x=0)
-    grid[-1][0].set_xlabel("device memory at the peak (MiB)")
-    grid[-1][1].set_xlabel("time of a step over that of plain")
+        cells = known[known["network"] == name].reset_index(drop=True)
+        _pair(left, right, cells)
+        said = f"{textwrap.fill(str(name), _LETTERS)}\n{_trained(cells)}"
+        left.set_title(said, loc="left", fontweight="bold", x=0)
+        left.set_xlabel("device memory at the peak (MiB)")
+        right.set_xlabel("time of a step over that of plain")
     return layout.framed(figure, "Training in less memory", layout.about(table, trained), _NOTE)
+
+
+def _trained(cells: pd.DataFrame) -> str:
+    """The data and the batch sizes of one network: ``data: patterns; batch: 1024``."""
+    columns = {"data": "dataset", "batch": "batch_size"}
+    return "; ".join(f"{said}: {', '.join(map(str, cells[name].unique()))}" for said, name in columns.items())
 
 
 def _pair(left: Axes, right: Axes, cells: pd.DataFrame) -> None:
