@@ -17,6 +17,9 @@ from snn.figures.style import looks, texts
 from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis, plain
 
 _NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counted, or only names
+_DODGE, _MOST_DODGE = 0.12, 0.4  # of the distance of two numbers: between two series, and of all
+_MOST_VALUES = 4  # that are written in the key
+_SIDE_BY_SIDE = " Series stand side by side at a number, so that no bar hides another."
 _NOTE = "Markers: mean time of a training; bars: standard deviation of the runs."
 
 
@@ -82,19 +85,35 @@ def draw(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str, tra
         axes.set_xlabel(axis.label)
     for axes in grid[:, 0]:
         axes.set_ylabel("training time (s)")
-    key = [handle for name, style in looks_of.items() if (handle := _entry(name, style, table, series, axis))]
+    key = [_entry(name, style, table[series == name], axis, points) for name, style in looks_of.items()]
     failed = table.loc[table["mean_s"].isna() & axis.values.notna(), "status"].dropna().unique()
     crosses = f" Crosses: cells without a time ({', '.join(failed)})." if len(failed) else ""
-    note = _NOTE + rows.of_marks(table) + crosses + rows.usual_kernel(table)
+    beside = any(len(_numbered(table[points == point], axis, series)) > 1 for point in titles)
+    note = (
+        _NOTE + (_SIDE_BY_SIDE if beside else "") + rows.of_marks(table) + crosses + rows.usual_kernel(table)
+    )
     return layout.framed(figure, f"Training time: {title}", layout.about(table, trained), note, key)
 
 
-def _entry(
-    name: str, style: dict[str, Any], table: pd.DataFrame, series: pd.Series, axis: Axis
-) -> Artist | None:
-    if axis.values[series == name].notna().any():
+def _entry(name: str, style: dict[str, Any], cells: pd.DataFrame, axis: Axis, points: pd.Series) -> Artist:
+    """The entry of a series in the key: of a dashed line with its time, and which panel it is in."""
+    if _placed(cells, axis).any():
         return Line2D([], [], label=name, **style)
-    return rows.dashed(name, style["color"])
+    timed = cells[cells["mean_s"].notna()]
+    where = [f" ({points[i]})" if points.nunique() > 1 else "" for i in timed.index]
+    values = [f"{mean:.3g} s{panel}" for mean, panel in zip(timed["mean_s"], where, strict=True)]
+    said = f"{name}: {', '.join(values)}" if 0 < len(values) <= _MOST_VALUES else name
+    return rows.dashed(said, style["color"])
+
+
+def _placed(cells: pd.DataFrame, axis: Axis) -> pd.Series:
+    """Which of these cells have a number, or a word in its place."""
+    return axis.values[cells.index].notna() | cells[axis.name].map(lambda value: isinstance(value, str))
+
+
+def _numbered(cells: pd.DataFrame, axis: Axis, series: pd.Series) -> list[str]:
+    """The series of these cells that have markers, at numbers or words."""
+    return list(dict.fromkeys(series[cells.index][_placed(cells, axis)]))
 
 
 def _looks(table: pd.DataFrame, series: pd.Series) -> dict[str, dict[str, Any]]:
@@ -117,9 +136,12 @@ def _panel(
     width = (last - known[0]) / (len(known) - 1) if len(known) > 1 else abs(last) or 1.0
     beyond = [last * step ** (1 + i) if step else last + width * (1 + i) for i in range(len(words))]
     at = dict(zip(words, beyond, strict=True))
+    shifts = _shifts(_numbered(cells, axis, series))
     for name in dict.fromkeys(series[cells.index]):
         some, style = cells[series[cells.index] == name], looks_of[name]
-        numbered = some.assign(x=numbers[some.index]).dropna(subset="x").sort_values("x")
+        shift = shifts.get(name, 0.0)
+        factor, added = (step**shift, 0.0) if step else (1.0, width * shift)
+        numbered = some.assign(x=numbers[some.index] * factor + added).dropna(subset="x").sort_values("x")
         if len(numbered):
             _means(axes, numbered["x"], numbered, style)
             if len(diverged := numbered[numbered["status"] == DIVERGED]):
@@ -127,7 +149,9 @@ def _panel(
                 axes.plot(diverged["x"], diverged["mean_s"], **open_marker, zorder=2.5)
         for i, cell in some[numbers[some.index].isna()].iterrows():
             if isinstance(cell[axis.name], str):
-                _means(axes, [at[cell[axis.name]]], some.loc[[i]], {**style, "linestyle": ""})
+                _means(
+                    axes, [at[cell[axis.name]] * factor + added], some.loc[[i]], {**style, "linestyle": ""}
+                )
             elif pd.notna(cell["mean_s"]):
                 axes.axhline(cell["mean_s"], color=style["color"], linewidth=0.8, linestyle="--", zorder=1)
         _without_time(axes, numbered, style["color"], list(looks_of).index(name))
@@ -135,6 +159,12 @@ def _panel(
         axes.set_xscale("log", base=2)
     at_values(axes.xaxis, [*known, *beyond], lambda x: _text(x, axis.texts, {v: k for k, v in at.items()}))
     _vertical(axes, cells, log)
+
+
+def _shifts(names: Sequence[str]) -> dict[str, float]:
+    """By how much each of these series stands beside a number, as a share of the distance of two."""
+    apart = min(_DODGE, _MOST_DODGE / max(len(names) - 1, 1))
+    return {name: apart * (i - (len(names) - 1) / 2) for i, name in enumerate(names)}
 
 
 def _means(axes: Axes, at: Sequence[float] | pd.Series, cells: pd.DataFrame, style: dict[str, Any]) -> None:
