@@ -92,6 +92,11 @@ def test_the_parts_of_a_time_stand_on_each_other():
     assert error_bars(axes, "x") == around(rows)
     predicted = next(line for line in axes.lines if line.get_label() == "predicted")
     assert list(predicted.get_xdata()) == [7.0, 3.0, 2.0]
+    assert "The parts add up" not in said_in(axes.figure)
+    notes = ["", "the parts add up to 1.5 times the mean of the runs", np.nan]
+    other = rows.assign(note=notes, attributed_s=[8.0, 6.0, 1.0])
+    said = said_in(attribution.draw(other, "Tesla T4"))
+    assert "The parts add up to 1.5 times the mean in streams, small." in said
 
 
 def test_a_comparison_has_the_interval_of_each_ratio():
@@ -173,6 +178,9 @@ def test_the_papers_figures_have_their_intervals_and_the_papers_values():
     assert error_bars(axes) == close_to(rows["speedup_ci_low"], rows["speedup_ci_high"])
     paper = next(line for line in axes.lines if "published" in line.get_label())
     assert (list(paper.get_xdata()), list(paper.get_ydata())) == ([64, 256], [1.5, 3.0])
+    measured = axes.containers[0].lines[0]
+    assert paper.get_fillstyle() == "none"  # so that neither covers the other where both are the same
+    assert paper.get_markersize() > measured.get_markersize() and paper.get_zorder() > measured.get_zorder()
     assert axes.get_xscale() == "log"
     spreads = {"reference_std_s": [0.1, 0.2, 0.3], "combined_std_s": [0.4, 0.5, 0.6]}
     times = {"reference_s": [2.0, 4.0, 8.0], "combined_s": [1.0, 3.0, 5.0]}
@@ -203,6 +211,10 @@ def test_the_figure_by_depth_says_what_is_of_a_single_run_and_what_is_not_signif
     )
     said = " ".join(said_in(time_by_depth.draw(rows[:1], "Tesla T4")).split())
     assert "single run" not in said and "Not significant" not in said
+    drawn = time_by_depth.draw(rows, "Tesla T4")
+    drawn.draw_without_rendering()
+    lines = [line for axes in drawn.axes for line in axes.get_ygridlines()]
+    assert lines and not any(line.get_visible() for line in lines)  # none runs through a number
 
 
 def test_rows_in_common_are_named_once_and_panels_share_them():

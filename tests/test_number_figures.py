@@ -26,6 +26,9 @@ def test_learning_rates_stand_at_their_values_and_those_that_diverged_are_crosse
     (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
     assert list(cross.get_xdata()) == [0.1]
     assert [text.get_text() for text in axes.texts] == ["2 of 3 diverged"]
+    assert "Crosses: trainings that diverged, and how many of how many; their height is no loss." in said_in(
+        drawn
+    )
     assert "9 trainings in one launch" in said_in(drawn) and "Data: small." in said_in(drawn)
     assert faults(drawn) == []
 
@@ -59,6 +62,25 @@ def test_a_number_that_a_sweep_varies_is_an_axis_and_words_stand_beside_it():
     assert set(reference.get_ydata()) == {5.0}
     axes.figure.draw_without_rendering()
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["32", "64", "256", "auto"]
+    assert "reference: 5 s" in said_in(drawn) and "side by side" not in said_in(drawn)
+    assert faults(drawn) == []
+
+
+def test_series_at_the_same_numbers_stand_side_by_side_around_them():
+    values = ["32", "64", "256", "auto"]
+    rows = pd.concat([tiles(values), tiles(values, strategy="combined")])
+    rows = pd.concat([rows.reset_index(drop=True), tiles([None], strategy="reference")], ignore_index=True)
+    panels = pd.concat([rows, rows.assign(network="1024", mean_s=2.0)], ignore_index=True)
+    drawn = sweep.draw(panels, ["strategy", "strategy.tile_rows", "network.hidden"], "mine")
+    for axes in drawn.axes:
+        one, one_word, other, other_word = (
+            np.asarray(each.lines[0].get_xdata(), dtype=float) for each in axes.containers
+        )
+        assert np.sqrt(one * other) == pytest.approx([32.0, 64.0, 256.0])
+        assert (one < other).all() and one_word[0] < other_word[0] and other[0] < one[1]
+    said = said_in(drawn)
+    assert "Series stand side by side at a number" in said
+    assert "reference: 1 s (256), 2 s (1024)" in said
     assert faults(drawn) == []
 
 

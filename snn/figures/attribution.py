@@ -36,6 +36,9 @@ _NOTE = (
 )
 
 
+_ADD_UP = "the parts add up"  # begins the table's note on a row
+
+
 def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     """From ``attribution.csv``: the parts of one run, the measured mean with its standard deviation, and the
     time predicted from per-call costs.
@@ -54,9 +57,19 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         Line2D([], [], color=BLACK, marker="|", label="mean of the runs"),
         Line2D([], [], color=BLACK, marker="D", markerfacecolor="white", linestyle="", label="predicted"),
     ]
-    return rows.framed(
-        figure, panels, datasets, "Time breakdown of one training", layout.about(table, trained), _NOTE, key
-    )
+    title, note = "Time breakdown of one training", _NOTE + _of_sums(table)
+    return rows.framed(figure, panels, datasets, title, layout.about(table, trained), note, key)
+
+
+def _of_sums(table: pd.DataFrame) -> str:
+    """What the note says of rows whose parts add up to another time than the mean, by the table's note."""
+    notes = table.get("note", pd.Series("", table.index)).fillna("").astype(str)
+    differ = table[notes.str.contains(_ADD_UP)]
+    sums = [
+        f"{row['attributed_s'] / row['mean_s']:.3g} times the mean in {row['strategy']}, {row['dataset']}"
+        for _, row in differ.iterrows()
+    ]
+    return f" The parts add up to {'; to '.join(sums)}." if sums else ""
 
 
 def _panel(axes: Axes, cells: pd.DataFrame, order: list[str]) -> None:

@@ -63,9 +63,10 @@ def draw(
 
 def _words(table: pd.DataFrame) -> str:
     """What the note says of gradients and reductions, whose names stand above panels and in keys."""
-    gradients = [f"{name}: {what}" for name, what in _GRADIENTS.items() if (table["gradient"] == name).any()]
-    said = " " + "; ".join(gradients) + "." if gradients else ""
-    return said[:1] + said[1:2].upper() + said[2:] + (_REDUCTIONS if table["reduction"].nunique() > 1 else "")
+    known = [f"{name}: {what}" for name, what in _GRADIENTS.items() if (table["gradient"] == name).any()]
+    gradients = "; ".join(known)
+    said = f" {gradients[0].upper()}{gradients[1:]}." if gradients else ""
+    return said + (_REDUCTIONS if table["reduction"].nunique() > 1 else "")
 
 
 def _about(table: pd.DataFrame, trained: str) -> list[str]:

@@ -13,7 +13,7 @@ from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis
 _NOTE = (
     "Dots: mean final loss over the draws of initial weights whose training ended with a finite loss; "
     "bars: their standard deviation, where there are several. Crosses: trainings that diverged, and how "
-    "many of how many."
+    "many of how many; their height is no loss."
 )
 
 
