@@ -89,6 +89,8 @@ def test_the_exact_gradient_has_a_panel_of_its_own_and_labels_tell_what_differs(
     assert "Sum, mean: of the losses of a batch." in said
     alone = said_in(time_by_epoch.draw(table[:2], "Tesla T4"))
     assert "exact:" not in alone and "Sum, mean" not in alone
+    unnamed = table.drop(index=[2, 3])  # a reduction for each panel
+    assert "Sum, mean" not in said_in(time_by_epoch.draw(unnamed, "Tesla T4"))
     shades = [one.lines[0].get_color() for one in right.containers if isinstance(one, ErrorbarContainer)]
     assert shades[0] != shades[1]
 

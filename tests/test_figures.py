@@ -93,6 +93,7 @@ def test_the_parts_of_a_time_stand_on_each_other():
     predicted = next(line for line in axes.lines if line.get_label() == "predicted")
     assert list(predicted.get_xdata()) == [7.0, 3.0, 2.0]
     assert "The parts add up" not in said_in(axes.figure)
+    assert attribution.draw(rows.assign(note=np.nan), "Tesla T4").axes  # as an empty column is read
     notes = ["", "the parts add up to 1.5 times the mean of the runs", np.nan]
     other = rows.assign(note=notes, attributed_s=[8.0, 6.0, 1.0])
     said = said_in(attribution.draw(other, "Tesla T4"))
@@ -157,6 +158,9 @@ def test_peers_have_their_intervals_and_a_line_at_the_fastest_of_them():
     two = pd.concat([rows.assign(kernel=["one_layer", "", ""]), deeper], ignore_index=True)
     kernels = "Kernels: reference one_layer (256), two_layers (256-256)."
     assert kernels in said_in(peers.draw(two, "Tesla T4"))
+    assert "A row that is blank in a panel" in said_in(peers.draw(two[1:], "Tesla T4"))
+    reduced = pd.concat([rows.assign(precision=name) for name in ("fp32", "tf32")], ignore_index=True)
+    assert "The precision is" not in said_in(peers.draw(reduced, "Tesla T4"))
     assert "Kernels: reference one_layer." in said_in(peers.draw(two.head(3), "Tesla T4"))
 
 

@@ -63,7 +63,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
 
 def _of_sums(table: pd.DataFrame) -> str:
     """What the note says of rows whose parts add up to another time than the mean, by the table's note."""
-    notes = table.get("note", pd.Series("", table.index)).fillna("").astype(str)
+    notes = table.get("note", pd.Series("", table.index)).astype(object).fillna("")
     differ = table[notes.str.contains(_ADD_UP)]
     sums = [
         f"{row['attributed_s'] / row['mean_s']:.3g} times the mean in {row['strategy']}, {row['dataset']}"

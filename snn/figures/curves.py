@@ -66,7 +66,8 @@ def _words(table: pd.DataFrame) -> str:
     known = [f"{name}: {what}" for name, what in _GRADIENTS.items() if (table["gradient"] == name).any()]
     gradients = "; ".join(known)
     said = f" {gradients[0].upper()}{gradients[1:]}." if gradients else ""
-    return said + (_REDUCTIONS if table["reduction"].nunique() > 1 else "")
+    several = table.groupby(["dataset", "gradient"])["reduction"].nunique().max() > 1  # else a key names none
+    return said + (_REDUCTIONS if several else "")
 
 
 def _about(table: pd.DataFrame, trained: str) -> list[str]:

@@ -18,8 +18,8 @@ _PANELS = {
     "first_us": "time per call (µs)",
 }
 _APART = 0.2  # rows between the allocators of a trace
-_AGAIN = 0.06  # rows by which the first time stands above the middle of both, and the second below
-_ROW = 0.5  # inches
+_AGAIN = 0.05  # rows by which the first time stands above the middle of both, and the second below
+_ROW = 0.58  # inches
 _ARROW = 10  # points
 _NOTE = (
     "Memory: counted, without an interval. Times: median of the samples; bars: its 95% confidence "

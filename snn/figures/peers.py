@@ -40,7 +40,8 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     markers = {_KINDS[peer]: _MARKERS[peer] for peer in (True, False) if (table["peer"] == peer).any()}
     key = [*rows.key(markers), rows.dashed("best peer")]
     note = _NOTE.format(cut=_CUT if any(cut) else "") + (_SHARED if len(titles) > 1 else "")
-    note += _kernels(table, points, names) + _PRECISION
+    note += rows.of_blanks(names, points) + _kernels(table, points, names)
+    note += "" if "precision" in panelled else _PRECISION
     return rows.framed(
         figure, panels, titles, "Time per training step", layout.about(table, trained), note, key
     )
