@@ -195,6 +195,19 @@ def of_neighbours():
     }
     within = f"{LIMITS['untouched']:.0%}"
     yield f"Only `graph` gets the verdict `untouched`: its intervals lie within {within} around 1."
+    touched = rows[rows["verdict"] == "touched"]
+    assert len(touched) == 5 and set(touched["neighbour"]) == {"reference"}
+    yield f"Five of the {len(rows)} rows are `touched`, all beside `reference`"
+    slower = touched["slowdown"] > 1
+    assert set(touched.loc[slower, "strategy"]) == {"persistent", "pinned", "streams"}
+    assert set(touched.loc[~slower, "strategy"]) == {"pipelined", "workspace"}
+    yield "longer than alone take `persistent`, `pinned` and `streams`, shorter `pipelined` and `workspace`"
+    from_one = [
+        low - 1 if low > 1 else 1 - high
+        for low, high in touched[["slowdown_ci_low", "slowdown_ci_high"]].to_numpy()
+    ]
+    assert sum(distance < 0.015 for distance in from_one) > len(from_one) / 2
+    yield "Most of these intervals end near 1"
 
 
 def of_the_cnns_rounds():
