@@ -11,12 +11,11 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 from records_of import record
+from whole_grid import sweeps_of
 
 from snn.analysis import claims, claims_text, frame
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.microbenchmarks.settings import resolved
 from snn.tables import memory_remedies
 
@@ -226,7 +225,7 @@ def points():
 
 def of_remedies():
     """The table of the sweep memory_remedies, each of whose cells took a second."""
-    cells = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))["memory_remedies"].cells
+    cells = sweeps_of()["memory_remedies"].cells
     records = {}
     for cell in cells:
         for number in (1, 2):

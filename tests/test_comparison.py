@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 from records_of import PROVENANCE, QUIET, halves, record
+from whole_grid import sweeps_of
 
 from snn import compare
 from snn.analysis import comparability
 from snn.config.groups import read_yaml
-from snn.grid import naming, sweeps
-from snn.hardware.devices import Device
+from snn.grid import naming
 from snn.records.archive import read_all, write
 
-SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
+SWEEPS = sweeps_of()
 
 
 def of_two_rounds(cells):

@@ -8,16 +8,16 @@ import pytest
 from conftest import ROOT
 from real_records import edited, without
 from records_of import PROVENANCE, record
+from whole_grid import HOST, sweeps_of
 
 from snn.analysis import frame
 from snn.analysis.speedups import SPEEDUP, speedup
 from snn.analysis.status import outcome
 from snn.config.groups import read_yaml
-from snn.grid import naming, sweeps
-from snn.hardware.devices import Device
+from snn.grid import naming
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
-GRID = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC"))
+GRID = sweeps_of(host=HOST)
 CELL = GRID["dataset_size"].cells[0]
 
 

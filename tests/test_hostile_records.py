@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from real_records import edited, forged, old, reference, without
 from records_of import limits_of, write_all
+from whole_grid import sweeps_of
 
 from snn import perfetto
 from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.errors import OutputError, RecordError
-from snn.grid import naming, sweeps
-from snn.hardware.devices import Device
+from snn.grid import naming
 from snn.records import archive, limits, rounds, store, untrusted
 from snn.records.digest import sealed
 
@@ -96,7 +96,7 @@ def test_a_workflows_record_is_refused_with_the_command_that_measures_it_again(t
 
 def test_a_table_refuses_a_workflows_record_without_a_digest(tmp_path):
     """Else an edit would pass under the version of a time when there was none."""
-    cell = next(iter(sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200")).values())).cells[0]
+    cell = next(iter(sweeps_of().values())).cells[0]
     expected = write_all(tmp_path, [cell], [[1.0, 2.0]])
     path = next(iter(expected))
     store.write(Path(path), old(store.read(Path(path))))

@@ -38,7 +38,9 @@ def test_it_runs_from_top_to_bottom(tmp_path):
     nbclient = pytest.importorskip("nbclient", reason="envs/requirements-dev.txt brings nbclient")
     pytest.importorskip("ipykernel", reason="envs/requirements-dev.txt brings ipykernel")
     nbformat = pytest.importorskip("nbformat")
-    folder = copied(ROOT, tmp_path / "project", ignore=IGNORED).folder
+    project = copied(ROOT, tmp_path / "project", ignore=IGNORED)
+    project.never_drifts()
+    folder = project.folder
     (folder / "tiny.yaml").write_text(yaml.safe_dump(GRID))
     notebook = nbformat.read(folder / NOTEBOOK, as_version=4)
     (cell,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]

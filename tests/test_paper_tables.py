@@ -6,6 +6,7 @@ import pytest
 import yaml
 from conftest import ROOT
 from records_of import PROVENANCE, QUIET, record, write_all
+from whole_grid import sweeps_of
 
 from snn.analysis import frame
 from snn.config.groups import read_yaml
@@ -26,7 +27,7 @@ from snn.tables import (
     training_time,
 )
 
-SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))
+SWEEPS = sweeps_of()
 PAPER = ROOT / "config/paper"
 LOADED = {"seconds": 1.0, "other_cores": 4.0, "stolen_cores": 0.0}
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")

@@ -3,15 +3,13 @@
 import os
 
 import pytest
-from conftest import ROOT
+from whole_grid import sweeps_of
 
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.measurement import progress
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Run
 
-CELLS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"))["dataset_size"].cells
+CELLS = sweeps_of()["dataset_size"].cells
 
 CELL = CELLS[0] | {"protocol": CELLS[0]["protocol"] | {"rounds": 3}}
 

@@ -9,14 +9,12 @@ import sys
 import pytest
 from conftest import ROOT
 from records_of import record
+from whole_grid import sweeps_of
 
-from snn.config import groups
 from snn.errors import RecordError
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.records import archive, store
 
-GRID = sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))
+GRID = sweeps_of()
 CELL = GRID["dataset_size"].cells[0]
 CELL = CELL | {"protocol": CELL["protocol"] | {"runs": 2, "rounds": 1, "min_runs": 1}}
 

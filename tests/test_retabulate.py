@@ -10,18 +10,17 @@ import pytest
 from conftest import ROOT
 from figure_layout import faults
 from records_of import PROVENANCE, limits_of, record
+from whole_grid import HOST, sweeps_of
 
 from snn import retabulate
 from snn.config import groups
 from snn.grid import catalogue, naming, sweeps
-from snn.hardware.devices import Device
 from snn.measurement.protocol import of_round
 from snn.records import archive, store
 from snn.report.published_set import readme
 from snn.strategies.common.traits import side_by_side
 
-HOST = Device("cpu", "AMD EPYC")
-SWEEPS = sweeps.read(ROOT / "config/grid.yaml", Device("cuda", "NVIDIA H200"), HOST)
+SWEEPS = sweeps_of(host=HOST)
 CELLS = list(sweeps.all_cells(SWEEPS).values())
 
 
