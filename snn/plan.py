@@ -45,12 +45,12 @@ def _main(arguments: list[str]) -> int:
     given = _parser().read(arguments)
     gpu = _gpu(given.device, given.free)
     budget = int(_fraction(given.fraction) * gpu.nbytes)
-    cells = _cells(given.settings, gpu)
+    cells, axes = _cells(given.settings, gpu)
     target = None if given.json is None else _target(given.json, given.settings, cells.values())
     plans = (
         {"": plan(cells[_THIS], gpu, budget).plain()}
         if _THIS in cells
-        else {name: _whether(cell, gpu, budget) for name, cell in cells.items()}
+        else {name: _whether(cell, axes, gpu, budget) for name, cell in cells.items()}
     )
     print(_head(gpu, budget))
     for name, found in plans.items():
@@ -109,11 +109,11 @@ def _fraction(text: str) -> float:
     return value
 
 
-def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> dict[str, Mapping[str, Any]]:
-    """The cell of these settings, or those of a sweep by their names."""
+def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> tuple[dict[str, Mapping[str, Any]], Sequence[str]]:
+    """The cell of these settings, or those of a sweep by their names and the keys that differ in it."""
     chosen = dict(one.partition("=")[::2] for one in settings if one.startswith((f"{_SWEEP}=", _GRID)))
     if _SWEEP not in chosen:
-        return {_THIS: compose.composed(settings, checks_memory=False)}
+        return {_THIS: compose.composed(settings, checks_memory=False)}, ()
     if len(chosen) < len(settings):
         raise ConfigError(
             f"beside {_SWEEP}=NAME there can be grid=FILE and options, but no settings of a cell"
@@ -123,7 +123,7 @@ def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> dict[str, Mapping[str, Any
     if chosen[_SWEEP] not in found:
         raise ConfigError(f"{file} has no sweep {chosen[_SWEEP]!r}: it has {', '.join(found)}")
     notes.tell(file)
-    return dict(zip(found[chosen[_SWEEP]].named, found[chosen[_SWEEP]].cells, strict=True))
+    return dict(found[chosen[_SWEEP]].named), found[chosen[_SWEEP]].axes
 
 
 def _grid(settings: Sequence[str]) -> Path:
@@ -138,14 +138,28 @@ def _target(path: str, settings: Sequence[str], cells: Iterable[Mapping[str, Any
     return outputs.checked(path, [_grid(settings), *inputs], "--json")
 
 
-def _whether(cell: Mapping[str, Any], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:
-    """Whether a sweep's cell fits; of one whose memory cannot be predicted, the reason."""
+def _whether(cell: Mapping[str, Any], axes: Sequence[str], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:
+    """Whether a sweep's cell fits; of one whose memory cannot be predicted, the reason. ``settings`` are
+    those of the axes that its name does not say."""
+    said = {"settings": _settings(cell, axes)}
     try:
         needed = predicted(cell, gpu)
     except (ConfigError, Unsupported) as error:
-        return {"reason": str(error)}
+        return said | {"reason": str(error)}
     peak = sum(needed.values())
-    return {"bytes": needed, "peak_bytes": peak, "budget_bytes": budget, "fits": peak <= budget}
+    return said | {"bytes": needed, "peak_bytes": peak, "budget_bytes": budget, "fits": peak <= budget}
+
+
+def _settings(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
+    """What a cell has of these keys, without those of which it has none, or which are in its name."""
+    found = {}
+    for axis in axes:
+        section, _, key = axis.partition(".")
+        if axis == "precision":
+            found[axis] = cell[section]["name"]
+        elif key in cell.get(section, {}) and axis not in ("network.hidden", "network.layers"):
+            found[axis] = cell[section][key]
+    return found
 
 
 def _head(gpu: gpus.Gpu, budget: int) -> str:
@@ -191,9 +205,15 @@ def _largest(batch: int, limit: str) -> str:
 
 def _line(name: str, found: Mapping[str, Any]) -> str:
     """Whether a cell of a sweep fits, in a line."""
+    name = " ".join([name, *(f"{key}={_text(value)}" for key, value in found["settings"].items())])
     if "reason" in found:
         return f"{'unknown':>12}                {name}: {found['reason']}"
     return f"{size(found['peak_bytes']):>12}  {'fits' if found['fits'] else 'does not fit':<12}  {name}"
+
+
+def _text(value: Any) -> str:
+    """A value as a command line has it: ``[8,8]``."""
+    return str(value).replace(" ", "")
 
 
 if __name__ == "__main__":

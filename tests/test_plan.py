@@ -212,6 +212,23 @@ def test_every_cell_of_a_sweep_is_said_to_fit_or_not(capsys, tmp_path):
     assert said.count("trains on the CPU") == 2 and said.count("does not fit  ") == 1
 
 
+def test_cells_of_a_sweep_are_told_apart_by_the_settings_in_which_they_differ(capsys, tmp_path):
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(
+        "sweeps:\n  mine:\n    dataset: small\n    union:\n      - strategy: combined\n"
+        "        strategy.tile_rows: [32, auto]\n      - kernel.block: [[8, 8], [16, 16]]\n"
+        "        strategy: graph\n"
+    )
+    _, said, _ = run(capsys, "sweep=mine", f"grid={grid}", "--free", "1GiB")
+    settings = [line.split("-naive-")[1].partition(" ")[2] for line in said.splitlines()[1:]]
+    assert settings == [
+        "strategy.tile_rows=32 kernel.block=[16,16]",
+        "strategy.tile_rows=auto kernel.block=[16,16]",
+        "kernel.block=[8,8]",
+        "kernel.block=[16,16]",
+    ]
+
+
 def test_of_a_flat_list_of_widths_a_plan_says_what_a_workflow_says(capsys, tmp_path):
     grid = tmp_path / "grid.yaml"
     grid.write_text("sweeps: {mine: {strategy: graph, network.hidden: [8, 4]}}\n")
