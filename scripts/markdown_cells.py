@@ -23,7 +23,8 @@ def ratio(row: Mapping[str, Any], name: str) -> str:
         return ""
     if not known(low) or low == high:
         return digits(value)
-    verdict = row.get("verdict") or (NOT_SIGNIFICANT if low <= 1 <= high else "")
+    verdict = row.get(name.replace("speedup", "verdict")) or row.get("verdict")
+    verdict = verdict or (NOT_SIGNIFICANT if low <= 1 <= high else "")
     word = f"{NOT_SIGNIFICANT}, " if verdict == NOT_SIGNIFICANT else ""
     return f"{digits(value)} ({word}{digits(low)} to {digits(high)})"
 

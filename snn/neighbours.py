@@ -22,7 +22,7 @@ from snn.tables.neighbours import measured_untouched, verdict
 
 _VERDICTS = (UNTOUCHED, TOUCHED, NOT_SIGNIFICANT, NOT_COMPARABLE)
 _RATIOS = ("slowdown", "slowdown_ci_low", "slowdown_ci_high")
-_COLUMNS = ("strategy", *_RATIOS, "verdict", "backend")
+_COLUMNS = ("strategy", *_RATIOS, "rounds", "verdict", "backend")
 
 
 def main(arguments: list[str]) -> int:
@@ -62,17 +62,19 @@ def _read(path: Path) -> pd.DataFrame:
         unknown = table.index[~table[name].isin(known)]
         if len(unknown):
             _refuse(path, table, unknown[0], name, f"one of {', '.join(filter(None, known))}")
-    for name in _RATIOS:
+    for name in (*_RATIOS, "rounds"):
         numbers = pd.to_numeric(table[name], errors="coerce")
         wrong = table.index[(table[name] != "") & ~(numbers > 0)]
         if len(wrong):
             _refuse(path, table, wrong[0], name, "a number above 0, or empty")
         table[name] = numbers
-    margin = groups.read_yaml(groups.CONFIG / "verdicts.yaml")[UNTOUCHED]
+    thresholds = groups.read_yaml(groups.CONFIG / "verdicts.yaml")
     compared = table[table["slowdown"].notna() & (table["verdict"] != NOT_COMPARABLE)]
-    for row, low, high in compared[["slowdown_ci_low", "slowdown_ci_high"]].itertuples():
-        if table["verdict"][row] != (right := verdict(low, high, margin)):
-            _refuse(path, table, row, "verdict", f"{right} with an interval from {low:g} to {high:g}")
+    for number, row in compared.iterrows():
+        if row["verdict"] != (right := verdict(row, thresholds)):
+            low, high = (f"{row[f'slowdown_ci_{end}']:g}" for end in ("low", "high"))
+            of = f"{row['rounds']:g} round{'' if row['rounds'] == 1 else 's'}"
+            _refuse(path, table, number, "verdict", f"{right} with an interval from {low} to {high} of {of}")
     return table
 
 

@@ -133,9 +133,9 @@ def _grid(settings: Sequence[str]) -> Path:
 
 
 def _target(path: str, settings: Sequence[str], cells: Iterable[Mapping[str, Any]]) -> Path:
-    """Where the plan is written: into no file that these cells are read from."""
+    """Where the plan is written: into no file that is read for it."""
     inputs = [file for cell in cells for file in datasets.inputs(cell["dataset"])]
-    return outputs.checked(path, [_grid(settings), *inputs], "--json")
+    return outputs.checked(path, [_grid(settings), *CONFIG.rglob("*.yaml"), *inputs], "--json")
 
 
 def _whether(cell: Mapping[str, Any], axes: Sequence[str], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:

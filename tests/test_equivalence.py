@@ -155,6 +155,15 @@ def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_
     assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
 
 
+def test_each_round_counts_alike_in_the_mean_over_seeds(tmp_path):
+    records = {}
+    for cell in cells_of(tmp_path, **{"protocol.rounds": 1}):
+        seconds = [3.0, 3.0, 3.0] if cell["network"]["seed"] == 3 else [1.0]
+        records[str(len(records))] = record(cell, seconds)
+    table = precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    assert table["mean_s"].tolist() == pytest.approx([5 / 3] * 4)
+
+
 def test_a_seed_of_another_driver_is_not_compared(tmp_path):
     records = {}
     for i, cell in enumerate(cells_of(tmp_path, **{"protocol.rounds": 1})):

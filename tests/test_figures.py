@@ -115,7 +115,9 @@ def test_a_comparison_has_the_interval_of_each_ratio():
 def test_processor_and_gpu_have_the_intervals_of_their_speedups():
     rows = table(**with_interval("speedup_over_sequential", [1.0, 2.0, 16.0]))
     rows = rows.assign(ran_on=["host", "host", "device"], options="")
+    rows["verdict_over_sequential"] = ["", "not significant", "faster"]  # of a single round, say
     (axes,) = cpu.draw(rows, "Tesla T4").axes
+    assert [text.get_text() for text in axes.texts] == ["1.00×", "2.00×?", "16.0×"]
     ends = rows["speedup_over_sequential_ci_low"], rows["speedup_over_sequential_ci_high"]
     assert error_bars(axes, "x") == close_to(*ends)
     assert [tick.get_text() for tick in axes.get_yticklabels()] == STRATEGIES[::-1]  # the fastest on top
@@ -127,6 +129,7 @@ def test_processor_and_gpu_are_in_the_order_of_the_ratio_that_is_drawn_and_unequ
     said = "Rows have unequal rounds: a speedup is over sequential in the same rounds"
     rows = table(**with_interval("speedup_over_sequential", [1.0, 2.0, 1.9])).assign(options="")
     rows = rows.assign(strategy=["sequential", "threads", "blas"], mean_s=[8.0, 4.0, 8 / 1.9], ran_on="host")
+    rows["verdict_over_sequential"] = ["", "faster", "faster"]
     assert said not in said_in(cpu.draw(rows, "Tesla T4"))
     rows["mean_s"] = [8.0, 4.0, 3.9]  # blas has a shorter mean, of other rounds
     (axes,) = cpu.draw(rows, "Tesla T4").axes

@@ -229,6 +229,13 @@ def test_usage(capsys):
     assert command.main(["--help"]) == 0 and "TABLE" in capsys.readouterr().out
 
 
+def test_where_nothing_is_planned_a_limit_leaves_nothing(tmp_path):
+    more_rounds.limit({"a": 3}, tmp_path / "results/more_rounds.json")
+    assert not list(tmp_path.iterdir())
+    more_rounds.add({"a": 3}, tmp_path / "deep/results/more_rounds.json")
+    assert more_rounds.read(tmp_path / "deep/results/more_rounds.json") == {"a": 3}
+
+
 def test_two_commands_that_plan_at_once_lose_no_round(tmp_path):
     file = tmp_path / "more_rounds.json"
     code = "import sys; from pathlib import Path; from snn.grid import more_rounds\n"

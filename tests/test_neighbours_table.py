@@ -91,6 +91,18 @@ def test_a_time_that_differs_is_touched_in_either_direction(cells, factors, verd
     assert rows.set_index("strategy").loc["persistent", "verdict"] == verdict
 
 
+@pytest.mark.parametrize(
+    ("factor", "verdict"), [(1.0, "not significant"), (1.2, "not significant"), (2.5, "touched")]
+)
+def test_a_single_round_shows_nothing_to_be_untouched(cells, factor, verdict):
+    """How much rounds differ is unknown."""
+    records = records_of(cells, dict.fromkeys(SLOWER, (factor,) * 3))
+    once = {name: one for name, one in records.items() if name.endswith("-1")}
+    rows = build(once)
+    assert set(rows["rounds"]) == {1} and set(rows["verdict"]) == {verdict}
+    assert not any(neighbours.measured_untouched([rows]).values())
+
+
 def test_one_neighbour_that_slows_it_down_makes_a_strategy_touched(cells):
     slower = SLOWER | {("graph", "graph"): (1.2, 1.21, 1.2)}
     rows = build(records_of(cells, slower)).set_index(["strategy", "neighbour"])

@@ -215,6 +215,16 @@ def test_the_first_is_not_one_that_lacks_a_slow_round(tmp_path):
     assert row["lead"] == pytest.approx(1.05)
 
 
+def test_a_single_common_round_displaces_no_shorter_mean(tmp_path):
+    records = {}
+    for cell in cells_of(tmp_path, {"strategy": ["pinned", "streams"], "protocol.rounds": 3}):
+        rounds = {"pinned": [[1.05, 1.051]], "streams": [[1.0, 1.001], [1.3, 1.301], [1.3, 1.301]]}
+        for number, seconds in enumerate(rounds[cell["strategy"]["name"]], 1):
+            records[str(len(records))] = record(cell, seconds, number=number)
+    (row,) = overview.build(overview.points_of(records, THRESHOLDS), THRESHOLDS).to_dict("records")
+    assert (row["fastest"], row["runner_up"], row["lead_verdict"]) == ("pinned", "streams", "not significant")
+
+
 def test_a_launch_of_several_networks_takes_no_part_even_alone(tmp_path):
     """Not in overview, recommendation, summary or page, which are then empty and can be written."""
     cells = cells_of(tmp_path, {"strategy": "ensemble", "strategy.starts": 2})

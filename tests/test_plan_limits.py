@@ -130,12 +130,15 @@ def test_all_rows_in_micro_batches_are_the_limit_also_where_some_are_left_over(t
     assert f"that fits: 255; no larger one is planned: {why}\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["mine.csv", "grid.yaml"])
-def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(name, tmp_path, capsys):
+@pytest.mark.parametrize("name", ["mine.csv", "grid.yaml", "config/gpus.yaml"])
+def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(name, tmp_path, monkeypatch, capsys):
     table, grid = tmp_path / "mine.csv", tmp_path / "grid.yaml"
     table.write_text("a,b\n" + "".join(f"{i},{2 * i}\n" for i in range(60)))
     settings = {"dataset": "csv", "dataset.path": str(table), "dataset.target": "b", "training.batch_size": 8}
     grid.write_text(yaml.safe_dump({"sweeps": {"mine": settings | {"strategy": ["resident", "graph"]}}}))
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/gpus.yaml").write_text("as in the checkout")
+    monkeypatch.setattr(command, "CONFIG", tmp_path / "config")
     before = (tmp_path / name).read_text()
     asked = (
         [f"grid={grid}", "sweep=mine"] if name == "grid.yaml" else [f"{k}={v}" for k, v in settings.items()]

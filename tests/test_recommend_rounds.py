@@ -59,6 +59,13 @@ def test_who_is_far_behind_after_a_round_gets_no_other(asked):
     }
 
 
+def test_after_a_round_nobody_is_far_behind_whom_it_cannot_tell_apart(asked, monkeypatch):
+    """Where contenders are fewer than what one round tells apart."""
+    monkeypatch.setattr("test_recommend_rounds.CONTENDER", 1.3)
+    wants = asked(reference=times(9), combined=times(1.7), pinned=times(2.1), graph=times(1))
+    assert "combined" in wants and "pinned" not in wants
+
+
 def test_far_behind_is_what_the_interval_agrees_with(asked):
     wide = [[0.4, 1.6, 2.8]]  # mean 1.6
     assert asked(reference=times(1), combined=wide) == {"reference": FIRST, "combined": FIRST}

@@ -99,6 +99,15 @@ def test_it_is_said_where_slurm_does_not_cancel_a_job(cluster):
     with pytest.raises(slurm.SlurmError, match=r"scancel says Access denied\. .* when they have gone: 2$"):
         slurm.await_end(cluster / "folder")
     assert (cluster / "asked").read_text().count("asked") == 2
+    with pytest.raises(slurm.SlurmError, match=r"scancel says Access denied\. .* when they have gone: 2$"):
+        slurm.cancel_all(cluster / "folder")
+
+
+def test_a_job_that_ended_before_it_was_cancelled_is_no_error(cluster):
+    (cluster / "queue").write_text(job(2, "RUNNING", root=cluster))
+    (cluster / "next").write_text(job(2, "COMPLETED", root=cluster))
+    (cluster / "bin/scancel").write_text("#!/bin/sh\necho Invalid job id >&2; exit 1\n")
+    slurm.cancel_all(cluster / "folder")
 
 
 @pytest.mark.parametrize("cancel", [slurm.await_end, slurm.cancel_all])

@@ -80,6 +80,8 @@ def test_the_cpu_table_warns_as_well(read):
     table = cpu.build(frame_of(cells, [[1.0, 1.1], [2.0, 2.1]]), {}, THRESHOLDS).set_index("strategy")
     assert table["note"].to_dict() == {"reference": ONE_ROUND, "sequential": ""}
     assert table.loc["sequential", "speedup_over_sequential_ci_high"] == 1
+    words = [table[f"verdict_over_{name}"].to_dict() for name in ("sequential", "fastest_cpu")]
+    assert words == [{"reference": "not significant", "sequential": ""}] * 2
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.figures import layout, rows
 from snn.figures.style import colour, texts, times, varied
 
@@ -57,7 +56,7 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
             continue
         ends = cell[f"{_RATIO}_ci_low"], cell[f"{_RATIO}_ci_high"]
         rows.dot(axes, row, ratio, ends, colour(cell["strategy"]), _MARKERS[cell["ran_on"]])
-        rows.beside(axes, row, times(ratio, "" if ends[0] >= 1 or ends[1] <= 1 else NOT_SIGNIFICANT))
+        rows.beside(axes, row, times(ratio, cell["verdict_over_sequential"]))
     rows.scale(
         axes, cells[[_RATIO, f"{_RATIO}_ci_low", f"{_RATIO}_ci_high"]].to_numpy(float).ravel(), log=True
     )

@@ -32,6 +32,8 @@ def read(file: Path = FILE) -> dict[str, int]:
 
 def limit(rounds: Mapping[str, int], file: Path = FILE) -> None:
     """Plan no more than so many rounds for the cells of these names."""
+    if not file.exists():
+        return
     with file_lock(file):
         planned = read(file)
         fewer = {name: min(count, planned[name]) for name, count in rounds.items() if name in planned}

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from snn.errors import SnnError
+from snn.files import outputs
 from snn.files.printed import say
 from snn.hardware.devices import VISIBLE, Device
 
@@ -231,9 +232,15 @@ def folder_lock(folder: Path, planned: str | None) -> int:
 def file_lock(path: Path) -> Iterator[None]:
     """A context that one process at a time is in for this file, so that what is read there can be replaced.
 
-    The file need not exist. Raises LockedError where the lock beside it cannot be opened or locked.
+    The file need not exist. Raises OutputError where its folder cannot be made, and LockedError where the
+    lock beside it cannot be opened or locked.
     """
-    descriptor = _open(_made(path.parent) / f".{path.name}.lock", os.O_RDWR)
+    with outputs.reported(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    lock = path.with_name(f".{path.name}.lock")
+    # A network file system locks only what is open for writing; another user's file can only be read.
+    mode = os.O_RDWR if not lock.exists() or os.access(lock, os.W_OK) else os.O_RDONLY
+    descriptor = _open(lock, mode)
     try:
         _flock(descriptor, fcntl.LOCK_EX)
         yield

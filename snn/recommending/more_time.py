@@ -20,7 +20,8 @@ def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresh
     """The rounds that the cells of one training should have in all, by name; only of those that lack some.
 
     ``cells`` is a frame of ``snn.analysis.frame``. A candidate is out if its mean time is more than
-    ``contender`` times the shortest and the interval of their ratio agrees. All others have the same number
+    ``contender`` times the shortest and the interval of their ratio agrees, and after one round only if that
+    round can tell them apart. All others have the same number
     of rounds, so that their means are of the same passes of the workflow: ``first``, and from then on those
     that the least clear of their comparisons with the fastest asks for, at most doubled at once. The
     reference has ``first`` rounds even if it is out. A candidate without an interval gets a second round.
@@ -30,7 +31,11 @@ def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresh
         return {}
     best, *others = competing
     ratios = {other["cell"]: ratio(*common_rounds(other, best)) for other in others}
-    field = {name: found for name, found in ratios.items() if not _is_out(found, contender)}
+    field = {
+        name: found
+        for name, found in ratios.items()
+        if not _is_out(found, max(contender, thresholds["one_round"] if found.rounds == 1 else 0))
+    }
     wants = {
         other["cell"]: first if other["strategy"] == "reference" else 2
         for other in others

@@ -17,7 +17,8 @@ WORDS = {
     verdicts.BEST_PEER: ("plain", "the fastest peer; every row of its network is compared with it"),
     verdicts.NOT_SIGNIFICANT: (
         "warn",
-        "the 95% confidence interval contains 1, or there are too few runs for an interval",
+        "the 95% confidence interval contains 1, there are too few runs for an interval, or a single round, "
+        "which does not tell times apart that are near to each other",
     ),
     verdicts.UNTOUCHED: (
         "good",
@@ -65,6 +66,7 @@ WORDS = {
 
 WORD_COLUMNS = (
     *("verdict", "lead_verdict", "against_fastest", "on_all", "agreement", "convergence"),
+    *("verdict_over_sequential", "verdict_over_fastest_cpu"),
     *("machine", "status"),
 )
 """The columns that hold such words, separated by commas."""

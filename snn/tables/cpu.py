@@ -12,7 +12,7 @@ import pandas as pd
 from snn.analysis.classification import beside_times
 from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
-from snn.analysis.intervals import Ratio, ratio
+from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import warning
 from snn.analysis.status import outcome
@@ -28,9 +28,9 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     """One row per cell, with the device it was measured on, and two speedups with their 95% intervals.
 
     ``speedup_over_sequential`` is over the baseline ``sequential``, which runs on one CPU core;
-    ``speedup_over_fastest_cpu`` over the fastest CPU baseline, which ``fastest_cpu`` names. ``ran_on`` is
-    ``host`` for CPU baselines, otherwise ``device``; ``note`` warns of wide intervals. ``frame`` has
-    been checked to be of one machine.
+    ``speedup_over_fastest_cpu`` over the fastest CPU baseline, which ``fastest_cpu`` names. Each has a
+    verdict, which is empty for the baseline itself. ``ran_on`` is ``host`` for CPU baselines, otherwise
+    ``device``; ``note`` warns of wide intervals. ``frame`` has been checked to be of one machine.
     """
     point = settings(frame, ("dataset", "network", "training"))
     points = texts(frame, point)
@@ -87,9 +87,16 @@ def _speedups(i: Any, point: pd.DataFrame, names: pd.Series, thresholds: Thresho
         for name, values in found.items()
         for end, value in zip(("", "_ci_low", "_ci_high"), values or _NONE, strict=False)
     }
+    words = {
+        name.replace("speedup", "verdict"): ratio_verdict(values, thresholds["same"], thresholds["one_round"])
+        for name, values in found.items()
+        if values and values is not _ITSELF
+    }
     notes = dict.fromkeys(warning(values, thresholds) for values in found.values() if values)
     return {
         **columns,
+        **dict.fromkeys((f"verdict_over_{name}" for name in ("sequential", "fastest_cpu")), ""),
+        **words,
         "fastest_cpu": names[fastest.index[0]] if len(fastest) else "",
         "note": "; ".join(filter(None, notes)),
     }

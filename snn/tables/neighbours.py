@@ -1,14 +1,14 @@
 """What a busy neighbour, a training on another GPU of the host, does to the time of each strategy."""
 
 from collections.abc import Iterable, Mapping
-from math import inf
+from math import inf, nan
 from typing import Any
 
 import pandas as pd
 
 from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
-from snn.analysis.intervals import speedup_verdict
+from snn.analysis.intervals import Ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, speedup
 from snn.analysis.status import outcome
@@ -48,8 +48,8 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     table["rounds"] = [sum(map(all, zip(*common_rounds(*both), strict=True))) for both in rows]
     for name in SPEEDUP:
         table[name.replace("speedup", "slowdown")] = ratios[name]
-    margin = thresholds[UNTOUCHED]
-    table["verdict"] = [_verdict(row, margin) for row in ratios.to_dict("records")]
+    table["verdict"] = [verdict(row, thresholds) for row in table.to_dict("records")]
+    table["verdict"] = table["verdict"].mask(ratios["verdict"] == NOT_COMPARABLE, NOT_COMPARABLE)
     untouched, file = _untouched(table), neighbours.untouched()
     table["untouched"] = [_WORDS.get(untouched.get(name), "") for name in table["strategy"]]
     of_gpu = (beside["backend"] == "cuda") & (table["untouched"] != "")
@@ -87,15 +87,11 @@ def _untouched(table: pd.DataFrame) -> dict[str, bool]:
     return (timed["verdict"] == UNTOUCHED).groupby(timed["strategy"], sort=False).all().to_dict()
 
 
-def _verdict(ratio: Mapping[str, Any], margin: float) -> str:
-    if ratio["verdict"] == NOT_COMPARABLE:
-        return NOT_COMPARABLE
-    return verdict(ratio["speedup_ci_low"], ratio["speedup_ci_high"], margin)
-
-
-def verdict(low: float, high: float, margin: float) -> str:
-    """What the interval of a slowdown says."""
-    word = speedup_verdict(low, high, margin)
+def verdict(row: Mapping[str, Any], thresholds: Thresholds) -> str:
+    """What a slowdown says, by its interval and the number of its rounds."""
+    value, low, high = (row[f"slowdown{end}"] for end in ("", "_ci_low", "_ci_high"))
+    found = Ratio(value, low, high, row["rounds"], nan)
+    word = ratio_verdict(found, thresholds[UNTOUCHED], thresholds["one_round"])
     return {SAME: UNTOUCHED, NOT_SIGNIFICANT: NOT_SIGNIFICANT}.get(word, TOUCHED)
 
 

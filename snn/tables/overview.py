@@ -7,12 +7,10 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis import frame
-from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import is_empty, settings, varied
-from snn.analysis.intervals import ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
-from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT
+from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT, SLOWER
 from snn.config.neighbour import is_settled
 from snn.models.gradients import EXACT
 from snn.strategies.common.traits import own_runtime, side_by_side
@@ -142,14 +140,14 @@ def _varied(points: Sequence[pd.DataFrame]) -> list[str]:
 def ranked(cells: pd.DataFrame, thresholds: Thresholds) -> list[dict[str, Any]]:
     """The rows of a point that compete for the shortest mean time, in its order."""
     timed = _timed(cells)
-    return timed.loc[_order(timed, _over_reference(timed, thresholds))].to_dict("records")
+    return timed.loc[_order(timed, _over_reference(timed, thresholds), thresholds)].to_dict("records")
 
 
 def _timed(cells: pd.DataFrame) -> pd.DataFrame:
     return cells[cells["mean_s"].notna()].reset_index(drop=True)
 
 
-def _order(timed: pd.DataFrame, ratios: pd.DataFrame) -> pd.Index:
+def _order(timed: pd.DataFrame, ratios: pd.DataFrame, thresholds: Thresholds) -> pd.Index:
     """The numbers of the rows that compete, by mean time; ``ratios`` are those over the reference.
 
     A row that is faster than the first in the rounds that both have comes before it: the mean of the first
@@ -158,11 +156,13 @@ def _order(timed: pd.DataFrame, ratios: pd.DataFrame) -> pd.Index:
     comparable = ratios["verdict"] != NOT_COMPARABLE
     ok = timed["status"] == "ok"
     competing = comparable & (ok if (ok & comparable).any() else True)
-    order = list(timed[competing].sort_values("mean_s", kind="stable").index)
-    behind = {i: ratio(*common_rounds(timed.loc[i], timed.loc[order[0]])) for i in order[1:]}
-    if faster := [i for i, found in behind.items() if found.high < 1]:
-        order.sort(key=lambda i: i != min(faster, key=lambda i: behind[i].value))
-    return pd.Index(order)
+    order = timed[competing].sort_values("mean_s", kind="stable").index
+    if order.empty:
+        return order
+    leads = speedup(timed.loc[order[1:]], timed.loc[[order[0]] * (len(order) - 1)], thresholds)
+    leads.index = order[1:]
+    faster = leads.loc[leads["verdict"] == SLOWER, "speedup"]
+    return order if faster.empty else order.drop(faster.idxmin()).insert(0, faster.idxmin())
 
 
 def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     timed = _timed(cells)
     ratios = _over_reference(timed, thresholds)
     comparable = ratios["verdict"] != NOT_COMPARABLE
-    order = _order(timed, ratios)
+    order = _order(timed, ratios, thresholds)
     supported = cells[cells["status"] != "unsupported"]
     answer: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
     apart = list(timed.loc[~comparable, "name"])

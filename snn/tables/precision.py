@@ -10,6 +10,7 @@ from snn.analysis.draws import Losses, mean
 from snn.analysis.equivalence import convergence
 from snn.analysis.frame import joined
 from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines
 from snn.analysis.status import outcome
@@ -24,7 +25,7 @@ _ByDraw = Mapping[int, Losses]
 
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per group of cells that differ in the seed only: their runs pooled, against fp32.
+    """One row per group of cells that differ in the seed only, whose rounds stand together, against fp32.
 
     A round is compared with that of fp32 with the same seed and number. The ``baseline`` is fp32 with the
     same kernel, or with the first other kernel that has it. ``final_mse`` is the mean over seeds and
@@ -76,7 +77,7 @@ def _pooled(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any]:
         "rounds": rounds,
         "gpus": gpus,
         "runs": len(times),
-        "mean_s": fmean(times) if times else None,
+        "mean_s": mean_of(rounds) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,
         "status": joint("ok", *([word] for word in rows["status"]))[0],
         "driver": joined(rows["driver"]),

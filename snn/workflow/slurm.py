@@ -64,8 +64,10 @@ def jobs_of(folder: Path) -> list[Job]:
 
 
 def cancel_all(folder: Path) -> None:
-    """Cancel the folder's jobs. Raises SlurmError if Slurm cannot be asked."""
-    _cancel(job.number for job in jobs_of(folder))
+    """Cancel the folder's jobs. Raises SlurmError if Slurm cannot be asked, or does not cancel them."""
+    refused = _cancel(job.number for job in jobs_of(folder))
+    if refused and (left := jobs_of(folder)):
+        raise _not_cancelled(folder, left, refused)
 
 
 def await_end(folder: Path) -> None:
@@ -78,10 +80,7 @@ def await_end(folder: Path) -> None:
         waiting = [job.number for job in jobs if job.waits]
         before, refused = refused, _cancel(waiting, "--state=PENDING")  # one may have begun meanwhile
         if refused and refused == before:
-            raise SlurmError(
-                f"Slurm does not cancel jobs of an earlier workflow in {folder}: scancel says {refused}. "
-                f"Start again when they have gone: {' '.join(waiting)}"
-            )
+            raise _not_cancelled(folder, [job for job in jobs if job.waits], refused)
         running = [job.number for job in jobs if not job.waits]
         if running and running != announced:
             print(
@@ -92,6 +91,13 @@ def await_end(folder: Path) -> None:
             )
             announced = running
         time.sleep(_POLL_SECONDS)
+
+
+def _not_cancelled(folder: Path, jobs: Iterable[Job], why: str) -> SlurmError:
+    return SlurmError(
+        f"Slurm does not cancel jobs of a workflow in {folder}: scancel says {why}. "
+        f"Start again when they have gone: {' '.join(job.number for job in jobs)}"
+    )
 
 
 def _cancel(numbers: Iterable[str], *which: str) -> str:
@@ -108,6 +114,6 @@ def _cancel(numbers: Iterable[str], *which: str) -> str:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise SlurmError(
-            f"scancel fails: {error}; jobs of an earlier workflow are still there: {' '.join(chosen)}"
+            f"scancel fails: {error}; jobs of a workflow are still there: {' '.join(chosen)}"
         ) from error
     return " ".join(done.stderr.split()) or f"status {done.returncode}" if done.returncode else ""
