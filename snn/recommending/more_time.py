@@ -21,10 +21,11 @@ def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresh
 
     ``cells`` is a frame of ``snn.analysis.frame``. A candidate is out if its mean time is more than
     ``contender`` times the shortest and the interval of their ratio agrees, and after one round only if that
-    round can tell them apart. All others have the same number
-    of rounds, so that their means are of the same passes of the workflow: ``first``, and from then on those
-    that the least clear of their comparisons with the fastest asks for, at most doubled at once. The
-    reference has ``first`` rounds even if it is out. A candidate without an interval gets a second round.
+    round can tell them apart. All others have the same number of rounds, so that their means are of the same
+    passes of the workflow: ``first``, and from then on those that the least clear of their comparisons with
+    the fastest asks for, at most doubled at once. So have candidates that may not be compared yet, because
+    the machine changed, unless their mean time is as far behind. The reference has ``first`` rounds even if
+    it is out. A candidate without an interval gets a second round.
     """
     competing = overview.ranked(cells, thresholds)
     if len(competing) < 2 or competing[0]["status"] != "ok":
@@ -41,15 +42,27 @@ def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresh
         for other in others
         if other["strategy"] == "reference" or isnan(ratios[other["cell"]].low)
     }
+    apart = _not_compared(cells, competing, contender)
     asked = max((_rounds(found, first, thresholds) for found in field.values()), default=0)
+    if any(len(row["rounds"]) < first for row in apart):
+        asked = max(asked, first)
     if asked:
-        wants |= dict.fromkeys((best["cell"], *field), asked)
+        wants |= dict.fromkeys((best["cell"], *field, *(row["cell"] for row in apart)), asked)
     wants[best["cell"]] = max(wants.values(), default=0)
     return {
         row["cell"]: min(wants[row["cell"]], MOST)
-        for row in competing
+        for row in (*competing, *apart)
         if len(row["rounds"]) < min(wants.get(row["cell"], 0), MOST)
     }
+
+
+def _not_compared(
+    cells: pd.DataFrame, competing: Sequence[Mapping[str, Any]], contender: float
+) -> list[dict[str, Any]]:
+    """The rows that ended well and are near to the shortest mean time, but may not be compared."""
+    compared = cells["cell"].isin([row["cell"] for row in competing])
+    near = cells["mean_s"] <= contender * competing[0]["mean_s"]
+    return cells[~compared & near & (cells["status"] == "ok")].to_dict("records")
 
 
 def _is_out(found: Ratio, contender: float) -> bool:
