@@ -64,7 +64,8 @@ def _read(path: Path) -> pd.DataFrame:
             _refuse(path, table, unknown[0], name, f"one of {', '.join(filter(None, known))}")
     for name in (*_RATIOS, "rounds"):
         numbers = pd.to_numeric(table[name], errors="coerce")
-        wrong = table.index[(table[name] != "") & ~(numbers > 0)]
+        right = numbers >= 0 if name == "rounds" else numbers > 0  # none of two that may not be compared
+        wrong = table.index[(table[name] != "") & ~right]
         if len(wrong):
             _refuse(path, table, wrong[0], name, "a number above 0, or empty")
         table[name] = numbers

@@ -10,8 +10,8 @@ from snn import neighbours as check
 PUBLISHED = sorted((ROOT / "results/published").glob("*/*/tables/neighbours.csv"))
 
 
-def of(row):
-    return f"strategy,slowdown,slowdown_ci_low,slowdown_ci_high,verdict,backend\n{row}\n"
+def of(row, rounds=5):
+    return f"strategy,slowdown,slowdown_ci_low,slowdown_ci_high,verdict,backend,rounds\n{row},{rounds}\n"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,12 @@ def of(row):
         (of("graph,1.1,1.05,1.2,untouched,cuda"), "it must be touched with an interval from 1.05 to 1.2"),
         (of("graph,1,0.99,1.01,touched,cuda"), "it must be untouched with an interval from 0.99 to 1.01"),
         (of("graph,1,,,touched,cuda"), "row 1: verdict is 'touched': it must be not significant"),
+        (
+            of("graph,1,0.99,1.01,untouched,cuda", rounds=1),
+            "it must be not significant with an interval from",
+        ),
+        (of("graph,1,0.99,1.01,untouched,cuda", rounds="x"), "row 1: rounds is 'x': it must be"),
+        (of("graph,,,,,cuda", rounds=0), "no table has a time on a GPU"),
     ],
 )
 def test_what_is_no_such_table_is_refused(tmp_path, capsys, content, said):
