@@ -11,10 +11,19 @@ from recommend_calls import ASKED
 from snn.errors import ConfigError
 from snn.hardware import locks
 from snn.hardware.locks import WAITING
-from snn.recommending import grid_file, pilot
+from snn.recommending import FOLDER, grid_file, pilot
 from snn.recommending.length import that_fits
 from snn.recommending.pilot import Pilot
 from snn.recommending.settings import parsed
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Where a pilot writes, in a folder in place of the checkout's results."""
+    for module in (grid_file, pilot):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    (tmp_path / FOLDER).mkdir(parents=True)
+    return tmp_path / FOLDER
 
 
 def test_an_epoch_that_takes_too_long_names_the_settings_that_make_it_shorter(monkeypatch):
@@ -34,13 +43,14 @@ def test_an_epoch_that_takes_too_long_names_the_settings_that_make_it_shorter(mo
     assert asked == [10.0]
 
 
-def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(monkeypatch):
+def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(folder, monkeypatch):
     """And the time of all rows is as many times as long; 20 s are a tenth of the budget."""
     given = parsed(["--dataset", "large", "--device", "cpu", "--epochs", "3"])
     cell = grid_file.training_of(grid_file.write(given, "cpu").plan)
     asked = []
 
     def ends_if_short(command, errors, most):
+        assert not any((folder / name).exists() for name in pilot._FILES)  # a cell replaces only records
         settings = dict(one.partition("=")[::2] for one in command[3:])
         asked.append((most, settings.get("dataset.rows", "25600")))
         if asked[-1][1] == "25600":
@@ -50,6 +60,8 @@ def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(monkeypatch):
         return pilot._Ended(0, "", 4.0, 1.0)
 
     monkeypatch.setattr(pilot, "_ended", ends_if_short)
+    for name in pilot._FILES:
+        (folder / name).write_text("of a pilot that was killed")
     assert pilot.run(cell, 200.0) == Pilot(0.5 * 25_600 / 512, job=3.0, outside=2.0, waited=4.0)
     assert asked == [(20.0, "25600"), (80.0, "512")]
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from snn.config.groups import ROOT
 from snn.errors import ConfigError, SnnError
+from snn.files import outputs
 from snn.grid.sweeps import overrides
 from snn.hardware import locks
 from snn.hardware.locks import END_WITH_PARENT, WAITING
@@ -98,7 +99,10 @@ def run(cell: Mapping[str, Any], budget: float) -> Pilot:
 def _timed(cell: Mapping[str, Any], budget: float, most: float) -> Pilot:
     given = dict(one.partition("=")[::2] for one in overrides(dict(cell)))
     given |= {key: str(value) for key, value in _SHORT.items()}
-    output, said = (ROOT / FOLDER / name for name in _FILES)
+    output, said = files = [ROOT / FOLDER / name for name in _FILES]
+    for file in files:  # of an earlier one, which may have been killed
+        with outputs.reported(file):
+            file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
     ended = _ended([*command, f"output={output}"], said, most)
     if ended.status is None:
