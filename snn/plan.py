@@ -19,6 +19,7 @@ from typing import Any
 
 from snn import command, datasets
 from snn.config import compose
+from snn.config.grammar import written
 from snn.config.groups import CONFIG
 from snn.config.options import Options
 from snn.errors import ConfigError, DeviceError, Unsupported, shown
@@ -205,15 +206,13 @@ def _largest(batch: int, limit: str) -> str:
 
 def _line(name: str, found: Mapping[str, Any]) -> str:
     """Whether a cell of a sweep fits, in a line."""
-    name = " ".join([name, *(f"{key}={_text(value)}" for key, value in found["settings"].items())])
+    settings = found["settings"].items()
+    name = " ".join(
+        [name, *(f"{key}={one if isinstance(one, str) else written(one)}" for key, one in settings)]
+    )
     if "reason" in found:
         return f"{'unknown':>12}                {name}: {found['reason']}"
     return f"{size(found['peak_bytes']):>12}  {'fits' if found['fits'] else 'does not fit':<12}  {name}"
-
-
-def _text(value: Any) -> str:
-    """A value as a command line has it: ``[8,8]``."""
-    return str(value).replace(" ", "")
 
 
 if __name__ == "__main__":

@@ -106,9 +106,9 @@ def test_it_is_said_where_slurm_does_not_cancel_a_job(cluster):
 
 def test_a_job_that_ended_before_it_was_cancelled_is_no_error(cluster):
     (cluster / "queue").write_text(job(2, "RUNNING", root=cluster))
-    (cluster / "next").write_text(job(2, "COMPLETED", root=cluster))
-    (cluster / "bin/scancel").write_text("#!/bin/sh\necho Invalid job id >&2; exit 1\n")
-    slurm.cancel_all(cluster / "folder")
+    (cluster / "next").write_text(job(2, "COMPLETED", root=cluster) + job(3, "COMPLETING", root=cluster))
+    (cluster / "bin/scancel").write_text('#!/bin/sh\n[ "$*" = 3 ] || { echo Invalid job id >&2; exit 1; }\n')
+    slurm.cancel_all(cluster / "folder")  # the other one is about to end
 
 
 @pytest.mark.parametrize("cancel", [slurm.await_end, slurm.cancel_all])

@@ -23,8 +23,8 @@ def speedup(baseline: pd.DataFrame, other: pd.DataFrame, thresholds: Thresholds)
 
     ``verdict`` is ``same`` where the interval lies within the threshold of that name of 1, ``faster`` or
     ``slower`` where it excludes 1, otherwise ``not significant``, as all but large ratios of a single round
-    are; or ``not comparable``, without a ratio, for
-    the reason in ``note``. Elsewhere ``note`` warns of an interval that is wide, or of a single round.
+    are; or ``not comparable``, without a ratio, for the reason in ``note``. Elsewhere ``note`` warns of an
+    interval that is wide, or of a single round.
     ``machine`` joins the states of both machines.
     """
     rows = zip(baseline.to_dict("records"), other.to_dict("records"), strict=True)

@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.comparability import common_rounds
-from snn.analysis.intervals import Ratio, ratio
+from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import rounds_needed
+from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.tables import overview
 
 LEAST, MOST = 3, 30
@@ -32,11 +33,7 @@ def wanted(cells: pd.DataFrame, contender: float, first: int, thresholds: Thresh
         return {}
     best, *others = competing
     ratios = {other["cell"]: ratio(*common_rounds(other, best)) for other in others}
-    field = {
-        name: found
-        for name, found in ratios.items()
-        if not _is_out(found, max(contender, thresholds["one_round"] if found.rounds == 1 else 0))
-    }
+    field = {name: found for name, found in ratios.items() if not _is_out(found, contender, thresholds)}
     wants = {
         other["cell"]: first if other["strategy"] == "reference" else 2
         for other in others
@@ -65,10 +62,11 @@ def _not_compared(
     return cells[~compared & near & (cells["status"] == "ok")].to_dict("records")
 
 
-def _is_out(found: Ratio, contender: float) -> bool:
+def _is_out(found: Ratio, contender: float, thresholds: Thresholds) -> bool:
     """Whether a candidate's time over the shortest one shows that it is not the fastest; for want of runs it
     may have no interval."""
-    return found.value > contender and not found.low <= 1
+    verdict = ratio_verdict(found, thresholds["same"], thresholds["one_round"])
+    return found.value > contender and (isnan(found.low) or verdict != NOT_SIGNIFICANT)
 
 
 def _rounds(found: Ratio, first: int, thresholds: Thresholds) -> int:

@@ -65,9 +65,10 @@ def jobs_of(folder: Path) -> list[Job]:
 
 def cancel_all(folder: Path) -> None:
     """Cancel the folder's jobs. Raises SlurmError if Slurm cannot be asked, or does not cancel them."""
-    refused = _cancel(job.number for job in jobs_of(folder))
-    if refused and (left := jobs_of(folder)):
-        raise _not_cancelled(folder, left, refused)
+    if _cancel(job.number for job in jobs_of(folder)):  # one had ended, or it refuses
+        left = jobs_of(folder)
+        if refused := _cancel(job.number for job in left):
+            raise _not_cancelled(folder, left, refused)
 
 
 def await_end(folder: Path) -> None:
