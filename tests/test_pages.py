@@ -33,7 +33,7 @@ def test_cells_carry_the_value_that_they_are_sorted_by_in_full():
     assert f'<td data-value="{1 / 3!r}">0.3333</td>' in text
     assert '<td data-value="15000">15,000</td>' in text
     assert '<td class="empty">–</td>' in text
-    assert '<td class="text">a</td>' in text
+    assert '<th scope="row" class="text">a</th>' in text
 
 
 def test_every_heading_is_a_button_and_the_page_needs_no_other_file():
@@ -48,7 +48,7 @@ def test_every_heading_is_a_button_and_the_page_needs_no_other_file():
 
 
 def test_mixed_values_of_a_column_stay_what_they_are():
-    text = html_page.sortable(pd.DataFrame({"value": [2560, "8.0", ""]}))
+    text = html_page.sortable(pd.DataFrame({"key": list("abc"), "value": [2560, "8.0", ""]}))
     assert '<td class="text" data-value="2560">2,560</td>' in text
     assert '<td class="text">8.0</td>' in text
     assert '<td class="text empty">–</td>' in text

@@ -30,14 +30,16 @@ def document(title: str, body: str) -> str:
     css = (_HERE / "page.css").read_text(encoding="utf-8") + badges()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     return (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
-        f'<style>\n{css}</style>\n<h1 id="title">{html.escape(title)}</h1>\n{body}\n'
+        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>\n{css}</style>\n"
+        f'<main>\n<h1 id="title">{html.escape(title)}</h1>\n{body}\n</main>\n'
         f"<script>\n{script}</script>\n</html>\n"
     )
 
 
 def sortable(table: pd.DataFrame) -> str:
-    """The table in a scrolling frame; each column header is a button that sorts by it.
+    """The table in a scrolling frame; a column header is a button that sorts, a first cell heads its row.
 
     Of a long table the first ``MOST_ROWS`` rows are laid out; the others stand behind it as text, which the
     page's script sorts with them and shows as many at a time.
@@ -49,12 +51,15 @@ def sortable(table: pd.DataFrame) -> str:
         for name in table
     )
     rows = [
-        "<tr>" + "".join(_cell(name, value, classes[name]) for name, value in row.items()) + "</tr>"
+        "<tr>"
+        + "".join(_cell(name, value, classes[name], not i) for i, (name, value) in enumerate(row.items()))
+        + "</tr>"
         for row in table.to_dict("records")
     ]
     first = "\n".join(rows[:MOST_ROWS])
     return (
-        '<div class="frame" role="region" aria-labelledby="title" tabindex="0">\n<table>\n'
+        '<div class="frame" role="region" aria-labelledby="title" tabindex="0">\n'
+        '<table aria-labelledby="title">\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{first}\n</tbody>\n</table>\n</div>{_others(rows)}"
     )
 
@@ -65,7 +70,8 @@ def _others(rows: list[str]) -> str:
         return ""
     buttons = "".join(f'<button type="button">{name}</button>' for name in ("first", "back", "next", "last"))
     return (
-        f'\n<p class="pager" hidden>Rows <output>1 to {MOST_ROWS}</output> of {len(rows):,} {buttons}</p>\n'
+        '\n<div class="pager" role="group" aria-label="Rows that are shown" hidden>'
+        f"Rows <output>1 to {MOST_ROWS}</output> of {len(rows):,} {buttons}</div>\n"
         f"<noscript><p>The first {MOST_ROWS} of {len(rows):,} rows: this page needs JavaScript to show more. "
         "The CSV file of the same name has all of them.</p></noscript>\n"
         '<script type="text/plain" class="others">\n' + "\n".join(rows[MOST_ROWS:]) + "\n</script>"
@@ -136,16 +142,20 @@ def _classes(table: pd.DataFrame, name: str) -> list[str]:
     return classes
 
 
-def _cell(name: str, value: object, classes: list[str]) -> str:
+def _cell(name: str, value: object, classes: list[str], heads_its_row: bool) -> str:
+    """A cell, with the value to sort by where it is a number."""
+    tag, scope = ("th", ' scope="row"') if heads_its_row else ("td", "")
+    data = ""
     if is_empty(value):
-        return f"<td{_attribute('class', [*classes, 'empty'])}>–</td>"
-    attribute = _attribute("class", classes)
-    if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
+        classes, content = [*classes, "empty"], "–"
+    elif isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
         exact = int(value) if isinstance(value, numbers.Integral) else float(value)
-        return f'<td{attribute} data-value="{exact!r}">{_rounded(name, exact)}</td>'
-    if _holds_words(name):
-        return f"<td{attribute}>{', '.join(badge(word) for word in str(value).split(', '))}</td>"
-    return f"<td{attribute}>{html.escape(str(value))}</td>"
+        data, content = f' data-value="{exact!r}"', _rounded(name, exact)
+    elif _holds_words(name):
+        content = ", ".join(badge(word) for word in str(value).split(", "))
+    else:
+        content = html.escape(str(value))
+    return f"<{tag}{scope}{_attribute('class', classes)}{data}>{content}</{tag}>"
 
 
 def _rounded(name: str, value: int | float) -> str:

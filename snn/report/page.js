@@ -27,6 +27,10 @@ function sorted(rows, column, direction) {
   return keyed.map(([, row]) => row);
 }
 
+// Out from under the first column, where a browser that focuses a button calls it visible. Not at a click: nothing
+// moves under the pointer.
+const NEAREST = { block: "nearest", inline: "nearest" };
+
 function prepare(frame) {
   const table = frame.querySelector("table");
   const body = table.tBodies[0];
@@ -51,7 +55,13 @@ function prepare(frame) {
     const visible = all().slice(first, first + shown);
     body.replaceChildren(...visible);
     frame.scrollTop = 0;
-    if (pager) pager.querySelector("output").value = `${first + 1} to ${first + visible.length}`;
+    if (!pager) return;
+    pager.querySelector("output").value = `${first + 1} to ${first + visible.length}`;
+    disable(first === 0, first + shown >= all().length);
+  }
+
+  function disable(...ends) {
+    pager.querySelectorAll("button").forEach((button, i) => button.setAttribute("aria-disabled", ends[i >> 1]));
   }
 
   function sort(heading) {
@@ -63,10 +73,18 @@ function prepare(frame) {
   }
 
   for (const heading of table.tHead.rows[0].cells) {
-    heading.firstElementChild.addEventListener("click", () => sort(heading));
+    const button = heading.firstElementChild;
+    button.addEventListener("click", () => sort(heading));
+    button.addEventListener("focus", () => button.matches(":focus-visible") && heading.scrollIntoView(NEAREST));
   }
+  const sizes = new ResizeObserver(([{ target }]) => {
+    frame.style.setProperty("--first-width", `${target.offsetWidth}px`);
+    frame.style.setProperty("--head-height", `${target.offsetHeight}px`);
+  });
+  for (const corner of table.querySelectorAll("thead th:first-child")) sizes.observe(corner);
   if (pager) {
     pager.hidden = false;
+    disable(true, false);
     const moves = [() => 0, () => first - shown, () => first + shown, () => all().length - 1];
     pager.querySelectorAll("button").forEach((button, i) => button.addEventListener("click", () => show(moves[i]())));
   }
