@@ -96,6 +96,17 @@ def test_the_ranking_has_every_strategy_with_its_distance_to_the_first(tmp_path)
     assert "all 3 strategies" in opening_of(points)
 
 
+def test_every_table_of_the_answer_has_a_name_and_no_cell_is_empty(tmp_path):
+    page = opening_of(points_of(tmp_path, THREE, (SLOW, FASTER, FAST)))
+    assert re.findall(r"<table.*?>", page) == [
+        '<table aria-label="Fastest strategy of each data set and network">',
+        '<table aria-label="Strategies, the shortest mean time first: small, 256">',
+    ]
+    answered = page.partition("<details")[0]
+    assert "<td></td>" not in answered
+    assert '<th scope="row" rowspan="2">small, 256</th>' in answered and '<tr><td class="why"' in answered
+
+
 def test_strategies_that_stand_twice_are_told_apart(tmp_path):
     points = points_of(tmp_path, {"strategy": "combined", "strategy.tile_rows": [32, 128]}, (FAST, FASTER))
     ranked = recommend.build(points[0], {}, THRESHOLDS)

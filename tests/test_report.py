@@ -53,7 +53,7 @@ def test_it_begins_with_the_answer(report):
     rows = report.project.table("recommendation")
     assert len(rows) == 3
     for row in rows.to_dict("records"):
-        said = re.search(rf'<th scope="row">{row["case"]}</th>(.*?)</tr>', opening)[1]
+        said = re.search(rf'<th scope="row" rowspan="2">{row["case"]}</th>(.*?)</tr>', opening)[1]
         assert f"<b>{row['strategy']}</b>" in said and f">{row['lead_verdict']}</span>" in said
         assert said.startswith("<td>no single one: ") == (row["lead_verdict"] == "not significant")
     assert len(report.page) < 10_000_000
@@ -122,6 +122,27 @@ SHOWN = """(element, width) => {
   const points = [box.left + 2, (box.left + box.right) / 2];
   const at = (x) => document.elementFromPoint(x, box.top + 5);
   return box.left >= 0 && box.right <= width && points.every((x) => at(x)?.closest(".answer"));
+}"""
+
+
+@in_browser
+def test_all_of_the_answer_is_printed(report, chromium):
+    page = chromium.open(report.path, width=700)  # less than the answer's tables take on a screen
+    page.wait("document.querySelector('#app .answer h1')")
+    page.run("document.querySelectorAll('.answer details').forEach((one) => { one.open = true; })")
+    assert page.run(f"({CUT})()") > 0
+    page.send("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.run(f"({CUT})()") == 0
+    assert page.run("document.querySelector('#app nav').checkVisibility()") is False
+
+
+CUT = """() => {
+  let cut = 0;
+  for (let one = document.querySelector(".answer"); one; one = one.parentElement) {
+    const overflow = getComputedStyle(one).overflow !== "visible";
+    if (overflow && (one.scrollHeight > one.clientHeight || one.scrollWidth > one.clientWidth)) cut += 1;
+  }
+  return cut;
 }"""
 
 

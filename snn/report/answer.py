@@ -42,11 +42,14 @@ def answer(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame] = ()) -> 
         _row(row) + _why(row, ranked, unfolded=len(recommended) == 1)
         for row, ranked in zip(recommended.to_dict("records"), beside, strict=True)
     ]
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n"
+    return _table("Fastest strategy of each data set and network", head, "".join(rows))
 
 
-def ranking(ranked: pd.DataFrame) -> str:
-    """An HTML table of the rows of ``snn.tables.recommend``, the shortest mean time first."""
+def ranking(ranked: pd.DataFrame, case: str = "") -> str:
+    """An HTML table of the rows of ``snn.tables.recommend``, the shortest mean time first.
+
+    ``case``: the data set and the network, by which a screen reader tells the tables of a page apart.
+    """
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in _RANKED)
     rows = "".join(
         f'<tr><th scope="row">{escape(row["strategy"])}{_kernel(row)}</th>'
@@ -55,7 +58,14 @@ def ranking(ranked: pd.DataFrame) -> str:
         f"<td>{_word(row['against_fastest'])}</td><td>{_status(row)}</td></tr>\n"
         for row in ranked.to_dict("records")
     )
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
+    return _table(f"Strategies, the shortest mean time first{f': {case}' if case else ''}", head, rows)
+
+
+def _table(label: str, head: str, rows: str) -> str:
+    return (
+        f'<table aria-label="{escape(label)}">\n<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>\n{rows}</tbody>\n</table>\n"
+    )
 
 
 def duration(seconds: Any) -> str:
@@ -75,7 +85,7 @@ def _row(row: dict[str, Any]) -> str:
     verdict = "" if row["strategy_status"] != "ok" else _word(row["lead_verdict"])
     cells = (_winner(row), duration(row["mean_s"]), _over_reference(row), _over_runner_up(row), verdict)
     columns = "".join(f"<td>{cell}</td>" for cell in cells)
-    return f'<tr><th scope="row">{escape(row["case"])}</th>{columns}</tr>\n'
+    return f'<tr><th scope="row" rowspan="2">{escape(row["case"])}</th>{columns}</tr>\n'
 
 
 def _winner(row: dict[str, Any]) -> str:
@@ -131,10 +141,10 @@ def _why(row: dict[str, Any], ranked: pd.DataFrame | None, unfolded: bool) -> st
     more = ""
     if ranked is not None and len(ranked) > 1:
         opened = " open" if unfolded else ""
-        folded = f"<summary>all {len(ranked)} strategies</summary>\n{ranking(ranked)}"
+        folded = f"<summary>all {len(ranked)} strategies</summary>\n{ranking(ranked, row['case'])}"
         more = f"<details{opened}>{folded}</details>"
     below = f'<td class="why" colspan="{len(_HEADINGS) - 1}">'
-    return f"<tr><td></td>{below}<small>{text}</small>{more}</td></tr>\n"
+    return f"<tr>{below}<small>{text}</small>{more}</td></tr>\n"
 
 
 def _sentence(note: Any) -> str:
