@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from snn.analysis.verdicts import NOT_SIGNIFICANT
+from snn.figures.description import described
 from snn.files import sealed
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
@@ -199,8 +200,9 @@ def save(figure: Figure, paths: Sequence[str]) -> None:
 def _rendered(figure: Figure, form: str) -> bytes:
     content = io.BytesIO()
     figure.savefig(content, format=form, dpi=figure.dpi, metadata={"Date": None} if form == "svg" else {})
-    after = {"png": _in_few_colours, "svg": _numbered}
-    return after.get(form, bytes)(content.getvalue())
+    if form == "svg":
+        return described(_numbered(content.getvalue()), figure)
+    return _in_few_colours(content.getvalue()) if form == "png" else content.getvalue()
 
 
 def _numbered(svg: bytes) -> bytes:
