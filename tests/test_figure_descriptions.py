@@ -1,11 +1,22 @@
-"""What an SVG file says of its figure to those who do not see it, and the alternative text of the site."""
+"""What an SVG file says of its figure to those who do not see it; alternative texts and links of the site."""
 
+import importlib.util
+import sys
+from contextlib import closing
+from pathlib import Path
 from xml.etree import ElementTree
 
+import browser
 import pytest
+from conftest import ROOT
 
 from snn.figures import layout, style
 
+sys.path.insert(0, str(ROOT / "docs"))
+
+from generators import markdown, repository
+
+FURO = importlib.util.find_spec("furo")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -44,3 +55,31 @@ def test_lines_are_joined_as_they_were_broken(tmp_path, words):
 def test_a_figure_of_nothing_has_its_message_as_title(tmp_path):
     root = written(tmp_path, layout.nothing("no trace: nothing ran"))
     assert (root[0].text, root[1].text) == ("no trace: nothing ran", None)
+
+
+def test_the_site_has_the_words_of_a_figure_as_its_alternative_text(tmp_path):
+    figure, ((axes,),) = layout.panels(1, 1, 1.0)
+    axes.plot([0, 1], [0, 1])
+    written(tmp_path, layout.framed(figure, "Times [s]", ["Device: *a_b*."], "Bars: <none>."))
+    assert repository.in_words(tmp_path / "f.svg") == "Times [s]. Device: *a_b*. Bars: <none>."
+    assert markdown.escaped("Times [s] of *a_b*: <none>") == r"Times \[s\] of \*a\_b\*: \<none\>"
+    (tmp_path / "old.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><g/></svg>')
+    assert repository.in_words(tmp_path / "old.svg") == "old"
+
+
+@pytest.mark.skipif(FURO is None or browser.PROGRAM is None, reason="needs the site's theme and Chromium")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_links_in_a_text_are_underlined_in_their_own_colour(tmp_path, dark):
+    theme = Path(FURO.origin).parent / "theme/furo/static/styles/furo.css"
+    styles = "".join(f"<style>{path.read_text()}</style>" for path in (theme, ROOT / "docs/_static/site.css"))
+    page = f'{styles}<body data-theme="auto"><article><a href="#x">a link</a></article>'
+    (tmp_path / "page.html").write_text(f"<!doctype html>{page}")
+    with closing(browser.Browser(tmp_path / "chromium")) as chromium:
+        shown = chromium.open(tmp_path / "page.html", dark).run(f"({UNDERLINE})()")
+    assert shown["line"] == "underline" and shown["under"] == shown["colour"]
+
+
+UNDERLINE = """() => {
+  const style = getComputedStyle(document.querySelector("a"));
+  return { colour: style.color, under: style.textDecorationColor, line: style.textDecorationLine };
+}"""

@@ -2,9 +2,10 @@
 
 from itertools import groupby
 from pathlib import Path
+from xml.etree import ElementTree
 
 from generators.links import ELSEWHERE, ROOT, rewritten
-from generators.markdown import paragraphs
+from generators.markdown import escaped, paragraphs
 from snn.errors import RecordError
 from snn.files.published_sets import README, checked, name_of
 
@@ -43,10 +44,20 @@ def published(folder: Path) -> str:
     text = rewritten((ROOT / source).read_text(encoding="utf-8"), source, page).rstrip()
     text = text.replace("# Results", f"# {folder.name}: results", 1)
     tables = [f"[{path.stem}]({up}/tables/{path.name})" for path in sorted(folder.glob("tables/*.csv"))]
-    figures = [f"![{path.stem}]({up}/figures/{path.name})" for path in sorted(folder.glob("figures/*.svg"))]
+    figures = [
+        f"![{escaped(in_words(path))}]({up}/figures/{path.name})"
+        for path in sorted(folder.glob("figures/*.svg"))
+    ]
     parts = [text]
     if tables:
         parts.append("## Tables\n\nAs CSV files: " + ", ".join(tables) + ".")
     if figures:
         parts.append("## Figures\n\n" + "\n\n".join(figures))
     return "\n\n".join(parts) + "\n"
+
+
+def in_words(figure: Path) -> str:
+    """The title and the description that an SVG file has of itself; its name where it has none."""
+    root = ElementTree.parse(figure).getroot()
+    said = [root.findtext(f"{{*}}{name}") for name in ("title", "desc")]
+    return ". ".join(filter(None, said)) or figure.stem
