@@ -85,10 +85,14 @@ def test_the_parts_of_a_time_stand_on_each_other():
     rows = table(**parts | {"launch_s": [1.0, 2.0, 3.0]}, predicted_s=[7.0, 3.0, 2.0], attributed_s=MEANS)
     (axes,) = attribution.draw(rows, "Tesla T4").axes
     for i in range(len(rows)):
-        bars = [bar for bar in axes.patches if abs(bar.get_y() + bar.get_height() / 2 - i) < 1e-9]
+        *bars, outline = [bar for bar in axes.patches if abs(bar.get_y() + bar.get_height() / 2 - i) < 1e-9]
         ends = [bar.get_x() + bar.get_width() for bar in bars]
         assert [bar.get_x() for bar in bars] == pytest.approx([0.0, *ends[:-1]])
         assert ends[-1] == pytest.approx(sum(rows.loc[i, f"{part}_s"] for part in attribution.PARTS))
+        assert (outline.get_x(), outline.get_width()) == (
+            0,
+            pytest.approx(ends[-1]),
+        ) and not outline.get_fill()
     assert error_bars(axes, "x") == around(rows)
     predicted = next(line for line in axes.lines if line.get_label() == "predicted")
     assert list(predicted.get_xdata()) == [7.0, 3.0, 2.0]

@@ -28,3 +28,22 @@ def test_a_timeline_shows_pinned_memory_also_where_there_is_more_of_the_devices(
     assert np.abs(waits - device).max() > 0.4
     without = timeline.draw(calls.assign(pinned_bytes=0), "Tesla T4")
     assert not without.axes[1].lines and "pinned memory" not in said_in(without)
+
+
+def test_parts_of_a_lane_are_told_apart_by_their_places():
+    calls = ["malloc", "host_alloc", "stream_create", "copy_in", "copy_out", "kernel", "synchronize"]
+    table = pd.DataFrame({"call": calls, "strategy": "streams", "device": "NVIDIA H200", "backend": "cuda"})
+    times = np.arange(float(len(calls)))
+    table = table.assign(start_us=times, end_us=times + 0.5, device_start_us=times, device_end_us=times + 0.5)
+    table["stream"] = [np.nan] * 3 + [0.0] * 3 + [np.nan]
+    table = table.assign(device_bytes=0, pinned_bytes=0)
+    drawn = timeline.draw(table, "Tesla T4")
+    assert faults(drawn) == []
+    host, device = [], []
+    for boxes in drawn.axes[0].collections:
+        for path in boxes.get_paths():
+            low, high = path.get_extents().intervaly
+            lane = round((low + high) / 2)
+            (device if lane else host).append((round(low - lane, 3), round(high - lane, 3)))
+    assert len(set(host)) == len(host) == len(calls) and len(set(device)) == len(device) == 3
+    assert all(-0.38 <= low < high <= 0.38 for low, high in host + device)

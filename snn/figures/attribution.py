@@ -26,6 +26,17 @@ _COLOURS = {
     "waiting": "#4b5563",
     "host_arithmetic": "#c4c8ce",
 }
+_HATCHES = {
+    "host_allocation": ("/////", "white"),
+    "streams": (".....", BLACK),
+    "copy_in": ("\\\\\\\\\\", "white"),
+    "copy_out": ("-----", BLACK),
+    "launch": ("|||||", "white"),
+    "kernels": ("+++++", "white"),
+    "waiting": ("xxxxx", "white"),
+}
+"""The hatch of a part and its colour: parts are told apart without their colours as well."""
+_OUTLINE = "#374151"
 PARTS = {part: (_COLOURS[part], label) for part, label in LABELS.items()}
 """The colour and the label of each part."""
 
@@ -34,6 +45,12 @@ _NOTE = (
     "runs; its bars: standard deviation of the runs. Diamonds: time predicted from per-call costs, without "
     "an interval."
 )
+
+
+def box(part: str) -> dict[str, Any]:
+    """How the box of a part is drawn, in a bar and in a key."""
+    hatch, lines = _HATCHES.get(part, ("", "white"))
+    return {"facecolor": PARTS[part][0], "edgecolor": "white", "hatch": hatch, "hatchcolor": lines}
 
 
 _ADD_UP = "the parts add up"  # begins the table's note on a row
@@ -52,7 +69,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     figure, panels = rows.grid(order, len(datasets), height=0.26)
     for axes, dataset in zip(panels, datasets, strict=True):
         _panel(axes, table[table["dataset"] == dataset], order)
-    key: list[Artist] = [Patch(color=colour, label=label) for colour, label in PARTS.values()]
+    key: list[Artist] = [Patch(**box(part), label=label) for part, (_, label) in PARTS.items()]
     key += [
         Line2D([], [], color=BLACK, marker="|", label="mean of the runs"),
         Line2D([], [], color=BLACK, marker="D", markerfacecolor="white", linestyle="", label="predicted"),
@@ -76,10 +93,11 @@ def _panel(axes: Axes, cells: pd.DataFrame, order: list[str]) -> None:
     """A stacked bar per strategy; below it what was measured, above it what was predicted."""
     places = np.array([order.index(strategy) for strategy in cells["strategy"]], dtype=float)
     start = np.zeros(len(cells))
-    for part, (colour, label) in PARTS.items():
+    for part, (_, label) in PARTS.items():
         lengths = cells[f"{part}_s"].to_numpy(float)
-        axes.barh(places, lengths, 0.6, left=start, color=colour, label=label)
+        axes.barh(places, lengths, 0.6, left=start, label=label, linewidth=0.5, **box(part))
         start += lengths
+    axes.barh(places, start, 0.6, fill=False, edgecolor=_OUTLINE, linewidth=0.5)
     mean, spread = cells["mean_s"], cells["std_s"]
     axes.errorbar(mean, places, xerr=spread, fmt="|", color=BLACK, markersize=7, label="measured")
     diamonds: dict[str, Any] = {"markersize": 4, "mec": BLACK, "mfc": "white", "label": "predicted"}

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from snn.figures import deviations, layout
-from snn.figures.style import LINES, MARKERS, paler, texts
+from snn.figures.style import LINES, MARKERS, darker, texts
 from snn.figures.ticks import at_values, below, log_axis
 
 _HOLLOW: dict[str, Any] = {"linestyle": "--", "linewidth": 0.9, "fillstyle": "none", "markersize": 7}
@@ -22,6 +22,8 @@ _GRADIENTS = {
 }
 _REDUCTIONS = " Sum, mean: of the losses of a batch."
 _STYLES = ("-", ":", "-.")
+LATER = 0.4
+"""The share of black in the later curves of a program: paler ones would hardly be seen on white."""
 
 
 def draw(
@@ -116,14 +118,14 @@ def _labels(rows: pd.DataFrame) -> pd.Series:
 
 
 def _curves(rows: pd.DataFrame, shades: dict[str, int]) -> Iterator[tuple[str, dict[str, Any], pd.DataFrame]]:
-    """The label, the look and the rows of each curve; of a program's curves the later are paler."""
+    """The label, the look and the rows of each curve; of a program's curves the later are darker."""
     labels, seen = _labels(rows), list[str]()
     for label, curve in rows.groupby(labels, sort=False):
         program = str(curve["program"].iloc[0])
         name = program if program in shades else str(label)
         number, again = shades.setdefault(name, len(shades)), seen.count(name)
         seen.append(name)
-        shade = paler(LINES[number % len(LINES)], 0.5 if again else 0.0)
+        shade = darker(LINES[number % len(LINES)], LATER if again else 0.0)
         marker, style = MARKERS[(number + 3 * again) % len(MARKERS)], _STYLES[again % len(_STYLES)]
         yield str(label), {"color": shade, "marker": marker, "linestyle": style}, curve
 

@@ -149,6 +149,11 @@ def paler(shade: str, share: float) -> str:
     return to_hex(tuple(1 - (1 - part) * (1 - share) for part in to_rgb(shade)))  # type: ignore[arg-type]
 
 
+def darker(shade: str, share: float) -> str:
+    """A colour with this share of black."""
+    return to_hex(tuple(part * (1 - share) for part in to_rgb(shade)))  # type: ignore[arg-type]
+
+
 def times(ratio: float, verdict: object = "") -> str:
     """A ratio in three digits: ``1.45×``, ``1,450×``; with a question mark if it is not significant."""
     digits = f"{float(f'{ratio:.3g}'):,.0f}" if ratio >= 100 else f"{ratio:#.3g}".rstrip(".")

@@ -32,6 +32,18 @@ _PART_OF = {
     "event_wait": "streams",
 }
 _WORK = "launch"  # all other calls: kernels, by their names, and graph launches
+_HALF = 0.38  # of the height of a lane's boxes, as the lanes are 1 apart
+_PLACES = {
+    "allocation": (-_HALF, _HALF),
+    "host_allocation": (-_HALF, 0),
+    "streams": (0, _HALF),
+    "copy_in": (-_HALF, 0.5 * _HALF),
+    "copy_out": (-0.5 * _HALF, _HALF),
+    "launch": (-0.25 * _HALF, 0.25 * _HALF),
+    "kernels": (-0.5 * _HALF, 0.5 * _HALF),
+    "waiting": (-0.12 * _HALF, 0.12 * _HALF),
+}
+"""Where the boxes of a part begin and end in their lane, from the top: most are too narrow for hatches."""
 _KIB = 1024
 _DEVICE: dict[str, Any] = {"color": PALE, "label": "device memory"}  # an area, paler than any part of a time
 _PINNED: dict[str, Any] = {
@@ -41,8 +53,10 @@ _PINNED: dict[str, Any] = {
 }  # a line, over the area
 _NOTE = (
     "One trace of one training, without an interval. Host: the calls; streams: the work of the device, by"
-    " its clock. Below each: bytes that are allocated; both kinds of memory are counted from zero, neither "
-    "on top of the other."
+    " its clock. Device allocations fill the height of a lane; in its upper part are copies to the device"
+    " and, shorter, host allocations; in its lower part copies to the host and, shorter, streams; in the"
+    " middle launches, kernels and waits. Below each: bytes that are allocated; both kinds of memory are"
+    " counted from zero, neither on top of the other."
 )
 
 
@@ -87,20 +101,22 @@ def _lanes(axes: Axes, rows: pd.DataFrame) -> None:
     for call in dict.fromkeys(rows["call"]):
         part = _PART_OF.get(call, _WORK)
         asked, done = rows[rows["call"] == call], worked[worked["call"] == call]
-        _bars(axes, 0, asked["start_us"], asked["end_us"], PARTS[part][0])
-        colour = PARTS["kernels" if part == _WORK else part][0]
+        _bars(axes, 0, asked["start_us"], asked["end_us"], part)
+        work = "kernels" if part == _WORK else part
         for lane, stream in enumerate(streams, 1):
             some = done[done["stream"] == stream]
-            _bars(axes, lane, some["device_start_us"], some["device_end_us"], colour)
+            _bars(axes, lane, some["device_start_us"], some["device_end_us"], work)
     names = ["host", *("default stream" if s == 0 else f"stream {s:.0f}" for s in streams)]
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False)
 
 
-def _bars(axes: Axes, lane: int, start: pd.Series, end: pd.Series, colour: str) -> None:
+def _bars(axes: Axes, lane: int, start: pd.Series, end: pd.Series, part: str) -> None:
     boxes = list(zip(start, end - start, strict=True))
-    axes.broken_barh(boxes, (lane - 0.38, 0.76), color=colour, linewidth=0.3, rasterized=True)
+    top, bottom = _PLACES[part]
+    look: dict[str, Any] = {"color": PARTS[part][0], "linewidth": 0.3, "rasterized": True}
+    axes.broken_barh(boxes, (lane + top, bottom - top), **look)
 
 
 def _bytes(axes: Axes, rows: pd.DataFrame) -> None:
