@@ -1,0 +1,137 @@
+"""The alternative texts of figures in README and docs/: each says what it shows, and what rows say."""
+
+import re
+
+import pandas as pd
+import prose
+import pytest
+
+from snn.files.published_sets import PUBLISHED
+
+IMAGE = re.compile(r"!\[([^\]]*)\]\(\S*?results/published/([^)]*)\.\w+\)")
+SHORTEST = 80
+"""Characters: less is a title, and says nothing of what is seen."""
+
+
+def texts():
+    """The alternative texts of each published figure, each in one line."""
+    found = {}
+    for page in prose.PAGES:
+        for text, figure in IMAGE.findall(page.read_text(encoding="utf-8")):
+            found.setdefault(figure.replace("/figures/", "/"), set()).add(" ".join(text.split()))
+    return found
+
+
+def table(name):
+    folder, _, file = name.rpartition("/")
+    return pd.read_csv(PUBLISHED / folder / "tables" / f"{file}.csv" if folder else PUBLISHED / f"{file}.csv")
+
+
+def all_are(rows, verdict, column="verdict", **chosen):
+    """Whether every row of these choices, of which there are some, has a verdict."""
+    for name, values in chosen.items():
+        rows = rows[rows[name].astype(str).isin(values.split())]
+    return len(rows) > 0 and (rows[column] == verdict).all()
+
+
+def ranking():
+    """persistent, graph and resident are faster than reference on every data set, and managed is slower"""
+    rows = table("nvidia-h200/strategies/strategies")
+    ours = all_are(rows, "faster", strategy="persistent graph resident")
+    return ours and all_are(rows, "slower", strategy="managed") and set(rows["dataset"]) == SIZES
+
+
+def attribution():
+    """device allocation is the longest part of reference, streams and pinned on every data set, and host
+    arithmetic that of combined and preallocated"""
+    rows = table("nvidia-h200/paper/attribution")
+    own = ["attributed_s", "mean_s", "std_s", "predicted_s"]
+    rows["longest"] = rows.filter(regex="_s$").drop(columns=own, errors="ignore").idxmax(axis=1)
+    allocating = all_are(rows, "allocation_s", "longest", strategy="reference streams pinned")
+    return allocating and all_are(rows, "host_arithmetic_s", "longest", strategy="combined preallocated")
+
+
+def cpu():
+    """graph and resident on the GPU are faster than that core on every data set, and reference is slower"""
+    rows = table("nvidia-h200/strategies/cpu")
+    column = "verdict_over_sequential"
+    return all_are(rows, "faster", column, strategy="graph resident") and all_are(
+        rows, "slower", column, strategy="reference"
+    )
+
+
+def kernels():
+    """on small, resident with tiled_fused has a significant lead"""
+    rows = table("nvidia-h200/sweeps/overview")
+    rows = rows[rows["dataset"] == "small"]
+    return all_are(rows, "significant", "lead_verdict") and all(
+        rows["fastest"].str.startswith("resident (kernel tiled_fused")
+    )
+
+
+def peers():
+    """for each of five networks persistent is faster than the best peer"""
+    rows = table("nvidia-h200/peers/peers")
+    return rows["network"].nunique() == 5 and all_are(rows, "faster", strategy="persistent")
+
+
+def devices_strategies():
+    """none is faster on one of them and slower on the other"""
+    rows = table("devices_strategies")
+    of_gpus = rows[["verdict NVIDIA H200", "verdict NVIDIA H100 80GB HBM3"]]
+    return not any({"faster", "slower"} <= set(row) for row in of_gpus.itertuples(index=False))
+
+
+def devices():
+    """on both GPUs that were measured, combined is faster with 256 neurons and slower with 1024"""
+    rows = table("devices")
+    gpus = ["verdict NVIDIA H200", "verdict NVIDIA H100 80GB HBM3"]
+    said = {"256": "faster", "1024": "slower"}
+    return all(
+        all_are(rows, verdict, gpu, strategy="combined", network=network)
+        for gpu in gpus
+        for network, verdict in said.items()
+    )
+
+
+def neighbours():
+    """graph is untouched by both neighbours"""
+    rows = table("nvidia-h100-80gb-hbm3/neighbours/neighbours")
+    return rows["neighbour"].nunique() == 2 and all_are(rows, "untouched", strategy="graph")
+
+
+def cnn_peers():
+    """graph is faster than the best peer, in fp32 and in TF32"""
+    rows = table("nvidia-h200/cnn/cnn_peers")
+    return all(all_are(rows, "faster", strategy="graph", precision=one) for one in ("fp32", "tf32"))
+
+
+def cnn_cumulative_time():
+    """every measured time on the H200 is below the published one of the same program on an RTX 6000"""
+    rows = table("nvidia-h200/cnn/cnn_epochs").dropna(subset=["cumulative_s", "published_cumulative_s"])
+    return len(rows) > 10 and (rows["cumulative_s"] < rows["published_cumulative_s"]).all()
+
+
+SIZES = {"small", "medium", "large"}
+CHECKS = (
+    *(ranking, attribution, cpu, kernels, peers, devices_strategies, devices, neighbours),
+    *(cnn_peers, cnn_cumulative_time),
+)
+PLAIN = {"memory_calls", "cnn_loss"}
+"""Figures whose text says what is drawn, and nothing that a row could contradict."""
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_rows_say_what_the_text_says(check):
+    (said,) = next(said for figure, said in texts().items() if figure.rpartition("/")[2] == check.__name__)
+    assert said.partition(": ")[2] == " ".join(check.__doc__.split())
+    assert check()
+
+
+def test_every_figure_has_one_text_that_says_what_it_shows():
+    found = texts()
+    assert {figure.rpartition("/")[2] for figure in found} == {check.__name__ for check in CHECKS} | PLAIN
+    for figure, said in found.items():
+        assert len(said) == 1, (figure, said)
+        assert len(min(said)) >= SHORTEST, (figure, said)
+        assert (": " in min(said)) != (figure.rpartition("/")[2] in PLAIN), figure
