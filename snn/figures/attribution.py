@@ -28,14 +28,16 @@ _COLOURS = {
 }
 _HATCHES = {
     "host_allocation": ("/////", "white"),
-    "streams": (".....", BLACK),
+    "streams": ("xxxxx", BLACK),
     "copy_in": ("\\\\\\\\\\", "white"),
     "copy_out": ("-----", BLACK),
     "launch": ("|||||", "white"),
     "kernels": ("+++++", "white"),
-    "waiting": ("xxxxx", "white"),
 }
-"""The hatch of a part and its colour: parts are told apart without their colours as well."""
+"""The hatch of a part and its colour: parts are told apart without their colours as well.
+
+The three without one differ in lightness. Hatches are of lines: in an SVG file dots take half a megabyte.
+"""
 _OUTLINE = "#374151"
 PARTS = {part: (_COLOURS[part], label) for part, label in LABELS.items()}
 """The colour and the label of each part."""
