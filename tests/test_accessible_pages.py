@@ -7,6 +7,7 @@ import browser
 import pandas as pd
 import pytest
 
+from snn.files.published_sets import PUBLISHED
 from snn.report import html_page
 from snn.report.write import to_html
 
@@ -100,6 +101,13 @@ def test_every_row_and_column_of_the_frame_is_printed(chromium, tmp_path):
     page.send("Emulation.setEmulatedMedia", {"media": "print"})
     assert page.run(cut) == 0
     assert page.run("getComputedStyle(document.querySelector('tbody th')).position") == "static"
+
+
+def test_the_widest_published_table_is_no_wider_than_a_browser_shrinks_to_its_paper(chromium, tmp_path):
+    (tmp_path / "page.html").write_text(to_html(pd.read_csv(PUBLISHED / "devices_strategies.csv"), "Devices"))
+    page = chromium.open(tmp_path / "page.html", width=1040)
+    page.send("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.run("document.documentElement.scrollWidth") < 1.45 * 1040
 
 
 OUTSIDE = """
