@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import at, edited, forged, leaves, measured, old, reference, without
 
+from snn.config.ranges import RANGES
 from snn.errors import RecordError, Unsupported
 from snn.files.published_sets import sets
 from snn.measurement import cell
@@ -164,6 +165,11 @@ IMPOSSIBLE = {
         "hidden",
     ),
     "too large": ([(("ledger", "mallocs"), 10**30)], "ledger.mallocs is 1000"),
+    "more rounds than are planned": (
+        [(("cell", "protocol", "rounds"), 10**15)],
+        "cell.protocol.rounds is 1000000000000000",
+    ),
+    "more runs than are read": ([(("cell", "protocol", "runs"), 10**6)], "cell.protocol.runs is 1000000"),
     "no round": ([(("round",), 1001)], "round is 1001"),
     "a place elsewhere": ([(("cell", "dataset", "name"), "../../x")], "cell.dataset.name is '../../x'"),
     "code from elsewhere": (
@@ -219,6 +225,14 @@ def test_the_schema_is_that_of_json_schema(data):
         assert not validator.is_valid(changed)
     else:
         assert validator.is_valid(changed)
+
+
+def test_a_record_has_no_longer_protocol_than_a_cell_may_have():
+    """Else a small archive would ask for more rounds than can be counted."""
+    protocol = schema.load("record")["properties"]["cell"]["properties"]["protocol"]["properties"]
+    for key in ("rounds", "runs", "min_runs"):
+        assert protocol[key]["maximum"] == RANGES[f"protocol.{key}"].most
+    assert schema.load("record")["properties"]["round"]["maximum"] == RANGES["protocol.rounds"].most
 
 
 def test_a_digest_does_not_depend_on_the_layout():

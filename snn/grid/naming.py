@@ -54,15 +54,19 @@ def said_of_missing(known: Container[str], cells: Mapping[str, Cell], kept: bool
 
     ``kept`` says whether there is a table of the rounds that ``rounds_in`` finds, or none.
     """
-    paths = rounds_in(known, cells)
-    wanted = {path: name for name, cell in cells.items() for path in record_paths(cell, name)}
-    missing = [path for path in wanted if path not in known]
+    used = rounds_in(known, cells)
+    wanted = missing = unused = 0
+    for name, cell in cells.items():
+        rounds = rounds_of(cell)
+        wanted += len(rounds)
+        there = sum(record_path(name, number) in known for number in rounds)
+        missing += len(rounds) - there
+        unused += there - min(there, len(used[name]))
     if not missing:
         return ""
-    unused = sum(path in known and path not in paths[name] for path, name in wanted.items())
     after = f", {unused} after a missing round {'is' if unused == 1 else 'are'} not used" if unused else ""
     said = "has fewer rounds than planned" if kept else "is left out"
-    return f"{said}: {len(missing)} of its {len(wanted)} records are missing{after if kept else ''}"
+    return f"{said}: {missing} of its {wanted} records are missing{after if kept else ''}"
 
 
 def check_planned(settings: Mapping[str, Any]) -> None:
