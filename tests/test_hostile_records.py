@@ -68,6 +68,13 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
         store.read(tmp_path / "r.json")
 
 
+def test_a_key_that_occurs_twice_is_found_among_very_many():
+    """In one pass: to count each of them would take minutes."""
+    members = ",".join(f'"{number}": 0' for number in [*range(300_000), 299_999])
+    with pytest.raises(RecordError, match=r"^it: not a record: the key '299999' occurs twice in one object"):
+        untrusted.parse(f"{{{members}}}", "it")
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
