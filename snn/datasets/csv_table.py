@@ -102,16 +102,17 @@ def make(
 
     rows = rows_of(file, content, delimiter)
     sheet = survey(file, rows, delimiter, csv_lines.header(file, rows) if header else None)
-    index = _target_index(file, target, sheet.names, header)
+    names = sheet.names
+    index = _target_index(file, target, names, header)
     texts = [i for i, column in enumerate(sheet.columns) if column.texts]
     dropped = [i for i in texts if i != index] if text_columns == "drop" else []
-    used = [i for i in range(len(sheet.columns)) if i not in dropped]
+    left_out = {*dropped}
+    used = [i for i in range(len(names)) if i not in left_out]
     encodes = [i for i in texts if (task == "classification" if i == index else text_columns == "one_hot")]
     check_usable(sheet, used, index, encodes, missing == "drop_rows", again)
     read = encoded(sheet, again(), used, {i: MOST_CLASSES if i == index else MOST_VALUES for i in encodes})
     sources = {
-        i: Source(sheet.names[i], read.numbers[:, at], tuple(read.values.get(i, ())))
-        for at, i in enumerate(used)
+        i: Source(names[i], read.numbers[:, at], tuple(read.values.get(i, ()))) for at, i in enumerate(used)
     }
     learned = sources.pop(index)
     if not sources:
@@ -127,11 +128,11 @@ def make(
         remarks += csv_remarks.of_rounded(sheet, again(), whole, read.numbers)
     order = _order(file, len(read.numbers), held_out, shuffle_seed)
     table = Assembly(file, order, standardise).table(list(sources.values()), learned, classes)
-    left_out = {
+    lacking = {
         "left_out_rows": sheet.rows - len(read.numbers),
-        "left_out_columns": [sheet.names[i] for i in dropped],
+        "left_out_columns": [names[i] for i in dropped],
     }
-    facts = {**table.facts, **{key: value for key, value in left_out.items() if value}}
+    facts = {**table.facts, **{key: value for key, value in lacking.items() if value}}
     return Table(table.values, facts, tuple(remarks))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from snn.datasets.common.csv_lines import CONTROL, Rows, delimiter_of, is_float
+from snn.datasets.common.csv_lines import CONTROL, Rows, check_width, delimiter_of, is_float
 from snn.datasets.common.csv_notation import marks_in, named, reading
 from snn.errors import DataError
 
@@ -84,6 +84,7 @@ def survey(file: Path, rows: Rows, delimiter: str, names: list[str] | None) -> S
     found, count, is_plain = array("d"), 0, True
     for line, row in rows:
         if not columns:
+            check_width(file, line, row)
             columns = [Column(name) for name in names or map(str, range(len(row)))]
             first = names or row
             _check_several(file, delimiter, first, row)
@@ -189,10 +190,11 @@ def encoded(sheet: Sheet, rows: Rows, used: Sequence[int], most: Mapping[int, in
             f"{missing_in(sheet.columns[i] for i in used)}; {FEWER_COLUMNS}"
         )
     numbers = np.frombuffer(found).reshape(-1, len(used))
-    for i, known in numbers_of.items():
-        ranks = np.empty(len(known))
-        ranks[[known[value] for value in sorted(known)]] = np.arange(len(known))
-        numbers[:, used.index(i)] = ranks[numbers[:, used.index(i)].astype(np.intp)]
+    for at, i in enumerate(used):
+        if known := numbers_of.get(i):
+            ranks = np.empty(len(known))
+            ranks[[known[value] for value in sorted(known)]] = np.arange(len(known))
+            numbers[:, at] = ranks[numbers[:, at].astype(np.intp)]
     return Encoded(numbers, {i: sorted(known) for i, known in numbers_of.items()})
 
 

@@ -37,8 +37,10 @@ def check_usable(
     ``encodes`` are the columns of which text is allowed; ``drops_rows``: rows that lack values are left out.
     """
     said: list[str] = []
-    texts = [i for i in used if sheet.columns[i].texts and i not in encodes]
-    infinite = [i for i in used if sheet.columns[i].infinite and i not in {*encodes, *texts}]
+    encoded = {*encodes}
+    texts = [i for i in used if sheet.columns[i].texts and i not in encoded]
+    others = encoded.union(texts)
+    infinite = [i for i in used if sheet.columns[i].infinite and i not in others]
     if infinite:
         said.append(_of_infinite(sheet, infinite))
     if texts:
@@ -46,7 +48,7 @@ def check_usable(
     empty = [i for i in used if sheet.columns[i].missing == sheet.rows]
     if empty:
         said.append(_of_empty(sheet, empty, target))
-    filled = [i for i in used if i not in empty]
+    filled = [i for i in used if sheet.columns[i].missing < sheet.rows]
     if not drops_rows and any(sheet.columns[i].missing for i in filled):
         said.append(_of_missing(sheet, filled, again))
     if said:

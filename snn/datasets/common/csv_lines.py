@@ -15,6 +15,9 @@ from snn.errors import DataError
 LONGEST_LINE = 16 << 20
 """Bytes of a row."""
 
+MOST_COLUMNS = 100_000
+"""Of a table: each has a name and counts of its own while the file is read."""
+
 CONTROL = re.compile(r"[\x00-\x1f\x7f\ufeff]")
 """What no name may have."""
 
@@ -120,6 +123,7 @@ def header(file: Path, rows: Rows) -> list[str]:
     line, row = next(rows, (0, []))
     if not row:
         raise DataError(f"{file}: the file is empty")
+    check_width(file, line, row)
     names = [name.strip() for name in row]
     numbers = [is_float(name) for name in names]
     if any(numbers) and all(number or not name for number, name in zip(numbers, names, strict=True)):
@@ -131,6 +135,15 @@ def header(file: Path, rows: Rows) -> list[str]:
         if CONTROL.search(name):
             raise DataError(f"{file}, line {line}: the name {name!r} in the header has a control character")
     return names
+
+
+def check_width(file: Path, line: int, row: Sequence[str]) -> None:
+    """Raise DataError where a line has more cells than a table may have columns."""
+    if len(row) > MOST_COLUMNS:
+        raise DataError(
+            f"{file}, line {line}: {len(row):,} columns, more than the {MOST_COLUMNS:,} that a table may "
+            "have: remove columns from the file, or give rows and columns the other way round"
+        )
 
 
 def is_float(text: str) -> bool:

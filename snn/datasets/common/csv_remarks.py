@@ -70,7 +70,7 @@ def of_left_out(sheet: Sheet, used: int, dropped: Sequence[int]) -> list[str]:
 def of_slips(sheet: Sheet, encodes: Sequence[int]) -> list[str]:
     """One remark on columns that are encoded as text, though almost all of their cells are numbers."""
     said = [
-        f"{sheet.names[i]!r}, with text in {sheet.columns[i].texts} of {sheet.rows:,} rows"
+        f"{sheet.columns[i].name!r}, with text in {sheet.columns[i].texts} of {sheet.rows:,} rows"
         for i in encodes
         if are_slips(sheet, i)
     ]
@@ -112,7 +112,7 @@ def of_rounded(sheet: Sheet, rows: Rows, columns: Sequence[int], numbers: np.nda
             if i not in rounded and _WHOLE.fullmatch(text) and abs(float(text)) > _EXACT:
                 held = int(np.float32(float(text)))
                 if Decimal(text) != held:
-                    name = sheet.names[i]
+                    name = sheet.columns[i].name
                     rounded[i] = f"{name!r}, where {text[:40]} (line {line}) becomes {held}"
     if not rounded:
         return []
