@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from snn import (
     perfetto,
     prepare,
 )
+from snn.files.outputs import replaced
 from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.measurement import cell
@@ -125,6 +127,31 @@ def test_a_link_to_a_file_stays_and_its_target_is_written(tmp_path):
     assert (tmp_path / "link.npy").is_symlink()
     assert (tmp_path / "real.npy").read_bytes().startswith(b"\x93NUMPY")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npy", "real.npy"]
+
+
+def test_a_temporary_file_is_new_whatever_is_in_its_place(tmp_path):
+    """Also a link that somebody has put there, to write over a file of ours."""
+    (tmp_path / "mine").write_text("mine")
+    output = tmp_path / "folder" / "cell.json"
+    usual = output.with_name(f".cell.json.{os.getpid()}")
+    for make in (lambda: usual.symlink_to(tmp_path / "mine"), usual.touch, usual.mkdir):
+        output.parent.mkdir()
+        make()
+        before = usual.lstat()
+        with replaced(output) as file:
+            file.write(b"new")
+        assert output.read_bytes() == b"new"
+        assert (tmp_path / "mine").read_text() == "mine"
+        assert sorted(path.name for path in output.parent.iterdir()) == [usual.name, output.name]
+        assert usual.lstat() == before
+        shutil.rmtree(output.parent)
+
+
+def test_a_new_file_is_as_readable_as_others(tmp_path):
+    with replaced(tmp_path / "cell.json") as file:
+        file.write(b"new")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "cell.json").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 @pytest.mark.parametrize("reason", ["No space left on device", "Read-only file system"])

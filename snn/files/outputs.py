@@ -1,6 +1,7 @@
 """The file that a command writes: checked before any work, replaced atomically, named if writing fails."""
 
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -58,11 +59,12 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     ``path`` is complete or as it was before, even if the process is killed. Raises OutputError if the system
     refuses to write.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with reported(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = _new_beside(path)
+        temporary = Path(file.name)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
+            with file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -70,6 +72,15 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         finally:
             with suppress(OSError):  # on a read-only disk, which the error above reports
                 temporary.unlink(missing_ok=True)
+
+
+def _new_beside(path: Path) -> BinaryIO:
+    """A hidden file that this call creates: never one that is there, nor what a link there points to."""
+    usual = f".{path.name}.{os.getpid()}"
+    try:
+        return path.with_name(usual).open("xb")
+    except FileExistsError:  # left by a killed process with this number, or put there by somebody
+        return path.with_name(f"{usual}.{secrets.token_hex(8)}").open("xb")
 
 
 @contextmanager
