@@ -1,5 +1,6 @@
 """scripts/show_table prints a table, whole or by columns, and says what is wrong with its arguments."""
 
+import gzip
 import os
 import runpy
 import subprocess
@@ -39,13 +40,35 @@ def test_all_columns_or_those_that_are_named(show):
     [
         ((), "show_table FILE.csv [COLUMN ...]"),
         (("--help",), "show_table FILE.csv [COLUMN ...]"),
-        (("b.csv",), "show_table: b.csv: not a table: No such file or directory"),
+        (("b.csv",), "show_table: b.csv: cannot be read: No such file or directory"),
         (("a.csv", "mean"), "a.csv: there is no column mean: the columns are strategy, mean_s, note"),
     ],
 )
 def test_wrong_arguments_are_named(show, arguments, said):
     with pytest.raises(SystemExit, match=said.replace("[", r"\[")):
         show(*arguments)
+
+
+def test_only_a_regular_file_is_read_and_nothing_is_unpacked(show, tmp_path):
+    """A pipe would be waited for, and a small archive may hold a table of any size."""
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
+    with pytest.raises(SystemExit, match=r"show_table: pipe.csv: cannot be read: it is a pipe, not a file"):
+        show("pipe.csv")
+    with pytest.raises(SystemExit, match=r"show_table: packed.csv.gz: not a table: "):
+        show("packed.csv.gz")
+
+
+def test_what_a_terminal_would_obey_is_printed_as_text(show, tmp_path, capsys):
+    (tmp_path / "b\x1b.csv").write_text('a\x1b[2J,b\n\x1b]0;x\x07,1\n"y\rz\u202e",2.5\n', encoding="utf-8")
+    assert show("b\x1b.csv") == [
+        ["a\\x1b[2J", "b"],
+        ["\\x1b]0;x\\x07", "1"],
+        ["y\\rz\\u202e", "2.5"],
+    ]
+    with pytest.raises(SystemExit) as ended:
+        show("b\x1b.csv", "c\x1b")
+    assert str(ended.value).isprintable()
 
 
 def test_a_reader_that_has_gone_is_no_traceback(tmp_path):
