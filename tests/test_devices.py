@@ -1,5 +1,6 @@
 """Which device is found, and why none is: each reason with what to do about it."""
 
+import re
 import tempfile
 
 import pynvml
@@ -166,3 +167,14 @@ def test_unknown_device():
 def test_slugs():
     assert devices.Device("cuda", "NVIDIA H200").slug == "nvidia-h200"
     assert devices.Device("cpu", "AMD EPYC (x)").slug == "cpu-amd-epyc-x"
+
+
+def test_names_that_differ_in_letters_of_another_script_have_slugs_of_their_own():
+    """Else they would share folders; an empty slug is no folder's name."""
+    names = ["GPU", "GPU 显卡", "GPU 显示", "显卡", "显示", "!"]
+    for backend, start in (("cuda", ""), ("cpu", "cpu-")):
+        slugs = [devices.Device(backend, name).slug for name in names]
+        assert len(set(slugs)) == len(names)
+        assert all(re.fullmatch(rf"{start}[a-z0-9]+(-[a-z0-9]+)*", slug) for slug in slugs)
+    assert devices.Device("cuda", "GPU 显卡").slug.startswith("gpu-")
+    assert devices.Device("cuda", "GPU (1)").slug == "gpu-1"

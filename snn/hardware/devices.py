@@ -1,5 +1,6 @@
 """Find the device to run on without loading CuPy, or explain why it cannot be used."""
 
+import hashlib
 import os
 import platform
 import re
@@ -32,9 +33,15 @@ class Device:
 
     @property
     def slug(self) -> str:
-        """The device's name in paths, as ``nvidia-h200`` or ``cpu-amd-epyc``."""
-        words = self.name if self.backend == "cuda" else f"cpu {self.name}"
-        return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+        """The device's name in paths, as ``nvidia-h200`` or ``cpu-amd-epyc``.
+
+        A name of which other letters than those of ASCII are lost, or everything, ends with its digest.
+        """
+        words = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+        of_cpu = "" if self.backend == "cuda" else "cpu"
+        is_whole = words and self.name.isascii()
+        digest = "" if is_whole else hashlib.sha256(self.name.encode()).hexdigest()[:8]
+        return "-".join(filter(None, (of_cpu, words, digest)))
 
 
 def find(backend: str = "auto") -> Device:
