@@ -100,3 +100,24 @@ def test_every_part_of_a_time_and_every_strategy_has_a_colour():
 def test_the_kernel_that_is_not_named_is_that_of_most_rows_on_the_device(kernels, of_host, said):
     backends = ["cuda"] * len(kernels) + ["cpu"] * len(of_host)
     assert rows.usual_kernel(pd.DataFrame({"kernel": kernels + of_host, "backend": backends})) == said
+
+
+def drawn_with(name, folder):
+    """How often a name is drawn above and below, in titles, in front of rows, in the key and beside dots."""
+    figure, panels = layout.panels(2, 1, 3.0, sharey=True)
+    for (axes,) in panels:
+        rows.name_rows(axes, [name, "other"])
+        axes.plot([1, 100], [0, 1], label=name)
+        axes.annotate(name, (2, 0.5))
+        layout.titled(axes, name, 3.0)
+    log_axis(axes.xaxis)
+    axes.set_xlabel(name)
+    layout.framed(figure, name, [name], name, axes.get_legend_handles_labels()[0])
+    style.save(figure, [str(folder / "saved.svg"), str(folder / "saved.png")])
+    return (folder / "saved.svg").read_text().count(f"<!-- {name} -->")
+
+
+def test_a_dollar_sign_in_a_name_begins_no_formula(tmp_path):
+    names = ["A B", r"A $\frac{$ B", r"A $x$ \$ B"]
+    plain, *others = [drawn_with(name, tmp_path) for name in names]
+    assert others == [plain, plain] and plain > 9

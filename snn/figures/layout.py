@@ -17,7 +17,7 @@ from matplotlib.legend import Legend
 from matplotlib.transforms import ScaledTranslation
 from pandas import DataFrame
 
-from snn.figures.style import GREY, SMALLEST, where
+from snn.figures.style import GREY, SMALLEST, literally, where
 
 WIDTH = 7.0
 """Inches: of a page's text."""
@@ -171,6 +171,7 @@ def _legend(figure: Figure, entries: list[Artist]) -> Legend | None:
             bbox_to_anchor=(0.5, 0),
             **_KEY,
         )
+        literally(legend)
         if columns == 1 or legend.get_window_extent().width <= (WIDTH - 2 * _EDGE) * figure.dpi:
             return legend
         legend.remove()

@@ -13,8 +13,10 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 from snn.analysis.verdicts import NOT_SIGNIFICANT
@@ -188,12 +190,19 @@ def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def literally(artist: Artist) -> None:
+    """Show the texts within an artist as they are: a dollar sign in a user's name begins no formula."""
+    for text in artist.findobj(Text):
+        text.set_parse_math(False)
+
+
 def save(figure: Figure, paths: Sequence[str]) -> None:
     """Write the figure to an SVG file and to the others beside it; equal figures give equal bytes.
 
     A figure of very many rows has fewer pixels per inch, so that a PNG file can hold it.
     """
     figure.set_dpi(min(figure.dpi, _MOST_PIXELS / max(figure.get_size_inches())))
+    literally(figure)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
     drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
