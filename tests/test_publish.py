@@ -174,6 +174,16 @@ def test_a_dirty_working_tree_is_in_the_list(place):
     assert "| c0ffee0 (dirty working tree) |" in (place.of_device / "README.md").read_text()
 
 
+def test_what_records_say_is_no_markdown(place):
+    """Nor does it begin another line, or hide what follows."""
+    place.measure(driver="5|8 <img src=x> [a](b) http://c `d` _e_ \u202e*f*")
+    assert place.publish() == 0
+    assert (
+        r"| driver | 5\|8 \<img src=x\> \[a\](b) http:\//c \`d\` \_e\_ \\u202e\*f\* |"
+        in (place.of_device / "all/README.md").read_text().splitlines()
+    )
+
+
 def test_a_set_in_the_folder_of_the_device_is_not_overwritten(place, capsys):
     assert place.publish() == 0
     for path in (place.of_device / "all").iterdir():
