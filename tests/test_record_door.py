@@ -235,6 +235,18 @@ def test_a_record_has_no_longer_protocol_than_a_cell_may_have():
     assert schema.load("record")["properties"]["round"]["maximum"] == RANGES["protocol.rounds"].most
 
 
+@pytest.mark.parametrize("name", ["=HYPERLINK(1)", "+1", "-1", "@x", " =1", "_", "\u202ex"])
+def test_the_name_of_a_device_begins_no_formula(name):
+    """A program for spreadsheets computes a cell of a table that begins so."""
+    both = ((("cell", "device", "name"), name), (("provenance", "device"), name))
+    with pytest.raises(RecordError, match=r"(cell.device.name|provenance.device) is .*: it must match"):
+        store.checked(forged(reference(), *both), "it")
+    other = "\u663e\u5361 =1"
+    store.checked(forged(reference(), *((way, other) for way, _ in both)), "it")
+    rules = [schema.load(kind)["$defs"]["device"] for kind in ("record", "limits", "microbenchmark")]
+    assert rules == rules[:1] * 3
+
+
 def test_a_digest_does_not_depend_on_the_layout():
     record = reference()
     assert sealed(dict(reversed(record.items()))) == record
