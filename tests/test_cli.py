@@ -1,6 +1,5 @@
 """The command ``snn``: its commands and their help, what starts without NumPy, and completion in a shell."""
 
-import json
 import os
 import re
 import shutil
@@ -138,25 +137,6 @@ def test_the_list_says_what_needs_a_gpu_or_packages(capsys):
     peers = {name for name, text in described.items() if "requirements-peers" in text}
     assert peers == {name for name in described if name.startswith(("torch_", "jax_"))}
     assert listing.described("kernel", "tensor_core").endswith("Precisions: tf32, bf16.")
-
-
-# ---- the start
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--version"], ["--help"], ["list", "strategies"], ["completion", "words", "run", "str"]]
-)
-def test_what_only_says_something_starts_without_large_packages(arguments):
-    large = ("numpy", "cupy", "pandas", "hydra", "omegaconf", "matplotlib", "jsonschema", "argparse")
-    code = (
-        "import json, sys; from snn import cli; cli.main(json.loads(sys.argv[1])); "
-        f"print(json.dumps([name for name in {large} if name in sys.modules]), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(arguments)], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0 and done.stdout
-    assert json.loads(done.stderr) == []
 
 
 def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, capsys):

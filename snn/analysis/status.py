@@ -1,9 +1,7 @@
-"""How a measurement ended, with which launch plan, and why a row has no time."""
+"""How a measurement ended, and why. Without pandas, which a cell's process does not wait for."""
 
 from collections.abc import Mapping
 from typing import Any
-
-import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
 
@@ -27,13 +25,3 @@ def ended(record: Mapping[str, Any], thresholds: Thresholds) -> tuple[str, str |
         f"the loss is up to {max(lost):.3g} after the training, and {untrained:.3g} before it, "
         f"in {len(lost)} of {len(losses)} runs"
     )
-
-
-def outcome(frame: pd.DataFrame) -> pd.DataFrame:
-    """``status`` of each row of ``snn.analysis.frame``; ``plan`` of strategies that choose one, where any row
-    has one; and ``reason`` of rows without a time, where there are any."""
-    columns = frame[["status"]]
-    if (frame["plan"] != "").any():
-        columns = columns.join(frame["plan"])
-    untimed = frame["mean_s"].isna()
-    return columns.assign(reason=frame["reason"].where(untimed, "")) if untimed.any() else columns

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import SPEEDUP, over_baselines
-from snn.analysis.status import outcome
 from snn.models import gradients
 from snn.tables import cnn_rows
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from snn.analysis.floors import steps
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.status import outcome
+from snn.analysis.outcome import outcome
 from snn.tables import cnn_rows
 from snn.tables.cnn_rows import AS_PUBLISHED, LOADER
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import SPEEDUP, over_baselines
-from snn.analysis.status import outcome
 from snn.analysis.verdicts import AGREES, DIFFERS
 from snn.models.gradients import PublishedNaive, PublishedOptimised
 from snn.tables import cnn_rows

@@ -9,7 +9,7 @@ import pandas as pd
 from snn.analysis.draws import mean, named
 from snn.analysis.grouping import settings, texts
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.status import outcome
+from snn.analysis.outcome import outcome
 from snn.analysis.verdicts import AGREES, DIFFERS
 
 TITLE = "All strategies reach the same error (Table III)"

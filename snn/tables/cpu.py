@@ -14,8 +14,8 @@ from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import warning
-from snn.analysis.status import outcome
 from snn.tables.overview import options_of
 
 _NONE = (np.nan, np.nan, np.nan)

@@ -10,8 +10,8 @@ from snn.analysis.floors import steps
 from snn.analysis.grouping import is_empty, settings, texts
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import SPEEDUP, over_baselines
-from snn.analysis.status import outcome
 from snn.analysis.verdicts import BASELINE
 from snn.profiling.memory import PURPOSES
 

@@ -10,8 +10,8 @@ from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import Ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import SPEEDUP, speedup
-from snn.analysis.status import outcome
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, SAME, TOUCHED, UNTOUCHED
 from snn.config.neighbour import NONE
 from snn.grid import neighbours

@@ -11,8 +11,8 @@ from snn.analysis.floors import FLOOR, fraction_of_limit, steps
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import SPEEDUP, over_baselines
-from snn.analysis.status import outcome
 from snn.analysis.verdicts import BASELINE, BEST_PEER
 from snn.tables.overview import options_of
 

@@ -12,8 +12,8 @@ from snn.analysis.frame import joined
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines
-from snn.analysis.status import outcome
 from snn.analysis.verdicts import QUIET
 
 TITLE = "Precision: time, and convergence over several seeds"

@@ -10,8 +10,8 @@ from snn.analysis.classification import SCORES, beside_times
 from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import mean_interval, ratio
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import MORE_ROUNDS, SPEEDUP, over_baselines, speedup
-from snn.analysis.status import outcome
 from snn.analysis.verdicts import (
     AS_FAST,
     FASTER,

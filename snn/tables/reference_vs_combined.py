@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import joint, speedup
-from snn.analysis.status import outcome
 
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds, key: str) -> pd.DataFrame:

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import over_reference
-from snn.analysis.status import outcome
 
 TITLE = "Speedup over the reference (Table V)"
 

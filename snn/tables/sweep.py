@@ -8,8 +8,8 @@ from snn.analysis.baseline import baselines
 from snn.analysis.classification import beside_times
 from snn.analysis.floors import fraction_of_limit
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.outcome import outcome
 from snn.analysis.speedups import SPEEDUP, over_baselines
-from snn.analysis.status import outcome
 
 TITLE = "Sweep {}"
 """With the name of the sweep."""

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.status import outcome
+from snn.analysis.outcome import outcome
 
 TITLE = "Training time by strategy and data set (Table IV)"
 
