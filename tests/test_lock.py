@@ -208,16 +208,15 @@ def test_the_lock_is_free_again_after_an_error():
 @pytest.mark.parametrize("kind", ["fifo", "link", "dangling", "folder"])
 def test_a_lock_that_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind, monkeypatch):
     (tmp_path / "target").write_text("kept")
-    for name in ("snn.lock", "snn-cpu.lock"):
-        path = tmp_path / name
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for path in (tmp_path / "snn.lock", lock_file("cpu")):
         if kind == "fifo":
             os.mkfifo(path)
         elif kind == "folder":
             path.mkdir()
         else:
             path.symlink_to(tmp_path / ("target" if kind == "link" else "nowhere"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(LockedError, match=r"snn-cpu\.lock: the lock .* remove it"), device_lock(CPU):
+    with pytest.raises(LockedError, match=r"snn-cpu-.*\.lock: the lock .* remove it"), device_lock(CPU):
         pass
     with pytest.raises(LockedError, match=r"snn\.lock: the lock .* remove it"):
         generation(tmp_path)
@@ -233,7 +232,17 @@ def test_other_users_may_lock_the_device_whatever_the_umask(tmp_path, monkeypatc
             pass
     finally:
         os.umask(before)
-    assert (tmp_path / "snn-cpu.lock").stat().st_mode & 0o777 == 0o644
+    assert lock_file("cpu").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o002, 0o664), (0o022, 0o644)])
+def test_who_may_share_a_folder_may_lock_it(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        assert generation(tmp_path) == ""
+    finally:
+        os.umask(before)
+    assert (tmp_path / "snn.lock").stat().st_mode & 0o777 == mode
 
 
 def test_a_device_is_locked_by_a_file_that_is_opened_for_reading(tmp_path, monkeypatch):
@@ -256,7 +265,7 @@ def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(fcntl, "flock", refused)
     for name, lock in {
-        "snn-cpu.lock": lambda: device_lock(CPU).__enter__(),
+        lock_file("turn").name: lambda: device_lock(CPU).__enter__(),
         "snn.lock": lambda: folder_lock(tmp_path, ""),
     }.items():
         with pytest.raises(LockedError, match=rf"{tmp_path}/{name}: its file system cannot lock files"):

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import platform
 import re
 import signal
 import stat
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from snn.errors import SnnError
@@ -56,13 +58,19 @@ def device_lock(*devices: Device) -> Iterator[Device]:
     Raises LockedError if a lock's file cannot be opened or locked, or is not a regular file.
     """
     with ExitStack() as held:
-        held.enter_context(_lock(["cpu"], fcntl.LOCK_SH if devices[0].uuid else fcntl.LOCK_EX))
-        uuids = [device.uuid for device in devices if device.uuid]
-        if not uuids:
-            yield devices[0]
-            return
-        uuid = held.enter_context(_lock(uuids, fcntl.LOCK_EX))
-        held.enter_context(_visible(uuid))
+        kind = fcntl.LOCK_SH if devices[0].uuid else fcntl.LOCK_EX
+        with _lock(["turn"], fcntl.LOCK_EX):  # else who shares the host overtakes who waits for all of it
+            held.enter_context(_lock(["cpu"], kind))
+        yield held.enter_context(gpu_lock(*devices)) if devices[0].uuid else devices[0]
+
+
+@contextmanager
+def gpu_lock(*devices: Device) -> Iterator[Device]:
+    """Hold the first of these GPUs that is free, in a process whose parent holds another: as ``device_lock``.
+
+    It has its share of the host by its parent, which may wait for it: it does not queue for one.
+    """
+    with _lock([str(device.uuid) for device in devices], fcntl.LOCK_EX) as uuid, _visible(uuid):
         yield next(device for device in devices if device.uuid == uuid)
 
 
@@ -81,8 +89,21 @@ def _visible(uuid: str) -> Iterator[None]:
 
 
 def lock_file(name: str) -> Path:
-    """The file that is locked while a device, by its UUID, or the CPU is measured on."""
-    return Path(tempfile.gettempdir()) / f"snn-{name}.lock"
+    """The file that is locked while a device, by its UUID, or the CPU is measured on.
+
+    A UUID is that of one GPU. Any other name is of this machine: several may share a temporary folder.
+    """
+    here = f"-{_machine()}" if name in ("cpu", "turn") else ""
+    return Path(tempfile.gettempdir()) / f"snn-{name}{here}.lock"
+
+
+@cache
+def _machine() -> str:
+    """What tells this machine from others: the same in its containers, where Linux has named this boot."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
+    except OSError:
+        return platform.node()
 
 
 @contextmanager
@@ -165,27 +186,36 @@ def _flock(descriptor: int, kind: int) -> None:
 
 
 def _open(path: Path, mode: int) -> int:
-    """The descriptor of a lock's file, which is created if needed, readable by all users despite the umask.
+    """The descriptor of a lock's file, which is created if needed.
 
-    Raises LockedError for a link, a FIFO or anything else that is not a regular file, and if permission is
-    denied.
+    One that is opened for reading can be read by all users despite the umask; one that is opened for writing
+    can be written by whom the umask lets. Raises LockedError for a link, a FIFO or anything else that is not
+    a regular file, and if permission is denied.
     """
     flags = mode | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # O_NONBLOCK: opening a FIFO would block
     try:
         try:  # in a sticky folder, another user's file may not be opened with O_CREAT
             descriptor = os.open(path, flags)
         except FileNotFoundError:
-            descriptor = os.open(path, flags | os.O_CREAT, 0o644)
-            if os.fstat(descriptor).st_uid == os.geteuid():
+            descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+            if mode == os.O_RDONLY and os.fstat(descriptor).st_uid == os.geteuid():
                 os.fchmod(descriptor, 0o644)
                 os.utime(descriptor, (0, 0))  # not locked yet
     except OSError as error:
-        why = "it is a link" if error.errno == errno.ELOOP else error.strerror
-        raise LockedError(f"{path}: the lock cannot be opened: {why}; remove it, or let its owner") from error
+        raise LockedError(f"{path}: the lock cannot be opened: {_why_not(error)}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LockedError(f"{path}: the lock is not a file: remove it")
     return descriptor
+
+
+def _why_not(error: OSError) -> str:
+    """Why a lock cannot be opened, and what to do; who removes one that is held lets a second holder in."""
+    if error.errno == errno.ELOOP:
+        return "it is a link: remove it, or let its owner"
+    if isinstance(error, PermissionError):
+        return f"{error.strerror}: let its owner give you access to it (chmod g+rw)"
+    return f"{error.strerror}: remove it, or let its owner"
 
 
 def generation(folder: Path) -> str | None:

@@ -21,7 +21,7 @@ from snn import backends, datasets  # noqa: E402
 from snn.config.groups import ROOT  # noqa: E402
 from snn.errors import SnnError, Unsupported  # noqa: E402
 from snn.hardware.devices import Device  # noqa: E402
-from snn.hardware.locks import device_lock, end_with_parent  # noqa: E402
+from snn.hardware.locks import end_with_parent, gpu_lock  # noqa: E402
 from snn.measurement.beats import Writer  # noqa: E402
 from snn.measurement.passes import job_of  # noqa: E402
 from snn.models.gradients import PublishedNaive  # noqa: E402
@@ -48,7 +48,7 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
     table = datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
     job = job_of(cell, table)
     with ExitStack() as held:
-        uuid = held.enter_context(device_lock(*gpus)).uuid if gpus else None
+        uuid = held.enter_context(gpu_lock(*gpus)).uuid if gpus else None
         published = cell["training"]["gradient"] == PublishedNaive.name
         backend = backends.make(
             cell["device"]["backend"], cell["kernel"], ROOT, cell["precision"]["name"], published
