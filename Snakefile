@@ -34,3 +34,7 @@ rule all:
 onstart:
     hold_workflow_lock()
     write_progress_plan()
+
+
+onsuccess:
+    slurm.unmark(Path.cwd())

@@ -53,9 +53,12 @@ SchedulerParameters=sched_min_interval=0,bf_interval=1
 MinJobAge=300
 KillWait=5
 ReturnToService=1
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 GresTypes=gpu
 NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=16 RealMemory=64000 Gres=gpu:{gpus} State=UNKNOWN
 PartitionName=main Nodes={node} Default=YES MaxTime=INFINITE State=UP
+PartitionName=urgent Nodes={node} MaxTime=INFINITE State=UP PriorityTier=2
 """
 
 
@@ -149,6 +152,11 @@ class Cluster:
     def hold(self, number: str) -> None:
         """Let a job wait until it is cancelled."""
         self.ask("scontrol", "hold", number)
+
+    def take_node(self) -> str:
+        """Submit a job of higher priority that needs the whole node; its number. Jobs there are preempted."""
+        wanted = ("--parsable", "--partition=urgent", "--exclusive", "--output=/dev/null")
+        return self.ask("sbatch", *wanted, "--wrap=sleep 600").strip()
 
     def ask(self, *command: str) -> str:
         """What one of Slurm's commands prints, errors included."""

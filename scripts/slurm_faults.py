@@ -130,6 +130,17 @@ def terminate_snakemake(check: Check) -> None:
     check.start()
 
 
+def preempt(check: Check) -> None:
+    """A job of higher priority takes the node; Snakemake submits what was preempted again."""
+    check.await_("a cell", check.cells)
+    numbers = sorted(check.jobs("RUNNING"), key=int)
+    other = check.cluster.take_node()
+    check.victims |= {*numbers, other}
+    if set(check.hit("a job of higher priority takes the node", numbers)) != {"PREEMPTED"}:
+        check.wrong.append("jobs ended before they could be preempted: try again")
+    check.cluster.ask("scancel", other)
+
+
 def finish(check: Check) -> None:
     """The last workflow ends by itself."""
     status = check.await_("the end of the workflow", lambda: _known(check.workflow.poll()))[0]
@@ -145,6 +156,7 @@ FAULTS = (
     fail_the_node,
     kill_snakemake,
     terminate_snakemake,
+    preempt,
     finish,
 )
 

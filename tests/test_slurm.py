@@ -17,7 +17,8 @@ RUN_ID = "7f0c2f5e-4d1a-4c8e-9b6f-0123456789ab"
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
     """A folder with jobs, and commands that answer from a file and write down what they are asked."""
-    (tmp_path / "folder" / slurm.LOGS).mkdir(parents=True)
+    (tmp_path / "folder" / slurm.MARK).parent.mkdir(parents=True)
+    slurm.mark(tmp_path / "folder")
     programs = {
         "squeue": f"""echo asked >> {tmp_path}/asked; cat {tmp_path}/queue || exit 1
                       [ ! -e {tmp_path}/next ] || mv {tmp_path}/next {tmp_path}/queue""",
@@ -52,7 +53,7 @@ def test_the_jobs_of_a_folder_are_those_of_workflows_that_have_not_ended(cluster
 
 def test_slurm_is_not_asked_about_a_folder_that_never_had_jobs(cluster):
     (cluster / "queue").write_text(job(1, "RUNNING", root=cluster))
-    (cluster / "folder" / slurm.LOGS).rmdir()
+    slurm.unmark(cluster / "folder")
     assert slurm.jobs_of(cluster / "folder") == []
     assert not (cluster / "asked").exists()
 

@@ -14,12 +14,17 @@ from pathlib import Path
 
 from snn.errors import SnnError
 
-LOGS = Path(".snakemake/slurm_logs")
-"""Made with a folder's first job, and removed by Snakemake when all of its jobs have succeeded."""
+MARK = Path(".snakemake/snn_slurm")
+"""Made before a workflow submits jobs, and removed when all of them have succeeded."""
+
+EXECUTOR = "snakemake_executor_plugin_slurm"
+"""The package of Snakemake's executor that submits such jobs."""
+
+PREEMPTED = "PREEMPTED"
 
 _RUN_ID = re.compile(r"([\w-]+_)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ENDED = re.compile(
-    "BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|REVOKED|TIMEOUT"
+    f"BOOT_FAIL|CANCELLED|COMPLETED|DEADLINE|FAILED|NODE_FAIL|OUT_OF_MEMORY|{PREEMPTED}|REVOKED|TIMEOUT"
 )
 _ANSWER_SECONDS = 60
 _POLL_SECONDS = 2.0
@@ -37,13 +42,40 @@ class Job:
     waits: bool
 
 
+def mark(folder: Path) -> None:
+    """Note that a folder may have jobs from now on."""
+    (folder / MARK).touch()
+
+
+def unmark(folder: Path) -> None:
+    """Note that all jobs of a folder have ended."""
+    (folder / MARK).unlink(missing_ok=True)
+
+
+def is_marked(folder: Path) -> bool:
+    """Whether a folder may have jobs."""
+    return (folder / MARK).exists()
+
+
 def jobs_of(folder: Path) -> list[Job]:
-    """The unfinished jobs of workflows in a folder, without asking Slurm if there never were any.
+    """The unfinished jobs of workflows in a folder, without asking Slurm if there can be none.
 
     Raises SlurmError if Slurm cannot be asked.
     """
-    if not (folder / LOGS).is_dir():
-        return []
+    states = states_of(folder) if is_marked(folder) else {}
+    return [Job(number, waits=state == "PENDING") for number, state in states.items() if is_at_work(state)]
+
+
+def is_at_work(state: str) -> bool:
+    """Whether a job in this state has not ended."""
+    return not _ENDED.fullmatch(state)
+
+
+def states_of(folder: Path) -> dict[str, str]:
+    """The states of the jobs of workflows in a folder, by their number; also of those that ended lately.
+
+    Raises SlurmError if Slurm cannot be asked.
+    """
     asked = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%j|%Z")
     try:
         answer = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=_ANSWER_SECONDS)
@@ -51,16 +83,14 @@ def jobs_of(folder: Path) -> list[Job]:
         why = (getattr(error, "stderr", None) or str(error)).strip()
         raise SlurmError(
             f"Slurm jobs of an earlier workflow may still be at work in {folder}, but squeue fails: {why}. "
-            f"Start again where it works, or, if none can be at work, remove {LOGS}"
+            f"Start again where it works, or, if none can be at work, remove {MARK}"
         ) from error
     rows = (line.split("|", 3) for line in answer.stdout.splitlines())
-    return [
-        Job(number, waits=state == "PENDING")
+    return {
+        number: state
         for number, state, name, where in rows
-        if not _ENDED.fullmatch(state)
-        and _RUN_ID.fullmatch(name)
-        and Path(where).resolve() == folder.resolve()
-    ]
+        if _RUN_ID.fullmatch(name) and Path(where).resolve() == folder.resolve()
+    }
 
 
 def cancel_all(folder: Path) -> None:

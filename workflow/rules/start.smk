@@ -6,7 +6,8 @@ from snn.files import sealed
 from snn.grid import notes
 from snn.hardware.locks import folder_lock
 from snn.records import store
-from snn.workflow import leftovers, slurm, targets, too_large
+from snn.workflow import leftovers, preempted, slurm, targets, too_large
+from snn.workflow.signals import kill_jobs
 
 
 def is_whole(path):
@@ -54,7 +55,7 @@ def correct_notes():
     notes = leftovers.Notes()
     leftovers.keep_whole(notes, is_whole)
     # Of a job that failed in the queue, Snakemake notes the parameters, but an older record is still there.
-    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.LOGS.is_dir())
+    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.is_marked(Path.cwd()))
     leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
     leftovers.mark_damaged(notes, PAGES, is_whole)
     leftovers.mark_incomplete(notes, PAGES)
@@ -84,6 +85,23 @@ def jobs_left():
         return True
 
 
+def start_again():
+    """Become the same command once more, which makes what is missing."""
+    os.execv(sys.executable, sys.orig_argv)
+
+
+def submit_again(jobs):
+    """Start again where Snakemake would wait for preempted jobs for ever."""
+    numbers = " ".join(jobs)
+    print(
+        f"Slurm preempted jobs and does not start them again ({numbers}): starting again, to submit them anew",
+        file=sys.stderr,
+        flush=True,
+    )
+    kill_jobs()
+    start_again()
+
+
 def hold_workflow_lock():
     """Refuse to run beside another snakemake in this folder; the system releases the lock when this one ends.
 
@@ -96,7 +114,12 @@ def hold_workflow_lock():
         WORKFLOW_LOCK = folder_lock(Path(".snakemake"), PLANNED_AFTER)
         if JOBS_LEFT:
             slurm.await_end(Path.cwd())
-            os.execv(sys.executable, sys.orig_argv)
+            start_again()
+        slurm.unmark(Path.cwd())
+        if workflow.executor_plugin.executor.__module__.startswith(slurm.EXECUTOR):
+            slurm.mark(Path.cwd())
+            seconds = workflow.remote_execution_settings.seconds_between_status_checks
+            preempted.watch(Path.cwd(), seconds, submit_again)
     except SnnError as error:
         raise WorkflowError(str(error)) from None
 
