@@ -27,13 +27,13 @@ def test_what_only_says_something_starts_without_large_packages(arguments):
 @pytest.mark.parametrize(
     "arguments",
     [
-        "run device=cpu training.epochs=1 protocol=glance protocol.max_warmup_seconds=0 output={}/record.json",
+        "run device=cpu training.epochs=1 protocol=glance output={}/record.json",
         "prepare dataset=small output={}/small.npy",
         "plan dataset=small --device NVIDIA-H200",
     ],
 )
 def test_what_works_on_one_cell_does_without_tables_and_figures(tmp_path, arguments):
-    """They take as long to import as the rest, and a workflow starts as many such processes as it has cells."""
+    """A workflow starts a process for each round of each cell."""
     words = [word.format(tmp_path).replace("NVIDIA-", "NVIDIA ") for word in arguments.split()]
     code = (
         "import sys; from snn import cli; status = cli.main(sys.argv[1:]); "
