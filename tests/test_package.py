@@ -88,6 +88,31 @@ def test_make_env_installs_the_clone_without_a_download(make_env, monkeypatch, t
     assert {str(file) for file in files} <= {*calls[0]}
 
 
+@pytest.mark.parametrize(
+    ("driver", "installed", "cuda", "kept"),
+    [
+        (None, "13", "13", True),  # a login node, after a node with a GPU
+        (None, None, None, True),
+        (12, "13", "12", False),
+        (13, "13", "13", True),
+        (13, None, "13", True),
+    ],
+)
+def test_cupy_is_that_of_the_driver_and_stays_where_there_is_none(
+    make_env, monkeypatch, tmp_path, driver, installed, cuda, kept
+):
+    monkeypatch.setattr(make_env, "VENV", tmp_path)
+    monkeypatch.setattr(make_env, "cuda_major", lambda: driver)
+    if installed:
+        (tmp_path / f"lib/python3.11/site-packages/cupy_cuda{installed}x-14.2.0.dist-info").mkdir(
+            parents=True
+        )
+    files = make_env.requirements(dev=False)
+    wanted = [file.name for file in files if "cuda" in file.name]
+    assert wanted == ([f"requirements-cuda{cuda}.txt"] if cuda else [])
+    assert make_env.conflicting(files) != kept
+
+
 def test_make_env_installs_again_what_is_installed_otherwise(make_env, monkeypatch, tmp_path):
     """Another command, say; but not for a setting of another tool in the same file."""
     monkeypatch.setattr(make_env, "ROOT", tmp_path)

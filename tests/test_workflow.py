@@ -199,7 +199,7 @@ def test_a_gpu_that_is_not_there_is_an_error_that_says_why(project):
     command = project.command("--config", "device=cuda")
     done = subprocess.run(command, cwd=project.folder, env=hidden, capture_output=True, text=True)
     assert done.returncode != 0
-    assert re.search(r"device=cuda, but .*device=cpu", done.stderr)
+    assert re.search(r"device=cuda, but .*device=cpu; or .* devices=\[NVIDIA H200\]", done.stderr)
     assert "Traceback" not in done.stderr
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from snn.errors import ConfigError, shown
+from snn.errors import ConfigError, DeviceError, shown
 from snn.grid import microbenchmarks, sweeps
 from snn.grid.naming import Cell
 from snn.grid.sweeps import Sweep
@@ -72,7 +72,7 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
         return Plan(device, folder, reader.sweeps(names, device, host), memory, by_name)
 
     if here:
-        device = find(asked.get("device") or grid.get("device", "auto"))
+        device = _found(asked.get("device") or grid.get("device", "auto"))
         plans.append(plan(device, own_folder, here, sweeps.host_of(device), by_name=False))
     for slug, (device, names) in planned.items():
         host = device if device.backend == "cpu" else None
@@ -99,6 +99,16 @@ def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
             f"own, as {named}: leave it out"
         )
     return f"{folder}/"
+
+
+def _found(backend: str) -> Device:
+    """The device of this machine. Raises DeviceError, which names the way to those of other machines."""
+    try:
+        return find(backend)
+    except DeviceError as error:
+        raise DeviceError(
+            f"{error}; or name the devices of other machines that jobs run on: devices=[NVIDIA H200]"
+        ) from error
 
 
 def _devices_of(
