@@ -118,8 +118,13 @@ def hold_workflow_lock():
         slurm.unmark(Path.cwd())
         if workflow.executor_plugin.executor.__module__.startswith(slurm.EXECUTOR):
             if "" in PLANS:
-                said = f"planned for the device of this machine, {PLANS[''].device.name}"
-                print(f"{said}: --config 'devices=[NAME]' plans for others", file=sys.stderr)
+                said = (
+                    f"planned for the device of this machine, {PLANS[''].device.name}"
+                )
+                print(
+                    f"{said}: --config 'devices=[NAME]' plans for others",
+                    file=sys.stderr,
+                )
             slurm.mark(Path.cwd())
             seconds = workflow.remote_execution_settings.seconds_between_status_checks
             preempted.watch(Path.cwd(), seconds, submit_again)
