@@ -219,9 +219,9 @@ def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
 
 def test_a_cell_that_names_no_neighbour_is_what_it_was():
     """Its name, and what it is measured again for."""
-    usual, said = cell_of(), cell_of("protocol.neighbour=any")
+    usual, said = cell_of("device.name=x"), cell_of("device.name=x", "protocol.neighbour=any")
     assert usual == said and not is_settled(usual) and strategy_beside(usual) is None
-    alone, busy = cell_of("protocol.neighbour=none"), cell_of("protocol.neighbour=combined")
+    alone, busy = (cell_of("device.name=x", f"protocol.neighbour={who}") for who in ("none", "combined"))
     assert is_settled(alone) and strategy_beside(alone) is None
     assert is_settled(busy) and strategy_beside(busy) == "combined"
     assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3

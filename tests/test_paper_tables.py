@@ -111,7 +111,11 @@ def test_attribution_sums_its_parts(dataset_size):
     assert attribution.build(dataset_size, {}, THRESHOLDS)["note"][0] == ""  # no pass, so nothing adds up
     figure = attribution_figure.draw(table, "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["small", "medium", "large"]
-    assert len(figure.axes[0].patches) == 5 * len(attribution_figure.PARTS)
+    filled = [box.get_fill() for box in figure.axes[0].patches]
+    assert (sum(filled), len(filled)) == (
+        5 * len(attribution_figure.PARTS),
+        5 * len(attribution_figure.PARTS) + 5,
+    )
 
 
 @pytest.mark.parametrize(
