@@ -26,11 +26,6 @@ def first_comment(yaml: str) -> str:
     return re.sub(r"\n?# ?", " ", lines[1]).strip() if lines else ""
 
 
-def escaped(text: str) -> str:
-    """Plain text as Markdown that is shown as it is."""
-    return re.sub(r"([\\`*_\[\]<>&$~])", r"\\\1", text)
-
-
 def code(text: str, language: str = "text") -> str:
     """A block of code."""
     return f"```{language}\n{text.rstrip()}\n```"

@@ -5,9 +5,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from generators.links import ELSEWHERE, ROOT, rewritten
-from generators.markdown import escaped, paragraphs
+from generators.markdown import paragraphs
 from snn.errors import RecordError
 from snn.files.published_sets import README, checked, name_of
+from snn.report.markdown import escaped
 
 
 def pages() -> dict[str, str]:

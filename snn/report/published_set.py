@@ -1,6 +1,5 @@
 """What the README.md of a published set, and that of its device's folder, say: all of it from the records."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,12 +8,11 @@ from typing import Any
 from snn.errors import RecordError, one_line
 from snn.grid import naming
 from snn.records import archive, microbenchmarks
+from snn.report.markdown import escaped
 
 Record = Mapping[str, Any]
 
 _PACKAGES = {"cupy": "CuPy", "numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "python": "Python"}
-_MARKS = re.compile(r"[\\`*_\[\]<>&|~$#]|(?<=:)(?=//)")
-"""What Markdown may read as a mark, and where an address is kept from being a link."""
 _SHORT = 7
 """Digits of a commit in the list of a device's sets."""
 
@@ -119,7 +117,7 @@ def _started(records: Iterable[Record], backend: str) -> list[str]:
 def _values(values: Iterable[object]) -> str:
     """Distinct values as Markdown that shows them as they are, also where they are Markdown themselves."""
     known = sorted({str(value) for value in values} - {"None"})
-    return ", ".join(_MARKS.sub(r"\\\g<0>", one_line(value)) for value in known)
+    return ", ".join(escaped(one_line(value)) for value in known)
 
 
 def _commit(git: Mapping[str, Any], told: str | None = None, digits: int | None = None) -> str:
