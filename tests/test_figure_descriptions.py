@@ -11,10 +11,11 @@ import pytest
 from conftest import ROOT
 
 from snn.figures import layout, style
+from snn.report.markdown import escaped
 
 sys.path.insert(0, str(ROOT / "docs"))
 
-from generators import markdown, repository
+from generators import repository
 
 FURO = importlib.util.find_spec("furo")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,7 +63,7 @@ def test_the_site_has_the_words_of_a_figure_as_its_alternative_text(tmp_path):
     axes.plot([0, 1], [0, 1])
     written(tmp_path, layout.framed(figure, "Times [s]", ["Device: *a_b*."], "Bars: <none>."))
     assert repository.in_words(tmp_path / "f.svg") == "Times [s]. Device: *a_b*. Bars: <none>."
-    assert markdown.escaped("Times [s] of *a_b*: <none>") == r"Times \[s\] of \*a\_b\*: \<none\>"
+    assert escaped("Times [s] of *a_b*: <none>") == r"Times \[s\] of \*a\_b\*: \<none\>"
     (tmp_path / "old.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><g/></svg>')
     assert repository.in_words(tmp_path / "old.svg") == "old"
 
