@@ -18,6 +18,7 @@ from one_node_slurm import GPUS, Cluster, ClusterError
 from slurm_run import COMMAND, TABLE, Check, WaitedInVainError
 
 from snn.records import store
+from snn.workflow import slurm
 
 ROOT = Path(__file__).resolve().parent.parent
 CELLS = 6
@@ -191,6 +192,10 @@ def verify(check: Check) -> None:
     unexplained = {number for number, state in ended.items() if state != "COMPLETED"} - check.victims
     wrong += [f"job {number} was no victim, but ended {ended[number]}" for number in unexplained]
     wrong += [f"job {number} has not ended" for number in sorted(set(jobs) - set(ended))]
+    if slurm.is_marked(project):
+        wrong.append(f"{slurm.MARK} is there, though all jobs have ended")
+    if "planned for the device of this machine" not in check.log():
+        wrong.append("it was not said that the workflow is planned for this machine")
     submitted = {what.partition("_wildcards_")[0] for what in jobs.values()}
     if submitted != {"rule_train_round_1", "rule_measure_limits"}:
         wrong.append(f"jobs were submitted of {', '.join(sorted(submitted))}: only what is timed may be")

@@ -99,7 +99,7 @@ def test_the_ranking_has_every_strategy_with_its_distance_to_the_first(tmp_path)
 def test_every_table_of_the_answer_has_a_name_and_no_cell_is_empty(tmp_path):
     page = opening_of(points_of(tmp_path, THREE, (SLOW, FASTER, FAST)))
     assert re.findall(r"<table.*?>", page) == [
-        '<table aria-label="Fastest strategy of each data set and network">',
+        '<table aria-label="What to use for each data set and network">',
         '<table aria-label="Strategies, the shortest mean time first: small, 256">',
     ]
     answered = page.partition("<details")[0]

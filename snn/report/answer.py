@@ -42,7 +42,7 @@ def answer(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame] = ()) -> 
         _row(row) + _why(row, ranked, unfolded=len(recommended) == 1)
         for row, ranked in zip(recommended.to_dict("records"), beside, strict=True)
     ]
-    return _table("Fastest strategy of each data set and network", head, "".join(rows))
+    return _table("What to use for each data set and network", head, "".join(rows))
 
 
 def ranking(ranked: pd.DataFrame, case: str = "") -> str:
