@@ -5,7 +5,7 @@ results/tables/DEVICE/NAME.csv. Its rows are compared as in the table (in recomm
 overview with the fastest). Where a verdict is ``not significant`` before a difference of the share
 ``tell_apart`` of config/verdicts.yaml could have been found, or an interval is wider than the factor
 ``wide``, both cells get the rounds that the spread of those they have asks for, at most doubling them at
-once; or ``rounds``, in all.
+once; or ``rounds``, in all. Rows that are ``not comparable`` get none, and are named with the reason.
 
 It only plans, in results/more_rounds.json. The same snakemake command as before then measures the new rounds,
 and none that there is. Give grid, device, devices and folder as to snakemake.
@@ -28,6 +28,7 @@ from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import Ratio, ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import LEAST, MOST, rounds_needed
+from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import meant
 from snn.config.validation import MOST_ROUNDS
@@ -74,19 +75,25 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
     where = {key: settings[key] for key in grid.ASKED if key in settings}
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     lines: list[str] = []
+    apart: list[str] = []
     planned: dict[str, int] = {}
     for pair in _pairs(table, where, thresholds):
         found = ratio(*common_rounds(*pair))
         needed = rounds_needed(found, thresholds)
-        if not found.rounds or needed <= found.rounds or not _comparable(pair, thresholds):
+        if why := _not_comparable(pair, thresholds):
+            apart.append(f"{pair}: {NOT_COMPARABLE}, so it gets no rounds: {why}")
+            continue
+        if not found.rounds or needed <= found.rounds:
             continue
         given = count or min(needed, max(2 * found.rounds, LEAST))
         for row in pair:
             planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
         lines.append(_line(pair, found, needed, given))
     if not planned:
-        return f"In {table} everything is settled: no rounds were added."
+        what = "everything that is comparable" if apart else "everything"
+        return "\n".join([*apart, f"In {table} {what} is settled: no rounds were added."])
     more_rounds.add(planned)
+    lines += apart
     lines.append(f"{len(planned)} cells have more rounds in {more_rounds.FILE}. To measure them:")
     return "\n".join([*lines, f"    {_command(table, where)}"])
 
@@ -99,10 +106,12 @@ def _command(table: str, where: Mapping[str, str]) -> str:
     )
 
 
-def _comparable(pair: Pair, thresholds: Thresholds) -> bool:
-    """Whether a table divides the times; of two devices only where one is the host of the other."""
+def _not_comparable(pair: Pair, thresholds: Thresholds) -> str:
+    """Why a table does not divide two times; empty where it does, as of a GPU and its host, or where one is
+    missing."""
     of_host = pair.baseline["on_host"] != pair.other["on_host"]
-    return of_host or not reason(pair.baseline, pair.other, thresholds)
+    timed = pair.baseline["runs"] and pair.other["runs"]
+    return reason(pair.baseline, pair.other, thresholds) if timed and not of_host else ""
 
 
 def _line(pair: Pair, found: Ratio, needed: int, given: int) -> str:

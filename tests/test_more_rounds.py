@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from records_of import record
+from records_of import COSTS, QUIET, record
 
 from snn import more_rounds as command
 from snn.analysis import frame
@@ -129,6 +130,33 @@ def test_only_what_is_unclear_and_its_baseline_get_rounds(planned, capsys):
     said = capsys.readouterr().err
     assert "-round6.json is missing, and 9 more" in said
     assert said.endswith("snakemake --cores 1 results/tables/mine.csv --config grid=grid.yaml\n")
+
+
+def test_what_is_not_comparable_gets_no_rounds_and_is_never_called_settled(planned, capsys):
+    """Neither beside rows that get rounds, nor where every other row is settled."""
+    names, plan = planned
+    (cells,) = (read.named for read in sweeps.read("grid.yaml", GPU, HOST).values())
+    slower = {key: 3 * cost for key, cost in COSTS.items()}
+    drifted = QUIET | {"probe": {"before": slower, "after": slower}}
+
+    def drift(strategy):
+        for number in range(1, 6):
+            path = Path(naming.record_path(names[strategy], number))
+            path.unlink()
+            store.write(path, record(cells[names[strategy]], [0.5, 0.5], number=number, machine=drifted))
+
+    drift("pinned")
+    assert plan() == 0
+    said = capsys.readouterr().out
+    assert "small 256: pinned over reference: not comparable, so it gets no rounds: the probe's costs" in said
+    assert more_rounds.read() == {names["reference"]: 10, names["combined"]: 10}
+    more_rounds.FILE.unlink()
+    drift("combined")
+    assert plan() == 0
+    said = capsys.readouterr().out
+    assert said.count("not comparable, so it gets no rounds: the probe's costs drifted") == 2
+    assert said.endswith("In mine everything that is comparable is settled: no rounds were added.\n")
+    assert not more_rounds.FILE.exists()
 
 
 def test_a_grid_that_is_not_named_may_be_what_is_missing(planned, capsys):
