@@ -162,7 +162,9 @@ def test_the_accuracies_are_as_the_text_says():
             if gradient == "as published":  # the spread is more than what the published ones are apart
                 (naive, wide), (optimised, _) = of_both
                 assert (optimised > naive) == (data == "mnist") and wide > 35 / 99.84
-    assert set(rows["runs"]) == {5} and "Over the five draws measured here" in PROSE
+    more = (rows["program"] == "naive") & (rows["dataset"] == "mnist") & (rows["runs"] != 5)
+    assert set(rows.loc[more, "runs"]) == {8} and set(rows.loc[~more, "runs"]) == {5}
+    assert "eight of the naive program on MNIST and five otherwise" in PROSE
     assert mean_of(rows, "naive", "fashion", "exact", 0.01)[0] == pytest.approx(
         (4 * 9.986 + 86.75) / 5, abs=0.05
     )
@@ -178,8 +180,12 @@ def test_the_accuracies_are_as_the_text_says():
     apart = {gradient: naive[0] - optimised[0] for gradient, (naive, optimised) in means.items()}
     assert 0.45 < apart["exact"] / apart["as published"] < 0.55 and "half of the difference" in PROSE
     assert apart["exact"] < min(spread for _, spread in means["exact"])
-    mnist = [mean_of(rows, name, "mnist", "exact", 0.25)[0] for name in ("naive", "optimised")]
-    assert abs(mnist[0] - mnist[1]) < 0.02 and "almost nothing of the difference is left on MNIST" in PROSE
+    exact, faulty = (
+        [mean_of(rows, name, "mnist", gradient, rate)[0] for name in ("naive", "optimised")]
+        for gradient, rate in (("exact", 0.25), ("as published", 0.01))
+    )
+    assert abs(exact[1] - exact[0]) < 0.05 * (faulty[1] - faulty[0])
+    assert "almost nothing of the difference is left on MNIST" in PROSE
 
 
 def test_another_order_of_summation_changes_what_the_text_says():
@@ -287,4 +293,5 @@ def test_the_block_sizes_are_as_the_text_says():
         for record in archive.read_all(cnn_page.FOLDERS[0]).values()
         if record["cell"]["kernel"]["block"] == [32, 16]
     ]
-    assert len(draws) == 5 and sorted(accuracy > 0.11 for accuracy in draws) == [False] * 4 + [True]
+    assert sorted(accuracy > 0.11 for accuracy in draws) == [False] * 4 + [True] * 4
+    assert "from the published ones and three of the seven other draws" in PROSE and draws[0] > 0.11

@@ -184,6 +184,17 @@ def test_what_records_say_is_no_markdown(place):
     )
 
 
+def test_the_times_of_a_set_are_those_of_its_cpu_rows_too(place):
+    of_gpu, of_cpu = list(sweeps.all_cells(place.grid).values())[:2]
+    records = [
+        record(of_gpu, [1.0], started="2026-01-02T00:00:00+00:00"),
+        record(of_cpu, [1.0], started="2026-01-03T00:00:00+00:00", backend="cpu", device="A CPU"),
+    ]
+    said = published_set.readme(records)
+    assert "| first cell | 2026-01-02T00:00:00+00:00 |" in said and "| device | NVIDIA H200 |" in said
+    assert "| last cell | 2026-01-03T00:00:00+00:00 |" in said
+
+
 def test_a_set_in_the_folder_of_the_device_is_not_overwritten(place, capsys):
     assert place.publish() == 0
     for path in (place.of_device / "all").iterdir():

@@ -111,7 +111,7 @@ def _by_streams(axes: Axes, rows: pd.DataFrame) -> None:
         look: dict[str, Any] = {"color": shade, "marker": marker, "label": f"{memory} memory"}
         axes.errorbar(each["streams"], each["median"], yerr=spread, **look)
     axes.axhline(1.0, color=GREY, linestyle="--", linewidth=0.8)
-    axes.set_ylim(min(-0.05, rows["median"].min() - 0.1), max(1.1, rows["median"].max() + 0.1))
+    axes.set_ylim(min(-0.05, rows["low"].min() - 0.1), max(1.1, rows["high"].max() + 0.1))
     linear_axis(axes.yaxis)
     at_values(axes.xaxis, rows["streams"])
     axes.set_xlabel("streams")

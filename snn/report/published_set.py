@@ -23,7 +23,7 @@ def readme(records: Sequence[Record], told: str | None = None, others: Sequence[
     ``told`` is the commit of records that hold none, ``others`` are those of microbenchmarks.
     """
     where = _provenances([*records, *others])
-    started = _started(records, where[0]["backend"])
+    started = _started(records)
     rounds = Counter(naming.name_of(record["cell"]) for record in records)
     rows = {
         "device": _values(one["device"] for one in where),
@@ -90,7 +90,7 @@ def _row(name: str, folder: Path) -> tuple[str, list[str]]:
     if not records and not others:
         raise RecordError(f"{folder}: there are no records in it: publish it again, or remove it")
     where = _provenances([*records, *others.values()])
-    started = _started([*records, *others.values()], where[0]["backend"])
+    started = _started([*records, *others.values()])
     cards = {one["device_uuid"] for one in where} - {None}
     rounds = {sweep: _span(counts) for sweep, counts in _rounds_of_sweeps(folder).items()}
     return _values(one["device"] for one in where), [
@@ -108,10 +108,9 @@ def _provenances(records: Sequence[Record]) -> list[Mapping[str, Any]]:
     return [one for one in found if one["backend"] == "cuda"] or found
 
 
-def _started(records: Iterable[Record], backend: str) -> list[str]:
-    """When the records of a backend were begun, from the first to the last."""
-    found = (record["provenance"] for record in records)
-    return sorted(one["started"] for one in found if one["backend"] == backend)
+def _started(records: Iterable[Record]) -> list[str]:
+    """When records were begun, those of the host's CPU too, from the first to the last."""
+    return sorted(record["provenance"]["started"] for record in records)
 
 
 def _values(values: Iterable[object]) -> str:
