@@ -35,7 +35,8 @@ def main(arguments: list[str]) -> int:
 def _main(arguments: list[str]) -> int:
     known = ", ".join(TOPICS)
     if len(arguments) != 1:
-        raise ConfigError(f"list takes one of {known}, and {len(arguments)} arguments are given")
+        given = f", not of {len(arguments)}" if arguments else ""
+        raise ConfigError(f"list: name one of {known}: it prints the choices of one{given}")
     if arguments[0] not in TOPICS:
         topic = next((topic for topic, group in TOPICS.items() if group == arguments[0]), None)
         hint = f" (did you mean {topic}?)" if topic else meant(arguments[0], TOPICS)

@@ -181,13 +181,15 @@ def _said(found: Mapping[str, Any]) -> str:
     )
     remedies = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] > 0]
     others = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] <= 0]
-    if found["remedies"]:
-        lines.append("what would reduce it:" if remedies else "what would not reduce it:")
+    if remedies:
+        lines.append("what would reduce it:")
     for remedy in remedies[:_SHOWN]:
         fits = ", which fits" if remedy["fits"] and not found["fits"] else ""
         lines.append(f"{size(remedy['saves_bytes']):>12}  {_less(remedy)}{fits}: {remedy['cost']}")
     if len(remedies) > _SHOWN:
         lines.append(f"              and {len(remedies) - _SHOWN} more, in --json")
+    if others:
+        lines.append("what would not reduce it:")
     lines += [f"{'nothing':>12}  {_less(remedy)}: {remedy['cost']}" for remedy in others]
     return "\n".join(lines)
 

@@ -77,7 +77,7 @@ def test_a_command_is_known_as_soon_as_its_module_is_there(monkeypatch, capsys):
         (["more_rounds"], "(did you mean more-rounds?)"),
         (["dataset=small"], "a setting stands behind a command, as snn run dataset=small"),
         (["--colour"], "'--colour': there is no such command"),
-        (["list"], "list takes one of strategies, kernels, networks, datasets, protocols, precisions, dev"),
+        (["list"], "list: name one of strategies, kernels, networks, datasets, protocols, precisions, dev"),
         (["list", "strategy"], "list 'strategy': there is no such list (did you mean strategies?)"),
         (["list", "kernls"], "(did you mean kernels?)"),
         (["completion", "bsh"], "completion takes bash or zsh, not 'bsh' (did you mean bash?)"),
