@@ -135,6 +135,7 @@ def test_the_table_that_is_printed_names_rounds_and_states(ranked):
     assert "1 ms" in lines[6] and "4e+03" in lines[6]
     assert lines[-3].startswith("Rounds are unequal: a ratio is of those that both have")
     assert lines[-2].startswith("Measured in one round only") and "combined" in lines[-2]
+    assert lines[-2].endswith("so a ratio is only significant beyond a factor of 2.")
     assert "noisy in 2 rows" in lines[-1]
     table["machine"] = ["noisy", "quiet"]
     assert "noisy in 1 row (" in answered(table, answer)

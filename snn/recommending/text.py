@@ -8,6 +8,7 @@ import pandas as pd
 from snn.analysis.grouping import is_empty
 from snn.analysis.status import DIVERGED
 from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
+from snn.config.groups import CONFIG, read_yaml
 from snn.datasets import Table, counts
 from snn.figures.trained import data
 from snn.hardware.devices import Device
@@ -102,7 +103,8 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     if 0 < len(once) < ranking["rank"].notna().sum():  # of all, it is said above
         notes.append(
             "Measured in one round only, because they are clearly slower or the time ran out: "
-            f"{', '.join(once)}. Their intervals leave out the variation between rounds."
+            f"{', '.join(once)}. Their intervals leave out the variation between rounds, so a ratio is only "
+            f"significant beyond a factor of {read_yaml(CONFIG / 'verdicts.yaml')['one_round']:g}."
         )
     states = ranking["machine"].fillna("").str.split(", ").explode()
     states = states[~states.isin(["", "quiet"])].value_counts()
