@@ -1,4 +1,4 @@
-"""How `snn recommend` ends before its end: by a signal, and where nobody reads what it says."""
+"""How `snn recommend` ends before its end: by a signal, with its workflow, and where nobody reads it."""
 
 import os
 import signal
@@ -76,6 +76,45 @@ def test_what_a_signal_says_is_in_no_file_that_has_the_number_of_a_closed_standa
     assert (tmp_path / "file").read_text() == ""
 
 
+_GRID = SimpleNamespace(plan=SimpleNamespace(device=SimpleNamespace(backend="cpu")), path="grid.yaml")
+
+_SAID = """Building DAG of jobs...
+
+out of memory: 3 GB
+waited 1.5 s for another measurement on this machine
+waited 2.0 s for another measurement on this machine
+"""
+
+
+def _saying(lines, status, folder, monkeypatch):
+    """In place of Snakemake, a process that says these lines and ends with this status."""
+    (folder / "snakemake.py").write_text(f"import sys\nprint({lines!r}, end='')\nsys.exit({status})")
+    monkeypatch.setattr(workflow, "ROOT", folder)
+
+
+def test_of_a_workflow_that_ends_well_the_seconds_of_waiting_are_known(tmp_path, monkeypatch, capfd):
+    _saying(_SAID, 0, tmp_path, monkeypatch)
+    assert workflow._snakemake(_GRID, []) == 3.5
+    assert capfd.readouterr().err.splitlines() == _SAID.splitlines()[2:]
+
+
+@pytest.mark.parametrize(
+    ("lines", "of_jobs"),
+    [
+        (_SAID, False),
+        (f"{_SAID}Exiting because a job execution failed. See below for error messages\n{_SAID}", True),
+    ],
+)
+def test_a_workflow_that_fails_says_whether_a_measurement_did(lines, of_jobs, tmp_path, monkeypatch, capfd):
+    """Only where one did are its candidates left out and the others compared."""
+    _saying(lines, 7, tmp_path, monkeypatch)
+    with pytest.raises(workflow.WorkflowError, match="ended with status 7") as error:
+        workflow._snakemake(_GRID, [])
+    assert error.value.of_jobs is of_jobs
+    assert error.value.waited == lines.count("waited 1.5") * 3.5
+    assert "Exiting" not in capfd.readouterr().err
+
+
 _FAKE_SNAKEMAKE = """
 import os, subprocess, sys, time
 job = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
@@ -97,9 +136,8 @@ def test_where_nobody_reads_its_progress_the_workflow_ends(tmp_path, monkeypatch
         def flush(self):
             raise AssertionError("nothing was written")
 
-    grid = SimpleNamespace(plan=SimpleNamespace(device=SimpleNamespace(backend="cpu")), path="grid.yaml")
     monkeypatch.setattr(workflow, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "stderr", Gone())
     with pytest.raises(BrokenPipeError):
-        workflow._snakemake(grid, [])
+        workflow._snakemake(_GRID, [])
     assert all(end_in_time(int(pid)) for pid in said[0].split())
