@@ -3,10 +3,12 @@
 import math
 from pathlib import Path
 
+import pytest
 from overview_points import FAST, FASTER, SLOW, THRESHOLDS, UNSURE, cells_of, opening_of, origins, points_of
 from records_of import QUIET, record, write_all
 
 from snn.records.store import read, write
+from snn.report import summary
 from snn.tables import overview, overview_text, recommendation
 
 
@@ -82,3 +84,13 @@ def test_the_opening_shows_the_first_of_many_cases_and_says_so(tmp_path):
     assert page.count("</b> <small>(kernel naive)</small></td><td>2.002 s</td>") == 24
     assert "The table overview shows 3 more cases." in page
     assert "54 cells were measured: 54 quiet" in page
+
+
+@pytest.mark.parametrize(("count", "listed", "more"), [(5, 5, ""), (6, 6, ""), (7, 6, "and 1 more,")])
+def test_of_many_failures_the_first_six_are_listed(count, listed, more):
+    """And how many more there are, where there are more."""
+    failures = summary._failures([(f"cell {i}", "diverged", "at once") for i in range(count)])
+    unsupported = summary._unsupported([(f"cell {i}", "no such kernel") for i in range(count)])
+    for said in (failures, unsupported):
+        assert [f"cell {i}:" in said for i in range(count)] == [i < listed for i in range(count)]
+        assert more in said and ("more," in said) == bool(more)
