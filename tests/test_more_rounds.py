@@ -200,6 +200,15 @@ def test_what_cannot_be_planned_is_refused(planned, capsys, arguments, said):
     assert said in capsys.readouterr().err
 
 
+def test_devices_are_named_as_to_snakemake(monkeypatch):
+    asked = []
+    monkeypatch.setattr(plans, "read", lambda file, where: asked.append(where["devices"]) or [])
+    for devices in ("[cuda, cpu]", "[cuda,cpu]", "cuda"):
+        with pytest.raises(ConfigError, match="there are no tables in results/tables/gpu"):
+            command.plan("gpu/speedup", {"devices": devices})
+    assert asked == [["cuda", "cpu"], ["cuda", "cpu"], "cuda"]
+
+
 def test_a_plan_is_read_and_grows(tmp_path):
     file = tmp_path / "plan.json"
     assert more_rounds.read(file) == {}
