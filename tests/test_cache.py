@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
@@ -76,12 +77,12 @@ def test_what_fails_leaves_nothing(folder):
 
 
 def test_what_nobody_uses_goes_and_what_is_used_stays():
-    old, used = (cache.kept("kernels", ".x", (one,), lambda: b"content") for one in "ab")
-    for path in (old, used):
-        os.utime(path, (0, 0))
+    old, used, recent = (cache.kept("kernels", ".x", (one,), lambda: b"content") for one in "abc")
+    for path, days in ((old, 90.1), (used, 1000), (recent, 89.9)):
+        os.utime(path, (0, time.time() - days * 24 * 60 * 60))
     cache.kept("kernels", ".x", ("b",), lambda: b"content")
-    cache.kept("kernels", ".x", ("c",), lambda: b"content")
-    assert (old.exists(), used.exists()) == (False, True)
+    cache.kept("kernels", ".x", ("d",), lambda: b"content")
+    assert [path.exists() for path in (old, used, recent)] == [False, True, True]
 
 
 def test_where_nothing_can_be_written_an_error_names_the_file(folder):
@@ -91,7 +92,7 @@ def test_where_nothing_can_be_written_an_error_names_the_file(folder):
 
 
 def test_it_is_where_the_variable_says_or_else_in_the_users_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv(cache.VARIABLE, "~/mine")
+    monkeypatch.setenv("SNN_CACHE", "~/mine")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.folder("kernels") == tmp_path / "mine/kernels"
     monkeypatch.delenv(cache.VARIABLE)
