@@ -74,8 +74,12 @@ def test_what_is_not_strict_json_is_refused(text, said):
 
 @pytest.mark.parametrize(
     "content",
-    [b"no gzip", gzip.compress(b"{}\n", mtime=0)[:-4], gzip.compress(b"\xff\n", mtime=0), b""],
-    ids=["other", "cut off", "no UTF-8", "empty"],
+    [
+        *(b"no gzip", b"", gzip.compress(b"\xff\n", mtime=0)),
+        gzip.compress(b"{}\n", mtime=0)[:-4],
+        gzip.compress(b"{}\n", mtime=0)[:10] + b"no block",
+    ],
+    ids=["other", "empty", "no UTF-8", "cut off", "no block"],
 )
 def test_an_archive_that_is_none_is_named(tmp_path, content):
     (tmp_path / "a.gz").write_bytes(content)
