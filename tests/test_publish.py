@@ -12,7 +12,7 @@ from conftest import ROOT
 from records_of import limits_of, record
 
 from snn import command
-from snn.errors import OutputError
+from snn.errors import OutputError, RecordError
 from snn.files import outputs, published_sets
 from snn.grid import naming, sweeps
 from snn.hardware.devices import Device
@@ -296,3 +296,8 @@ def test_the_published_lists_are_what_the_records_say(device):
     folders = published_sets.sets(device=device)
     made = published_set.list_of({folder.name: folder for folder in folders})
     assert (published_sets.PUBLISHED / device / "README.md").read_text() == made
+
+
+def test_a_set_that_lost_its_records_is_named(tmp_path):
+    with pytest.raises(RecordError, match=f"^{tmp_path}: there are no records in it: publish it again"):
+        published_set.list_of({"all": tmp_path})
