@@ -33,7 +33,10 @@ def test_any_changed_byte_and_any_missing_end_are_noticed(content, data, tmp_pat
     assert not sealed.is_whole(path)
 
 
-@pytest.mark.parametrize("beside", [b" \xf4 00", b" table.csv", b" a\0b 00"])
+@pytest.mark.parametrize(
+    "beside",
+    [b" \xf4 %064d" % 0, b" a\0b %064d" % 0, b" none.csv %064d" % 0, b" table.csv", b" table.csv 00"],
+)
 def test_names_in_a_seal_that_no_file_can_have_are_noticed(tmp_path, beside):
     path, _ = written(tmp_path, b"<p>page</p>")
     start = path.read_bytes().rpartition(b" table.csv")[0]
