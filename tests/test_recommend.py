@@ -177,6 +177,24 @@ def test_a_published_winner_that_diverged_is_not_shown_and_neither_is_the_refere
     assert shown == ["small 128: graph [a]"]
 
 
+def test_other_gpus_that_have_the_same_network_are_named_in_their_order(monkeypatch):
+    cell = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
+    one = {
+        "backend": "cuda",
+        "mean_s": 1.0,
+        "speedup": 9.0,
+        "folder": "a",
+        "strategies": 5.0,
+        "network": "256",
+    }
+    one |= {"fastest": "graph", "fastest_status": "ok", "dataset": "small", "case": "c", "answer": "graph"}
+    rows = pd.DataFrame([one | {"device": f"GPU {name}"} for name in "DBEACB"])
+    monkeypatch.setattr(elsewhere, "_rows", lambda: rows)
+    monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
+    others = ", ".join(f"GPU {name}" for name in "ABCDE")
+    assert f"  Of this network there are results for {others} (--device)." in elsewhere.on_a_gpu(cell, "X")
+
+
 @pytest.mark.parametrize(
     ("strategies", "speedup", "is_answer"), [(2, 9.0, False), (3, 9.0, True), (2, None, True)]
 )

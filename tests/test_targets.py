@@ -46,6 +46,7 @@ def checkout(tmp_path, monkeypatch):
         ("tables/speedups.csv", "of g (did you mean speedup?): --config"),
         ("tables/overview.csv", "of g: --config"),
         ("tables/mine.csv", "of g (did you mean results/tables/l4/mine.csv?): --config"),
+        ("tables/h100/speedup.csv", "of g (did you mean results/tables/speedup.csv?): --config"),
         ("figures/mine.svg", "of g (did you mean results/tables/l4/mine.csv?): --config"),
         ("tables/peers.csv", "of g (it is made of the sweep peers, which this grid does not have): --config"),
         ("figures/ranking.svg", "of g (it is made of the table strategies, which this grid does not have): "),
@@ -61,7 +62,7 @@ def test_what_a_table_or_figure_lacks_is_said(target, said):
 
 
 def test_what_is_made_and_what_is_no_table_is_not_refused():
-    for target in (*MADE, "results/cells/a.json", "all", "results/tables/x.txt"):
+    for target in (*MADE, "results/cells/a.json", "all", "results/tables/x.txt", "data/mine.csv"):
         assert targets.refusal(target, MADE, "g") is None
 
 
@@ -75,6 +76,10 @@ PICTURE = "results/figures/speedup_vs_neurons.png"
         (["--report", "r.html"], f"1 of 2 tables and figures of mine.yaml are not made, as {SHOWN[1]}: "),
         (["--config", "grid=mine.yaml", "--report=r.html"], "1 of 2 tables and figures of mine.yaml are"),
         (["--report", "r.html", PICTURE], "1 of 1 tables and figures of mine.yaml are not made, as "),
+        (
+            ["--report", "r.html", PICTURE, SHOWN[1]],
+            f"2 of 2 tables and figures of mine.yaml are not made, as {PICTURE}",
+        ),
         (["--report", "r.html", SHOWN[0]], None),
         (["--report", "r.html", "build_tables"], None),  # which tables a rule makes is Snakemake's to know
         (["--report-stylesheet", "mine.css"], None),
