@@ -2,6 +2,7 @@
 
 import gzip
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -10,7 +11,7 @@ from real_records import at, edited, leaves, reference
 
 from snn import compare, merge, retabulate
 from snn.errors import RecordError
-from snn.records import archive
+from snn.records import archive, store
 
 
 def test_an_archive_does_not_depend_on_when_it_is_written(tmp_path, monkeypatch):
@@ -43,6 +44,17 @@ def test_a_line_that_is_no_record_is_named_as_an_editor_counts(tmp_path):
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + b"[}\n"))
     with pytest.raises(RecordError, match="line 2"):
         archive.read_all(tmp_path)
+
+
+def test_records_of_a_folder_are_in_the_order_of_their_paths(tmp_path, monkeypatch):
+    """Which no file system promises; in that order they are published."""
+    for name in "cab":
+        (tmp_path / "cells" / name).mkdir(parents=True)
+        store.write(tmp_path / "cells" / name / "1.json", reference())
+    listed = Path.rglob
+    for way in (False, True):
+        monkeypatch.setattr(Path, "rglob", lambda *of, way=way: sorted(listed(*of), reverse=way))
+        assert list(archive.unchecked(tmp_path)) == [str(tmp_path / f"cells/{name}/1.json") for name in "abc"]
 
 
 def test_a_folder_of_cells_an_archive_and_what_is_not_there_are_asked_for_records(tmp_path):
