@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import NormalDist
 
@@ -207,6 +208,23 @@ def test_devices_are_named_as_to_snakemake(monkeypatch):
         with pytest.raises(ConfigError, match="there are no tables in results/tables/gpu"):
             command.plan("gpu/speedup", {"devices": devices})
     assert asked == [["cuda", "cpu"], ["cuda", "cpu"], "cuda"]
+
+
+@pytest.mark.parametrize(
+    ("change", "planned"), [(more_rounds.limit, {"a": 3, "b": 5}), (more_rounds.add, {"a": 9, "b": 5})]
+)
+def test_what_another_process_planned_meanwhile_is_kept(tmp_path, monkeypatch, change, planned):
+    """It had the lock, and this one waited for it."""
+
+    @contextmanager
+    def waiting(file):
+        store.write(file, {"a": 9, "b": 5})
+        yield
+
+    store.write(tmp_path / "plan.json", {"a": 2})
+    monkeypatch.setattr(more_rounds, "file_lock", waiting)
+    change({"a": 3}, tmp_path / "plan.json")
+    assert more_rounds.read(tmp_path / "plan.json") == planned
 
 
 def test_a_plan_is_read_and_grows(tmp_path):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from test_frame import THRESHOLDS
 
-from snn.analysis.comparability import reason
+from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import Ratio, ratio
 from snn.analysis.speedups import joint, over_baselines, over_reference, speedup, warning
 
@@ -146,3 +146,11 @@ def test_why_two_times_may_not_be_divided(changes, said):
 def test_processors_have_neither_uuid_nor_threads():
     one = row([1.0], device_uuid=None, blas_threads=float("nan"))
     assert reason(one, one | {"device_uuid": float("nan"), "blas_threads": None}, THRESHOLDS) == ""
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_rounds_of_two_gpus_are_left_out_and_those_of_a_host_stay(turned):
+    a = {"device_uuid": "A", "gpus": ["A", "A", "B", "A"], "rounds": [[1.0], [2.0], [3.0], [4.0]]}
+    b = {"device_uuid": "A", "gpus": ["A", "B", None], "rounds": [[5.0], [6.0], [7.0]]}
+    pair, kept = (a, b), ([[1.0], [], [3.0]], [[5.0], [], [7.0]])
+    assert common_rounds(*pair[:: -1 if turned else 1]) == kept[:: -1 if turned else 1]

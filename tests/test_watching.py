@@ -119,6 +119,12 @@ def test_warnings_name_what_and_when(given, expected):
     assert noted(**given) == expected
 
 
+def test_what_is_usual_is_so_in_the_timed_runs_alone():
+    """Before and between them the GPU waits."""
+    usual = watching._usual(samples(timed=[0] * 12 + [1] * 10, power_w=[90] * 12 + [400] * 10), "power_w")
+    assert usual == 400
+
+
 def test_a_row_of_several_samples_lasts_as_long_as_they_did():
     """Of 8 samples each: the row from 16 to 23 s is of the time from 15 s on."""
     low = samples(utilisation=[90, 90, 20, 90, 90, 90, 10])
