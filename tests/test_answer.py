@@ -2,6 +2,7 @@
 
 import re
 
+import pandas as pd
 import pytest
 from overview_points import FAST, FASTER, SLOW, THRESHOLDS, UNSURE, cells_of, opening_of, points_of
 from records_of import ON_ITS_HOST, write_all
@@ -71,6 +72,16 @@ def test_what_diverged_is_not_the_winner(tmp_path):
     said = text(opening_of(points))
     assert "none: every training diverged ; the shortest time has combined" in said
     assert "significantly fastest" not in said and "In 1 case no training ended well" in said
+    assert "significant" not in text(answer(recommended(points)))  # nor has it a lead
+
+
+def test_of_one_case_the_strategies_are_unfolded_and_of_several_folded(tmp_path):
+    points = points_of(tmp_path, {"strategy": ["reference", "combined"]}, (SLOW, FASTER))
+    row, ranked = recommended(points), recommend.build(points[0], {}, THRESHOLDS)
+    for count, unfolded in ((1, 1), (2, 0)):
+        page = answer(pd.concat([row] * count), [ranked] * count)
+        assert (page.count("<details"), page.count("<details open>")) == (count, unfolded)
+        assert "<br><br>" not in page and "<br></small>" not in page
 
 
 def test_one_alone_wins_nothing(tmp_path):
