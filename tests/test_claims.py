@@ -75,6 +75,11 @@ def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
     assert claims_text.when(found) == (
         "holds: to device 4 KiB, 64 KiB; fails: to host 256 bytes; not significant: to device 256 bytes"
     )
+    turned, at = (
+        FASTER | {"where": FASTER["over"], "over": FASTER["where"]},
+        [case.at for case in found.cases],
+    )
+    assert [case.at for case in run(turned)[1].cases] == at  # nor is there one over what has no value
 
 
 @pytest.mark.parametrize(

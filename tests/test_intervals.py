@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.analysis.intervals import mean_interval, ratio, ratio_verdict, speedup_verdict
+from snn.analysis.intervals import mean_interval, mean_of, ratio, ratio_verdict, speedup_verdict
 from snn.measurement.student_t import student_quantile
 
 REPETITIONS = 2000
@@ -244,3 +244,8 @@ def test_the_interval_of_a_mean_is_that_over_one_second():
     assert (low, high) == pytest.approx(ratio_interval([[2.0], [4.0]], [[1.0], [1.0]]))
     assert all(np.isnan(mean_interval([[2.0]])))
     assert mean_interval([[2.0, 2.0]]) == (2.0, 2.0)
+
+
+def test_a_mean_is_of_the_rounds_that_have_runs():
+    assert mean_of([[], [1.0, 3.0], [4.0]]) == 3.0
+    assert np.isnan(mean_of([[], []])) and np.isnan(mean_of([]))
