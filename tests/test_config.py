@@ -45,6 +45,15 @@ def test_defaults_are_the_papers():
     )
 
 
+def test_what_one_cell_is_given_is_not_in_the_next():
+    """Hydra composes the same choices once."""
+    first = compose.composed([])
+    given = compose.composed(["network.hidden=[4]", "training.epochs=3"])
+    given["network"]["hidden"].append(5)
+    given["kernel"]["precisions"].clear()
+    assert compose.composed([]) == first != given
+
+
 @pytest.mark.parametrize("group", groups.GROUPS)
 def test_every_choice_is_named_as_its_file_and_composes(group, tmp_path):
     of_idx = [f"dataset.path={write(tmp_path, image_set())}", "training.batch_size=2"]

@@ -1,19 +1,22 @@
 """The configuration of one cell: its keys and types, composed by Hydra and checked before any work."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from itertools import filterfalse
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
 from hydra.conf import HydraConf
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
-from omegaconf import MISSING, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from snn.config import groups
 from snn.config.completion import complete
+from snn.config.grammar import parsed
 from snn.config.neighbour import ANY
 from snn.config.overrides import check
 from snn.config.sizes import check_memory
@@ -99,6 +102,18 @@ def _store_schema() -> None:
     store.store(group="hydra", name="config", node=HydraConf(defaults=[]), provider="hydra")
 
 
+@lru_cache
+def _of_choices(overrides: tuple[str, ...]) -> DictConfig:
+    """The configuration of these choices, which is most of what Hydra does for a cell. Not to be changed."""
+    _store_schema()
+    with initialize_config_dir(config_dir=str(groups.CONFIG), version_base="1.3"):
+        return compose("config", overrides=list(overrides))
+
+
+def _is_choice(override: str) -> bool:
+    return override.partition("=")[0] in groups.GROUPS
+
+
 def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, Any]:
     """The configuration of ``config/config.yaml`` with Hydra overrides applied, as plain values.
 
@@ -107,10 +122,10 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, 
     set's file of which the header is wrong.
     """
     check(overrides)
-    _store_schema()
     try:
-        with initialize_config_dir(config_dir=str(groups.CONFIG), version_base="1.3"):
-            config = compose("config", overrides=list(overrides))
+        config = deepcopy(_of_choices(tuple(filter(_is_choice, overrides))))
+        for setting in map(parsed, filterfalse(_is_choice, overrides)):
+            OmegaConf.update(config, setting.key_or_group, setting.value())
         plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         message = " ".join(str(error).split())

@@ -2,11 +2,15 @@
 
 import re
 import shlex
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from snn.config import groups
 from snn.config.suggestions import one_of_several
 from snn.errors import ConfigError, shown
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"", re.DOTALL)
 _BRACKETS = re.compile(r"(?<!\\)[\[\](){}]")
@@ -38,13 +42,20 @@ def check_value(key: str, value: str) -> None:
     raise ConfigError(f"{given}: {unread(key, value)}")
 
 
+@lru_cache  # Hydra takes a millisecond, and each is read twice: checked, and composed
+def parsed(override: str) -> "Override":
+    """An override as Hydra reads it. Raises HydraException if it cannot."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # which is large
+
+    return OverridesParser.create().parse_override(override)
+
+
 def _is_several(override: str) -> bool | None:
     """Whether an override is of several values; None if Hydra cannot read it."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser  # which is large
-    from hydra.errors import HydraException
+    from hydra.errors import HydraException  # which is large
 
     try:
-        return bool(OverridesParser.create().parse_override(override).is_sweep_override())
+        return bool(parsed(override).is_sweep_override())
     except HydraException:
         return None
 
