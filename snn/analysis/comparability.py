@@ -17,6 +17,12 @@ _EQUAL = {
 
 _OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work", "precision")
 
+COMPARED = (
+    *(*_EQUAL, *_OF_KERNEL),
+    *("strategy", "status", "runs", "rounds", "gpus", "device_uuid", "runtime", "probe"),
+)
+"""Columns that ``reason`` and ``common_rounds`` read."""
+
 
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
     """Why the times of two rows of ``snn.analysis.frame`` may not be divided; empty where they may.

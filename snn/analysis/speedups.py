@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.comparability import common_rounds, reason
+from snn.analysis.comparability import COMPARED, common_rounds, reason
 from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import is_wide
@@ -27,8 +27,8 @@ def speedup(baseline: pd.DataFrame, other: pd.DataFrame, thresholds: Thresholds)
     interval that is wide, or of a single round.
     ``machine`` joins the states of both machines.
     """
-    rows = zip(baseline.to_dict("records"), other.to_dict("records"), strict=True)
-    compared = [_compared(a, b, thresholds) for a, b in rows]
+    both = (side[[key for key in COMPARED if key in side]].to_dict("records") for side in (baseline, other))
+    compared = [_compared(a, b, thresholds) for a, b in zip(*both, strict=True)]
     table = pd.DataFrame(compared, index=other.index, columns=list(_COLUMNS))
     return table.assign(machine=joint(QUIET, baseline["machine"], other["machine"]))
 

@@ -248,7 +248,7 @@ def options_of(row: pd.Series, cells: pd.DataFrame, group: str) -> list[str]:
     alike = (cells["strategy"] == row["strategy"]) & (cells[f"{group}.name"] == row[f"{group}.name"])
     if alike.sum() < 2:
         return []
-    twins = cells[alike]
     section = f"{group}."
-    keys = [key for key in twins if key.startswith(section) and twins[key].nunique(dropna=False) > 1]
+    twins = cells.loc[alike, cells.columns.str.startswith(section)]
+    keys = [key for key in twins if twins[key].nunique(dropna=False) > 1]
     return [f"{key.removeprefix(section)} {row[key]}" for key in keys if not is_empty(row[key])]
