@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from conftest import STRATEGIES
@@ -38,22 +39,27 @@ def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():
     assert advice(job, 900, backend).startswith("no batch size would fit: one row per batch needs ")
 
 
-def peak(job, batch, backend):
-    return rehearse(replace(job, batch_size=batch), len(job.X), backend).nbytes
+def job_of(name, batch):
+    return replace(JOB, strategy=groups.load("strategy", name), batch_size=batch)
+
+
+@cache
+def peak(name, batch):
+    return rehearse(job_of(name, batch), len(JOB.X), Captures()).nbytes
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("batch", [1, 2, 7, 10])
 def test_a_batch_that_would_fit_is_named_where_one_does(name, batch):
-    job, backend = replace(JOB, strategy=groups.load("strategy", name), batch_size=batch), Captures()
-    if not peak(job, 1, backend):
+    job, backend = job_of(name, batch), Captures()
+    if not peak(name, 1):
         pytest.skip("uses no device memory")
     assert advice(job, 0, backend).startswith("no batch size would fit: ")
     for smaller in {batch // 2, 1} if batch > 1 else ():
-        found = advice(job, peak(job, smaller, backend), backend)
+        found = advice(job, peak(name, smaller), backend)
         fits = int(re.match(r"training\.batch_size=(\d+) would fit: ", found)[1])
         assert fits >= smaller
-        assert peak(job, fits, backend) <= peak(job, smaller, backend)
+        assert peak(name, fits) <= peak(name, smaller)
 
 
 def test_a_cell_that_runs_out_of_memory_leaves_a_record(monkeypatch):
