@@ -85,14 +85,15 @@ def name_as_written(entry: archive.Entry) -> str:
 
 def _row(name: str, folder: Path) -> tuple[str, list[str]]:
     """The device of a set, and the row about the set."""
-    records = list(archive.read_all(folder).values()) if archive.has_cells(folder) else []
+    entries = list(archive.entries(folder).values()) if archive.has_cells(folder) else []
+    records = [entry.record for entry in entries]
     others = microbenchmarks.of_devices(folder)
     if not records and not others:
         raise RecordError(f"{folder}: there are no records in it: publish it again, or remove it")
     where = _provenances([*records, *others.values()])
     started = _started([*records, *others.values()])
     cards = {one["device_uuid"] for one in where} - {None}
-    rounds = {sweep: _span(counts) for sweep, counts in _rounds_of_sweeps(folder).items()}
+    rounds = {sweep: _span(counts) for sweep, counts in _rounds_of_sweeps(folder, entries).items()}
     return _values(one["device"] for one in where), [
         f"[{name}]({name})",
         ", ".join([*(f"{sweep} ({count})" for sweep, count in rounds.items()), *others]),
@@ -126,10 +127,11 @@ def _commit(git: Mapping[str, Any], told: str | None = None, digits: int | None 
     return f"{git['commit'][:digits]}{' (dirty working tree)' if git['dirty'] else ''}"
 
 
-def _rounds_of_sweeps(folder: Path) -> dict[str, list[int]]:
-    """The number of rounds of each cell of a set's sweeps."""
+def _rounds_of_sweeps(folder: Path, known: Iterable[archive.Entry] = ()) -> dict[str, list[int]]:
+    """The number of rounds of each cell of a set's sweeps; its records are read unless they are ``known``."""
     sweeps = archive.read_sweeps(folder) or {}
-    rounds = Counter(map(name_as_written, archive.entries(folder).values())) if sweeps else Counter()
+    entries = (known or archive.entries(folder).values()) if sweeps else ()
+    rounds = Counter(map(name_as_written, entries))
     return {name: [rounds[cell] for cell in sweep["cells"]] for name, sweep in sweeps.items()}
 
 
