@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import cache
 from math import ceil, prod
 
 import pandas as pd
@@ -188,9 +189,14 @@ def test_the_accuracies_are_as_the_text_says():
     assert "almost nothing of the difference is left on MNIST" in PROSE
 
 
+@cache
+def records():
+    return list(archive.read_all(cnn_page.FOLDERS[0]).values())
+
+
 def test_another_order_of_summation_changes_what_the_text_says():
     of_draw = {}
-    for record in archive.read_all(cnn_page.FOLDERS[0]).values():
+    for record in records():
         cell = record["cell"]
         training, kernel = cell["training"], cell["kernel"]
         same = cell["dataset"]["rows"] == 60000 and kernel["block"] == [16, 16] and training["epochs"] == 5
@@ -290,7 +296,7 @@ def test_the_block_sizes_are_as_the_text_says():
     assert rows.loc["exact", "mean_accuracy"].nunique() == 1
     draws = [
         record["runs"][0]["test_accuracy"]
-        for record in archive.read_all(cnn_page.FOLDERS[0]).values()
+        for record in records()
         if record["cell"]["kernel"]["block"] == [32, 16]
     ]
     assert sorted(accuracy > 0.11 for accuracy in draws) == [False] * 4 + [True] * 4

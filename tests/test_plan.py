@@ -1,6 +1,7 @@
 """``python -m snn.plan``: what is predicted is what was measured, and what a training asks for."""
 
 import json
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -32,12 +33,11 @@ WITH_MEMORY = [name_of(path.parent) for path in sorted(PUBLISHED.glob("nvidia-*/
 DRIVEN = [name for name in STRATEGIES if not factory.class_of(groups.load("strategy", name)).on_host]
 
 
+@cache
 def measured(folder):
     """A record of each published cell whose memory was measured on the GPU."""
-    for record in read_all(PUBLISHED / folder).values():
-        choice = record["cell"]["strategy"]
-        if record["round"] == 1 and record["memory"] and not on_host(choice) and not own_runtime(choice):
-            yield record
+    found = [one for one in read_all(PUBLISHED / folder).values() if one["round"] == 1 and one["memory"]]
+    return [one for one in found if not any(of(one["cell"]["strategy"]) for of in (on_host, own_runtime))]
 
 
 def test_the_prediction_is_what_was_measured_to_the_byte():

@@ -9,9 +9,8 @@ from real_records import at, edited, forged, leaves, measured, old, reference, w
 
 from snn.config.ranges import RANGES
 from snn.errors import RecordError, Unsupported
-from snn.files.published_sets import sets
 from snn.measurement import cell
-from snn.records import archive, microbenchmarks, schema, store
+from snn.records import schema, store
 from snn.records.digest import sealed
 
 # ---- what cells write
@@ -75,11 +74,6 @@ def test_so_is_one_without_readings_of_the_machine():
 
 def test_so_is_one_with_further_provenance():
     store.checked(forged(reference(), (("provenance", "threads"), {"blas": 1})), "it")
-
-
-def test_published_records_are_read():
-    for folder in sets():
-        assert archive.read_all(folder) if archive.has_cells(folder) else microbenchmarks.of_devices(folder)
 
 
 # ---- edits
