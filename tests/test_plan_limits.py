@@ -149,13 +149,3 @@ def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(name, tmp_path, mo
         assert command.main([*asked, "--device", "Tesla T4", "--json", str(link)]) == 2
         assert "--json is" in (said := capsys.readouterr().err) and "an input, which would be lost" in said
     assert (tmp_path / name).read_text() == before
-
-
-def test_what_saves_nothing_is_not_among_what_would_reduce_the_memory(capsys):
-    cell = ["dataset=large", "network=three_hidden", "strategy=resident", "kernel=cublas"]
-    assert command.main([*cell, "--device", "NVIDIA H200"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    reducing, others = (lines.index(f"what would {word}reduce it:") for word in ("", "not "))
-    assert 0 < reducing < others - 1 < len(lines) - 2
-    nothing = [number for number, line in enumerate(lines) if line.lstrip().startswith("nothing ")]
-    assert nothing == list(range(others + 1, len(lines)))
