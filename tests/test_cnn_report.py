@@ -22,6 +22,7 @@ import cnn_page
 PAGE = cnn_page.PAGE.read_text(encoding="utf-8")
 PROSE = " ".join(re.sub(r"<!-- made.*?end -->", "", PAGE, flags=re.DOTALL).split())
 BATCH, CLASSES = 64, 10
+records = cache(lambda: list(archive.read_all(cnn_page.FOLDERS[0]).values()))
 
 
 def network(name):
@@ -187,11 +188,6 @@ def test_the_accuracies_are_as_the_text_says():
     )
     assert abs(exact[1] - exact[0]) < 0.05 * (faulty[1] - faulty[0])
     assert "almost nothing of the difference is left on MNIST" in PROSE
-
-
-@cache
-def records():
-    return list(archive.read_all(cnn_page.FOLDERS[0]).values())
 
 
 def test_another_order_of_summation_changes_what_the_text_says():
