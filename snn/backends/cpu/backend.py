@@ -21,7 +21,7 @@ from snn.backends.trainings import TrainingShape
 from snn.errors import Unsupported, out_of_memory
 
 _PAGE = 4096
-_OF_HOST, _OF_DEVICE = 0, _PAGE // 2 + 48
+_OF_HOST, _OF_DEVICE = 16, _PAGE // 2 + 48
 """Where in a page, in bytes, arrays and buffers of a page or more begin. On an AMD EPYC a copy of 4 to
 256 KiB took 4 to 19 times as long where its target began 1 to 31 bytes further in a page than its source. Of
 arrays that NumPy places it is chance whether they do; these never do, nor do parts at multiples of 64
