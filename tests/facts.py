@@ -7,6 +7,7 @@ import re
 from functools import cache
 
 import facts_of_results as results
+import facts_of_rounds as rounds
 from conftest import ROOT
 from published_tables import one, table
 
@@ -113,7 +114,9 @@ def of_glance():
 
 
 FACTS = {
-    "results.md": [fact for name, fact in vars(results).items() if name.startswith("of_")],
+    "results.md": [
+        fact for of in (results, rounds) for name, fact in vars(of).items() if name.startswith("of_")
+    ],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],
     "explanation/attribution.md": [of_the_warning],

@@ -9,7 +9,6 @@ from published_tables import one, table, variation
 from snn.config.yaml_file import read_yaml
 from snn.files.published_sets import PUBLISHED
 from snn.records import archive
-from snn.report import published_set
 
 GPUS = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")
 LIMITS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -207,44 +206,6 @@ def of_neighbours():
     ]
     assert sum(distance < 0.015 for distance in from_one) > len(from_one) / 2
     yield "Most of these intervals end near 1"
-
-
-def of_the_cnns_rounds():
-    """The cards of each round, by sweep and cell, from the records."""
-    folder = PUBLISHED / "nvidia-h200/cnn"
-    cards = {}
-    for entry in archive.entries(folder).values():
-        rounds = cards.setdefault(published_set.name_as_written(entry), {})
-        rounds[entry.record["round"]] = entry.record["provenance"]["device_uuid"]
-    sweeps = {
-        name: {cell: cards[cell] for cell in sweep["cells"]}
-        for name, sweep in archive.read_sweeps(folder).items()
-    }
-    counts = {name: {*map(len, cells.values())} for name, cells in sweeps.items()}
-    assert min(map(min, counts.values())) == 5 and counts["cnn_block_size"] == {8}
-    yield "Every sweep has at least five rounds, `cnn_block_size` eight"
-    on_cpu = [len(of) for of in sweeps["cnn_strategies"].values() if set(of.values()) == {None}]
-    assert on_cpu == [7, 7, 7]
-    yield "The three CPU rows of `cnn_strategies` have seven rounds"
-    programs = sweeps["cnn_programs"]
-    own = {cell: rounds for cell, rounds in sweeps["cnn_block_size"].items() if cell not in programs}
-    for cells, first in ((programs, 3), (own, 3), (sweeps["cnn_loader"], 3), (sweeps["cnn_strategies"], 4)):
-        for rounds in cells.values():
-            earlier = {card for number, card in rounds.items() if number < first}
-            later = {card for number, card in rounds.items() if number >= first}
-            assert not (earlier & later) - {None}
-    later = [{of[number] for of in cells.values() for number in (3, 4, 5)} for cells in (programs, own)]
-    assert not later[0] & later[1]
-    yield "Rounds from the third on of `cnn_programs`, `cnn_block_size` and `cnn_loader`"
-    yield "and from the fourth on of `cnn_strategies` ran on other cards than the earlier ones"
-    yield "rounds 3 to 5 of `cnn_block_size` on another than those of `cnn_programs`"
-    baselines = {cell for cell in sweeps["cnn_block_size"] if cell in programs}
-    assert all(
-        sum(of[number] == programs[base][number] for number in of) == 5
-        for of in own.values()
-        for base in baselines
-    )
-    yield "Those of `cnn_block_size` are of five rounds"
 
 
 def of_the_cnns_machine():

@@ -72,7 +72,7 @@ def contents(folder: Path) -> Counter[str]:
     found = Counter({f"microbenchmark {name}": 1 for name in microbenchmarks.of_devices(folder)})
     found.update(f"limits of {path.stem}" for path in folder.glob("limits/*.json"))
     found.update("limits" for _ in folder.glob("limits.json"))
-    rounds = _rounds_of_sweeps(folder)
+    rounds = _rounds_of_sweeps(folder, _entries(folder))
     found.update({f"records of {name}": sum(counts) for name, counts in rounds.items()})
     return found
 
@@ -85,7 +85,7 @@ def name_as_written(entry: archive.Entry) -> str:
 
 def _row(name: str, folder: Path) -> tuple[str, list[str]]:
     """The device of a set, and the row about the set."""
-    entries = list(archive.entries(folder).values()) if archive.has_cells(folder) else []
+    entries = _entries(folder)
     records = [entry.record for entry in entries]
     others = microbenchmarks.of_devices(folder)
     if not records and not others:
@@ -127,10 +127,14 @@ def _commit(git: Mapping[str, Any], told: str | None = None, digits: int | None 
     return f"{git['commit'][:digits]}{' (dirty working tree)' if git['dirty'] else ''}"
 
 
-def _rounds_of_sweeps(folder: Path, known: Iterable[archive.Entry] = ()) -> dict[str, list[int]]:
-    """The number of rounds of each cell of a set's sweeps; its records are read unless they are ``known``."""
+def _entries(folder: Path) -> list[archive.Entry]:
+    """The records of a set's cells; a set of microbenchmarks has none."""
+    return list(archive.entries(folder).values()) if archive.has_cells(folder) else []
+
+
+def _rounds_of_sweeps(folder: Path, entries: Iterable[archive.Entry]) -> dict[str, list[int]]:
+    """The number of rounds of each cell of a set's sweeps, from its records."""
     sweeps = archive.read_sweeps(folder) or {}
-    entries = (known or archive.entries(folder).values()) if sweeps else ()
     rounds = Counter(map(name_as_written, entries))
     return {name: [rounds[cell] for cell in sweep["cells"]] for name, sweep in sweeps.items()}
 
