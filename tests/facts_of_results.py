@@ -206,6 +206,15 @@ def of_neighbours():
     ]
     assert sum(distance < 0.015 for distance in from_one) > len(from_one) / 2
     yield "Most of these intervals end near 1"
+    rows = table("nvidia-h200/neighbours/neighbours")
+    (rounds,) = set(rows["rounds"])
+    assert rounds == 5
+    yield "On two H200s, in five rounds as well"
+    assert set(rows.loc[rows["verdict"] == "untouched", "strategy"]) == {"graph"}
+    yield "`graph` is the only one that is `untouched` too"
+    touched = rows[rows["verdict"] == "touched"]
+    assert set(touched["strategy"]) == {"reference", "async_pool"} and set(touched["neighbour"]) == {"reference"}
+    yield f"two of the {len(rows)} rows are `touched`: `reference` and `async_pool`, both beside `reference`."
 
 
 def of_the_cnns_machine():
