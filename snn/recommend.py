@@ -2,8 +2,8 @@
 
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,21 @@ def _main(arguments: list[str]) -> int:
                 _check_data(cell)
             print(said)
             return 0
-        with ending_at_once(), workflow.held():
+        with ending_at_once(), workflow.held(), _unless_empty(settings.output):
             return _recommend(settings, started)
+
+
+@contextmanager
+def _unless_empty(folder: Path) -> Iterator[None]:
+    """A context at whose end a folder that was made in it does not stay with nothing inside."""
+    with suppress(OSError):  # a name that is too long is refused later
+        if folder.exists():
+            folder = Path()  # which is never empty: the user's own stays
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def _recommend(settings: Settings, started: float) -> int:

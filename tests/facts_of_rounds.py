@@ -1,9 +1,12 @@
 """What docs/results.md says of the rounds of the H200's sets, and of where they ran; as ``facts``."""
 
+from collections import Counter
 from functools import cache
 
+from snn.files import published_sets
 from snn.files.published_sets import PUBLISHED
-from snn.records import archive
+from snn.records import archive, microbenchmarks
+from snn.records.untrusted import lines, parse
 from snn.report import published_set
 
 
@@ -99,3 +102,33 @@ def of_the_cnns_rounds():
         for base in baselines
     )
     yield "Those of `cnn_block_size` are of five rounds"
+
+
+def of_commits():
+    """The commits of records; where one is not recorded, what their sources say of it."""
+    commits, sources = {}, {}
+    for folder in published_sets.sets():
+        name = published_sets.name_of(folder)
+        benchmarks = microbenchmarks.of_devices(folder).values()
+        records = [(record["name"], record) for record in benchmarks]
+        if archive.has_cells(folder):
+            records += [(name, parse(line, place)) for place, line in lines(folder / archive.RECORDS)]
+        for of, record in records:
+            origin = record["provenance"]
+            commit = (origin["git"]["commit"] or "")[:7]
+            commits.setdefault(of, Counter())[commit] += 1
+            sources.setdefault(commit, set()).add(origin["source_hash"])
+    usual = Counter(commit for of in commits.values() for commit in of).most_common(1)[0][0]
+    others = {name: of for name, of in commits.items() if set(of) != {usual}}
+    neighbours, cnn = (others.pop(name) for name in ("nvidia-h100-80gb-hbm3/neighbours", "nvidia-h200/cnn"))
+    assert {name: set(of) for name, of in others.items()} == {
+        "nvidia-h100-80gb-hbm3/paper": {"ad365fa"},
+        "memory_access": {"9e7de56"},
+    }
+    yield f"All records are of commit {usual}, except those of the H100's set `paper` (ad365fa)"
+    yield "and of the microbenchmark `memory_access` (9e7de56)"
+    assert set(neighbours) == {""} and set(cnn) == {"", usual}
+    yield "The records of the H100's set `neighbours`"
+    yield f"and {cnn['']} of the {cnn.total()} of nvidia-h200/cnn hold no commit"
+    assert sources[""] <= sources[usual]
+    yield f"The hashes of their sources are those of records of {usual}"

@@ -46,7 +46,10 @@ def test_of_one_case_the_opening_begins_with_its_answer_as_the_terminal_has_it(t
     table = overview.build(once, THRESHOLDS)
     answer = recommendation.build(once, table)["answer"].item()
     said = opening_of(once)
-    preliminary = "Preliminary: measured in one round only, so the variation between rounds is unknown."
+    preliminary = (
+        "Preliminary: measured in one round only, so the variation between rounds is unknown, and a ratio is "
+        "only significant beyond a factor of 2."
+    )
     assert f'<p class="headline">{answer} {preliminary}</p>' in said
     assert "On held-out rows, after the epochs that were timed: R² 0.94 ± 0.01" in said
     assert "Preliminary" not in opening_of(points)

@@ -96,7 +96,7 @@ def test_of_a_gpu_that_is_not_here_only_what_is_published_is_said(tmp_path, monk
     assert (
         "of this network on these data sets" in said and "\n  large, 256: persistent is the fastest" in said
     )
-    assert "MiB with reference, of 139.8 GiB" in said
+    assert re.search(r"\d MiB with reference, \d+ MiB with persistent, of 139.8 GiB", said)
     assert [path.name for path in tmp_path.iterdir()] == ["project"]
 
 
@@ -160,7 +160,7 @@ def test_of_two_published_answers_that_are_alike_the_one_with_a_speedup_is_shown
     monkeypatch.setattr(elsewhere, "_rows", lambda: rows)
     monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
     (line,) = [line for line in elsewhere.on_a_gpu(cell, "X").splitlines() if "faster than" in line]
-    assert line.endswith(f"[{shown}]")
+    assert line.endswith(f"[{shown}, of 5 candidates]")
 
 
 def test_a_published_winner_that_diverged_is_not_shown_and_neither_is_the_reference_or_a_peer(monkeypatch):
@@ -173,8 +173,8 @@ def test_a_published_winner_that_diverged_is_not_shown_and_neither_is_the_refere
     rows["case"], rows["answer"] = rows["dataset"] + " " + rows["network"], rows["fastest"]
     monkeypatch.setattr(elsewhere, "_rows", lambda: rows)
     monkeypatch.setattr(elsewhere, "_memory", lambda *_: "1 MiB")
-    shown = [line.strip() for line in elsewhere.on_a_gpu(cell, "X").splitlines() if "[a]" in line]
-    assert shown == ["small 128: graph [a]"]
+    shown = [line.strip() for line in elsewhere.on_a_gpu(cell, "X").splitlines() if "[a, " in line]
+    assert shown == ["small 128: graph [a, of 5 candidates]"]
 
 
 def test_other_gpus_that_have_the_same_network_are_named_in_their_order(monkeypatch):
@@ -215,10 +215,10 @@ def test_one_that_was_compared_with_the_reference_alone_is_not_recommended(
         else "but of one strategy and the reference alone: others may be faster"
     )
     assert (
-        f"Published for an X, of this network{'' if is_answer else ','} {words}:\n  c: combined [a]" in said
+        f"Published for an X, of this network{'' if is_answer else ','} {words}:\n  c: combined [a, " in said
     )
     cell["network"] = cell["network"] | {"hidden": [300]}
-    assert ("c: combined [a]" in elsewhere.on_a_gpu(cell, "X")) == is_answer
+    assert ("c: combined [a, " in elsewhere.on_a_gpu(cell, "X")) == is_answer
 
 
 def test_published_answers_of_this_network_come_before_those_of_others(tmp_path, monkeypatch, capsys):
@@ -246,7 +246,8 @@ def test_networks_unlike_any_published_one_are_shown_the_nearest_and_said_to_be_
     unlike = (
         "No network like this one is published for an X; of the nearest, whose strategies may be ordered "
     )
-    assert f"{unlike}otherwise:\n  far: graph [a]\n  Device memory" in said and "similar" not in said
+    far = f"{unlike}otherwise:\n  far: graph [a, of 5 candidates]\n  Device memory"
+    assert far in said and "similar" not in said
     near = one | {"case": "near", "network": "128"}
     monkeypatch.setattr(elsewhere, "_rows", lambda: pd.DataFrame([one, near]))
     said = elsewhere.on_a_gpu(cell, "X")
@@ -278,5 +279,5 @@ def test_a_gpu_without_published_results_is_planned_for(tmp_path, monkeypatch, c
 
 def test_of_a_gpu_whose_memory_is_not_known_the_rest_is_said():
     """As of one that somebody has published a set of, and config/gpus.yaml does not have."""
-    said = elsewhere._memory(composed(["dataset=small"]), "NVIDIA A30X")
+    said = elsewhere._memory(composed(["dataset=small"]), "NVIDIA A30X", [])
     assert said.startswith("not known (") and "config/gpus.yaml does not have" in said

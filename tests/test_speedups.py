@@ -55,7 +55,8 @@ def test_what_may_not_be_divided_is_not():
         (Ratio(np.nan, np.nan, np.nan, 0, np.nan), "there is no round in which both have a time"),
         (
             Ratio(1.0, 0.9, 1.1, 1, np.nan),
-            "one round: how much rounds differ is unknown; snn more-rounds",
+            "one round: how much rounds differ is unknown, so only a factor beyond 2 is significant; "
+            "snn more-rounds",
         ),
         (
             Ratio(1.0, 0.8, 1.3, 2, 0.1),

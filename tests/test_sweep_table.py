@@ -48,7 +48,10 @@ UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None}
 
 
 WIDE = "wide interval, above a factor of 1.5; snn more-rounds adds rounds"
-ONE_ROUND = "one round: how much rounds differ is unknown; snn more-rounds adds rounds"
+ONE_ROUND = (
+    "one round: how much rounds differ is unknown, so only a factor beyond 2 is significant; "
+    "snn more-rounds adds rounds"
+)
 
 
 @pytest.mark.parametrize(

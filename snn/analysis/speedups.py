@@ -55,7 +55,8 @@ def warning(found: Ratio, thresholds: Thresholds) -> str:
     if not found.rounds:
         return "there is no round in which both have a time"
     if found.rounds < 2:
-        what = "one round: how much rounds differ is unknown"
+        beyond = f"only a factor beyond {thresholds['one_round']:g} is significant"
+        what = f"one round: how much rounds differ is unknown, so {beyond}"
     elif is_wide(found, thresholds):
         what = f"wide interval, above a factor of {thresholds['wide']:g}"
     else:

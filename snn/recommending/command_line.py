@@ -65,7 +65,8 @@ def _parser() -> Options:
         metavar="TIME",
         default="2min",
         help="how long it may take, as 90s (default: 2min); where whole trainings take too long, runs have "
-        "fewer epochs, or fewer rows; a first round of every candidate is finished in any case",
+        "fewer epochs, or fewer rows; one too short even for these is refused, and a first round that has "
+        "begun is finished",
     )
     add(
         "--device",

@@ -1,7 +1,7 @@
 """What can be said of a GPU that is not here: published results, and the planner's bytes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import Any
 
@@ -93,18 +93,24 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
         (f"{_UNLIKE} for an {name}; of the nearest, whose strategies may be ordered otherwise:", near[~like]),
     ):
         lines += [said] if len(answers) else []
-        lines += [f"  {row['case']}: {row['answer']} [{row['folder']}]" for _, row in answers.iterrows()]
+        lines += [f"  {row['case']}: {row['answer']} [{_source(row)}]" for _, row in answers.iterrows()]
     if not answered:
         alike = zip(published["device"], published["network"], strict=True)
         has = ", ".join(sorted({device for device, other in alike if _distance(label, other) == 0} - {name}))
         results = "results of more strategies" if len(pairs) else "results"
         lines += [f"  Of this network there are {results} for {has} (--device)."] if has else []
+    needed = _memory(cell, name, [*near["fastest"][:1]])
     lines += [
-        f"  Device memory that your training would take there: {_memory(cell, name)}.",
+        f"  Device memory that your training would take there: {needed}.",
         "  Not known: the times of your own training there. Rows, columns, batch size and layers change the",
         "  order of strategies. Run the same command on that GPU.",
     ]
     return "\n".join(lines)
+
+
+def _source(answer: pd.Series) -> str:
+    """``nvidia-h200/cnn, of 3 candidates``: the set of a published answer, and among how many it is."""
+    return f"{answer['folder']}, of {answer['strategies']:.0f} candidates"
 
 
 def _rows() -> pd.DataFrame:
@@ -149,10 +155,25 @@ def _is_like(one: str, other: str) -> bool:
     )
 
 
-def _memory(cell: Mapping[str, Any], name: str) -> str:
+def _memory(cell: Mapping[str, Any], name: str, fastest: Sequence[str]) -> str:
+    """What the cell would take on a GPU, and with these strategies, named as in an overview."""
     try:
         gpu = gpus.named(name)
-        needed = sum(predicted(cell, gpu).values())
+        needed = [f"{size(sum(predicted(cell, gpu).values()))} with {cell['strategy']['name']}"]
+        for text in filter(_CHOICE.fullmatch, fastest):
+            with_it = cell | _choice(text)
+            needed.append(f"{size(sum(predicted(with_it, gpu).values()))} with {text}")
     except (ConfigError, Unsupported) as error:
         return f"not known ({error})"
-    return f"{size(needed)} with {cell['strategy']['name']}, of {size(gpu.nbytes)}"
+    return f"{', '.join(needed)}, of {size(gpu.nbytes)}"
+
+
+_CHOICE = re.compile(r"(\w+)(?: \(kernel (\w+)\))?")
+
+
+def _choice(text: str) -> dict[str, Any]:
+    """The strategy of ``graph (kernel tiled_fused)``, and its kernel where that is named."""
+    found = _CHOICE.fullmatch(text)
+    assert found
+    named = {group: name for group, name in zip(("strategy", "kernel"), found.groups(), strict=True) if name}
+    return {group: groups.load(group, name) for group, name in named.items()}

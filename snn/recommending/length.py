@@ -68,9 +68,9 @@ def that_fits(
     if needed <= first["most"] * budget:
         return shortest
     raise ConfigError(
-        f"a round of {candidates} candidates takes about {needed:.0f} s, of which the budget has "
-        f"{first['most'] * budget:.0f} s for it: {pilot.job:.2g} s for each process beside its training, and "
-        f"{seconds:.2g} s per {shortest.words()} of the reference: give --budget "
+        f"a round of {candidates} candidates takes about {ceil(needed)} s, and of the budget "
+        f"{floor(first['most'] * budget)} s are for it: {pilot.job:.2g} s for each process beside its "
+        f"training, and {seconds:.2g} s per {shortest.words()} of the reference: give --budget "
         f"{ceil(_MARGIN * needed / first['most'])}s, enough on a machine as busy as now"
     )
 

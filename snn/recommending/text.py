@@ -53,7 +53,7 @@ def answered(
         lines += [row["answer"], *([row["reason"]] if isinstance(row["reason"], str) else [])]
     else:
         lines.append(_headline(ranking))
-    lines += filter(None, [preliminary(ranking)])
+    lines += filter(None, [preliminary(ranking, read_yaml(CONFIG / "verdicts.yaml"))])
     length = trained or Length(cell["training"]["epochs"])
     part = length.part_of(cell)
     what = (
@@ -94,9 +94,8 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     for note, rows in apart.groupby("note"):
         notes.append(f"{NOT_COMPARABLE.capitalize()}: {', '.join(named[rows.index])}: {note}.")
     others = (ranking["against_fastest"] == NOT_COMPARABLE) & (ranking["verdict"] != NOT_COMPARABLE)
-    if others.any():
-        first = named[ranking["rank"] == 1].iloc[0]
-        notes.append(f"{NOT_COMPARABLE.capitalize()} with {first}: {', '.join(named[others])}.")
+    for note, rows in ranking[others].groupby("note"):
+        notes.append(f"{', '.join(named[rows.index])}: {note}.")
     if ranking.loc[ranking["rank"].notna(), "rounds"].nunique() > 1:
         notes.append("Rounds are unequal: a ratio is of those that both have, not of the two times shown.")
     once = named[(ranking["rounds"] == 1) & ranking["rank"].notna()]

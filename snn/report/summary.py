@@ -33,7 +33,7 @@ def fragment(
     rankings = [recommend.build(points[i], {}, thresholds) for i in asked]
     headline = _headline(table)
     if len(recommended) == 1 and recommended["strategy_status"].iloc[0] == "ok":
-        headline = " ".join(filter(None, [*recommended["answer"], preliminary(rankings[0])]))
+        headline = " ".join(filter(None, [*recommended["answer"], preliminary(rankings[0], thresholds)]))
     left = len(table) - len(asked)
     more = f"<p>The table overview shows {left} more cases.</p>\n" if left > 0 else ""
     return (

@@ -2,15 +2,21 @@
 
 import pandas as pd
 
+from snn.analysis.machine_state import Thresholds
+
 _SCORES = {"test_accuracy": "accuracy", "test_r2": "R²", "test_rmse": "RMSE in the target's units"}
 
 
-def preliminary(ranking: pd.DataFrame) -> str:
-    """That the first was measured in one round only; empty where it was not, or is alone."""
+def preliminary(ranking: pd.DataFrame, thresholds: Thresholds) -> str:
+    """That the first was measured in one round only, and which ratios are significant then; empty where it
+    was not, or is alone."""
     ranked = ranking[ranking["rank"].notna()]
     if len(ranked) < 2 or ranked.loc[ranked["rank"] == 1, "rounds"].item() > 1:
         return ""
-    return "Preliminary: measured in one round only, so the variation between rounds is unknown."
+    return (
+        "Preliminary: measured in one round only, so the variation between rounds is unknown, and a ratio is "
+        f"only significant beyond a factor of {thresholds['one_round']:g}."
+    )
 
 
 def on_held_out_rows(ranking: pd.DataFrame) -> str:

@@ -68,6 +68,7 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         }
     )
     table = table.join(_over_reference(cells, thresholds)).join(_behind(cells, len(order), thresholds))
+    table["note"] = _with_first(table, cells, len(order), thresholds)
     table = table.assign(
         rounds=[sum(map(bool, rounds)) for rounds in cells["rounds"]],
         runs=cells["runs"],
@@ -133,11 +134,26 @@ def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.Data
     found.loc[found.index[:1] if ranked else [], "behind"] = 1.0
     words = [{FASTER: SLOWER, SAME: AS_FAST}.get(verdict, NOT_SIGNIFICANT) for verdict in ratios["verdict"]]
     first = FASTEST if words and set(words) == {SLOWER} else SHORTEST
-    rest = [_apart(cells.iloc[0], row, thresholds) if ranked else "" for _, row in cells[ranked:].iterrows()]
+    rest = [NOT_COMPARABLE if why else "" for why in _apart(cells, ranked, thresholds)]
     return found.assign(against_fastest=[*[first][:ranked], *words, *rest])
 
 
-def _apart(best: pd.Series, other: pd.Series, thresholds: Thresholds) -> str:
-    """The word of a row without a rank: ``not comparable`` where it ended well."""
-    ended_well = other["status"] == "ok" and pd.notna(other["mean_s"])
-    return NOT_COMPARABLE if ended_well and reason(other, best, thresholds) else ""
+def _apart(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> list[str]:
+    """Why each row behind the ranked ones may not be compared with the first; empty where it did not end
+    well, or where there is no first."""
+    rest = cells[ranked:]
+    ended_well = (rest["status"] == "ok") & rest["mean_s"].notna()
+    return [
+        reason(row, cells.iloc[0], thresholds) if ranked and well else ""
+        for (_, row), well in zip(rest.iterrows(), ended_well, strict=True)
+    ]
+
+
+def _with_first(table: pd.DataFrame, cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> list[str]:
+    """The notes; of a row that may be compared with the reference and not with the first, why."""
+    first = overview.names(cells)[0]
+    why = [""] * ranked + _apart(cells, ranked, thresholds)
+    return [
+        f"{NOT_COMPARABLE} with {first}: {text}" if text and verdict != NOT_COMPARABLE else note
+        for note, verdict, text in zip(table["note"], table["verdict"], why, strict=True)
+    ]

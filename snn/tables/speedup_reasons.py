@@ -23,6 +23,8 @@ _COUNTS = {
 _MOST = 3
 _MIN_SHARE = 0.05
 """Changes below this share of the difference between the times, or of the largest change, are left out."""
+_TOO_MUCH = 1.25
+"""That instrumented passes differ by more than the runs is said beyond this many times their difference."""
 
 
 def reason(winner: pd.Series, reference: pd.Series | None) -> str:
@@ -55,16 +57,20 @@ def _counts(winner: pd.Series, reference: pd.Series) -> str:
 def _seconds(winner: pd.Series, reference: pd.Series) -> str:
     """``It spends about 3.1 s less on host-to-device copies, but 0.2 s more on waits for kernels.``
 
-    Nothing where the instrumented passes were longer: they explain no shorter run.
+    Nothing where the instrumented passes were longer: they explain no shorter run. Where they differ by
+    more than the runs do, that is said.
     """
     changes = _changes(winner, reference, {PART + part: name for part, name in LABELS.items()})
     if sum(changes.values()) <= 0:
         return ""
-    smallest = _MIN_SHARE * abs(reference["mean_s"] - winner["mean_s"])
+    difference = abs(reference["mean_s"] - winner["mean_s"])
+    smallest = _MIN_SHARE * difference
     less = _listed([f"{seconds:.2g} s less on {name}" for name, seconds in _largest(changes, 1, smallest)])
     more = _listed([f"{seconds:.2g} s more on {name}" for name, seconds in _largest(changes, -1, smallest)])
     both = ", but ".join(filter(None, (less, more)))
-    return f"It spends about {both}." if both else ""
+    too_much = sum(changes.values()) > _TOO_MUCH * difference
+    passes = ", by instrumented passes, which differ by more than the runs" if too_much else ""
+    return f"It spends about {both}{passes}." if both else ""
 
 
 def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) -> dict[str, float]:
