@@ -248,3 +248,13 @@ def test_an_output_that_is_a_link_stays_one(grids, project):
     assert recommend.main(ASKED) == 0
     assert (project / "out/ranking.csv").is_symlink()
     assert (project / "real.csv").read_bytes() == (project / workflow.TABLE).read_bytes()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_budget_that_is_refused_leaves_no_folder_but_the_users_own(there, project, monkeypatch, capsys):
+    monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(epoch=90.0, job=5.0, outside=0.3))
+    if there:
+        (project / "out").mkdir()
+    assert recommend.main([*ASKED, "--budget", "20s"]) == 2
+    assert "give --budget" in capsys.readouterr().err
+    assert (project / "out").exists() == there
