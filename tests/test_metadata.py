@@ -48,7 +48,9 @@ def test_ci_runs_what_a_change_must_pass():
     commands = {step["run"] for job in jobs.values() for step in job["steps"] if "run" in step}
     assert commands == {"make lint", "make docs", ".ci/run"}
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert {"lint", "docs"} <= targets
+    assert {"lint", "docs", "linkcheck"} <= targets
+    (links,) = read(".github/workflows/links.yml")["jobs"].values()
+    assert links["steps"][-1]["run"] == "make linkcheck"
     oldest = PROJECT["requires-python"].removeprefix(">=")
     assert oldest in jobs["test"]["strategy"]["matrix"]["python-version"]
 
