@@ -90,6 +90,16 @@ KERNEL_KEYS = "name, source, block, work, fused, pretransposed, precisions"
             {"precisions": ["fp64"]},
             "precisions is ['fp64']: it must be a list of one or more ",
         ),
+        (
+            "protocol",
+            "brief",
+            {"round": 1},
+            "'round' is not a key of a protocol (did you mean rounds?): one of rounds, runs, min_runs",
+        ),
+        ("protocol", "brief", {"runs": None}, "runs is missing: a protocol has rounds, runs, min_runs"),
+        ("precision", "bf16", {"bits": 16}, "'bits' is not a key of a precision: one of name"),
+        ("network", "mlp", {"init": None}, "init is missing: a network has hidden, init, update_order"),
+        ("network", "cnn", {"loss": None}, "loss is missing: a network has layers, loss, init, update_order"),
     ],
 )
 def test_what_is_wrong_in_a_choices_file_is_named(tmp_path, monkeypatch, group, choice, changed, said):
@@ -111,6 +121,16 @@ def test_what_is_wrong_in_a_choices_file_is_named(tmp_path, monkeypatch, group, 
             refuse()
         assert f"config/{group}/{choice}.yaml: " in str(refused.value)
         assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(("text", "given"), [("", "empty"), ("- a", "['a']"), ("a", "'a'")])
+def test_a_choices_file_without_keys_is_named(tmp_path, monkeypatch, text, given):
+    (tmp_path / "dataset").mkdir()
+    (tmp_path / "dataset/mine.yaml").write_text(text)
+    monkeypatch.setattr(groups, "CONFIG", tmp_path)
+    with pytest.raises(ConfigError, match="must be keys with values, as KEY: VALUE") as refused:
+        groups._file.__wrapped__("dataset", "mine")
+    assert str(refused.value).startswith(f"config/dataset/mine.yaml is {given}: ")
 
 
 def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch):

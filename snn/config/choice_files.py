@@ -21,15 +21,16 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 def check(group: str, choice: str, content: Mapping[str, Any]) -> None:
     """Raise ConfigError, naming the file and its key, where a choice's file is not right.
 
-    It gives its own name, which a copy of another's file does not; a kernel has the keys of ``naive``, and a
-    source that is there; the ``_target_`` of a data set or a strategy is in its module.
+    It gives its own name, which a copy of another's file does not; all files of a group have the same keys,
+    except those of data sets and strategies; the source of a kernel is there; the ``_target_`` of a data set
+    or a strategy is in its module.
     """
-    if group not in NAMED:
-        return
     file, name = f"config/{group}/{choice}.yaml", content.get("name")
-    if name != choice:
+    if group in NAMED and name != choice:
         given = "missing" if name is None else shown(name)
         raise ConfigError(f"{file}: name is {given}: it must be {choice}, the name of the file")
+    if group not in _CODE or group == "kernel":
+        _check_keys(file, group, content)
     if group == "kernel":
         _check_kernel(file, content)
     elif group in _CODE:
@@ -44,20 +45,25 @@ def without(group: str, value: object) -> str:
     return f" ({code} is there, but a choice is a file, config/{group}/{value}.yaml)"
 
 
-def _check_kernel(file: str, content: Mapping[str, Any]) -> None:
-    keys = groups.load("kernel", "naive")
+def _check_keys(file: str, group: str, content: Mapping[str, Any]) -> None:
+    """That a file has the keys of its group's default choice, or of ``network=layers`` if it has layers."""
+    like = "layers" if group == "network" and "layers" in content else groups.default_choices()[group]
+    keys = groups.load(group, like)
     for key in content:
         if key not in keys:
             raise ConfigError(
-                f"{file}: {shown(key)} is not a key of a kernel{meant(str(key), keys)}: one of "
+                f"{file}: {shown(key)} is not a key of a {group}{meant(str(key), keys)}: one of "
                 f"{', '.join(keys)}"
             )
     missing = [key for key in keys if key not in content]
     if missing:
         raise ConfigError(
-            f"{file}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: a kernel has "
-            f"{', '.join(keys)}, which config/kernel/naive.yaml explains"
+            f"{file}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: a {group} has "
+            f"{', '.join(keys)}, which config/{group}/{like}.yaml explains"
         )
+
+
+def _check_kernel(file: str, content: Mapping[str, Any]) -> None:
     for key in ("fused", "pretransposed"):
         if not isinstance(content[key], bool):
             raise ConfigError(f"{file}: {key} is {shown(content[key])}: it must be true or false")

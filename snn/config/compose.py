@@ -1,7 +1,6 @@
 """The configuration of one cell: its keys and types, composed by Hydra and checked before any work."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import filterfalse
@@ -65,7 +64,7 @@ class PrecisionConfig:
 
 @dataclass
 class DeviceConfig:
-    backend: str = MISSING
+    backend: Any = MISSING
     name: Any = None
 
 
@@ -114,6 +113,13 @@ def _is_choice(override: str) -> bool:
     return override.partition("=")[0] in groups.GROUPS
 
 
+def _set(plain: dict[str, Any], override: str) -> None:
+    """Replace a value, of whatever type: the checks that follow know each key, OmegaConf does not."""
+    setting = parsed(override)
+    section, dot, key = setting.key_or_group.rpartition(".")
+    (plain[section] if dot else plain)[key] = setting.value()
+
+
 def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, Any]:
     """The configuration of ``config/config.yaml`` with Hydra overrides applied, as plain values.
 
@@ -122,14 +128,14 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, 
     set's file of which the header is wrong.
     """
     check(overrides)
+    choices = tuple(filter(_is_choice, overrides))
     try:
-        config = deepcopy(_of_choices(tuple(filter(_is_choice, overrides))))
-        for setting in map(parsed, filterfalse(_is_choice, overrides)):
-            OmegaConf.update(config, setting.key_or_group, setting.value())
-        plain = cast(dict[str, Any], OmegaConf.to_container(config, resolve=True))
+        plain = cast(dict[str, Any], OmegaConf.to_container(_of_choices(choices)))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         message = " ".join(str(error).split())
-        raise ConfigError(f"{shown(list(overrides))}: these cannot be composed: {message}") from error
+        raise ConfigError(f"{shown(list(choices))}: these cannot be composed: {message}") from error
+    for override in filterfalse(_is_choice, overrides):
+        _set(plain, override)
     complete(plain, {override.partition("=")[0] for override in overrides})
     check_round(plain["round"])
     check_profile(plain["profile"])

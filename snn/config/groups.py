@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from snn.config.yaml_file import read_yaml
-from snn.errors import ConfigError
+from snn.errors import ConfigError, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
@@ -27,16 +27,27 @@ def names(group: str) -> list[str]:
 
 
 @cache
-def _read(group: str, name: str) -> Mapping[str, Any]:
+def _file(group: str, name: str) -> Mapping[str, Any]:
+    """All of a choice's file. Raises ConfigError where it holds no keys."""
     content = read_yaml(CONFIG / group / f"{name}.yaml")
-    return {key: value for key, value in content.items() if key != "defaults"}
+    if not isinstance(content, dict):
+        given = "empty" if content is None else shown(content)
+        raise ConfigError(
+            f"config/{group}/{name}.yaml is {given}: it must be keys with values, as KEY: VALUE"
+        )
+    return content
+
+
+@cache
+def _read(group: str, name: str) -> Mapping[str, Any]:
+    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
 
 
 @cache
 def _choices_beside(group: str, name: str) -> dict[str, str]:
     """The choices of other groups in the ``defaults`` of a choice's file, as Hydra reads them."""
     found = {}
-    for entry in read_yaml(CONFIG / group / f"{name}.yaml").get("defaults", ()):
+    for entry in _file(group, name).get("defaults", ()):
         if isinstance(entry, dict):
             found.update({key.rpartition(".")[2]: choice for key, choice in entry.items()})
     return found

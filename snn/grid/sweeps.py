@@ -239,7 +239,7 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) ->
     """
     chosen = groups.chosen(point)
     cell: Cell = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
-    for group in choice_files.NAMED:
+    for group in groups.GROUPS:
         choice_files.check(group, chosen[group], cell[group])
     cell["training"] = groups.default_training()
     device = devices[on_host(cell["strategy"])]
