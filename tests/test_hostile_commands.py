@@ -62,7 +62,7 @@ def refused(capsys, main, arguments):
         (["++training.epochs=1"], "is no argument"),
         (["~strategy"], "is no argument"),
         (["dataset@training=small"], "is no argument"),
-        (["hydra.run.dir=/tmp"], "is no argument"),
+        (["hydra.run.dir=/tmp"], "is no argument: there is no such key; the keys are dataset"),
         (["hydra.verbose=true"], "hydra.verbose: there is no such key; the keys are dataset"),
         (["training={epochs:3}"], "training: there is no such key"),
         (["round.x=1"], "round.x: there is no such key"),

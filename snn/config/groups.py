@@ -1,5 +1,6 @@
 """The files of ``config/``: the choices of each Hydra group, and their contents."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -106,6 +107,15 @@ def options(section: str, choice: str | None) -> tuple[str, ...]:
         return tuple(default_training())
     values = load(section, choice or default_choices()[section])
     return tuple(key for key, value in values.items() if not defines(section, key, value))
+
+
+def with_value(section: str, choice: str | None, word: str) -> list[str]:
+    """The options of a section that may be this word, as ``one | another`` in their comments says."""
+    file = f"{section}/{choice or default_choices()[section]}" if section in GROUPS else "config"
+    one = rf"\b{re.escape(word)}\b"
+    has_word = re.compile(rf"\s*(\w+):.*#.*(?:\| *{one}|{one} *\|)")
+    found = map(has_word.match, (CONFIG / f"{file}.yaml").read_text(encoding="utf-8").splitlines())
+    return [line[1] for line in found if line and line[1] in options(section, choice)]
 
 
 def defines(section: str, key: str, value: object = "") -> bool:

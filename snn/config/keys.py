@@ -4,13 +4,14 @@ import re
 from collections.abc import Mapping
 
 from snn.config import choice_files, groups
-from snn.config.suggestions import meant, one_of_several
+from snn.config.suggestions import any_of, meant, one_of_several
 from snn.errors import ConfigError, shown
 
 BESIDE_THE_CELL = ("round", "data", "output", "profile")
 """Keys of the command line that are of no section of a cell."""
 
 _FILE = re.compile(r"[/\\]|\.\w+$")
+_MAPPING = re.compile(r"\{\s*(\w+)\s*:\s*(\[[^\]]*\]|[^,{}]*?)\s*[,}].*", re.DOTALL)
 _WIDTHS = re.compile(r"[\[(]?[0-9]+([-x ]+[0-9]+)*[\])]?")
 
 
@@ -26,7 +27,7 @@ def check_choice(group: str, name: str) -> None:
     """Raise ConfigError, with the choices, if a group has none of this name."""
     if name not in groups.names(group):
         given = f"{group}={shown(name)[1:-1]}: not a choice"
-        if "," in name:
+        if "," in name and not nested(group, name):
             raise ConfigError(f"{given}: {one_of_several(group, name)}")
         choices = ", ".join(groups.names(group))
         raise ConfigError(f"{given}{hint(group, name)}; {group} must be one of {choices}")
@@ -39,12 +40,22 @@ def hint(group: str, value: object, sets: str = "=") -> str:
     ``sets`` stands between a key and its value.
     """
     text = str(value)
+    if found := nested(group, text):
+        return found
     if group == "dataset" and _FILE.search(text):
         own = {"dataset": "csv", "dataset.path": text, "dataset.target": "COLUMN"}
         return f" (your own file is {' '.join(f'{key}{sets}{one}' for key, one in own.items())})"
     if group == "network" and _WIDTHS.fullmatch(text):
         return f" (widths are network.hidden{sets}[{', '.join(re.findall('[0-9]+', text))}])"
     return choice_files.without(group, value) or meant(text, groups.names(group))
+
+
+def nested(section: str, value: str) -> str:
+    """How a key of a section is written that is given whole, ``{epochs: 5}``, in parentheses; else empty."""
+    found = _MAPPING.fullmatch(value)
+    if section not in (*groups.GROUPS, "training") or not found or groups.defines(section, found[1]):
+        return ""
+    return f" (keys of {section} are written with a dot: {section}.{found[1]}={found[2]})"
 
 
 def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
@@ -59,6 +70,7 @@ def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
     place = f"{section}={choice}" if choice else section
     if not groups.defines(section, key):
         hint = _having(section, key) or meant(key, options, f"{section}.{{}}")
+        hint = hint or any_of(groups.with_value(section, choice, key), f"{section}.{{}}")
         raise ConfigError(f"{where}: {place} has no such key{hint}; it has {', '.join(options) or 'none'}")
     if not of_choice:
         raise ConfigError(

@@ -13,7 +13,10 @@ _MOST_TEXT = 1 << 14
 
 _OF_GRIDS = "a grid file is run by snakemake --cores 1 --config grid=FILE"
 
+_OPTIONS = ("--help", "--strict", "--version")
+
 _KEY = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
+_INSIDE = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)?)[.\[].*", re.DOTALL)
 _LIKE_A_KEY = re.compile(r"\s*([A-Za-z_][\w.-]*?)\s*[=:]{1,2}\s*(.*)", re.DOTALL)
 
 
@@ -70,7 +73,8 @@ def instead(arguments: Sequence[str]) -> str:
             value = others[0]
         hint = meant(name, known, f"{{}}={value or 'VALUE'}")
         right = hint or ", as training.epochs=10"
-        return f"settings are KEY=VALUE{right}; the options are --help, --strict and --version"
+        option = meant(argument, _OPTIONS)
+        return f"settings are KEY=VALUE{right}; the options are --help, --strict and --version{option}"
     like = _LIKE_A_KEY.fullmatch(argument.replace("/", ".", 1))
     word, value = like.groups() if like else (argument, "")
     if word.lower() in known:
@@ -78,7 +82,24 @@ def instead(arguments: Sequence[str]) -> str:
         return f"it must be KEY=VALUE (did you mean {word.lower()}={shown(value)[1:-1]}?)"
     if argument.endswith((".yaml", ".yml")):
         return f"it must be KEY=VALUE; {_OF_GRIDS}"
-    return "it must be KEY=VALUE, as training.epochs=10 (no + ~ @)"
+    key, equals, value = argument.partition("=")
+    if not equals or not key:
+        return "it must be KEY=VALUE, as training.epochs=10 (no + ~ @)"
+    inside = _INSIDE.fullmatch(key)
+    if inside and inside[1] in groups.list_valued():
+        return f"a list is given whole, as {inside[1]}=[{value}]"
+    if inside and inside[1] in known:
+        return f"{inside[1]} has no keys of its own: it is given as {inside[1]}={value or 'VALUE'}"
+    return _no_key(key, known)
+
+
+def _no_key(key: str, known: Sequence[str], hint: str = "") -> str:
+    """That there is no such key, and which there are."""
+    there = ", ".join([*groups.GROUPS, *(f"training.{key}" for key in groups.default_training())])
+    return (
+        f"there is no such key{hint or meant(key, known)}; "
+        f"the keys are {there}, {', '.join(keys.BESIDE_THE_CELL)}"
+    )
 
 
 def check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
@@ -89,8 +110,5 @@ def check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
     elif key in groups.GROUPS:
         keys.check_choice(key, value)
     elif key not in keys.BESIDE_THE_CELL:
-        known = ", ".join([*groups.GROUPS, *(f"training.{key}" for key in groups.default_training())])
-        hint = f" ({_OF_GRIDS})" if key in ("grid", "sweep") else meant(key, keys.known(chosen))
-        raise ConfigError(
-            f"{key}: there is no such key{hint}; the keys are {known}, {', '.join(keys.BESIDE_THE_CELL)}"
-        )
+        hint = f" ({_OF_GRIDS})" if key in ("grid", "sweep") else keys.nested(key, value)
+        raise ConfigError(f"{key}: {_no_key(key, keys.known(chosen), hint)}")

@@ -52,11 +52,17 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     for one in (word, _ALSO_CALLED.get(word, "")):
         if one in choices or one in leaves:
             return choices[one if one in choices else leaves[one]]
-    found = get_close_matches(word, choices, 1, cutoff=0.7)
+    found = get_close_matches(word, choices, 1, cutoff=0.7) or [one for one in choices if _swapped(word, one)]
     if found:
         return choices[found[0]]
     found = get_close_matches(word.rpartition(".")[2], leaves, 1, cutoff=0.75)
     return choices[leaves[found[0]]] if found else None
+
+
+def _swapped(word: str, choice: str) -> bool:
+    """Whether two neighbouring letters of a word are swapped, which is much of a short one: ``scv``."""
+    different = [i for i, (one, other) in enumerate(zip(word, choice, strict=False)) if one != other]
+    return sorted(word) == sorted(choice) and len(different) == 2 and different[1] - different[0] == 1
 
 
 def _plain(word: str) -> str:
