@@ -36,6 +36,11 @@ COMMANDS = {
 }
 """By name. A module is imported when its command is used."""
 
+OPTIONS = {
+    "--help": "print this, or behind a command what it does",
+    "--version": "print the version, and the commit of the clone",
+}
+
 
 def known() -> dict[str, Command]:
     """The commands whose modules there are."""
@@ -57,14 +62,17 @@ def _refuse(arguments: list[str]) -> int:
     word = arguments[0]
     if "=" in word and not word.startswith("-"):
         raise ConfigError(f"{shown(word)}: a setting stands behind a command, as snn run {shown(word)[1:-1]}")
-    there = ", ".join([*known(), "--version"])
-    raise ConfigError(f"{shown(word)}: there is no such command{meant(word, known())}; there are {there}")
+    there = [*known(), *OPTIONS]
+    raise ConfigError(
+        f"{shown(word)}: there is no such command{meant(word, there)}; there are {', '.join(there)}"
+    )
 
 
 def _listed() -> str:
-    commands = known()
-    width = max(map(len, commands))
-    return "\n".join(["commands:", *(f"  {name:{width}}  {one.summary}" for name, one in commands.items())])
+    listed = {name: one.summary for name, one in known().items()} | OPTIONS
+    width = max(map(len, listed))
+    lines = [f"  {name:{width}}  {summary}" for name, summary in listed.items()]
+    return "\n".join(["commands:", *lines[: -len(OPTIONS)], "", "options:", *lines[-len(OPTIONS) :]])
 
 
 def entry() -> int:

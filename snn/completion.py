@@ -55,7 +55,7 @@ _OF_CELLS = ("run", "plan", "prepare")
 _SWEEP, _GRID = "sweep=", "grid="
 """Keys of ``snn plan`` in place of a cell's settings."""
 
-_OPTIONS = {"run": ["--strict"], "plan": ["--device", "--free", "--fraction", "--json"]}
+_OPTIONS = {"run": ["--strict", "--version"], "plan": ["--device", "--free", "--fraction", "--json"]}
 """Of commands with options; those of ``recommend`` are its parser's."""
 
 

@@ -5,6 +5,8 @@ how the cell ended, and the loss: on the standard output, or on standard error i
 
   --strict    the exit code is 3 where the cell diverged, was unsupported, or had too little memory: outcomes
               that a record holds like any other, with exit code 0
+  --help      print this
+  --version   print the version, and the commit of the clone
 """
 
 import json

@@ -51,6 +51,8 @@ def test_help_lists_the_commands_and_python_m_snn_stays(capsys):
     shown = capsys.readouterr().out
     for name, one in cli.known().items():
         assert f"  {name}" in shown and one.summary in shown
+    assert "\n  --version " in shown
+    assert cli.main(["run", "--help"]) == 0 and "\n  --version " in capsys.readouterr().out
     assert started("--help", module="snn").stdout == started("run", "--help").stdout
 
 
@@ -77,6 +79,8 @@ def test_a_command_is_known_as_soon_as_its_module_is_there(monkeypatch, capsys):
         (["more_rounds"], "(did you mean more-rounds?)"),
         (["dataset=small"], "a setting stands behind a command, as snn run dataset=small"),
         (["--colour"], "'--colour': there is no such command"),
+        (["--verion"], "'--verion': there is no such command (did you mean --version?)"),
+        (["run", "--verion"], "--help, --strict and --version (did you mean --version?)"),
         (["list"], "list: name one of strategies, kernels, networks, datasets, protocols, precisions, dev"),
         (["list", "strategy"], "list 'strategy': there is no such list (did you mean strategies?)"),
         (["list", "kernls"], "(did you mean kernels?)"),
@@ -179,7 +183,7 @@ def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, cap
         (["plan", "grid=none.yaml", "sweep="], set()),
         (["recommend", "--csv", ""], set()),
         (["plan", "--fr"], {"--free", "--fraction"}),
-        (["run", "--"], {"--help", "--strict"}),
+        (["run", "--"], {"--help", "--strict", "--version"}),
         (["nonsense", "a"], set()),
     ],
 )
