@@ -41,8 +41,7 @@ def _main(arguments: list[str]) -> int:
         print(revision.said())
         return 0
     if arguments and arguments[0] in cli.known():
-        again = " (python -m snn is snn run already: leave the word out)" if arguments[0] == "run" else ""
-        raise ConfigError(f"{arguments[0]!r} is a command of its own{again}: snn {' '.join(arguments)}")
+        raise ConfigError(f"{arguments[0]!r} is a command of its own: snn {' '.join(arguments)}")
     end_with_parent()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a workflow's jobs are started without it
     status = _run([argument for argument in arguments if argument != STRICT])

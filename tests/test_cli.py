@@ -56,6 +56,14 @@ def test_help_lists_the_commands_and_python_m_snn_stays(capsys):
     assert started("--help", module="snn").stdout == started("run", "--help").stdout
 
 
+def test_python_m_snn_is_snn_run_and_takes_a_command():
+    for given in (["training.epochs=x"], ["run", "training.epochs=x"]):
+        assert started(*given, module="snn").stderr.startswith(
+            "snn: training.epochs is 'x': it must be a whole"
+        )
+    assert started("list", "devices", module="snn").stdout == started("list", "devices").stdout != ""
+
+
 def test_a_command_gets_its_arguments_and_its_status_is_returned(monkeypatch):
     seen = []
     merge = import_module("snn.merge")
@@ -94,10 +102,7 @@ def test_a_command_is_known_as_soon_as_its_module_is_there(monkeypatch, capsys):
         (["plan", "--device"], "--device needs a value: --device NAME"),
         (["plan", "--device", "Tesla T4", "strateg=graph"], "strateg: there is no such key (did you mean st"),
         (["run", "list", "strategies"], "'list' is a command of its own: snn list strategies"),
-        (
-            ["run", "run", "strategy=pool"],
-            "of its own (python -m snn is snn run already: leave the word out): ",
-        ),
+        (["run", "run", "strategy=pool"], "'run' is a command of its own: snn run strategy=pool"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_would_be_right(capsys, arguments, said):
