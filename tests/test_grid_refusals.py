@@ -150,7 +150,7 @@ def test_refuses_a_grid(tmp_path, change, said):
     ("text", "said"),
     [
         ("sweeps:\n  a: {}\n  a: {}\n", "line 3: sweeps: the key 'a' appears twice"),
-        ("sweeps: [\n", "line 2"),
+        ("sweeps: [\n", "line 1: 'sweeps: [': a value or a closing bracket is missing"),
         ("", "None is not right: it must be the keys device or devices, defaults"),
     ],
 )

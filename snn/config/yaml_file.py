@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from snn.config.yaml_problems import explained
 from snn.errors import ConfigError
 from snn.files.regular import read
 
@@ -47,10 +48,9 @@ def read_text(text: str, source: Path | str) -> Any:
     try:
         return _Reader(source, yaml.parse(text, Loader=yaml.CSafeLoader)).document()
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-        raise ConfigError(f"{source}{line}: {problem}") from error
+        line, problem = explained(error, text)
+        place = f", line {line}" if line else ""
+        raise ConfigError(f"{source}{place}: {problem}") from error
 
 
 def _text(path: Path) -> str:
