@@ -8,8 +8,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
-
 sys.path.insert(0, str(workflow.basedir))
 
 from snn.grid import (
@@ -24,7 +22,7 @@ from snn.grid import (
 )
 from snn.config import neighbour
 from snn.config.groups import read_yaml
-from snn.errors import SnnError
+from snn.errors import SnnError, one_line
 from snn.hardware.locks import (
     END_WITH_PARENT,
     GPUS_AT_ONCE,
@@ -33,8 +31,14 @@ from snn.hardware.locks import (
 from snn.figures.trained import trained
 from snn.workflow.signals import end_at_once
 
+
+def refuse(message):
+    """End with one line, before anything has begun: Snakemake would name the line of this file beside it."""
+    sys.exit(f"snn: {one_line(message)}")
+
+
 if Path.cwd().resolve() != Path(workflow.basedir).resolve():
-    raise WorkflowError(
+    refuse(
         f"start snakemake in {workflow.basedir}: results are written where it starts, "
         "and a cell's code is found there"
     )
@@ -52,7 +56,7 @@ try:
             sweeps.check_sizes(GRID_FILE, PLAN.sweeps)
     MORE_ROUNDS = more_rounds.read()
 except SnnError as error:
-    raise WorkflowError(str(error)) from None
+    refuse(error)
 
 # By a cell's name in paths: the cell, the paths of its records and of its data set, and the hash of the files that
 # decide what it measures. By the path of a prepared data set: a cell that uses it.

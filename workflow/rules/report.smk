@@ -106,4 +106,4 @@ if workflow.is_main_process:
         {rule.name for rule in workflow.rules},
         GRID,
     ):
-        raise WorkflowError(refusal)
+        refuse(refusal)

@@ -1,6 +1,8 @@
 # Before the workflow runs: what an ended one left behind is put right, targets are checked, and the folder is locked, so
 # that no other workflow works in it meanwhile.
 
+from snakemake.exceptions import WorkflowError
+
 from snn import datasets
 from snn.files import sealed
 from snn.grid import notes
@@ -69,12 +71,12 @@ def check_targets():
     made = {*PAGES, *PAGES.values()}
     for target in sys.argv[1:]:  # Snakemake's own settings do not have them yet
         if target.startswith("results/cells/") and target not in SOURCE_HASH_AT:
-            raise WorkflowError(
+            refuse(
                 f"{target}: not a record of {GRID}: give the same "
                 "--config grid=... and device=... or devices=... as when it was measured"
             )
         if refusal := targets.refusal(target, made, GRID):
-            raise WorkflowError(refusal)
+            refuse(refusal)
 
 
 def jobs_left():
