@@ -97,8 +97,27 @@ def test_the_exact_gradient_has_a_panel_of_its_own_and_labels_tell_what_differs(
 
 def test_block_sizes_are_labelled_with_their_threads():
     rows = [curve("naive", [float(threads)] * 2, threads=threads) for threads in (128, 1024)]
-    (axes,) = time_by_epoch.draw(pd.concat(rows, ignore_index=True), "Tesla T4").axes
+    figure = time_by_epoch.draw(pd.concat(rows, ignore_index=True), "Tesla T4")
+    (axes,) = figure.axes
     assert list(lines(axes)) == ["naive, 128 threads", "naive, 1024 threads"]
+    assert figure.get_suptitle() == "Cumulative time by epoch and block size"
+
+
+def test_curves_that_coincide_stand_side_by_side_and_published_markers_on_top():
+    rows = [curve(name, [1.0, 2.0, 3.0], published=1) for name in ("naive", "optimised")]
+    figure = loss_by_epoch.draw(pd.concat(rows, ignore_index=True), "Tesla T4")
+    (axes,) = figure.axes
+    measured = [one.lines[0] for one in axes.containers]
+    published = [line for line in axes.lines if line.get_label().endswith("published")]
+    at = [list(line.get_xdata()) for line in measured]
+    assert at == [list(line.get_xdata()) for line in published]
+    assert at == [pytest.approx([epoch + aside for epoch in (1, 2, 3)]) for aside in (-0.045, 0.045)]
+    assert min(line.get_zorder() for line in published) > max(line.get_zorder() for line in measured)
+    assert "Markers of an epoch stand side by side." in said_in(figure)
+    assert figure.get_suptitle() == "Mean loss by epoch and program"
+    alone = loss_by_epoch.draw(rows[0], "Tesla T4")
+    assert list(alone.axes[0].containers[0].lines[0].get_xdata()) == [1, 2, 3]
+    assert "side by side" not in said_in(alone) and alone.get_suptitle() == "Mean loss by epoch"
 
 
 def test_what_has_no_time_is_named_with_its_status_and_what_was_only_published_is_drawn():

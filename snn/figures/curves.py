@@ -11,16 +11,25 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from snn.figures import deviations, layout
-from snn.figures.style import LINES, MARKERS, darker, texts
+from snn.figures.style import LINES, MARKERS, darker, texts, varied
 from snn.figures.ticks import at_values, below, log_axis
 
-_HOLLOW: dict[str, Any] = {"linestyle": "--", "linewidth": 0.9, "fillstyle": "none", "markersize": 7}
-"""Around the measured ones, where both are the same."""
+_HOLLOW: dict[str, Any] = {
+    "linestyle": "--",
+    "linewidth": 0.9,
+    "fillstyle": "none",
+    "markersize": 7,
+    "zorder": 2.5,
+}
+"""Around the measured ones, where both are the same, and on top of all."""
+_APART, _WIDEST = 0.09, 0.6  # epochs between the markers of two curves, and of the first and the last
+_SIDE_BY_SIDE = " Markers of an epoch stand side by side."
 _GRADIENTS = {
     "as published": "the gradient that the published programs compute",
     "exact": "the gradient that they were meant to compute",
 }
 _REDUCTIONS = " Sum, mean: of the losses of a batch."
+_VARIED = {"program": "program", "threads": "block size"}
 _STYLES = ("-", ":", "-.")
 LATER = 0.4
 """The share of black in the later curves of a program: paler ones would hardly be seen on white."""
@@ -59,8 +68,15 @@ def draw(
         else ""
     )
     arrows = deviations.note(table[column], _spread(table, spread))
-    title = f"{what[0].upper()}{what[1:].removesuffix(' (s)').removesuffix(' of an epoch')} by epoch"
-    return layout.framed(figure, title, _about(table, trained), note + arrows + said + _words(table))
+    shifted = _SIDE_BY_SIDE if most > 1 else ""
+    note = note + arrows + said + shifted + _words(table)
+    return layout.framed(figure, _title(table, what), _about(table, trained), note)
+
+
+def _title(table: pd.DataFrame, what: str) -> str:
+    """What is drawn and what varies in it: ``Cumulative time by epoch and block size``."""
+    by = " and ".join(["epoch", *(_VARIED[name] for name in varied(table, list(_VARIED)))])
+    return f"{what[0].upper()}{what[1:].removesuffix(' (s)').removesuffix(' of an epoch')} by {by}"
 
 
 def _words(table: pd.DataFrame) -> str:
@@ -82,19 +98,21 @@ def _panel(
     axes: Axes, rows: pd.DataFrame, shades: dict[str, int], column: str, spread: str | None, published: str
 ) -> None:
     key: list[Artist] = []
-    for label, style, curve in _curves(rows, shades):
-        status, shown = curve["status"].iloc[0], label
+    curves = list(_curves(rows, shades))
+    half = min(_APART * (len(curves) - 1), _WIDEST) / 2
+    for aside, (label, look, curve) in zip(np.linspace(-half, half, len(curves)), curves, strict=True):
+        status, shown, epoch = curve["status"].iloc[0], label, curve["epoch"] + aside
         if curve[column].notna().any():
             mean, around = curve[column], _spread(curve, spread)
             bars = deviations.lengths(mean, around) if spread else None
-            axes.errorbar(curve["epoch"], mean, yerr=bars, label=label, **style)
-            deviations.arrows(axes, mean, around, curve["epoch"], style["color"])
+            axes.errorbar(epoch, mean, yerr=bars, label=label, **look)
+            deviations.arrows(axes, mean, around, epoch, look["color"])
         elif isinstance(status, str) and status != "ok":
             shown = f"{label} ({status})"
         if curve[published].notna().any():
-            axes.plot(curve["epoch"], curve[published], label=f"{label}, published", **{**style, **_HOLLOW})
+            axes.plot(epoch, curve[published], label=f"{label}, published", **{**look, **_HOLLOW})
         only = _HOLLOW if not curve[column].notna().any() and curve[published].notna().any() else {}
-        key.append(Line2D([], [], label=f"{shown}, published" if only else shown, **{**style, **only}))
+        key.append(Line2D([], [], label=f"{shown}, published" if only else shown, **{**look, **only}))
     axes.set_xlabel("epoch")
     at_values(axes.xaxis, range(1, 1 + int(rows["epoch"].max() if rows["epoch"].notna().any() else 1)))
     layout.key_below(axes, 1, key)
@@ -126,8 +144,8 @@ def _curves(rows: pd.DataFrame, shades: dict[str, int]) -> Iterator[tuple[str, d
         number, again = shades.setdefault(name, len(shades)), seen.count(name)
         seen.append(name)
         shade = darker(LINES[number % len(LINES)], LATER if again else 0.0)
-        marker, style = MARKERS[(number + 3 * again) % len(MARKERS)], _STYLES[again % len(_STYLES)]
-        yield str(label), {"color": shade, "marker": marker, "linestyle": style}, curve
+        marker, line = MARKERS[(number + 3 * again) % len(MARKERS)], _STYLES[again % len(_STYLES)]
+        yield str(label), {"color": shade, "marker": marker, "linestyle": line}, curve
 
 
 def _rates(rows: pd.DataFrame) -> list[str | None]:

@@ -5,10 +5,7 @@ from pandas import DataFrame
 
 from snn.figures import curves
 
-_NOTE = (
-    "Filled markers: of the first run, whose initial weights are published, without an interval. Curves that "
-    "coincide hide each other."
-)
+_NOTE = "Filled markers: of the first run, whose initial weights are published, without an interval."
 
 
 def draw(table: DataFrame, paper_device: str, trained: str = "") -> Figure:

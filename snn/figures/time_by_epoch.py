@@ -5,9 +5,7 @@ from pandas import DataFrame
 
 from snn.figures import curves
 
-_NOTE = (
-    "Filled markers: mean of the runs; bars: their standard deviation. Curves that coincide hide each other."
-)
+_NOTE = "Filled markers: mean of the runs; bars: their standard deviation."
 _COLUMNS = ("cumulative_s", "cumulative_std_s", "published_cumulative_s")
 
 
