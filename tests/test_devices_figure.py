@@ -208,6 +208,9 @@ def test_the_published_figures_agree_on_their_devices_and_fit_on_a_page():
     one, other = (
         devices.draw(pd.read_csv(PUBLISHED / f"{name}.csv")) for name in ("devices", "devices_strategies")
     )
+    titles = [figure.get_suptitle() for figure in (one, other)]
+    by = "network and strategy", "strategy"
+    assert titles == [f"Speedup by {varied}, on several devices" for varied in by]
     both = looks(one).keys() & looks(other).keys()
     assert both == {"NVIDIA H200", "NVIDIA H100 80GB HBM3"}
     assert all(looks(one)[device] == looks(other)[device] for device in both)

@@ -17,10 +17,11 @@ OF_INTERVALS = ("standard deviation", "confidence interval", "without an interva
 def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read(
     folder, tmp_path, monkeypatch
 ):
-    found = {}
+    found, titles = {}, []
 
     def looked_at(figure, output, name):
         found[name] = faults(figure), said_in(figure)
+        titles.append(figure.get_suptitle())
         plt.close(figure)
 
     monkeypatch.setattr(retabulate, "_save", looked_at)
@@ -30,6 +31,7 @@ def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read
     assert made == {name: text for name, text in published.items() if name not in ("gpu.csv", "datasets.csv")}
     assert set(found) == {path.stem for path in folder.glob("figures/*.png")}
     assert {name: wrong for name, (wrong, _) in found.items() if wrong} == {}
+    assert len(set(titles)) == len(titles)
     for name, (_, said) in found.items():
         known = [pd.read_csv(path)["device"].dropna() for path in tmp_path.glob("tables/*.csv")]
         assert any(device in said for device in pd.concat(known).unique()), name

@@ -12,7 +12,7 @@ from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.config import groups
 from snn.figures import device_looks, layout, rows
-from snn.figures.style import BLACK, Look, texts
+from snn.figures.style import BLACK, Look, texts, varied
 from snn.figures.trained import is_widths
 from snn.tables.devices import ON_ALL, as_published
 
@@ -65,7 +65,7 @@ def draw(table: pd.DataFrame) -> Figure:
         rows.rule(axes, 1.0)
         rows.scale(axes, _ends(shown, devices, papers), log=True)
         axes.set_xlabel("speedup (above 1: faster)")
-    title = "Speedup of the same strategies on several devices"
+    title = f"Speedup by {' and '.join(varied(shown, _NAMES[1:]) or ['strategy'])}, on several devices"
     if len(shown) < len(wanted):
         title += f": the first {len(shown)} of {len(wanted)} rows"
     labels = [*(label for label, _ in looks.values()), *map(as_published, papers)]
