@@ -37,8 +37,12 @@ _FROM = {FROM_PINNED: "pinned", FROM_PAGEABLE: "pageable"}
 _UNITS = ((30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B"))
 _NOTE = (
     "Markers: median of the samples; bars: its 95% confidence interval. Dashed lines of allocation: while"
-    " another block is alive. Fraction hidden: of the shorter of copies and kernels, what ran beside the "
-    "other; 1 is all of it."
+    " another block is alive."
+)
+_HIDDEN = (
+    " Fraction hidden: the time that both together save, over the shorter of copies alone and kernels alone; "
+    "1: all of it. Below 0: both together take longer than one after the other, as alternating between them "
+    "has an overhead. Above 1: noise of the three times."
 )
 
 
@@ -71,7 +75,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     title = "Time of memory calls" if len(panels) else ""
     if len(overlap):
         title = f"{title}, and overlap of copies and kernels" if title else "Overlap of copies and kernels"
-    return layout.framed(figure, title, about, _NOTE)
+    return layout.framed(figure, title, about, _NOTE + (_HIDDEN if len(overlap) else ""))
 
 
 def _label(call: str, backend: str) -> str:
