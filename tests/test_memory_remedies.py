@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
-from figure_layout import faults
+from figure_layout import faults, said_in
 from records_of import LEDGER, MEMORY, record
 
 from snn import plan as command
@@ -108,6 +108,10 @@ def test_a_row_without_a_run_is_shown_with_its_reason(records):
     assert table.iloc[5]["saved_bytes"] == 100
 
 
+def titles(drawn):
+    return [axes.get_title() for axes in drawn.axes[::2]]
+
+
 def test_the_figure_shows_bytes_and_times_of_each_network(table):
     drawn = figure.draw(table, "Tesla T4")
     panels = drawn.axes
@@ -116,12 +120,16 @@ def test_the_figure_shows_bytes_and_times_of_each_network(table):
     assert [label.get_text() for label in panels[0].get_yticklabels()] == table["remedy"].tolist()[:6]
     assert [axes.get_xlabel() for axes in panels[::2]] == ["device memory at the peak (MiB)"] * 2
     assert [axes.get_xlabel() for axes in panels[1::2]] == ["time of a step over that of plain"] * 2
-    titles = [axes.get_title(loc="left") for axes in panels[::2]]
-    own = table.drop_duplicates("network")[["dataset", "batch_size"]].to_numpy().tolist()
-    assert [one.split("\n")[-1] for one in titles] == [f"data: {data}; batch: {size}" for data, size in own]
-    batches = table.assign(batch_size=[64, *table["batch_size"][1:]])
-    labels = [label.get_text() for label in figure.draw(batches, "").axes[0].get_yticklabels()]
-    assert labels[:2] == ["plain, batch of 64", "accumulate 4, batch of 256"]
+    own = table.drop_duplicates("network")[["network", "batch_size"]].to_numpy().tolist()
+    assert titles(drawn) == [f"{network}, batch of {size}" for network, size in own]  # of the same data
+    other = figure.draw(table.assign(dataset=[*["large"] * 6, "small"]), "")
+    assert titles(other) == ["large, batch of 256", "small, batch of 256"]
+    assert "unless a row names another" not in said_in(other)
+    batches = figure.draw(table.assign(batch_size=[64, *table["batch_size"][1:]]), "")
+    labels = [label.get_text() for label in batches.axes[0].get_yticklabels()]
+    assert labels[:2] == ["plain, batch of 64", "accumulate 4"]
+    assert titles(batches)[0].endswith(", batch of 256")
+    assert "The batch is that of the panel's title, unless a row names another." in said_in(batches)
     empty = figure.draw(table.assign(time_ratio=np.nan), "")
     assert not any(axes.patches for axes in empty.axes)
 

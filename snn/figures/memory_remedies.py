@@ -1,7 +1,5 @@
 """What a way to train in less memory saves, over the time that it takes."""
 
-import textwrap
-
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,11 +9,11 @@ from snn.figures.style import colour, times
 from snn.figures.ticks import linear_axis
 
 _MIB = 1 << 20
-_LETTERS = 54  # of a title's line
 _NOTE = (
     "Left: device memory at the peak, counted, without an interval. Right: time of a step over that of "
     "plain with the same batch size, the dashed line; bars: 95% confidence interval of the ratio."
 )
+_BATCHES = " The batch is that of the panel's title, unless a row names another."
 
 
 def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
@@ -26,6 +24,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     if known.empty:
         return layout.nothing("memory_remedies: no cell has a peak and a time")
     networks = list(dict.fromkeys(known["network"]))
+    titles = _titles(known)
     lengths = [(known["network"] == name).sum() for name in networks]
     height = sum(1.15 + rows.ROW * length for length in lengths)
     figure, grid = layout.panels(
@@ -34,23 +33,29 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     for (left, right), name in zip(grid, networks, strict=True):
         cells = known[known["network"] == name].reset_index(drop=True)
         _pair(left, right, cells)
-        said = f"{textwrap.fill(str(name), _LETTERS)}\n{_trained(cells)}"
-        left.set_title(said, loc="left", fontweight="bold", x=0)
+        layout.titled(left, f"{titles[name]}, batch of {_usual_batch(cells)}", layout.WIDTH / 2)
         left.set_xlabel("device memory at the peak (MiB)")
         right.set_xlabel("time of a step over that of plain")
-    return layout.framed(figure, "Training in less memory", layout.about(table, trained), _NOTE)
+    several = known.groupby("network")["batch_size"].nunique().max() > 1
+    note = _NOTE + (_BATCHES if several else "")
+    return layout.framed(figure, "Training in less memory", layout.about(table, trained), note)
 
 
-def _trained(cells: pd.DataFrame) -> str:
-    """The data and the batch sizes of one network: ``data: patterns; batch: 1024``."""
-    columns = {"data": "dataset", "batch": "batch_size"}
-    return "; ".join(f"{said}: {', '.join(map(str, cells[name].unique()))}" for said, name in columns.items())
+def _titles(cells: pd.DataFrame) -> dict[str, str]:
+    """The data of each network; where two have the same, the networks' own names."""
+    data = cells.groupby("network", sort=False)["dataset"].agg(lambda names: ", ".join(names.unique()))
+    return dict(data) if data.is_unique else {str(name): str(name) for name in data.index}
+
+
+def _usual_batch(cells: pd.DataFrame) -> int:
+    """The batch size of most rows."""
+    return int(cells["batch_size"].mode()[0])
 
 
 def _pair(left: Axes, right: Axes, cells: pd.DataFrame) -> None:
     """The bytes and the times of one network, the plain row on top."""
-    several = cells["batch_size"].nunique() > 1
-    batches = [f", batch of {size}" if several else "" for size in cells["batch_size"]]
+    usual = _usual_batch(cells)
+    batches = ["" if size == usual else f", batch of {size}" for size in cells["batch_size"]]
     for axes in (right, left):
         rows.name_rows(axes, cells["remedy"] + batches)
     right.tick_params(labelleft=False)
