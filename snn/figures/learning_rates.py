@@ -12,8 +12,8 @@ from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis
 
 _NOTE = (
     "Dots: mean final loss over the draws of initial weights whose training ended with a finite loss; "
-    "bars: their standard deviation, where there are several. Crosses: trainings that diverged, and how "
-    "many of how many; their height is no loss."
+    "bars: their standard deviation, where there are several. Crosses above the panel: trainings that "
+    "diverged, and how many of how many."
 )
 
 
@@ -35,7 +35,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
             "marker": MARKERS[number % len(MARKERS)],
         }
         _line(axes, cells, style, name)
-        _diverged(axes, cells, style["color"], 0.93 - 0.09 * number)
+        _diverged(axes, cells, style["color"], 1.04 + 0.09 * number)
     _axes(axes, table)
     key = axes.get_legend_handles_labels()[0] if len(names) > 1 else []
     said = f"Final loss by learning rate, {_members(table)} trainings in one launch"
@@ -60,7 +60,7 @@ def _spread(cells: pd.DataFrame) -> pd.Series:
 
 
 def _diverged(axes: Axes, cells: pd.DataFrame, shade: str, height: float) -> None:
-    """A cross at each rate at which trainings diverged, at this height of the panel."""
+    """A cross at each rate at which trainings diverged, at this height: above the panel, whose top is 1."""
     for _, cell in cells[cells["status"] == "diverged"].iterrows():
         at = axes.get_xaxis_transform()
         axes.plot(cell["learning_rate"], height, "x", color=shade, transform=at, clip_on=False, markersize=5)
@@ -82,7 +82,7 @@ def _axes(axes: Axes, table: pd.DataFrame) -> None:
     losses = table["final_mse"].dropna()
     if is_wide(losses):
         log_axis(axes.yaxis)
-        axes.set_ylim(losses.min() / 1.6, losses.max() * 2.5)
+        axes.set_ylim(losses.min() / 1.6, losses.max() * 1.6)
     else:
-        axes.set_ylim(0, losses.max() * 1.3)
+        axes.set_ylim(0, losses.max() * 1.15)
         linear_axis(axes.yaxis)
