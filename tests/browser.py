@@ -1,5 +1,6 @@
 """A headless Chromium that tests look at pages with, driven over a pipe by its DevTools protocol."""
 
+import base64
 import fcntl
 import json
 import os
@@ -10,6 +11,12 @@ from pathlib import Path
 
 PROGRAM = shutil.which("chromium") or shutil.which("google-chrome")
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+BOX = """(element) => {
+  element.scrollIntoView();
+  const { left, top, right, bottom } = element.getBoundingClientRect();
+  const x = Math.max(left, 0), y = Math.max(top, 0);
+  return { x, y, width: Math.min(right, innerWidth) - x, height: Math.min(bottom, innerHeight) - y };
+}"""
 _PATIENCE = 60
 """Seconds until an answer, or what a test waits for, is missed."""
 
@@ -122,6 +129,12 @@ class Page:
     def least_contrast(self):
         """The text with the least contrast to its background, that contrast (WCAG 2), the number of texts."""
         return self.run(f"({CONTRAST})()")
+
+    def picture(self, element):
+        """What is in the window of an element, as a PNG file's bytes."""
+        box = self.run(f"({BOX})({element})")
+        answer = self.send("Page.captureScreenshot", {"clip": {**box, "scale": 1}})
+        return base64.b64decode(answer["data"])
 
     def close(self):
         self.send("Page.close")

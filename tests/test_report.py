@@ -1,6 +1,7 @@
 """The report: it begins with the answer, everything is captioned, and a browser shows it without a fault."""
 
 import base64
+import io
 import json
 import re
 import shutil
@@ -10,8 +11,10 @@ from types import SimpleNamespace
 
 import browser
 import jinja2
+import numpy as np
 import pytest
 from conftest import ROOT
+from PIL import Image
 from project import copied, embedded
 
 READABLE = 4.5
@@ -97,6 +100,10 @@ def test_a_browser_shows_it_without_error_or_request_and_legibly(report, chromiu
     readable(page, "the rankings")
     answer = "document.querySelector('#app .answer')"
     assert page.run(f"{answer}.scrollWidth <= {answer}.clientWidth")  # nothing is wider than the page
+    graph = shades(page.picture("document.querySelector('#rulegraph canvas')"))
+    background = np.median(graph)
+    assert (background < 32) if dark else (background > 223)
+    assert np.abs(graph - background).max() > 128  # the names of rules
     for category in report.categories:
         page.run(f"app.showCategory({json.dumps(category)})")
         readable(page, category)
@@ -107,6 +114,12 @@ def test_a_browser_shows_it_without_error_or_request_and_legibly(report, chromiu
         )
         readable(page, f"the caption of {path}")
     assert page.errors() == [] and page.requests() == []
+
+
+def shades(png):
+    """The pixels of a picture, from 0 (black) to 255 (white)."""
+    with Image.open(io.BytesIO(png)) as picture:
+        return np.asarray(picture.convert("L"), dtype=int)
 
 
 @in_browser
