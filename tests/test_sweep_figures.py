@@ -147,3 +147,15 @@ def test_the_ranking_says_that_speedups_are_of_common_rounds_where_they_are_not_
     elsewhere = rows.assign(speedup=[1.0, 2.2], baseline=["reference", "sequential"])
     assert said not in said_in(ranking.draw(elsewhere, "Tesla T4"))
     plt.close("all")
+
+
+def test_colours_of_rows_say_where_these_ran_as_their_key_does():
+    rows = pd.DataFrame({"strategy": ["reference", "graph", "threads"], "mean_s": [3.0, 1.0, 2.0]})
+    rows = rows.assign(kernel="naive", dataset="small", network="256", status="ok", std_s=0.1)
+    rows = rows.assign(device=["NVIDIA H200"] * 2 + ["AMD EPYC"], backend=["cuda"] * 2 + ["cpu"])
+    for drawn in (sweep.draw(rows, ["strategy"], "mine"), ranking.draw(rows, "Tesla T4")):
+        lines = [one.lines[0] for one in drawn.axes[0].containers]
+        shown = [(line.get_color(), line.get_marker()) for line in lines]
+        key = [(line.get_color(), line.get_marker()) for line in drawn.legends[0].get_lines()][-2:]
+        assert shown == [key[0], key[0], key[1]] and key[0] != key[1]
+    plt.close("all")

@@ -5,10 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.figures import layout, rows
-from snn.figures.style import colour, texts, times, varied
+from snn.figures.style import texts, times, varied
 
 _RATIO = "speedup_over_sequential"
-_MARKERS = {"host": "s", "device": "o"}
+_LOOKS = dict(zip(("device", "host"), rows.HOST.values(), strict=True))
 _NOTE = (
     "Dots: time of one CPU core (sequential) over the strategy's, on a log axis, and as a number on the "
     "right; bars: 95% confidence interval of the ratio; ? marks what is not significant at 95%."
@@ -30,9 +30,9 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     figure, panels = rows.grid(order, len(titles))
     for axes, point in zip(panels, titles, strict=True):
         _panel(axes, table[points == point], names, order)
-    plain = {f"on the {kind}": _MARKERS[kind] for kind in dict.fromkeys(table["ran_on"])}
-    markers = rows.HOST if rows.on_host(table).any() else plain
-    key = [*rows.key(markers), rows.dashed("fastest CPU baseline")]
+    plain = {f"on the {kind}": _LOOKS[kind] for kind in dict.fromkeys(table["ran_on"])}
+    looks = rows.HOST if rows.on_host(table).any() else plain
+    key = [*rows.key(looks), rows.dashed("fastest CPU baseline")]
     note = _NOTE + rows.of_common_rounds(_ratios(table, points), _ROUNDS)
     note += _SHARED if len(titles) > 1 else ""
     return rows.framed(
@@ -55,7 +55,7 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
             rows.status(axes, row, cell["status"])
             continue
         ends = cell[f"{_RATIO}_ci_low"], cell[f"{_RATIO}_ci_high"]
-        rows.dot(axes, row, ratio, ends, colour(cell["strategy"]), _MARKERS[cell["ran_on"]])
+        rows.dot(axes, row, ratio, ends, *_LOOKS[cell["ran_on"]])
         rows.beside(axes, row, times(ratio, cell["verdict_over_sequential"]))
     rows.scale(
         axes, cells[[_RATIO, f"{_RATIO}_ci_low", f"{_RATIO}_ci_high"]].to_numpy(float).ravel(), log=True

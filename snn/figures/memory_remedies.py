@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.figures import layout, rows
-from snn.figures.style import colour, times
+from snn.figures.style import BLUE, times
 from snn.figures.ticks import linear_axis
 
 _MIB = 1 << 20
@@ -59,14 +59,13 @@ def _pair(left: Axes, right: Axes, cells: pd.DataFrame) -> None:
     for axes in (right, left):
         rows.name_rows(axes, cells["remedy"] + batches)
     right.tick_params(labelleft=False)
-    colours = [colour(strategy) for strategy in cells["strategy"]]
-    left.barh(cells.index, cells["peak_bytes"].astype(float) / _MIB, 0.7, color=colours)
+    left.barh(cells.index, cells["peak_bytes"].astype(float) / _MIB, 0.7, color=BLUE)
     left.set_xlim(left=0)
     linear_axis(left.xaxis)
     rows.rule(right, 1.0)
     for i, cell in cells.iterrows():
         ratio, low, high = (cell[f"time_ratio{end}"] for end in ("", "_ci_low", "_ci_high"))
-        rows.dot(right, i, ratio, (low, high), colours[i])
+        rows.dot(right, i, ratio, (low, high))
         rows.beside(right, i, times(ratio))
     right.margins(x=0.12)
     linear_axis(right.xaxis, 4)

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from snn.analysis.verdicts import TOUCHED, UNTOUCHED
 from snn.config.groups import CONFIG, read_yaml
 from snn.figures import layout, rows
-from snn.figures.style import GREY, colour, texts, times
+from snn.figures.style import BLUE, texts, times
 
 _NEITHER = "neither"
 _LOOKS = {UNTOUCHED: ("o", True), TOUCHED: ("D", True), _NEITHER: ("o", False)}
@@ -40,7 +40,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         rows.scale(axes, [1.0, *table[_ENDS].to_numpy(float).ravel()], log=True)
     verdicts = set(table.loc[table["slowdown"].notna(), "verdict"].map(_said))
     key = [
-        Line2D([], [], color=GREY, marker=marker, linestyle="", label=label, mfc=GREY if filled else "white")
+        Line2D([], [], color=BLUE, marker=marker, linestyle="", label=label, mfc=BLUE if filled else "white")
         for label, (marker, filled) in _LOOKS.items()
         if label in verdicts
     ]
@@ -70,7 +70,7 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
             rows.status(axes, row, cell["status"])
             continue
         ends = cell["slowdown_ci_low"], cell["slowdown_ci_high"]
-        rows.dot(axes, row, value, ends, colour(cell["strategy"]), *_LOOKS[_said(cell["verdict"])])
+        rows.dot(axes, row, value, ends, BLUE, *_LOOKS[_said(cell["verdict"])])
         rows.beside(axes, row, times(value, cell["verdict"]))
     axes.set_xlabel("time beside the neighbour / time alone")
 

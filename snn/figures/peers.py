@@ -5,9 +5,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.figures import layout, rows
-from snn.figures.style import colour, texts, times, varied
+from snn.figures.style import BLUE, ORANGE, Look, texts, times, varied
 
-_MARKERS = {True: "s", False: "o"}
+_LOOKS = {True: Look(ORANGE, "s"), False: Look(BLUE, "o")}
 _KINDS = {True: "PyTorch or JAX", False: "this project"}
 _ROOM = 2.0  # the axis ends at this factor beyond the smallest and largest time; longer intervals are cut off
 _WHOLE_FROM = 100  # microseconds, from which on no decimals are written
@@ -37,8 +37,8 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     cut = [
         _panel(axes, table[points == point], names, order) for axes, point in zip(panels, titles, strict=True)
     ]
-    markers = {_KINDS[peer]: _MARKERS[peer] for peer in (True, False) if (table["peer"] == peer).any()}
-    key = [*rows.key(markers), rows.dashed("best peer")]
+    looks = {_KINDS[peer]: _LOOKS[peer] for peer in (True, False) if (table["peer"] == peer).any()}
+    key = [*rows.key(looks), rows.dashed("best peer")]
     note = _NOTE.format(cut=_CUT if any(cut) else "") + (_SHARED if len(titles) > 1 else "")
     note += rows.of_blanks(names, points) + _kernels(table, points, names)
     note += "" if "precision" in panelled else _PRECISION
@@ -83,7 +83,7 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
             rows.status(axes, row, cell["status"])
             continue
         ends = cell["step_ci_low_us"], cell["step_ci_high_us"]
-        rows.dot(axes, row, step, ends, colour(cell["strategy"]), _MARKERS[cell["peer"]])
+        rows.dot(axes, row, step, ends, *_LOOKS[cell["peer"]])
         rows.beside(axes, row, _text(cell))
     steps = cells["step_us"].dropna()
     rows.scale(axes, [*(steps / _ROOM), *(steps * _ROOM)], log=True)

@@ -5,10 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.figures import layout, rows
-from snn.figures.style import BLACK, BLUE, GREY, ORANGE, texts, varied
+from snn.figures.style import BLACK, BLUE, GREY, ORANGE, Look, texts, varied
 from snn.figures.ticks import linear_axis
 
-_LOOKS = {"fp32": (GREY, "o"), "tf32": (BLUE, "s"), "bf16": (ORANGE, "D")}
+_LOOKS = {"fp32": Look(GREY, "o"), "tf32": Look(BLUE, "s"), "bf16": Look(ORANGE, "D")}
 _NOTE = (
     "Left: mean time of a training; bars: standard deviation of the runs. Right: final loss over that of "
     "fp32, less one; bars: 95% confidence interval over the seeds, and whether the training converges as "
@@ -32,8 +32,7 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
         cells = table[points == point]
         _times(left, cells, names, order)
         _losses(right, cells, names, order)
-    shown = [name for name in dict.fromkeys(table["precision"]) if name in _LOOKS]
-    key = [handle for name in shown for handle in rows.key({name: _LOOKS[name][1]}, _LOOKS[name][0])]
+    key = rows.key({name: _LOOKS[name] for name in table["precision"] if name in _LOOKS})
     said = [_titled(point, what) for point in titles for what in ("time", "loss")]
     about = layout.about(table, trained)
     return rows.framed(figure, panels, said, "Reduced precision", about, _NOTE, key)
@@ -68,5 +67,5 @@ def _losses(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str])
     axes.set_xlabel("final loss relative to fp32 (%)")
 
 
-def _look(precision: str) -> tuple[str, str]:
-    return _LOOKS.get(precision, (BLACK, "^"))
+def _look(precision: str) -> Look:
+    return _LOOKS.get(precision, Look(BLACK, "^"))

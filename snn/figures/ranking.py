@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from snn.analysis.verdicts import REFERENCE
 from snn.figures import layout, rows
-from snn.figures.style import colour, texts, times
+from snn.figures.style import BLUE, texts, times
 
 _NOTE = (
     "Dots: mean time of a training, on a log axis; bars: standard deviation of the runs. On the right: "
@@ -54,17 +54,16 @@ def _panel(axes: Axes, cells: pd.DataFrame, names: pd.Series, order: list[str]) 
     """A row per cell, in the order given."""
     reference = cells.loc[cells["strategy"] == "reference", "mean_s"].dropna()
     start = float(reference.iloc[0]) if len(reference) else np.nan
-    rows.rule(axes, start, colour("reference"))
+    rows.rule(axes, start)
     beside, ends = rows.on_host(cells), [start]
     for i, cell in cells.iterrows():
         row, mean = order.index(names[i]), cell["mean_s"]
-        shade = colour(cell["strategy"])
         if np.isnan(mean):
             rows.status(axes, row, cell["status"])
             continue
         if not beside[i] and not np.isnan(start):  # on the reference's device
-            axes.plot([start, mean], [row, row], color=shade, linewidth=2, alpha=0.35, solid_capstyle="butt")
-        ends += rows.mean(axes, row, cell, shade, beside[i])
+            axes.plot([start, mean], [row, row], color=BLUE, linewidth=2, alpha=0.35, solid_capstyle="butt")
+        ends += rows.mean(axes, row, cell, beside[i])
         rows.beside(axes, row, _speedup(cell))
     rows.scale(axes, ends, log=True)
     axes.set_xlabel("training time (s)")

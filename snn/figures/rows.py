@@ -1,6 +1,7 @@
 """Dots in rows: a name on the left, a dot with its interval, its numbers in a column on the right.
 
-Panels side by side share the rows, so that a name is written once.
+Panels side by side share the rows, so that a name is written once. Names tell strategies apart, so colours
+and markers say something else of a row, such as where it ran.
 """
 
 import textwrap
@@ -16,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from snn.analysis.status import DIVERGED
 from snn.figures import deviations, layout
-from snn.figures.style import GREY, SMALLEST, texts
+from snn.figures.style import BLACK, BLUE, GREY, SMALLEST, Look, texts
 from snn.figures.ticks import is_wide, linear_axis, log_axis
 
 ROW = 0.165  # inches
@@ -24,8 +25,8 @@ _AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
 _APART = 0.25  # inches between the titles of panels side by side
 _NAME = 44  # letters of a name's line
 _ROOM = 0.08  # of a log axis, beyond the outermost ends
-HOST = {"on the GPU": "o", "on the CPU of the same host": "s"}
-"""The markers of rows, some of which are of ``on_host``."""
+HOST = {"on the GPU": Look(BLUE, "o"), "on the CPU of the same host": Look(BLACK, "s")}
+"""The looks of rows, some of which are of ``on_host``."""
 _BLANK = " A row that is blank in a panel was not measured there."
 _ROUNDS = " Rows have unequal rounds: a speedup is over {baseline}."
 _ROUNDING = 1e-9
@@ -100,7 +101,7 @@ def dot(
     row: float,
     value: float,
     ends: tuple[float, float] | None,
-    shade: str,
+    shade: str = BLUE,
     marker: str = "o",
     filled: bool = True,
 ) -> None:
@@ -111,15 +112,17 @@ def dot(
     axes.errorbar(value, row, xerr=spread, fmt=marker, elinewidth=1.2, **look)
 
 
-def mean(axes: Axes, row: float, cell: pd.Series, shade: str, is_beside: bool) -> list[float]:
+def mean(axes: Axes, row: float, cell: pd.Series, is_beside: bool) -> list[float]:
     """The dot of a cell's mean time with the deviation of its runs; returns the mean and the ends of its bar.
 
-    A square is of a cell ``is_beside``, on the GPU's host; the dot of a training that diverged is open.
+    A black square is of a cell ``is_beside``, on the GPU's host; the dot of a training that diverged is open.
     """
     value, spread = cell["mean_s"], cell["std_s"]
     interval = deviations.ends(value, spread)
-    dot(axes, row, value, interval, shade, "s" if is_beside else "o", cell["status"] != DIVERGED)
-    deviations.arrows(axes, value, spread, row, shade, along="x")
+    on_gpu, on_cpu = HOST.values()
+    look = on_cpu if is_beside else on_gpu
+    dot(axes, row, value, interval, *look, filled=cell["status"] != DIVERGED)
+    deviations.arrows(axes, value, spread, row, look.colour, along="x")
     return [value, *interval]
 
 
@@ -162,11 +165,11 @@ def scale(axes: Axes, values: Iterable[float], *, log: bool | None = None) -> No
         linear_axis(axes.xaxis, 4)
 
 
-def key(markers: Mapping[str, str], shade: str = GREY) -> list[Artist]:
-    """The entries of a key for what markers mean, by their labels."""
+def key(looks: Mapping[str, Look]) -> list[Artist]:
+    """The entries of a key for what colours and markers mean, by their labels."""
     return [
         Line2D([], [], color=shade, marker=marker, linestyle="", label=label)
-        for label, marker in markers.items()
+        for label, (shade, marker) in looks.items()
     ]
 
 

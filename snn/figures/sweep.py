@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from snn.figures import layout, numbers, rows
-from snn.figures.style import colour, texts
+from snn.figures.style import texts
 from snn.figures.ticks import is_wide
 from snn.tables.sweep import SHOWN_BY_NETWORK
 
@@ -61,7 +61,7 @@ def _rows(table: pd.DataFrame, groups: Sequence[str], title: str, trained: str) 
             if pd.isna(cell["mean_s"]):
                 rows.status(axes, row, cell["status"])
                 continue
-            ends += rows.mean(axes, row, cell, colour(cell["strategy"]), beside[i])
+            ends += rows.mean(axes, row, cell, beside[i])
         rows.scale(axes, ends, log=log)
         axes.set_xlabel("training time (s)")
     key = rows.key(rows.HOST) if beside.any() else []
