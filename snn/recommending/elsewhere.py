@@ -161,7 +161,7 @@ def _memory(cell: Mapping[str, Any], name: str, fastest: Sequence[str]) -> str:
         gpu = gpus.named(name)
         needed = [f"{size(sum(predicted(cell, gpu).values()))} with {cell['strategy']['name']}"]
         for text in filter(_CHOICE.fullmatch, fastest):
-            with_it = cell | _choice(text)
+            with_it = {**cell, **_choice(text)}
             needed.append(f"{size(sum(predicted(with_it, gpu).values()))} with {text}")
     except (ConfigError, Unsupported) as error:
         return f"not known ({error})"
