@@ -14,13 +14,24 @@ from snn.hardware.locks import device_lock
 class FakeNvml:
     """A driver of our choosing."""
 
-    def __init__(self, monkeypatch, count=1, cuda=13000, missing=False):
+    def __init__(self, monkeypatch, count=1, cuda=13000, missing=False, capabilities=(), cupy=13):
         def init():
             if missing:
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
+        def capability(handle):
+            if not capabilities:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)  # as of a MIG device
+            return list(capabilities[handle])
+
+        def version(name):
+            if name == f"cupy-cuda{cupy}x":
+                return "14.2.0"
+            raise devices.metadata.PackageNotFoundError(name)
+
         answers = {
             "nvmlInit": init,
+            "nvmlDeviceGetCudaComputeCapability": capability,
             "nvmlShutdown": lambda: None,
             "nvmlDeviceGetCount": lambda: count,
             "nvmlDeviceGetHandleByIndex": lambda index: index,
@@ -33,14 +44,8 @@ class FakeNvml:
         for name, answer in answers.items():
             monkeypatch.setattr(pynvml, name, answer)
         monkeypatch.setattr(devices, "find_spec", lambda name: object())
-        monkeypatch.setattr(devices.metadata, "version", self._version)
+        monkeypatch.setattr(devices.metadata, "version", version)
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-
-    @staticmethod
-    def _version(name):
-        if name == "cupy-cuda13x":
-            return "14.2.0"
-        raise devices.metadata.PackageNotFoundError(name)
 
 
 def test_auto_takes_the_gpu(monkeypatch):
@@ -73,6 +78,17 @@ def test_cuda_visible_devices_chooses(monkeypatch, visible, name):
             None,
             "driver 580.1 is too old: it supports CUDA 12, and the installed CuPy needs CUDA 13",
         ),
+        (
+            {"capabilities": [(7, 0)]},
+            None,
+            "GPU number 0 has compute capability 7.0, which the CUDA 13 of the installed CuPy does not "
+            "support: run `make env` again, or install envs/requirements-cuda12.txt in place of",
+        ),
+        (
+            {"capabilities": [(6, 1)], "cupy": 12},
+            None,
+            "GPU number 0 has compute capability 6.1, and the kernels need 7.0 or newer",
+        ),
         ({}, "", "selects none of the 1 GPUs"),
         ({}, "-1", "selects none of the 1 GPUs"),
         ({}, "3", "selects none of the 1 GPUs"),
@@ -87,6 +103,13 @@ def test_cuda_that_is_absent_says_why_and_what_to_do(monkeypatch, fake, visible,
     assert said in str(caught.value)
     assert "device=cpu" in str(caught.value)
     assert devices.find("auto").backend == "cpu"
+
+
+def test_a_gpu_that_is_too_old_is_passed_over(monkeypatch):
+    FakeNvml(monkeypatch, count=3, capabilities=[(6, 1), (7, 0), (7, 5)])
+    assert [gpu.uuid for gpu in devices.gpus_here()] == ["GPU-2"]
+    FakeNvml(monkeypatch, count=3, capabilities=[(6, 1), (7, 0), (7, 5)], cupy=12)
+    assert [gpu.uuid for gpu in devices.gpus_here()] == ["GPU-1", "GPU-2"]
 
 
 def test_a_planned_gpu_is_looked_for_among_those_that_may_be_seen(monkeypatch):

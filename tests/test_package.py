@@ -12,6 +12,8 @@ from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from snn.hardware import devices
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PINNED = Version((ROOT / "envs/requirements-build.txt").read_text(encoding="utf-8").split("==")[1].split()[0])
 
@@ -111,6 +113,59 @@ def test_cupy_is_that_of_the_driver_and_stays_where_there_is_none(
     wanted = [file.name for file in files if "cuda" in file.name]
     assert wanted == ([f"requirements-cuda{cuda}.txt"] if cuda else [])
     assert make_env.conflicting(files) != kept
+
+
+@pytest.mark.parametrize(
+    ("found", "cuda", "said"),
+    [
+        (None, None, ""),
+        ((11, [(8, 0)]), None, "the driver supports only CUDA 11"),
+        ((12, [(9, 0)]), 12, ""),
+        ((13, [(7, 5)]), 13, ""),
+        ((14, [(9, 0)]), 13, ""),
+        ((13, [(7, 0)]), 12, ""),
+        ((13, [(9, 0), (7, 0)]), 12, ""),
+        ((13, [(8, 6), (6, 1)]), 13, ""),  # the older one is not used
+        ((13, [(6, 1)]), None, "the GPU has compute capability 6.1, but 7.0 is needed"),
+    ],
+)
+def test_cupy_is_for_a_cuda_that_supports_the_gpus(make_env, monkeypatch, capsys, found, cuda, said):
+    monkeypatch.setattr(make_env, "driver", lambda: found)
+    assert make_env.cuda_major() == cuda
+    assert said in capsys.readouterr().out
+
+
+def test_make_env_and_the_command_need_the_same_compute_capability(make_env):
+    assert (make_env.LEAST, make_env.LEAST_OF_CUDA_13) == (devices.LEAST, devices.LEAST_OF_CUDA_13)
+
+
+def test_make_env_asks_the_driver_for_every_gpu(make_env, monkeypatch):
+    class Driver:
+        """libcuda with a V100 and a T4."""
+
+        capabilities = ((7, 0), (7, 5))
+
+        def cuInit(self, flags):
+            return 0
+
+        def cuDriverGetVersion(self, version):
+            version._obj.value = 13020
+            return 0
+
+        def cuDeviceGetCount(self, count):
+            count._obj.value = len(self.capabilities)
+            return 0
+
+        def cuDeviceGet(self, device, number):
+            device._obj.value = number
+            return 0
+
+        def cuDeviceGetAttribute(self, value, attribute, device):
+            value._obj.value = self.capabilities[device.value][attribute - 75]
+            return 0
+
+    monkeypatch.setattr(make_env.ctypes, "CDLL", lambda name: Driver())
+    assert make_env.driver() == (13, [(7, 0), (7, 5)])
 
 
 def test_make_env_installs_again_what_is_installed_otherwise(make_env, monkeypatch, tmp_path):

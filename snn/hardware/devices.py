@@ -21,6 +21,9 @@ BACKENDS = ("auto", "cuda", "cpu")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """The variable of the environment that says which GPUs a process may see, by number or UUID."""
 
+LEAST, LEAST_OF_CUDA_13 = (7, 0), (7, 5)
+"""The least compute capability for the kernels (waits with ``.acq_rel``), and that CUDA 13 supports."""
+
 
 @dataclass(frozen=True)
 class Device:
@@ -113,7 +116,7 @@ def nvml_open(backend: str) -> Iterator[None]:
 
 
 def _visible_gpus() -> list[Device]:
-    """The GPUs that this process may see, in the order of CUDA: at least one."""
+    """The GPUs that this process may see and use, in the order of CUDA: at least one."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -124,10 +127,14 @@ def _visible_gpus() -> list[Device]:
         handles = _visible()
         supported = pynvml.nvmlSystemGetCudaDriverVersion() // 1000
         driver = pynvml.nvmlSystemGetDriverVersion()
-        _check_cupy(supported, driver)
+        cuda = _cuda_of_cupy(supported, driver)
+        refused = {handle: _why_not(handle, cuda) for handle in handles}
+        usable = [handle for handle in handles if not refused[handle]]
+        if not usable:
+            raise DeviceError(f"device=cuda, but {refused[handles[0]]}, or use device=cpu")
         return [
             Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), driver)
-            for handle in handles
+            for handle in usable
         ]
     except pynvml.NVMLError as error:
         raise DeviceError(f"device=cuda, but the GPU does not respond ({error}): use device=cpu") from error
@@ -187,11 +194,14 @@ def _of_uuid(entry: str, count: int) -> Any:
         return found[0]
 
 
-def _check_cupy(supported: int, driver: str) -> None:
-    """Raise DeviceError if CuPy is missing, or built for a newer CUDA than the driver supports."""
+def _cuda_of_cupy(supported: int, driver: str) -> int | None:
+    """The version of CUDA that the installed CuPy is built for; None if its package does not say it.
+
+    Raises DeviceError if CuPy is missing, or built for a newer CUDA than the driver supports.
+    """
     if find_spec("cupy") is None:
         raise DeviceError("device=cuda, but CuPy is not installed: run `make env`, or use device=cpu")
-    for major in (12, 13):
+    for major in (13, 12):
         try:
             metadata.version(f"cupy-cuda{major}x")
         except metadata.PackageNotFoundError:
@@ -202,6 +212,25 @@ def _check_cupy(supported: int, driver: str) -> None:
                 f"installed CuPy needs CUDA {major}. Update the driver, run `make env` again, or use "
                 "device=cpu"
             )
+        return major
+    return None
+
+
+def _why_not(handle: Any, cuda: int | None) -> str:
+    """Why a GPU cannot be used with a CuPy for this version of CUDA, and what to do; else empty."""
+    try:
+        capability = tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+    except pynvml.NVMLError:  # of a part of a GPU (MIG), whose capability is at least 8.0
+        return ""
+    has = f"{pynvml.nvmlDeviceGetName(handle)} has compute capability {capability[0]}.{capability[1]}"
+    if capability < LEAST:
+        return f"{has}, and the kernels need {LEAST[0]}.{LEAST[1]} or newer: use another GPU"
+    if cuda == 13 and capability < LEAST_OF_CUDA_13:
+        return (
+            f"{has}, which the CUDA 13 of the installed CuPy does not support: run `make env` again, or "
+            "install envs/requirements-cuda12.txt in place of envs/requirements-cuda13.txt"
+        )
+    return ""
 
 
 def _cpu_name() -> str:
