@@ -122,6 +122,24 @@ def test_products_are_numpys_on_their_stream(library, op, precision, sizes):
     assert (library.stream, library.calls[-1]) == (0, (1234, COMPUTE[precision]))
 
 
+@pytest.mark.parametrize(
+    ("version", "package"), [(12090, "nvidia-cublas-cu12==12.*"), (13000, "nvidia-cublas==13.*")]
+)
+def test_without_the_library_that_of_cupys_cuda_is_named(version, package, monkeypatch):
+    def missing():
+        raise RuntimeError("no libcublas")
+
+    from cupy_backends.cuda import libs
+
+    monkeypatch.setitem(vars(libs), "cublas", SimpleNamespace(create=missing))
+    runtime = SimpleNamespace(runtimeGetVersion=lambda: version)
+    monkeypatch.setattr(cublas.cupy.cuda, "runtime", runtime)
+    with pytest.raises(Unsupported) as caught:
+        cublas.Cublas("fp32")
+    assert f"(no libcublas): install the library of CUDA {version // 1000}" in str(caught.value)
+    assert f"`pip install '{package}'`" in str(caught.value)
+
+
 def test_a_stream_becomes_cupys_current_one():
     assert CURRENT(1234).ptr == 1234
 

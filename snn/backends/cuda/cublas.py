@@ -28,9 +28,11 @@ class Cublas:
 
             self._handle = cublas.create()
         except (ImportError, RuntimeError) as error:
+            major = cupy.cuda.runtime.runtimeGetVersion() // 1000  # of the CUDA that CuPy is built for
+            package = "nvidia-cublas" if major >= 13 else f"nvidia-cublas-cu{major}"
             raise Unsupported(
-                f"cuBLAS cannot be used ({error}): install the library of your CUDA version, as "
-                "`pip install nvidia-cublas`"
+                f"cuBLAS cannot be used ({error}): install the library of CUDA {major}, with "
+                f"`pip install '{package}=={major}.*'`"
             ) from error
         self._library = cublas
         self._compute = _COMPUTE[precision]
