@@ -174,6 +174,8 @@ def _said(found: Mapping[str, Any]) -> str:
     """A plan in lines."""
     lines = [f"{size(nbytes):>12}  {kind}" for kind, nbytes in found["bytes"].items() if nbytes]
     lines.append(f"{size(found['peak_bytes']):>12}  total: {'fits' if found['fits'] else 'does not fit'}")
+    if found["plan"]:
+        lines.append(f"plan: {found['plan']}")
     lines.append(
         "no batch fits, not even of one row"
         if found["largest_batch"] is None

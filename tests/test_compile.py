@@ -23,6 +23,7 @@ from kernel_builds import (
 )
 
 from snn.backends import kernel_source
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape
 
 ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
 
@@ -113,3 +114,14 @@ def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architect
     found = re.findall(sizes, log)
     assert found
     assert set(found) == {("0", "0", "0")}, log
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("widths", [(16, 64, 64), (16, 128, 128, 256)])
+def test_an_sm_holds_one_block_of_groups_even_of_the_smallest_shape(widths, architecture):
+    """A plan counts on it: two would have 128 of an SM's 65,536 registers per thread."""
+    plans = Shape(widths, 32, True, False).plans(DeviceCapability(132, 227 * 1024, (8, 0)))
+    plan = next(one for one in plans if isinstance(one, LaunchPlan) and "_layers.cu" in one.source)
+    build = Training(SOURCES[0].parents[1] / plan.source, dict(plan.defines), (architecture,))
+    (registers,) = re.findall(r"Used (\d+) registers", log_of(build, architecture))
+    assert int(registers) > 128

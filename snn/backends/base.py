@@ -46,6 +46,9 @@ class Backend(ABC):
     pretransposed = False
     """Whether the kernel needs W^T stored beside W, so that the propagated error is a plain product."""
 
+    no_capture = ""
+    """Why no CUDA graph captures the kernel; empty where one does, or where the backend has no graphs."""
+
     convolves = False
     """Whether convolutions are computed directly, rather than as products of im2col's patches."""
 

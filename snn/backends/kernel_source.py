@@ -15,6 +15,11 @@ def convolution(kernel: str | None, root: Path) -> str | None:
     return source if source and (root / source).is_file() else None
 
 
+def no_capture(kernel: str | None) -> str:
+    """Why no CUDA graph captures a kernel, by its source: one without is a library's; else empty."""
+    return "" if kernel else "CuPy's cuBLAS refuses to run while a stream is being captured"
+
+
 def text(path: Path) -> str:
     """The source with its local includes expanded: everything that the compiler sees."""
     return _INCLUDE.sub(lambda include: text(path.parent / include[1]), path.read_text(encoding="utf-8"))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, if_it_fits
 
 SOURCE = "kernels/persistent/layers.cu"
 THREADS = 256
@@ -127,7 +127,7 @@ class LayeredShape:
         }
         defines |= {name: _listed(f"{{{m},{n}}}" for m, n in of_each) for name, of_each in tiles.items()}
         each = "a tile of every product in each" if most == 1 else f"up to {most} tiles of a product in each"
-        yield LaunchPlan(
+        plan = LaunchPlan(
             SOURCE,
             grid,
             THREADS,
@@ -136,6 +136,7 @@ class LayeredShape:
             tuple((name, str(value)) for name, value in defines.items()),
             f"{grid} blocks together, {each}",
         )
+        yield if_it_fits(plan, limits)
 
     def _why_not(self) -> str:
         if len(self.layers) > _MOST_LAYERS:

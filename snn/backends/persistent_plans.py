@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from snn.backends.launch_memory import shared_bytes
+
 UNIT = 16
 """Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
 
@@ -81,6 +83,13 @@ class LaunchPlan:
     words: str
     cost: float = 1.0
 
+    def too_large(self, needed: int, limits: DeviceCapability) -> str:
+        """Why a device does not launch it: a block needs so many bytes of shared memory."""
+        return (
+            f"not {self.words}: a block would need {needed} bytes of shared memory, the device has "
+            f"{limits.shared_bytes}"
+        )
+
     def total_cost(self, members: int, held: int, per_multiprocessor: int) -> float:
         """Cost of a step of all ``members``, of which the device holds ``held`` at the same time.
 
@@ -93,10 +102,19 @@ class LaunchPlan:
 
 def launch_plans(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
     """The plans for a shape, for one network the best first; for a plan that is impossible, the reason."""
-    yield from _of_clusters(shape, limits)
+    for plan in _of_clusters(shape, limits):
+        yield if_it_fits(plan, limits)
     if len(shape.widths) in (3, 4) and shape.members == 1:
-        yield _of_groups(shape, limits)
-    yield _of_the_grid(shape, limits)
+        yield if_it_fits(_of_groups(shape, limits), limits)
+    yield if_it_fits(_of_the_grid(shape, limits), limits)
+
+
+def if_it_fits(plan: LaunchPlan | str, limits: DeviceCapability) -> LaunchPlan | str:
+    """The plan, or the reason why there is none: one is that its blocks need too much shared memory."""
+    if isinstance(plan, str):
+        return plan
+    needed = shared_bytes(plan.source, dict(plan.defines), limits.capability)
+    return plan if needed <= limits.shared_bytes else plan.too_large(needed, limits)
 
 
 def _of_clusters(shape: Shape, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
@@ -175,6 +193,11 @@ def _of_groups(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
     if reason:
         return f"no groups of blocks: {reason}"
     groups = _groups(shape.widths, shape.rows)
+    if 8 * groups > limits.multiprocessors:  # their registers allow one block per SM
+        return (
+            f"no groups of blocks: {8 * groups} blocks would run together, the device has "
+            f"{limits.multiprocessors} SMs"
+        )
     return LaunchPlan(
         f"kernels/persistent/{'two' if len(shape.widths) == 3 else 'three'}_layers.cu",
         8 * groups,

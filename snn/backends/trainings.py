@@ -3,6 +3,14 @@
 from snn.backends.convolutional_plans import ConvolutionalShape
 from snn.backends.layered_plans import LayeredShape
 from snn.backends.persistent_plans import Shape
+from snn.errors import Unsupported
+
+
+def check_precision(precision: str) -> None:
+    """Raise Unsupported where no kernel trains in one launch with this precision of its products."""
+    if precision != "fp32":
+        raise Unsupported(f"training in one launch supports precision fp32, not {precision}")
+
 
 TrainingShape = Shape | LayeredShape | ConvolutionalShape
 """A whole training in one launch."""

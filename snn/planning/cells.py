@@ -13,7 +13,7 @@ from snn import datasets
 from snn.backends import kernel_source
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
-from snn.backends.trainings import TrainingShape
+from snn.backends.trainings import TrainingShape, check_precision
 from snn.config.groups import ROOT
 from snn.errors import ConfigError, Unsupported
 from snn.hardware.memory import usable_bytes
@@ -42,15 +42,23 @@ class PlannedGpu(CpuBackend):
         convolves = kernel_source.convolution(kernel["source"], ROOT) is not None
         super().__init__(kernel["fused"], kernel["pretransposed"], convolves)
         self.precision, self._capability = precision, capability
+        self.no_capture = kernel_source.no_capture(kernel["source"])
 
     def training_plan(self, shape: TrainingShape) -> str:
+        check_precision(self.precision)
         if self._capability is None:
-            raise Unsupported("of this GPU the number of SMs and their shared memory are not known")
-        plans = list(shape.plans(self._capability))
-        found = next((plan for plan in plans if isinstance(plan, LaunchPlan)), None)
-        if found is None:
-            raise Unsupported("; ".join(map(str, plans)))
-        return found.words
+            raise Unsupported(
+                "of this GPU the number of SMs and their shared memory are not known: name one with "
+                "--device, or add it to config/gpus.yaml"
+            )
+        reasons: list[str] = []
+        for plan in shape.plans(self._capability):
+            if isinstance(plan, LaunchPlan):
+                # Which of several plans is the best for many networks is known when they are compiled.
+                some = ", or fewer blocks with more if that is faster" if shape.members > 1 else ""
+                return "; ".join([f"{plan.words}{some}", *reasons])
+            reasons.append(plan)
+        raise Unsupported("; ".join(reasons))
 
 
 class Planned(NamedTuple):

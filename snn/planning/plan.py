@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, prod
@@ -47,7 +48,8 @@ class Plan:
 
     ``largest_batch`` is None where no batch fits; ``limit``, where it is not the budget that a larger one
     would exceed: "rows" where there are no more, or else why a larger one is not planned. The ``remedies``
-    that save most are first; some that are often named are there also where they save nothing.
+    that save most are first; some that are often named are there also where they save nothing. ``plan`` is
+    that of a strategy which chooses among ways to train, as records and tables have it.
     """
 
     bytes: dict[str, int]
@@ -55,6 +57,7 @@ class Plan:
     largest_batch: int | None
     limit: str
     remedies: tuple[Remedy, ...]
+    plan: str | None = None
 
     @property
     def peak_bytes(self) -> int:
@@ -73,6 +76,7 @@ class Plan:
             "fits": self.fits,
             "largest_batch": self.largest_batch,
             "limit": self.limit,
+            "plan": self.plan,
             "remedies": [vars(remedy) for remedy in self.remedies],
         }
 
@@ -93,7 +97,7 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
         try:
             check_matrices(_batch(cell, batch))
             return sum(_by_kind(cell, gpu, _of_batch(cell, batch, rehearsed)).values())
-        except ConfigError as error:
+        except (ConfigError, Unsupported) as error:
             refused[rows_of_part] = str(error)
             return inf
 
@@ -105,7 +109,7 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
     if of_part and (near := [n for n in refused if n <= of_part + _apart(of_part)]):
         limit = refused[min(near)]
     found = _remedies(cell, gpu, budget_bytes, needs, largest)
-    return Plan(needed, budget_bytes, largest, limit, tuple(found))
+    return Plan(needed, budget_bytes, largest, limit, tuple(found), needs.plan)
 
 
 def predicted(cell: Cell, gpu: Gpu) -> dict[str, int]:
@@ -243,13 +247,21 @@ def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | No
     found += chosen(remedies.strategies(cell)) + kernels
     if factory.class_of(cell["strategy"]).remedies and cell["training"]["gradient"] == EXACT.name:
         found += _other_steps(cell, gpu, budget, peak)
-    if change := remedies.rounded(cell):
-        one = _remedy(change.settings, _total(change.cell, gpu), peak, budget, remedies.ROUNDED)
-        if kernels and change.cell["kernel"] != cell["kernel"]:
-            best = min(kernels, key=lambda one: one.peak_bytes)
-            one = replace(one, saves_bytes=best.peak_bytes - one.peak_bytes, than=best.setting)
-        found.append(one)
+    with suppress(Unsupported):  # a strategy may train in fp32 alone
+        found += _rounded(cell, gpu, budget, peak, kernels)
     return sorted(found, key=lambda one: -one.saves_bytes)
+
+
+def _rounded(cell: Cell, gpu: Gpu, budget: int, peak: int, kernels: Sequence[Remedy]) -> list[Remedy]:
+    """What bf16 does not save; where it takes another kernel, compared with the best of those that save."""
+    change = remedies.rounded(cell)
+    if change is None:
+        return []
+    one = _remedy(change.settings, _total(change.cell, gpu), peak, budget, remedies.ROUNDED)
+    if kernels and change.cell["kernel"] != cell["kernel"]:
+        best = min(kernels, key=lambda one: one.peak_bytes)
+        one = replace(one, saves_bytes=best.peak_bytes - one.peak_bytes, than=best.setting)
+    return [one]
 
 
 def _other_steps(cell: Cell, gpu: Gpu, budget: int, peak: int) -> list[Remedy]:

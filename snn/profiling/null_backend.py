@@ -5,6 +5,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
 from snn.backends.trainings import TrainingShape
+from snn.errors import Unsupported
 
 
 class NullBackend(CpuBackend):
@@ -17,7 +18,7 @@ class NullBackend(CpuBackend):
 
     def __init__(self, real: Backend) -> None:
         super().__init__(real.fused, real.pretransposed, real.convolves)
-        self.precision, self._real = real.precision, real
+        self.precision, self.no_capture, self._real = real.precision, real.no_capture, real
 
     def training_plan(self, shape: TrainingShape) -> str:
         return self._real.training_plan(shape)
@@ -88,7 +89,9 @@ class NullBackend(CpuBackend):
         """Nothing is held, so nothing is computed."""
 
     def graph_begin(self, stream: int) -> None:
-        """Nothing is computed, so nothing is captured."""
+        """Nothing is computed, so nothing is captured; raises Unsupported as the real backend does."""
+        if self.no_capture:
+            raise Unsupported(self.no_capture)
 
     def graph_end(self, stream: int) -> object:
         return object()

@@ -30,6 +30,7 @@ class ObservedBackend(Backend):
         self.inner, self.live, self._observers = inner, Live(inner), observers
         self.fused, self.pretransposed, self.precision = inner.fused, inner.pretransposed, inner.precision
         self.convolves, self.computes = inner.convolves, inner.computes
+        self.no_capture = inner.no_capture
         self.asynchronous, self.is_processor = inner.asynchronous, inner.is_processor
         self.prefetches_out = inner.prefetches_out
 

@@ -85,13 +85,14 @@ class Needs:
     """The blocks of device memory at the fullest moment.
 
     ``has_managed`` and ``has_driver_pool``: whether managed memory and the driver's pool are used;
-    ``per_step``: what a step adds to the fields ``COUNTED`` of a ledger.
+    ``per_step``: what a step adds to the fields ``COUNTED`` of a ledger. ``plan``: ``Strategy.plan``.
     """
 
     blocks: tuple[Block, ...]
     has_managed: bool
     has_driver_pool: bool
     per_step: Mapping[str, int] = field(default_factory=dict)
+    plan: str | None = None
 
     @property
     def nbytes(self) -> int:
@@ -140,7 +141,7 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
     observed = ObservedBackend(NullBackend(backend), peak, ledger)
     strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows], test=None), observed)
     try:
-        set_up = peak.needs()
+        set_up = replace(peak.needs(), plan=strategy.plan)
         peak.reset()
         strategy.load([np.zeros(shape, dtype=np.float32) for shape in job.network.shapes])
         with np.errstate(all="ignore"):  # what is computed does not matter
@@ -151,7 +152,9 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
                 else:
                     strategy.epoch()
         after = ledger.totals()
-        return (set_up, peak.needs()), {key: after[key] - before[key] for key in COUNTED}
+        return (set_up, replace(peak.needs(), plan=strategy.plan)), {
+            key: after[key] - before[key] for key in COUNTED
+        }
     finally:
         strategy.close()
 

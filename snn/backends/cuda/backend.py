@@ -9,13 +9,14 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
+from snn.backends import kernel_source
 from snn.backends.base import Backend
 from snn.backends.cuda.kernels import Kernels
 from snn.backends.cuda.managed import Managed
 from snn.backends.cuda.persistent import Trainer
 from snn.backends.cuda.pools import CupyPool, DriverPool
 from snn.backends.cuda.views import address_of, as_array
-from snn.backends.trainings import TRAININGS, TrainingShape
+from snn.backends.trainings import TRAININGS, TrainingShape, check_precision
 from snn.config.groups import ROOT
 from snn.errors import DeviceError, Unsupported, out_of_memory
 
@@ -37,6 +38,7 @@ class CudaBackend(Backend):
         self.fused, self.pretransposed = kernel["fused"], kernel["pretransposed"]
         self._kernels = Kernels(kernel, precision, root)
         self.convolves = self._kernels.convolves
+        self.no_capture = kernel_source.no_capture(kernel["source"])
         self.precision, self._root = precision, root
         self._trainers: dict[TrainingShape, Trainer] = {}
         self._page_locked: set[int] = set()
@@ -159,8 +161,7 @@ class CudaBackend(Backend):
             self._kernels.launch(op, buffers, numbers, stream or 0)
 
     def training_plan(self, shape: TrainingShape) -> str:
-        if self.precision != "fp32":
-            raise Unsupported(f"training in one launch supports precision fp32, not {self.precision}")
+        check_precision(self.precision)
         return self._trainer(shape).words
 
     def _trainer(self, shape: TrainingShape) -> Trainer:
@@ -196,8 +197,8 @@ class CudaBackend(Backend):
         runtime.eventSynchronize(event)
 
     def graph_begin(self, stream: int) -> None:
-        if not self._kernels.can_be_captured:
-            raise Unsupported("CuPy's cuBLAS refuses to run while a stream is being captured")
+        if self.no_capture:
+            raise Unsupported(self.no_capture)
         runtime.streamBeginCapture(stream, runtime.streamCaptureModeThreadLocal)
 
     def graph_end(self, stream: int) -> int:

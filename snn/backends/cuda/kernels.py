@@ -37,11 +37,6 @@ class Kernels:
         launcher(buffers, stream)
 
     @property
-    def can_be_captured(self) -> bool:
-        """Whether a CUDA graph can capture them: CuPy's cuBLAS refuses to run during a capture."""
-        return self._library is None
-
-    @property
     def convolves(self) -> bool:
         """Whether there are direct convolutions."""
         return self._convolution is not None

@@ -94,10 +94,7 @@ class _Launcher:
         constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
         shared_bytes = int(constant.get()[0])
         if shared_bytes > limits.shared_bytes:
-            self.reason = (
-                f"not {plan.words}: a block would need {shared_bytes} bytes of shared memory, "
-                f"the device has {limits.shared_bytes}"
-            )
+            self.reason = plan.too_large(shared_bytes, limits)
             return
         function = module.get_function("train_persistent")
         self.launch = CooperativeLaunch(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
