@@ -7,13 +7,14 @@ import pytest
 from conftest import ROOT
 from emulated_launch import emulated
 
-from snn.backends.convolutional_plans import SOURCE, ConvolutionalShape, Layout
+from snn.backends.convolutional_plans import SOURCE, ConvolutionalShape
 from snn.backends.persistent_plans import DeviceCapability
 from snn.models.layer_text import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 
 H200, T4 = DeviceCapability(132, 232448, (9, 0)), DeviceCapability(40, 65536, (7, 5))
+FEW = DeviceCapability(4, 232448, (9, 0))  # SMs: parts of several rows, or whole images
 CNN = ConvolutionalShape(64, True, 1, 28, 28, 16, 3, 0, 32, 3, 0, 2, 10)
 COLOUR = ConvolutionalShape(37, True, 3, 20, 17, 12, 5, 1, 24, 3, 1, 2, 7)
 
@@ -94,14 +95,14 @@ def oracle(shape, X, labels, weights, epochs, rate):
 
 def buffers_of(shape, X, Y, weights):
     """What the op is launched on; what is not read before it is written is not a number."""
-    S = np.full(Layout(shape).workspace, np.nan, np.float32)
+    S = np.full(shape.workspace, np.nan, np.float32)
     S[:4] = 0  # the barrier's
     E = np.full(len(X), np.nan, np.float32)
     return [*(a.reshape(-1).copy() for a in (X, Y, *weights)), E, S]
 
 
-def launched(shape, buffers, rows, epochs, rate, source=ROOT / SOURCE, **further):
-    emulated(plan_for(shape), buffers, rows, epochs, rate, source, **further)
+def launched(shape, buffers, rows, epochs, rate, source=ROOT / SOURCE, limits=H200, **further):
+    emulated(plan_for(shape, limits), buffers, rows, epochs, rate, source, **further)
 
 
 def check(shape, found, E, rows, expected, losses, within):

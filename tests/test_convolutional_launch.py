@@ -1,5 +1,6 @@
 """Training a convolutional network in one launch: its plan, and the strategy on NumPy."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT
-from convolutional_shapes import CNN, H200, SMALL, T4, made, network_of, on_cpu, plan_for
+from convolutional_shapes import CNN, FEW, H200, SMALL, T4, made, network_of, on_cpu, plan_for
 from deferred import DeferredBackend
 
 from snn.backends.convolutional_plans import SOURCE, Layout
@@ -23,6 +24,9 @@ from snn.strategies.resident import Resident
 
 # ---- the plan
 
+A100 = DeviceCapability(108, 166912, (8, 0))
+ROWS = CNN.pooled[0]
+
 
 def test_a_block_trains_a_part_of_an_image():
     plan = plan_for(CNN)
@@ -35,11 +39,36 @@ def test_a_block_trains_a_part_of_an_image():
     assert plan_for(replace(CNN, batch=1)).blocks == 12
 
 
+@pytest.mark.parametrize("batch", range(1, 109))
+def test_images_are_split_for_the_sms_that_there_are(batch):
+    """A part of one row at least, and as many as 108 SMs allow; a block of too many rows has no room."""
+    shape = replace(CNN, batch=batch)
+    plan = plan_for(shape, A100)
+    rows = math.ceil(ROWS / min(ROWS, 108 // batch))
+    if isinstance(plan, str):
+        assert "bytes of shared memory" in plan and rows > 4
+    else:
+        assert plan.blocks == batch * math.ceil(ROWS / rows) <= 108
+
+
+@pytest.mark.parametrize("batch", range(1, 129))
+def test_128_blocks_or_fewer_train_on_an_h200(batch):
+    """Its 132 SMs, and those of an H100, are more than a launch has blocks: published records have these."""
+    shape, rows = replace(CNN, batch=batch), math.ceil(ROWS / max(1, min(ROWS, 128 // batch)))
+    parts = math.ceil(ROWS / rows)
+    plan = plan_for(shape)
+    if not isinstance(plan, str):
+        assert plan.blocks == batch * parts
+        assert plan == plan_for(shape, DeviceCapability(128, 232448, (9, 0)))
+    assert shape.workspace == Layout(shape, parts).workspace
+
+
 @pytest.mark.parametrize(
     ("reason", "changes", "limits"),
     [
         ("compute capability 7.5, TF32 needs 8.0", {}, T4),
-        ("128 blocks would run together, the device has 108 SMs", {}, DeviceCapability(108, 166912, (8, 0))),
+        ("109 blocks would run together, the device has 108 SMs", {"batch": 109}, A100),
+        ("bytes of shared memory, the device has 166912", {"batch": 64}, A100),
         ("batches of 129 images", {"batch": 129}, H200),
         ("conv2d of 65 filters, 64 at most", {"filters1": 65}, H200),
         ("kernels of 3 on 1 channels and of 8", {"kernel2": 8}, H200),
@@ -88,9 +117,12 @@ def test_another_network_is_trained_by_a_graph_and_the_plan_says_why(reason, cha
 @on_cpu
 @pytest.mark.parametrize("shape", SMALL.values(), ids=SMALL)
 def test_the_plan_knows_the_kernels_memory(shape):
-    constants = cuda_on_cpu.load(ROOT / SOURCE, **dict(plan_for(shape).defines))
-    assert Layout(shape).shared_bytes == constants["shared_bytes"]
-    assert Layout(shape).workspace == constants["workspace_floats"]
+    for limits in (H200, FEW):
+        plan = plan_for(shape, limits)
+        layout = Layout(shape, int(dict(plan.defines)["PARTS"]))
+        constants = cuda_on_cpu.load(ROOT / SOURCE, **dict(plan.defines))
+        assert layout.shared_bytes == constants["shared_bytes"]
+        assert layout.workspace == constants["workspace_floats"] <= shape.workspace
 
 
 # ---- the strategy, on NumPy

@@ -10,6 +10,8 @@ from conftest import ROOT
 from convolutional_shapes import (
     CNN,
     COLOUR,
+    FEW,
+    H200,
     SMALL,
     buffers_of,
     check,
@@ -36,13 +38,14 @@ LONG = {
 
 
 @on_cpu
+@pytest.mark.parametrize("limits", [H200, FEW], ids=["many SMs", "four"])
 @pytest.mark.parametrize("name", SMALL)
-def test_the_kernel_and_numpy_train_as_the_oracle(name, random):
+def test_the_kernel_and_numpy_train_as_the_oracle(name, limits, random):
     shape, rate = SMALL[name], 0.05
     rows, epochs = 2 * shape.batch + 1, 2
     X, labels, Y, weights = made(shape, rows, random)
     buffers, by_numpy = (buffers_of(shape, X, Y, weights) for _ in range(2))
-    launched(shape, buffers, rows, epochs, rate)
+    launched(shape, buffers, rows, epochs, rate, limits=limits)
     ops.train_convolutional(*by_numpy, rows, shape.batch, epochs, rate, *shape.sizes)
     expected, losses = oracle(shape, X, labels, weights, epochs, rate)
     for found in (buffers, by_numpy):

@@ -10,7 +10,7 @@ from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, padded
 SOURCE = "kernels/persistent/convolution.cu"
 THREADS = 384
 
-_MOST_BLOCKS = 128  # of a launch: as many as an H100 or an H200 has SMs, in round numbers
+_MOST_BLOCKS = 128  # of a launch, each on an SM of its own: an H100 or an H200 has 132
 _MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 3  # what a thread's registers allow
 _MOST_OUTPUTS = 32  # a lane of a warp for each
 _WARPS = THREADS // 32
@@ -68,11 +68,16 @@ class ConvolutionalShape:
         """Inputs of the linear layer."""
         return self.filters2 * math.prod(self.pooled)
 
-    @cached_property
-    def parts(self) -> int:
-        """Parts of an image, each some rows of its pooled features."""
-        rows = self.pooled[0]
-        return math.ceil(rows / math.ceil(rows / max(1, min(rows, _MOST_BLOCKS // self.batch))))
+    def parts(self, multiprocessors: int = _MOST_BLOCKS) -> int:
+        """Parts of an image on a device with so many SMs, each some rows of its pooled features."""
+        rows, blocks = self.pooled[0], min(_MOST_BLOCKS, multiprocessors)
+        return math.ceil(rows / math.ceil(rows / max(1, min(rows, blocks // self.batch))))
+
+    @property
+    def workspace(self) -> int:
+        """Floats of the workspace: enough on any device, however many parts an image has there."""
+        fewer = {self.parts(self.batch * parts) for parts in range(1, self.parts() + 1)}
+        return max(Layout(self, parts).workspace for parts in fewer)
 
     def plans(self, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
         """The plan, or the reason why there is none."""
@@ -86,9 +91,10 @@ class ConvolutionalShape:
             *(("FILTERS2", self.filters2), ("KERNEL2", self.kernel2), ("PADDING2", self.padding2)),
             *(("POOL", self.window), ("OUTPUTS", self.outputs), ("MEAN", int(self.mean))),
         )
-        blocks = self.batch * self.parts
-        launch = (("BATCH", self.batch), ("PARTS", self.parts), ("GRID", blocks))
-        each = f"one for each of {self.parts} parts of an image" if self.parts > 1 else "one for each image"
+        parts = self.parts(limits.multiprocessors)
+        blocks = self.batch * parts
+        launch = (("BATCH", self.batch), ("PARTS", parts), ("GRID", blocks))
+        each = f"one for each of {parts} parts of an image" if parts > 1 else "one for each image"
         yield LaunchPlan(
             SOURCE,
             blocks,
@@ -110,9 +116,8 @@ def _why_not(shape: ConvolutionalShape, limits: DeviceCapability) -> str:
         return f"compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
     if shape.batch > _MOST_BLOCKS:
         return f"batches of {shape.batch} images, one block trains one, and there are {_MOST_BLOCKS} at most"
-    if shape.batch * shape.parts > limits.multiprocessors:
-        blocks = shape.batch * shape.parts
-        return f"{blocks} blocks would run together, the device has {limits.multiprocessors} SMs"
+    if shape.batch > limits.multiprocessors:
+        return f"{shape.batch} blocks would run together, the device has {limits.multiprocessors} SMs"
     if max(shape.filters1, shape.filters2) > _MOST_CHANNELS:
         return f"conv2d of {max(shape.filters1, shape.filters2)} filters, {_MOST_CHANNELS} at most"
     taps = shape.channels * shape.kernel1**2
@@ -125,18 +130,21 @@ def _why_not(shape: ConvolutionalShape, limits: DeviceCapability) -> str:
         return f"maxpool2d of {shape.window}, {_MOST_WINDOW} at most"
     if shape.outputs > _MOST_OUTPUTS:
         return f"{shape.outputs} outputs, {_MOST_OUTPUTS} at most"
-    needed = Layout(shape).shared_bytes
+    needed = Layout(shape, shape.parts(limits.multiprocessors)).shared_bytes
     if needed > limits.shared_bytes:
         return f"a block would need {needed} bytes of shared memory, the device has {limits.shared_bytes}"
     return ""
 
 
 class Layout:
-    """What the kernel holds in a block's shared memory and in the workspace: sizes as in image_strips.cuh."""
+    """What the kernel holds in a block's shared memory and in the workspace: sizes as in image_strips.cuh.
 
-    def __init__(self, shape: ConvolutionalShape) -> None:
+    ``parts``: of an image.
+    """
+
+    def __init__(self, shape: ConvolutionalShape, parts: int) -> None:
         high, wide = shape.pooled
-        blocks, parts, outputs = shape.batch * shape.parts, shape.parts, shape.outputs
+        blocks, outputs = shape.batch * parts, shape.outputs
         filters1, filters2 = padded(shape.filters1), padded(shape.filters2)
         rows = math.ceil(high / parts)
         slots = rows * wide * filters2

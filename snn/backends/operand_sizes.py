@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from snn.backends.convolutional_plans import ConvolutionalShape, Layout
+from snn.backends.convolutional_plans import ConvolutionalShape
 from snn.backends.layered_plans import LayeredShape
 from snn.backends.persistent_plans import padded, workspace_of_groups
 
@@ -64,7 +64,7 @@ def of_convolutional(rows: int, batch: int, epochs: int, rate: float, *sizes: in
     pixels, patch1 = shape.channels * shape.height * shape.width, shape.channels * shape.kernel1**2
     convolved = shape.filters1 * patch1, shape.filters1, shape.filters2 * shape.filters1 * shape.kernel2**2
     linear = shape.filters2, shape.features * shape.outputs, shape.outputs
-    return rows * pixels, rows * shape.outputs, *convolved, *linear, rows, Layout(shape).workspace
+    return rows * pixels, rows * shape.outputs, *convolved, *linear, rows, shape.workspace
 
 
 def of_layers(rows: int, batch: int, *rest: int) -> tuple[int, ...]:
