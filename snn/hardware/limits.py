@@ -12,6 +12,16 @@ VERSION = 2
 """The schema version of a record of limits."""
 
 
+def too_old(has: tuple[int, int], needed: tuple[int, int], instruction: str) -> str:
+    """Why a device has no limit: its compute capability does not have the instruction that is measured.
+
+    It may have others of the kind, as a T4 has tensor cores for FP16.
+    """
+    return "compute capability {}.{}, but the instruction that is measured, {}, needs {}.{}".format(
+        *has, instruction, *needed
+    )
+
+
 @dataclass(frozen=True)
 class Limit:
     """One measured limit, ``what``, with its samples in ``unit``.

@@ -14,7 +14,7 @@ from cupy.cuda import driver, runtime
 from snn.backends.cuda import latencies
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.cuda.timing import Launch, address, load, memory_of, seconds_per_round, warm_up
-from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
+from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured, too_old
 
 KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
 """What is launched: the limits depend on it."""
@@ -24,12 +24,12 @@ _CHAINS = 8  # of kernels/limits/rates.cu
 _CLUSTERS = (2, 4, 8, 16)
 _L2_SHARE = 0.25  # fraction of L2 that is read, small enough to stay there
 
-# limit, kernel, operations per thread and round, minimum compute capability
+# limit, kernel, operations per thread and round, minimum compute capability of its instruction
 _PRODUCTS = (
-    ("fp32", "multiply_add", 2 * _CHAINS, (5, 0)),
-    ("tf32", "mma_tf32", 2 * 16 * 8 * 8 * _CHAINS // 32, (8, 0)),
-    ("fp16", "mma_fp16", 2 * 16 * 8 * 16 * _CHAINS // 32, (8, 0)),
-    ("bf16", "mma_bf16", 2 * 16 * 8 * 16 * _CHAINS // 32, (8, 0)),
+    ("fp32", "multiply_add", 2 * _CHAINS, (5, 0), "fma"),
+    ("tf32", "mma_tf32", 2 * 16 * 8 * 8 * _CHAINS // 32, (8, 0), "mma.m16n8k8 of tf32"),
+    ("fp16", "mma_fp16", 2 * 16 * 8 * 16 * _CHAINS // 32, (8, 0), "mma.m16n8k16 of fp16"),
+    ("bf16", "mma_bf16", 2 * 16 * 8 * 16 * _CHAINS // 32, (8, 0), "mma.m16n8k16 of bf16"),
 )
 
 
@@ -72,13 +72,13 @@ def _products(
 ) -> Iterator[Limit]:
     """Operations per second of one SM alone, and of all SMs, whose clocks may be lower."""
     with memory_of(4 * _THREADS * multiprocessors) as out:
-        for what, name, operations, needed in _PRODUCTS:
+        for what, name, operations, needed, instruction in _PRODUCTS:
             how = f"{name}, one block of {_THREADS} threads per SM"
             function = module.get_function(name)
             more = (np.float32(0.5), np.float32(1.0)) if what == "fp32" else ()
             for blocks in (1, multiprocessors):
                 if capability < needed:
-                    reason = _too_old(capability, needed)
+                    reason = too_old(capability, needed, instruction)
                     yield Limit(what, blocks, FLOPS, how, reason=reason)
                     continue
 
@@ -179,7 +179,7 @@ def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int
         for what, how in said.items():
             for blocks in _CLUSTERS:
                 if capability < (9, 0):
-                    reason = _too_old(capability, (9, 0))
+                    reason = too_old(capability, (9, 0), "barrier.cluster")
                     yield Limit(what, blocks, SECONDS, how, reason=reason)
                     continue
                 together = CooperativeLaunch(module.get_function(what), blocks, 32, cluster=blocks)
@@ -218,10 +218,6 @@ def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iter
                     runtime.memset(words, 0, 4 * multiprocessors)
 
                 yield Limit(what, blocks, SECONDS, how, _seconds_per_round(effort, launch, before=clear))
-
-
-def _too_old(capability: tuple[int, int], needed: tuple[int, int]) -> str:
-    return f"compute capability {capability[0]}.{capability[1]}, but {needed[0]}.{needed[1]} is needed"
 
 
 def _seconds_per_round(effort: Effort, launch: Launch, **further: Any) -> tuple[float, ...]:
