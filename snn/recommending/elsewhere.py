@@ -15,7 +15,7 @@ from snn.models.network import network_label
 from snn.planning import gpus
 from snn.planning.plan import predicted
 from snn.profiling.memory import size
-from snn.recommending import grid_file
+from snn.recommending import grid_file, of_paper
 from snn.recommending.settings import Settings
 from snn.report.read import read
 from snn.strategies.common.traits import own_runtime
@@ -85,7 +85,8 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     )
     near = near[chosen].sort_values(order).drop_duplicates(["network", "dataset"]).head(_SHOWN)
     same, like = near["distance"] == 0, near["is_like"]
-    lines = [] if len(near) or len(pairs) else [f"Nothing is published for {name}."]
+    lines = of_paper.lines(cell, name)
+    lines += [] if lines or len(near) or len(pairs) else [f"Nothing is published for {name}."]
     for said, answers in (
         (f"Published for an {name}, of this network on these data sets:", near[same]),
         (f"Published for an {name}, of this network, {_PAIR}:", pairs),
