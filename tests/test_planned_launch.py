@@ -6,6 +6,8 @@ import pytest
 
 from snn import plan as command
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
+from snn.config import known_gpus
+from snn.hardware import devices
 from snn.planning import gpus
 
 L4, T4, A100 = "NVIDIA L4", "Tesla T4", "NVIDIA A100-SXM4-40GB"
@@ -82,3 +84,23 @@ def test_of_many_networks_the_number_of_blocks_is_left_open(tmp_path):
     many = ["dataset=large", "strategy=ensemble", "strategy.starts=200", "--device", "NVIDIA H200"]
     assert "200 clusters of 16 blocks, 16 hidden neurons in each, or fewer blocks" in plan_of(tmp_path, *many)
     assert gpus.named("NVIDIA H200").capability == DeviceCapability(132, 232448, (9, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("A100 40GB", "'NVIDIA A100-SXM4-40GB' or 'NVIDIA A100-PCIE-40GB'"),
+        ("nvidia-h200", "'NVIDIA H200'"),
+        ("RTX3060", "'NVIDIA GeForce RTX 3060'"),
+        ("v100 32gb", "'Tesla V100-SXM2-32GB'"),
+    ],
+)
+def test_a_gpu_is_known_by_parts_of_its_name(name, meant, capsys):
+    status, _, error = said(capsys, "--device", name)
+    assert status == 2 and f"(did you mean {meant}?): add it, give its memory alone with --free SIZE" in error
+
+
+def test_known_gpus_are_those_that_can_train():
+    capabilities = {name: gpus.named(name).capability for name in known_gpus.read()}
+    assert all(one is not None and one.capability >= devices.LEAST for one in capabilities.values())
+    assert gpus.named(T4).nbytes < 14.57 * 2**30  # as CUDA reports, not the 15 GiB of the vendor

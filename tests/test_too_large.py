@@ -54,7 +54,7 @@ def test_the_cheap_bound_is_above_what_is_predicted():
 
 def test_cells_that_will_not_fit_are_named_by_sweep_and_device(tmp_path):
     (said,) = too_large.warnings(read(tmp_path, BIG))
-    assert said.startswith("sweeps.big: 1 of its cells will not fit into the 15360 MiB of Tesla T4: ")
+    assert said.startswith("sweeps.big: 1 of its cells will not fit into the 14909 MiB of Tesla T4: ")
     assert "large/4096-4096/graph-naive" in said and "snn plan says what would" in said
 
 
@@ -72,7 +72,7 @@ def test_what_this_machine_cannot_hold_is_said_and_the_rest_is_looked_at(tmp_pat
 
     monkeypatch.setattr(NullBackend, "host_alloc", host_alloc)
     fits, unplanned = too_large.warnings(read(tmp_path, BIG))
-    assert fits.startswith("sweeps.big: 1 of its cells will not fit into the 15360 MiB of Tesla T4: ")
+    assert fits.startswith("sweeps.big: 1 of its cells will not fit into the 14909 MiB of Tesla T4: ")
     assert unplanned.startswith("2 large cells cannot be planned on this machine: ")
     assert "large/4096-4096/reference-naive-" in unplanned and "(Unable to allocate 4 GiB)" in unplanned
 

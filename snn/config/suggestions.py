@@ -1,5 +1,6 @@
 """What a word that is not known may have been meant to be, for the end of a message."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 _LONGEST = 100
@@ -36,8 +37,16 @@ def any_of(found: Sequence[str], form: str = "{}") -> str:
 
 
 def parts_of(known: Iterable[str], word: str) -> str:
-    """`` (did you mean 'NVIDIA H200'?)`` for a part, ``h200``: the first three names that have it."""
-    return any_of([one for one in known if word and word.lower() in one.lower()][:3], "{!r}")
+    """`` (did you mean 'NVIDIA H200'?)`` for parts, ``h200`` or ``nvidia-h200``: the first three names that
+    have all of them."""
+    parts = re.findall(r"\w+", _squeezed(word, " "))
+    found = [one for one in known if parts and all(part in _squeezed(one) for part in parts)]
+    return any_of(found[:3], "{!r}")
+
+
+def _squeezed(name: str, between: str = "") -> str:
+    """A name in small letters, its words joined."""
+    return re.sub(r"[\W_]+", between, name.lower())
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

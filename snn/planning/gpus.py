@@ -46,7 +46,7 @@ def named(name: str) -> Gpu:
     if name not in known:
         raise ConfigError(
             f"--device is {name!r}, which config/gpus.yaml does not have{parts_of(known, name)}: "
-            f"add it, or name {', '.join(known)}"
+            f"add it, give its memory alone with --free SIZE, or name {', '.join(known)}"
         )
     its = known[name]
     capability = DeviceCapability(its["multiprocessors"], its["shared_bytes"], tuple(its["capability"]))
