@@ -128,10 +128,10 @@ def _visible_gpus() -> list[Device]:
         supported = pynvml.nvmlSystemGetCudaDriverVersion() // 1000
         driver = pynvml.nvmlSystemGetDriverVersion()
         cuda = _cuda_of_cupy(supported, driver)
-        refused = {handle: _why_not(handle, cuda) for handle in handles}
-        usable = [handle for handle in handles if not refused[handle]]
+        refused = [_why_not(handle, cuda) for handle in handles]
+        usable = [handle for handle, why_not in zip(handles, refused, strict=True) if not why_not]
         if not usable:
-            raise DeviceError(f"device=cuda, but {refused[handles[0]]}, or use device=cpu")
+            raise DeviceError(f"device=cuda, but {refused[0]}, or use device=cpu")
         return [
             Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), driver)
             for handle in usable
