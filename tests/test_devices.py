@@ -22,7 +22,7 @@ class FakeNvml:
         def capability(handle):
             if not capabilities:
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)  # as of a MIG device
-            return list(capabilities[handle])
+            return list(capabilities[handle[0]])
 
         def version(name):
             if name == f"cupy-cuda{cupy}x":
@@ -34,10 +34,10 @@ class FakeNvml:
             "nvmlDeviceGetCudaComputeCapability": capability,
             "nvmlShutdown": lambda: None,
             "nvmlDeviceGetCount": lambda: count,
-            "nvmlDeviceGetHandleByIndex": lambda index: index,
-            "nvmlDeviceGetHandleByUUID": lambda uuid: uuid,
-            "nvmlDeviceGetName": lambda handle: f"GPU number {handle}",
-            "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}",
+            "nvmlDeviceGetHandleByIndex": lambda index: [index],  # as a pointer, it has no hash
+            "nvmlDeviceGetHandleByUUID": lambda uuid: [uuid],
+            "nvmlDeviceGetName": lambda handle: f"GPU number {handle[0]}",
+            "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle[0]}",
             "nvmlSystemGetCudaDriverVersion": lambda: cuda,
             "nvmlSystemGetDriverVersion": lambda: "580.1",
         }
@@ -113,9 +113,9 @@ def test_a_gpu_that_is_too_old_is_passed_over(monkeypatch):
 
 
 def test_a_planned_gpu_is_looked_for_among_those_that_may_be_seen(monkeypatch):
-    names = {0: "NVIDIA L4", 1: "NVIDIA H200", 2: "NVIDIA H200"}
+    names = ["NVIDIA L4", "NVIDIA H200", "NVIDIA H200"]
     FakeNvml(monkeypatch, count=3)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", names.__getitem__)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: names[handle[0]])
 
     def found(backend, name=None):
         return [device.uuid for device in devices.choices(backend, name)]
@@ -135,12 +135,12 @@ def test_gpus_that_are_chosen_by_uuid_are_seen_in_that_order(monkeypatch, tmp_pa
     def by_uuid(uuid):
         if uuid not in uuids:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
-        return uuids[uuid]
+        return [uuids[uuid]]
 
     uuids = {"GPU-a00": 0, "GPU-ab1": 1, "GPU-c22": 2}
     FakeNvml(monkeypatch, count=3)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", by_uuid)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", list(uuids).__getitem__)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", lambda handle: list(uuids)[handle[0]])
     monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA H200")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-c22, GPU-a0,GPU-a,GPU-ab1")  # CUDA stops at GPU-a: two
@@ -157,7 +157,7 @@ def test_a_lost_gpu_hides_those_behind_it_alone(monkeypatch):
     def lost(index):
         if index == 1:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
-        return index
+        return [index]
 
     FakeNvml(monkeypatch, count=3)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lost)
