@@ -87,7 +87,7 @@ def _recommend(settings: Settings, started: float) -> int:
     deadline = started + settings.budget + timed.waited
     grid = _measure(grid, settings, choices, deadline, timed.outside)
     _say("Writing the report.")
-    workflow.report(grid)
+    workflow.report(grid, grid.length.part_of(cell) if grid.length else "")
     for source, target in zip((workflow.PAGE, workflow.TABLE, grid.path), targets, strict=True):
         with outputs.replaced(target) as file:
             file.write((ROOT / source).read_bytes())

@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT
 from processes import end_in_time
 
+from snn.grid.sweeps import SHORTENED, check_keys
 from snn.recommending import workflow
 
 _SLEEPING = """
@@ -141,3 +142,17 @@ def test_where_nobody_reads_its_progress_the_workflow_ends(tmp_path, monkeypatch
     with pytest.raises(BrokenPipeError):
         workflow._snakemake(_GRID, [])
     assert all(end_in_time(int(pid)) for pid in said[0].split())
+
+
+@pytest.mark.parametrize("part", ["", "1 of the 100 epochs, on 2,560 of the 60,000 rows"])
+def test_the_report_is_told_what_part_of_a_training_was_measured(part, monkeypatch):
+    asked = []
+    monkeypatch.setattr(workflow, "_again", lambda *_: None)
+    monkeypatch.setattr(
+        workflow, "_snakemake", lambda _, arguments, *config: asked.append((arguments, config))
+    )
+    workflow.report(_GRID, part)
+    (_, of_figure), (of_page, config) = asked
+    assert "--report" in of_page and of_figure == ()
+    assert config == ((f"{SHORTENED}={part}",) if part else ())
+    check_keys({one.partition("=")[0]: part for one in config})

@@ -37,7 +37,7 @@ def grids(project, monkeypatch):
         return 0.0
 
     monkeypatch.setattr(workflow, "measure", run)
-    monkeypatch.setattr(workflow, "report", lambda grid: (project / workflow.PAGE).write_text("report"))
+    monkeypatch.setattr(workflow, "report", lambda grid, part: (project / workflow.PAGE).write_text("report"))
     return seen
 
 
@@ -193,7 +193,7 @@ def test_tables_of_another_grid_are_not_taken_for_its_own(project, monkeypatch):
 
 
 def test_an_output_that_cannot_be_written_at_the_end_is_an_error(grids, project, monkeypatch, capsys):
-    def report(grid):
+    def report(grid, part):
         (project / workflow.PAGE).write_text("report")
         (project / "out/ranking.csv").mkdir()
 
@@ -232,7 +232,7 @@ def test_a_report_that_cannot_be_made_leaves_the_one_before(grids, project, monk
     assert recommend.main(ASKED) == 0
     before = (project / "out/report.html").read_text()
 
-    def report(grid):
+    def report(grid, part):
         (project / workflow.PAGE).write_text("cut o")
         raise workflow.WorkflowError("no space left")
 

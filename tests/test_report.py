@@ -17,6 +17,8 @@ from conftest import ROOT
 from PIL import Image
 from project import copied, embedded
 
+from snn.grid.sweeps import SHORTENED
+
 READABLE = 4.5
 """The least contrast of text that WCAG 2.2 allows (success criterion 1.4.3)."""
 
@@ -66,7 +68,11 @@ def test_it_begins_with_the_answer(report):
 def test_one_of_named_files_says_that_it_has_no_answer(report):
     opening = jinja2.Template((ROOT / "workflow/report/overview.rst").read_text())
     said = "This report has the tables and figures that were named."
-    assert said in opening.render(files=[]) and said not in report.opening
+    made = opening.render(files=[], snakemake=SimpleNamespace(config={}))
+    assert said in made and said not in report.opening
+    assert "Each run trained" not in made + report.opening
+    shorter = opening.render(files=[], snakemake=SimpleNamespace(config={SHORTENED: "1 of the 100 epochs"}))
+    assert "Each run trained 1 of the 100 epochs: what is done once" in shorter
 
 
 def test_it_holds_everything_captioned(report):

@@ -23,6 +23,9 @@ from snn.strategies.common.traits import on_host
 ASKED = ("grid", "device", "devices", "folder")
 """The keys of a workflow's command line."""
 
+SHORTENED = "shortened"
+"""The key in which ``snn recommend`` tells its report what part of a training each run trained."""
+
 MOST_CELLS = 100_000
 """Cells of a grid. Snakemake plans a job for each, and takes minutes for as many."""
 
@@ -105,7 +108,7 @@ def validated(path: Path) -> dict[str, Any]:
 
 def check_keys(config: Mapping[str, Any]) -> None:
     """Raise ConfigError for a key of ``snakemake --config`` that no workflow reads."""
-    unknown = [key for key in config if key not in ASKED]
+    unknown = [key for key in config if key not in (*ASKED, SHORTENED)]
     if unknown:
         raise ConfigError(f"--config {unknown[0]}: there is no such key: {', '.join(ASKED)}")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from snn.config.groups import ROOT
 from snn.errors import SnnError
 from snn.files import outputs
+from snn.grid.sweeps import SHORTENED
 from snn.hardware import locks
 from snn.hardware.locks import LockedError, folder_lock, generation
 from snn.recommending import FOLDER, SWEEP, measured
@@ -81,11 +82,15 @@ def measure(grid: GridFile) -> float:
     return _snakemake(grid, [*measured.paths(grid), TABLE, ANSWER, "--keep-going", *_WITH_ERRORS])
 
 
-def report(grid: GridFile) -> None:
-    """Draw the figure, and put tables and figure into one page, ``PAGE``. Raises WorkflowError."""
+def report(grid: GridFile, part: str) -> None:
+    """Draw the figure, and put tables and figure into one page, ``PAGE``. Raises WorkflowError.
+
+    ``part`` of a training is what each run trained, in words; empty where it was all of it.
+    """
     _again(FIGURE)
     _snakemake(grid, [TABLE, ANSWER, FIGURE, *_WITH_ERRORS])
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", PAGE, *_WITH_ERRORS])
+    said = [f"{SHORTENED}={part}"] if part else []
+    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", PAGE, *_WITH_ERRORS], *said)
 
 
 def _again(*made: Path) -> None:
@@ -95,11 +100,11 @@ def _again(*made: Path) -> None:
             (ROOT / path).unlink(missing_ok=True)
 
 
-def _snakemake(grid: GridFile, arguments: Sequence[str | Path]) -> float:
+def _snakemake(grid: GridFile, arguments: Sequence[str | Path], *config: str) -> float:
     """Run it, and print what tells the user something; the seconds that its jobs have waited."""
     command = [sys.executable, "-m", "snakemake", "--cores", "1", *map(str, arguments)]
     backend = grid.plan.device.backend
-    command += ["--config", f"grid={grid.path}", f"device={backend}", f"folder={SWEEP}"]
+    command += ["--config", f"grid={grid.path}", f"device={backend}", f"folder={SWEEP}", *config]
     of_jobs, waited = False, 0.0
     with subprocess.Popen(
         command,
