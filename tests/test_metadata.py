@@ -18,6 +18,8 @@ def test_the_citation_is_of_this_version_and_of_the_paper():
     citation = read("CITATION.cff")
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
     assert citation["version"] == PROJECT["version"]
+    notes = re.findall(r"^## (\d.*) \((.*)\)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert notes[0] == (PROJECT["version"], str(citation["date-released"]))
     assert citation["license"] == PROJECT["license"]
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     paper = citation["references"][0]
