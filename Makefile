@@ -13,7 +13,7 @@ BIN := .venv/bin
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-env: ## build .venv; with a GPU, install the CuPy that fits its driver
+env: ## build .venv; with a GPU, install the CuPy that fits
 	@$(PYTHON) scripts/make_env
 
 dev: ## the same, with the packages of tests and checks

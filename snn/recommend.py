@@ -55,15 +55,16 @@ def _main(arguments: list[str]) -> int:
 
 @contextmanager
 def _unless_empty(folder: Path) -> Iterator[None]:
-    """A context at whose end a folder that was made in it does not stay with nothing inside."""
+    """A context at whose end folders that were made in it do not stay with nothing inside."""
+    made: list[Path] = []
     with suppress(OSError):  # a name that is too long is refused later
-        if folder.exists():
-            folder = Path()  # which is never empty: the user's own stays
+        made += [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
     finally:
-        with suppress(OSError):
-            folder.rmdir()
+        with suppress(OSError):  # the first that is not empty, or is not there
+            for path in made:
+                path.rmdir()
 
 
 def _recommend(settings: Settings, started: float) -> int:

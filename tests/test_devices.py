@@ -82,8 +82,9 @@ def test_cuda_visible_devices_chooses(monkeypatch, visible, name):
             {"capabilities": [(7, 0)]},
             None,
             "GPU number 0 has compute capability 7.0, which the CUDA 13 of the installed CuPy does not "
-            "support: run `make env` again, or install envs/requirements-cuda12.txt in place of",
+            "support: run `make env` again, or make a new environment with envs/requirements-cuda12.txt",
         ),
+        ({"count": 2, "capabilities": [(6, 1), (7, 0)]}, None, "GPU number 1 has compute capability 7.0"),
         (
             {"capabilities": [(6, 1)], "cupy": 12},
             None,

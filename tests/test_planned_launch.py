@@ -1,6 +1,7 @@
 """What ``snn plan`` says of the kernels that would train on a GPU: those that its CUDA backend would take."""
 
 import json
+import re
 
 import pytest
 
@@ -31,6 +32,15 @@ def test_a_graph_of_cublas_is_refused_as_by_the_backend(gpu, capsys):
     assert (status, out) == (2, "")
     assert "CuPy's cuBLAS refuses to run while a stream is being captured" in error
     assert said(capsys, "strategy=resident", "kernel=cublas", "--device", gpu)[0] == 0
+
+
+def test_batches_that_are_unsupported_between_others_hide_none_that_fits(capsys):
+    """Some batches of two hidden layers fall back to a graph, which cuBLAS does not have."""
+    cell = ["dataset=large", "network=two_hidden", "strategy=persistent", "kernel=cublas", "--device", T4]
+    _, out, _ = said(capsys, *cell, "training.batch_size=256")
+    largest = re.search(r"largest training\.batch_size that fits: (?:all )?(\d+)", out)
+    assert "total: fits" in out and int(largest[1]) >= 256
+    assert "no larger one is planned: CuPy" not in out
 
 
 def test_products_of_another_precision_are_not_planned_in_one_launch(tmp_path):

@@ -281,3 +281,9 @@ def test_of_a_gpu_whose_memory_is_not_known_the_rest_is_said():
     """As of one that somebody has published a set of, and config/gpus.yaml does not have."""
     said = elsewhere._memory(composed(["dataset=small"]), "NVIDIA A30X", [])
     assert said.startswith("not known (") and "config/gpus.yaml does not have" in said
+
+
+def test_a_published_winner_that_cannot_train_this_cell_is_left_out_of_its_memory():
+    cell = composed(["dataset=small", "kernel=cublas"])
+    said = elsewhere._memory(cell, "NVIDIA H200", ["graph"])
+    assert said.endswith(" MiB with reference, of 139.8 GiB")

@@ -254,7 +254,7 @@ def test_an_output_that_is_a_link_stays_one(grids, project):
 def test_a_budget_that_is_refused_leaves_no_folder_but_the_users_own(there, project, monkeypatch, capsys):
     monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(epoch=90.0, job=5.0, outside=0.3))
     if there:
-        (project / "out").mkdir()
-    assert recommend.main([*ASKED, "--budget", "20s"]) == 2
+        (project / "a").mkdir()
+    assert recommend.main([*ASKED[:-1], "a/b/c", "--budget", "20s"]) == 2
     assert "give --budget" in capsys.readouterr().err
-    assert (project / "out").exists() == there
+    assert (project / "a").exists() == there and not (project / "a/b").exists()

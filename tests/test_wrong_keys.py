@@ -72,6 +72,9 @@ CSV = ("dataset=csv", "dataset.path=a.csv", "dataset.target=y")
         (["training.epochs.x=5"], "training.epochs has no keys of its own: it is given as training.epochs=5"),
         (["network.hidden.0=5"], "is no argument: a list is given whole, as network.hidden=[5]"),
         (["network.hidden[0]=5"], "is no argument: a list is given whole, as network.hidden=[5]"),
+        (["network.hidden.0=[5,6]"], "is no argument: a list is given whole, as network.hidden=[5,6]"),
+        (["network.hidden.0="], "is no argument: a list is given whole, as network.hidden=[VALUE]"),
+        (["network[hidden]=5"], "is no argument: there is no such key (did you mean network.hidden?); the"),
         (
             ["training={epochs:5}"],
             "such key (keys of training are written with a dot: training.epochs=5); the keys",
@@ -80,6 +83,11 @@ CSV = ("dataset=csv", "dataset.path=a.csv", "dataset.target=y")
             ["network={hidden:[5,3]}"],
             "(keys of network are written with a dot: network.hidden=[5,3]); network mu",
         ),
+        (
+            ["network={hidden: [5, 3], init: x}"],
+            "(keys of network are written with a dot: network.hidden=[5, 3] network.init=x); network mu",
+        ),
+        (["network={foo: 3}"], "network={foo: 3}: not a choice; network must be one of"),
         (["strategy={name:graph}"], "strategy={name:graph}: not a choice; strategy must be one of"),
     ],
     ids=lambda value: str(value)[:50],

@@ -44,6 +44,9 @@ PARSER = ("did not find", "found", "expected", "token", "block", "mapping", "flo
             "a list behind its key is written in brackets, [a, b]; with dashes, each",
         ),
         ("\tstrategy: graph", 3, "'\\tstrategy: graph': there is a tab: lines are indented with spaces"),
+        ("    strategy: pool\n\tkernel: naive", 4, "'\\tkernel: naive': there is a tab: lines are"),
+        ("    a key: b: c", 3, "a value that has a colon and a space is written in quotes"),
+        ("    a : b : c", 3, "a value that has a colon and a space is written in quotes"),
         (
             "    strategy: [graph, pool\n    device: cpu\n",
             3,

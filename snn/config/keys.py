@@ -11,7 +11,7 @@ BESIDE_THE_CELL = ("round", "data", "output", "profile")
 """Keys of the command line that are of no section of a cell."""
 
 _FILE = re.compile(r"[/\\]|\.\w+$")
-_MAPPING = re.compile(r"\{\s*(\w+)\s*:\s*(\[[^\]]*\]|[^,{}]*?)\s*[,}].*", re.DOTALL)
+_PAIR = re.compile(r"(\w+)\s*:\s*(\[[^\]]*\]|[^,{}\[\]]*?)\s*[,}]")
 _WIDTHS = re.compile(r"[\[(]?[0-9]+([-x ]+[0-9]+)*[\])]?")
 
 
@@ -52,10 +52,11 @@ def hint(group: str, value: object, sets: str = "=") -> str:
 
 def nested(section: str, value: str) -> str:
     """How a key of a section is written that is given whole, ``{epochs: 5}``, in parentheses; else empty."""
-    found = _MAPPING.fullmatch(value)
-    if section not in (*groups.GROUPS, "training") or not found or groups.defines(section, found[1]):
+    if section not in (*groups.GROUPS, "training") or not value.startswith("{"):
         return ""
-    return f" (keys of {section} are written with a dot: {section}.{found[1]}={found[2]})"
+    options = groups.options(section, None)
+    dotted = [f"{section}.{key}={one}" for key, one in _PAIR.findall(value) if key in options]
+    return f" (keys of {section} are written with a dot: {' '.join(dotted)})" if dotted else ""
 
 
 def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:

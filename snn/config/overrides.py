@@ -87,7 +87,9 @@ def instead(arguments: Sequence[str]) -> str:
         return "it must be KEY=VALUE, as training.epochs=10 (no + ~ @)"
     inside = _INSIDE.fullmatch(key)
     if inside and inside[1] in groups.list_valued():
-        return f"a list is given whole, as {inside[1]}=[{value}]"
+        return f"a list is given whole, as {inside[1]}=[{value.strip('[]') or 'VALUE'}]"
+    if inside and inside[1] in groups.GROUPS:
+        return _no_key(key.replace("[", ".").replace("]", ""), known)
     if inside and inside[1] in known:
         return f"{inside[1]} has no keys of its own: it is given as {inside[1]}={value or 'VALUE'}"
     return _no_key(key, known)

@@ -28,7 +28,7 @@ _PLAIN = {
 }
 """By what libyaml says."""
 
-_TWO_COLONS = re.compile(r"[\s-]*[^\s:]+:\s+[^\s#].*:(\s|$)")
+_TWO_COLONS = re.compile(r"[\s-]*[^\s:][^:]*:\s+[^\s#].*:(\s|$)")
 _OF_A_CHARACTER = re.compile(r"while (scanning|parsing) an? (anchor|alias|tag|directive|block scalar)")
 
 
@@ -39,13 +39,14 @@ def explained(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     if mark is None:
         return None, problem
     context = getattr(error, "context", None) or ""
-    if began and "block mapping" not in context and "block collection" not in context:
+    of_tab = "tab character" in problem
+    if began and not of_tab and "block mapping" not in context and "block collection" not in context:
         mark = began  # of a bracket, a quote or a key, whose end the parser was looking for
     lines = text.splitlines() or [""]
     number = min(mark.line, len(lines) - 1)
     line = lines[number]
     before, after = line[: mark.column], line[mark.column :]
-    if after.startswith("\t"):
+    if of_tab or after.startswith("\t"):
         said = "there is a tab: lines are indented with spaces"
     elif "cannot start any token" in problem or _OF_A_CHARACTER.match(context):
         said = f"a value that begins with {after[:1]} is written in quotes"

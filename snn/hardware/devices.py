@@ -131,7 +131,8 @@ def _visible_gpus() -> list[Device]:
         refused = [_why_not(handle, cuda) for handle in handles]
         usable = [handle for handle, why_not in zip(handles, refused, strict=True) if not why_not]
         if not usable:
-            raise DeviceError(f"device=cuda, but {refused[0]}, or use device=cpu")
+            newest = max(range(len(handles)), key=lambda number: _capability(handles[number]) or LEAST)
+            raise DeviceError(f"device=cuda, but {refused[newest]}, or use device=cpu")
         return [
             Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), driver)
             for handle in usable
@@ -218,9 +219,8 @@ def _cuda_of_cupy(supported: int, driver: str) -> int | None:
 
 def _why_not(handle: Any, cuda: int | None) -> str:
     """Why a GPU cannot be used with a CuPy for this version of CUDA, and what to do; else empty."""
-    try:
-        capability = tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
-    except pynvml.NVMLError:  # of a part of a GPU (MIG), whose capability is at least 8.0
+    capability = _capability(handle)
+    if capability is None:
         return ""
     has = f"{pynvml.nvmlDeviceGetName(handle)} has compute capability {capability[0]}.{capability[1]}"
     if capability < LEAST:
@@ -228,9 +228,17 @@ def _why_not(handle: Any, cuda: int | None) -> str:
     if cuda == 13 and capability < LEAST_OF_CUDA_13:
         return (
             f"{has}, which the CUDA 13 of the installed CuPy does not support: run `make env` again, or "
-            "install envs/requirements-cuda12.txt in place of envs/requirements-cuda13.txt"
+            "make a new environment with envs/requirements-cuda12.txt"
         )
     return ""
+
+
+def _capability(handle: Any) -> tuple[int, ...] | None:
+    """The compute capability of a GPU; None of a part of one (MIG), for which it is at least 8.0."""
+    try:
+        return tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+    except pynvml.NVMLError:
+        return None
 
 
 def _cpu_name() -> str:

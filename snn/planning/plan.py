@@ -97,11 +97,15 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
         try:
             check_matrices(_batch(cell, batch))
             return sum(_by_kind(cell, gpu, _of_batch(cell, batch, rehearsed)).values())
-        except (ConfigError, Unsupported) as error:
+        except ConfigError as error:
             refused[rows_of_part] = str(error)
-            return inf
+        except Unsupported as error:  # as that of one launch is for some batches between others
+            refused[rows_of_part] = f"one of {batch} is unsupported, though larger ones may not be: {error}"
+        return inf
 
-    of_part = largest_batch(total, budget_bytes, rows // parts)
+    own = min(cell["training"]["batch_size"], rows) // parts
+    known = own if total(own) <= budget_bytes else 1
+    of_part = largest_batch(total, budget_bytes, rows // parts, known)
     largest = of_part and parts * of_part
     limit = "rows" if largest == rows else ""
     if of_part == rows // parts and not limit:
@@ -121,13 +125,14 @@ def predicted(cell: Cell, gpu: Gpu) -> dict[str, int]:
     return _by_kind(cell, gpu, _needs(cell, gpu))
 
 
-def largest_batch(needed: Callable[[int], float], budget: int, rows: int) -> int | None:
-    """The largest batch, of at most all rows, that needs no more than the budget; None where not even 1 does.
+def largest_batch(needed: Callable[[int], float], budget: int, rows: int, known: int = 1) -> int | None:
+    """The largest batch, of at most all rows, that needs no more than the budget; None where the one that is
+    ``known`` not to need more, or to be the smallest, does.
 
     A larger batch hardly ever needs less; one that cannot be planned needs ``inf``. Found to half a percent,
     by straight lines and bisection in turn.
     """
-    fits, too_many = 1, rows
+    fits, too_many = known, rows
     least, most = needed(fits), needed(too_many)
     if least > budget:
         return None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import log
 from typing import Any
 
@@ -162,8 +163,9 @@ def _memory(cell: Mapping[str, Any], name: str, fastest: Sequence[str]) -> str:
         gpu = gpus.named(name)
         needed = [f"{size(sum(predicted(cell, gpu).values()))} with {cell['strategy']['name']}"]
         for text in filter(_CHOICE.fullmatch, fastest):
-            with_it = {**cell, **_choice(text)}
-            needed.append(f"{size(sum(predicted(with_it, gpu).values()))} with {text}")
+            with suppress(Unsupported):  # as a graph is with the kernel of the cell
+                with_it = {**cell, **_choice(text)}
+                needed.append(f"{size(sum(predicted(with_it, gpu).values()))} with {text}")
     except (ConfigError, Unsupported) as error:
         return f"not known ({error})"
     return f"{', '.join(needed)}, of {size(gpu.nbytes)}"
