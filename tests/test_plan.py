@@ -131,8 +131,7 @@ def test_the_largest_batch_fits_and_one_tenth_more_does_not(rows, fixed, each, b
     def needed(batch):
         return fixed + each * batch
 
-    known = max(1, min(rows, (budget - fixed) // each) // 2)
-    found = largest_batch(needed, budget, rows, known)
+    found = largest_batch(needed, budget, rows, max(1, min(rows, (budget - fixed) // each) // 2))
     if found is None:
         assert needed(1) > budget
     else:
