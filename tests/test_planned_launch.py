@@ -8,6 +8,7 @@ import pytest
 from snn import plan as command
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
 from snn.config import known_gpus
+from snn.errors import DeviceError
 from snn.hardware import devices
 from snn.planning import gpus
 
@@ -82,7 +83,11 @@ def test_the_plan_is_said_where_a_strategy_has_one(strategy, capsys):
     assert (status, words in out) == (0, strategy == "persistent")
 
 
-def test_of_a_gpu_that_is_not_known_the_plan_says_what_to_do(capsys):
+def test_of_a_gpu_that_is_not_known_the_plan_says_what_to_do(capsys, monkeypatch):
+    def none_here(backend):
+        raise DeviceError("none")
+
+    monkeypatch.setattr(command.devices, "find", none_here)
     unknown = "of this GPU the number of SMs and their shared memory are not known: name one with --device"
     status, out, _ = said(capsys, "strategy=persistent", "--free", "12GiB")
     assert status == 0 and f"plan: graph: {unknown}" in out
