@@ -104,8 +104,7 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
         return inf
 
     own = min(cell["training"]["batch_size"], rows) // parts
-    known = own if total(own) <= budget_bytes else 1
-    of_part = largest_batch(total, budget_bytes, rows // parts, known)
+    of_part = largest_batch(total, budget_bytes, rows // parts, own if total(own) <= budget_bytes else 1)
     largest = of_part and parts * of_part
     limit = "rows" if largest == rows else ""
     if of_part == rows // parts and not limit:
@@ -129,8 +128,7 @@ def largest_batch(needed: Callable[[int], float], budget: int, rows: int, known:
     """The largest batch, of at most all rows, that needs no more than the budget; None where the one that is
     ``known`` not to need more, or to be the smallest, does.
 
-    A larger batch hardly ever needs less; one that cannot be planned needs ``inf``. Found to half a percent,
-    by straight lines and bisection in turn.
+    A larger batch hardly ever needs less; one that is not planned needs ``inf``. Found to half a percent.
     """
     fits, too_many = known, rows
     least, most = needed(fits), needed(too_many)
