@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": Command("snn.compare", "compare two sets of results"),
     "merge": Command("snn.merge", "put the results of many machines into one table"),
     "retabulate": Command("snn.retabulate", "make tables and figures from published records"),
+    "claims": Command("snn.claims", "judge the sources' claims by the published tables"),
     "prepare": Command("snn.prepare", "prepare a data set as a file"),
     "perfetto": Command("snn.perfetto", "write the traces of records for ui.perfetto.dev"),
     "list": Command("snn.listing", "list strategies, kernels, networks, data sets, ..."),

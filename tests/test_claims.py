@@ -1,30 +1,34 @@
-"""Claims of the memory guides: which rows test them, how the verdict follows, and the page of them."""
+"""Claims of the sources: the rows that test them, the verdicts, and the pages and command that show them."""
 
+import json
 import re
 import sys
 from dataclasses import replace
 from importlib import import_module
 from io import StringIO
 from itertools import groupby
+from math import inf
 
 import pandas as pd
 import pytest
+import yaml
 from conftest import ROOT
 from records_of import record
 from whole_grid import sweeps_of
 
-from snn.analysis import claims, claims_text, frame
+from snn.analysis import frame
+from snn.claims import main
 from snn.config.groups import read_yaml
-from snn.errors import ConfigError
+from snn.errors import ConfigError, RecordError
 from snn.microbenchmarks.settings import resolved
+from snn.report import claims
 from snn.tables import memory_remedies
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import memory_page
+import claim_pages
 
-GUIDES = memory_page.guides()
-TEXT = memory_page.PAGE.read_text(encoding="utf-8")
+SOURCES = claims.source_names()
 
 COPIES = pd.DataFrame(
     [
@@ -54,14 +58,15 @@ FASTER = {
 }
 
 
-def run(test, table=COPIES):
+def judge(test, table=COPIES):
+    """The verdict on a claim with this test, and the test's finding."""
     claim = {"says": "x", "section": "y", "tests": [test]}
-    found = claims.run(claim, lambda name: table if name == "memory/copies" else None, "it")
-    return claims.verdict(claim, found), found[0]
+    judged = claims.judge_claim("it", claim, lambda name: table if name == "memory/copies" else None, "file")
+    return judged.verdict, judged.findings[0]
 
 
 def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
-    word, found = run(FASTER)
+    word, found = judge(FASTER)
     assert word == "conditional"
     assert [case.at for case in found.cases] == [
         ("to_device", 256),
@@ -71,15 +76,15 @@ def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
     ]
     assert [case.outcome for case in found.cases] == ["open", "holds", "holds", "fails"]
     assert found.cases[1].value == 2 and found.cases[1].low == 7.9 / 4.1 and found.cases[1].high == 8.1 / 3.9
-    assert claims_text.figures(found) == "0.500 to 3.00 times"
-    assert claims_text.when(found) == (
+    assert claims.figures(found) == "0.500 to 3.00 times"
+    assert claims.when(found) == (
         "holds: to device 4 KiB, 64 KiB; fails: to host 256 bytes; not significant: to device 256 bytes"
     )
     turned, at = (
         FASTER | {"where": FASTER["over"], "over": FASTER["where"]},
         [case.at for case in found.cases],
     )
-    assert [case.at for case in run(turned)[1].cases] == at  # nor is there one over what has no value
+    assert [case.at for case in judge(turned)[1].cases] == at  # nor is there one over what has no value
 
 
 @pytest.mark.parametrize(
@@ -99,7 +104,7 @@ def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
     ],
 )
 def test_the_verdict_follows_from_the_cases(changes, word):
-    assert run(FASTER | changes)[0] == word
+    assert judge(FASTER | changes)[0] == word
 
 
 CLOSED, OPEN = {"at_least": 2, "at_most": 3}, {"above": 2, "below": 3}
@@ -124,7 +129,7 @@ CLOSED, OPEN = {"at_least": 2, "at_most": 3}, {"above": 2, "below": 3}
 def test_an_interval_is_within_bounds_beside_them_or_open(bounds, low, value, high, outcome):
     table = pd.DataFrame([{"median": value, "low": low, "high": high, "device": "x", "a": 1}])
     test = {"says": "", "table": "memory/copies", "where": {"a": 1}, "column": "median"}
-    assert run(test | {"is": bounds}, table)[1].cases[0].outcome == outcome
+    assert judge(test | {"is": bounds}, table)[1].cases[0].outcome == outcome
 
 
 def test_a_share_of_another_column_and_a_word():
@@ -132,75 +137,242 @@ def test_a_share_of_another_column_and_a_word():
         [{"a": n, "part_s": n, "mean_s": 4.0, "verdict": "faster", "device": "x"} for n in (1, 3)]
     )
     share = {"says": "", "table": "memory/copies", "where": {"a": [1, 3]}, "by": ["a"], "unit": "%"}
-    word, found = run(share | {"column": "part_s", "per": "mean_s", "is": {"at_least": 0.5}}, table)
-    assert word == "conditional" and claims_text.figures(found) == "25% to 75%"
-    assert claims_text.when(found) == "holds: a 3; fails: a 1"
-    word, found = run(share | {"column": "verdict", "is": {"equals": "faster"}}, table)
-    assert word == "confirmed" and claims_text.figures(found) == "faster"
-    assert claims_text.when(found) == "holds in both cases"
+    word, found = judge(share | {"column": "part_s", "per": "mean_s", "is": {"at_least": 0.5}}, table)
+    assert word == "conditional" and claims.figures(found) == "25% to 75%"
+    assert claims.when(found) == "holds: a 3; fails: a 1"
+    word, found = judge(share | {"column": "verdict", "is": {"equals": "faster"}}, table)
+    assert word == "confirmed" and claims.figures(found) == "faster"
+    assert claims.when(found) == "holds in both cases"
 
 
 @pytest.mark.parametrize("ends", [("x_low", "x_high"), ("x_ci_low", "x_ci_high")])
 def test_an_interval_has_one_of_two_names(ends):
     table = pd.DataFrame([{"a": 1, "x": 2.0, ends[0]: 0.5, ends[1]: 3.0, "device": "y"}])
     test = {"says": "", "table": "memory/copies", "where": {"a": 1}, "column": "x", "is": {"above": 1}}
-    assert run(test, table)[0] == "not significant"
+    assert judge(test, table)[0] == "not significant"
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "named"),
     [
-        ({"where": {"call": "pinnd"}}, "where: no row has {'call': 'pinnd'}"),
-        ({"where": {"kall": "pinned"}}, "where: the table has no column kall"),
-        ({"column": "mean"}, "memory/copies has no column mean"),
-        ({"over": {"call": "pooled"}}, "over.where: no row has"),
-        ({"by": ["direction"]}, "over: 3 rows have .*: name more in by"),
-        ({"by": ["bytes"]}, "over: 2 rows have"),
-        ({"is": {}}, "is: {}: it must be equals with a word, or one or more of above"),
-        ({"is": {"about": 1}}, "it must be equals with a word, or one or more of above"),
-        ({"bye": []}, "unknown keys bye"),
+        ({"where": {"call": "pinnd"}}, ["tests[0].where", "pinnd"]),
+        ({"where": {"kall": "pinned"}}, ["tests[0].where", "memory/copies", "kall"]),
+        ({"where": "pinned"}, ["tests[0].where", "pinned"]),
+        ({"column": "mean"}, ["tests[0]", "memory/copies", "mean"]),
+        ({"column": "call"}, ["memory/copies", "call", "pageable"]),
+        ({"over": {"call": "pooled"}}, ["tests[0].over", "pooled"]),
+        ({"by": ["direction"]}, ["tests[0].over", "3 rows", "by"]),
+        ({"by": ["bytes"]}, ["tests[0].over", "2 rows"]),
+        ({"by": ["size"]}, ["tests[0].by", "size"]),
+        ({"by": "direction"}, ["tests[0].by", "direction"]),
+        ({"is": {}}, ["tests[0].is", "above"]),
+        ({"is": {"about": 1}}, ["tests[0].is", "about"]),
+        ({"is": {"above": "1"}}, ["tests[0].is", "number"]),
+        ({"is": {"equals": 1, "above": 2}}, ["tests[0].is"]),
+        ({"is": 1}, ["tests[0].is", "1"]),
+        ({"table": 5}, ["tests[0].table", "5"]),
+        ({"bye": []}, ["tests[0]", "bye"]),
     ],
 )
-def test_what_a_test_gets_wrong_is_named(changes, said):
-    with pytest.raises(ConfigError, match=said):
-        run(FASTER | changes)
+def test_a_wrong_test_is_rejected_by_key_and_value(changes, named):
+    with pytest.raises(ConfigError) as error:
+        judge(FASTER | changes)
+    assert all(word in str(error.value) for word in ["file: it", *named])
 
 
-def test_a_claim_is_of_one_device_and_has_tests_or_a_reason():
-    claim = {"tests": [FASTER, FASTER | {"table": "memory/others"}]}
-    tables = {"memory/copies": COPIES, "memory/others": COPIES.assign(device="NVIDIA H100")}
-    with pytest.raises(ConfigError, match="it: its tests are of NVIDIA H100 and NVIDIA H200"):
-        claims.run(claim, tables.get, "it")
-    for wrong in ({}, claim | {"untested": "why"}):
-        with pytest.raises(ConfigError, match="tests, or untested with the reason"):
-            claims.run(wrong, tables.get, "it")
+@pytest.mark.parametrize("changes", [{"per": "bytes"}, {"over": {"call": "pinned"}}])
+def test_nothing_is_divided_by_zero(changes):
+    median = COPIES["median"].where(COPIES["call"] == "pageable", 0.0)
+    test = {key: value for key, value in FASTER.items() if key != "over"} | changes
+    with pytest.raises(ConfigError, match=r"0.*above 0"):
+        judge(test, COPIES.assign(median=median, **({"bytes": 0} if "per" in changes else {})))
 
 
-# ---- the guides and the page
+@pytest.mark.parametrize(
+    ("claim", "named"),
+    [
+        (None, ["None"]),
+        ("text", ["text"]),
+        ({"says": "x", "tests": [FASTER]}, ["section"]),
+        ({"says": 5, "section": "y", "tests": [FASTER]}, ["says", "5"]),
+        ({"says": "x", "section": "y"}, ["tests", "not_testable"]),
+        ({"says": "x", "section": "y", "tests": [FASTER], "not_testable": "why"}, ["tests", "not_testable"]),
+        ({"says": "x", "section": "y", "tests": [FASTER], "untested": "why"}, ["untested"]),
+        ({"says": "x", "section": "y", "tests": ["pinned"]}, ["tests[0]", "pinned"]),
+    ],
+)
+def test_a_wrong_claim_is_rejected_by_name_and_key(claim, named):
+    with pytest.raises(ConfigError) as error:
+        claims.judge_claim("it", claim, {"memory/copies": COPIES}.get, "file")
+    assert all(word in str(error.value) for word in ["file: it", *named])
 
 
-def test_the_page_is_what_its_sources_make():
-    assert memory_page.fill(TEXT, memory_page.PUBLISHED) == TEXT
-    assert [name for _, name, _ in memory_page.BLOCK.findall(TEXT)] == [
-        "summary",
-        *(path.name for path in GUIDES),
-    ]
+def test_a_verdict_covers_the_rows_of_every_table_and_device():
+    slower = COPIES.assign(
+        device="NVIDIA H100", median=COPIES["median"].where(COPIES["call"] == "pinned", 0.1)
+    )
+    slower[["low", "high"]] = None
+    tables = {"memory/copies": COPIES, "memory/others": slower}
+    claim = {"says": "x", "section": "y"}
+    test = FASTER | {
+        "where": {"call": "pageable", "bytes": 65536},
+        "table": ["memory/copies", "memory/others"],
+    }
+    judged = claims.judge_claim("it", claim | {"tests": [test]}, tables.get, "file")
+    assert judged.verdict == "conditional"
+    assert [finding.device for finding in judged.findings] == ["NVIDIA H200", "NVIDIA H100"]
+    alone = claims.judge_claim(
+        "it", claim | {"tests": [test | {"table": "memory/copies"}]}, tables.get, "file"
+    )
+    assert alone.verdict == "confirmed"
+    absent = claims.judge_claim("it", claim | {"tests": [test]}, {"memory/copies": COPIES}.get, "file")
+    assert absent.verdict == "not measured yet"
+    for key, word in (("not_measured", "not measured yet"), ("not_testable", "not testable here")):
+        judged = claims.judge_claim("it", claim | {key: "why"}, tables.get, "file")
+        assert (judged.verdict, judged.reason, judged.findings) == (word, "why", ())
 
 
-def test_every_claim_is_on_the_page_with_a_verdict():
-    words = {"confirmed", "conditional", "refuted", "not significant", "not measured yet", "not tested"}
-    for path in GUIDES:
-        for claim in memory_page.claims_of(path).values():
-            (line,) = [one for one in TEXT.splitlines() if one.startswith(f"| {claim['says']} |")]
-            verdict = line.split("|")[2].strip().strip("*")
-            assert verdict in words and (verdict == "not tested") == ("untested" in claim)
+# ---- text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "ends"),
+    [
+        ((7.0, 9.0), (1.0, 4.0), (1.75, 9.0)),
+        ((7.0, 9.0), (0.0, 4.0), (1.75, inf)),  # the other may be next to nothing
+        ((7.0, 9.0), (-0.5, 4.0), (1.75, inf)),
+        ((None, 9.0), (1.0, 4.0), (None, None)),
+        ((7.0, None), (1.0, 4.0), (None, None)),
+        ((7.0, 9.0), (None, 4.0), (None, None)),
+        ((7.0, 9.0), (1.0, None), (None, None)),
+    ],
+)
+def test_a_ratio_has_an_interval_as_far_as_its_parts_have_one(one, other, ends):
+    rows = [("pageable", 8.0, *one), ("pinned", 2.0, *other)]
+    table = pd.DataFrame(rows, columns=["call", "median", "low", "high"])
+    (case,) = judge(FASTER | {"by": []}, table)[1].cases
+    assert (case.low, case.high) == ends
+
+
+def finding(test, *cases):
+    return claims.Finding(test, "t", cases, "x")
+
+
+@pytest.mark.parametrize(
+    ("unit", "case", "text"),
+    [
+        ("%", (0.837, 0.8, 0.9, "holds"), "83.7% (95% CI 80% to 90%)"),
+        ("times", (1.5, 0.9, 2.0, "open"), "1.50 times (not significant, 95% CI 0.900 to 2.00)"),
+        ("times", (1.5, 0.9, None, "open"), "1.50 times"),
+        ("times", (1.5, None, 2.0, "open"), "1.50 times"),
+        ("times", (1.5, 1.5, 1.5, "holds"), "1.50 times"),
+        ("count", (150000, None, None, "fails"), "150,000"),
+    ],
+)
+def test_a_single_case_is_written_with_its_interval(unit, case, text):
+    assert claims.figures(finding({"unit": unit}, claims.Case((), *case))) == text
+
+
+def test_the_name_of_a_column_stands_once():
+    outcomes = {1: "holds", 2: "fails", 4: "holds", 8: "holds", 16: "holds", 32: "fails", 64: "holds"}
+    cases = [claims.Case((n,), 1.0, None, None, outcome) for n, outcome in outcomes.items()]
+    found = finding({"by": ["stride_of"]}, *cases)
+    assert claims.when(found) == "holds: stride of 1, 4 to 16, 64; fails: stride of 2, 32"
+
+
+def test_a_range_of_sizes_is_written_as_one():
+    cases = [claims.Case((4**n,), 1.0, None, None, "fails" if n == 4 else "holds") for n in range(4, 12)]
+    assert claims.when(finding({"by": ["bytes"]}, *cases)) == "holds: 1 KiB to 4 MiB; fails: 256 bytes"
+
+
+def test_the_cases_of_each_choice_are_by_size():
+    sizes = (("to_host", 4096), ("to_device", 65536), ("to_host", 256), ("to_device", 256))
+    outcomes = {at: "fails" if at == ("to_device", 256) else "holds" for at in sizes}
+    cases = [claims.Case(at, 1.0, None, None, outcome) for at, outcome in outcomes.items()]
+    assert claims.when(finding({"by": ["direction", "bytes"]}, *cases)) == (
+        "holds: to host 256 bytes, 4 KiB and to device 64 KiB; fails: to device 256 bytes"
+    )
+
+
+def test_three_digits_and_all_before_the_point():
+    numbers = (0.01234, 1.0, 99.4, 100.4, 1234.5)
+    assert [claims.number(one, "") for one in numbers] == ["0.0123", "1.00", "99.4", "100", "1234"]
+
+
+# ---- the sources, their pages and the command
+
+
+@pytest.fixture(scope="module")
+def judged():
+    """Every source, judged by the published tables."""
+    tables = claims.published_tables()
+    return [claims.judge(name, tables) for name in SOURCES]
+
+
+def test_the_pages_are_what_the_claims_and_the_tables_give(judged):
+    pages = claim_pages.pages(judged)
+    assert {path.name: path.read_text(encoding="utf-8") for path in claim_pages.PAGES.iterdir()} == pages
+    for source in judged:
+        for claim in source.claims:
+            assert f"| {claim.says} | **{claim.verdict}** |" in pages[f"{source.name}.md"]
+
+
+def test_the_command_counts_what_the_sources_hold(judged, capsys):
+    assert main(["--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [*printed] == SOURCES
+    for source in judged:
+        of_source = printed[source.name]
+        assert len(of_source["claims"]) == len(source.claims) == sum(of_source["counts"].values())
+        assert [claim["verdict"] for claim in of_source["claims"]] == [one.verdict for one in source.claims]
+    assert main([]) == 0
+    summary = capsys.readouterr().out.splitlines()
+    for line, source in zip(summary[1:], judged, strict=False):
+        assert line.split() == [source.name, str(len(source.claims)), *map(str, source.counts().values())]
+    assert main([SOURCES[0], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {SOURCES[0]: printed[SOURCES[0]]}
+    assert main([SOURCES[0]]) == 0
+    text = capsys.readouterr().out
+    assert all(f"{claim.verdict}: {claim.says}" in text for claim in judged[0].claims)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["cuda_memory_gide"], ["'cuda_memory_gide'", "cuda_memory_guide"]),
+        (["a", "b"], ["claims", "2"]),
+        (["--yaml"], ["'--yaml'", "--json"]),
+    ],
+)
+def test_the_command_rejects_what_it_does_not_know(arguments, named, capsys):
+    assert main(arguments) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1 and all(word in message for word in named)
 
 
 def test_nothing_is_measured_without_published_tables(tmp_path):
-    judged = [one for path in GUIDES for one in memory_page.judge(path, tmp_path)]
-    assert {word for *_, word in judged} == {"not measured yet", "not tested"}
-    with pytest.raises(ConfigError, match="there is no part 'other'"):
-        memory_page.fill("<!-- made: other -->\n<!-- end -->", tmp_path)
+    tables = claims.published_tables(tmp_path)
+    for name in SOURCES:
+        for claim in claims.judge(name, tables).claims:
+            measured = [one for one in claim.findings if not one.table.startswith("config/")]
+            assert not measured or claim.verdict == "not measured yet"
+
+
+@pytest.mark.parametrize("content", [{}, {"claims": []}, {"claims": {}, "title": "x"}])
+def test_a_source_of_the_wrong_form_is_rejected_by_file(tmp_path, monkeypatch, content):
+    monkeypatch.setattr(claims, "SOURCES", tmp_path)
+    (tmp_path / "guide.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(ConfigError, match=r"guide\.yaml: "):
+        claims.judge("guide")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"", None])
+def test_a_damaged_table_is_rejected_by_name(tmp_path, content):
+    path = tmp_path / "device/folder/tables/memory.csv"
+    path.parent.mkdir(parents=True)
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(RecordError, match=r"memory\.csv"):
+        claims.published_tables(tmp_path)("device/folder/memory")
 
 
 @pytest.fixture(scope="module")
@@ -239,48 +411,59 @@ def of_remedies():
     return memory_remedies.build(frame.tabulate(records, thresholds), {}, thresholds)
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
-def test_claims_name_rows_that_the_grid_gives(points, path):
+@pytest.mark.parametrize("name", [name for name in SOURCES if "memory" in name])
+def test_claims_name_rows_that_the_grid_gives(points, name):
     checked = 0
-    for name, claim in memory_page.claims_of(path).items():
+    for each, claim in read_yaml(claims.SOURCES / f"{name}.yaml")["claims"].items():
         for i, test in enumerate(claim.get("tests", ())):
-            if test["table"] in points:
+            if isinstance(test["table"], str) and test["table"] in points:
                 where = test["where"]
                 if isinstance(where.get("bytes"), list):
                     where = where | {"bytes": [size for size in where["bytes"] if size <= 1 << 20]}
-                (found,) = claims.run({"tests": [test | {"where": where}]}, points.get, f"{name}.tests[{i}]")
+                (found,) = claims.find(test | {"where": where}, points.get, f"{each}.tests[{i}]")
                 assert found.cases
                 checked += 1
     assert checked >= 1
 
 
-def test_a_changed_row_changes_the_verdict(tmp_path):
+def test_a_changed_row_changes_the_verdict():
     """The verdict on the pipeline is that of the published rows, and of no others."""
-    folder = tmp_path / "nvidia-h200/strategies/tables"
-    folder.mkdir(parents=True)
-    rows = pd.read_csv(memory_page.PUBLISHED / "nvidia-h200/strategies/tables/strategies.csv")
-    (guide,) = [path for path in GUIDES if path.name == "cuda_memory_guide"]
+    tables = claims.published_tables()
+    changed = {
+        name: tables(name)
+        for name in ("nvidia-h200/strategies/strategies", "nvidia-h100-80gb-hbm3/strategies/strategies")
+    }
 
-    def word(table):
-        table.to_csv(folder / "strategies.csv", index=False)
-        return {name: word for name, _, _, word in memory_page.judge(guide, tmp_path)}["overlap_pipelined"]
+    def word():
+        judged = claims.judge(
+            "cuda_memory_guide", lambda name: changed[name] if name in changed else tables(name)
+        )
+        return {claim.name: claim.verdict for claim in judged.claims}["overlap_pipelined"]
 
-    assert word(rows) == "confirmed"
-    of_pipelined, ratio = rows["strategy"] == "pipelined", ["speedup", "speedup_ci_low", "speedup_ci_high"]
-    rows.loc[of_pipelined, ratio] = (0.8, 0.7, 0.9)
-    assert word(rows) == "refuted"
-    rows.loc[of_pipelined & (rows["dataset"] == "small"), "speedup_ci_high"] = 1.1
-    assert word(rows) == "refuted"
-    rows.loc[of_pipelined & (rows["dataset"] == "large"), ratio] = (1.5, 1.4, 1.6)
-    assert word(rows) == "conditional"
+    ratio = ["speedup", "speedup_ci_low", "speedup_ci_high"]
+
+    def set_ratio(values, **where):
+        for table in changed.values():
+            rows = table["strategy"] == "pipelined"
+            for column, value in where.items():
+                rows &= table[column] == value
+            table.loc[rows, ratio] = values
+
+    changed = {name: table.copy() for name, table in changed.items()}
+    assert word() == "confirmed"
+    set_ratio((0.8, 0.7, 0.9))
+    assert word() == "refuted"
+    set_ratio((0.8, 0.7, 1.1), dataset="small")
+    assert word() == "refuted"
+    set_ratio((1.5, 1.4, 1.6), dataset="large")
+    assert word() == "conditional"
 
 
-def test_claims_are_in_our_own_words_and_sections_are_together():
-    for path in GUIDES:
-        named = memory_page.claims_of(path)
-        sections = [section for section, _ in groupby(named.values(), lambda one: one["section"])]
-        assert len({read_yaml(file)["guide"] for file in path.glob("*.yaml")}) == 1
-        assert len(set(sections)) == len(sections)
-        for name, claim in named.items():
-            assert re.fullmatch(r"[a-z0-9_]+", name) and claim["says"].endswith((".", ")."))
-            assert not any("|" in test["says"] for test in claim.get("tests", ()))
+@pytest.mark.parametrize("name", SOURCES)
+def test_claims_are_in_our_own_words_and_sections_are_together(name):
+    named = read_yaml(claims.SOURCES / f"{name}.yaml")["claims"]
+    sections = [section for section, _ in groupby(named.values(), lambda one: one["section"])]
+    assert len(set(sections)) == len(sections)
+    for each, claim in named.items():
+        assert re.fullmatch(r"[a-z0-9_]+", each) and claim["says"].endswith((".", ")."))
+        assert not any("|" in test["says"] for test in claim.get("tests", ()))

@@ -257,7 +257,7 @@ def test_what_are_no_results_is_said(place, capsys):
 
 
 @pytest.mark.parametrize(
-    "script", ["publish", "redraw", "cnn_page.py", "memory_page.py", "published_numbers.py"]
+    "script", ["publish", "redraw", "cnn_page.py", "claim_pages.py", "published_numbers.py"]
 )
 def test_what_interrupts_a_script_is_one_line(script, monkeypatch, capsys):
     def interrupted(*_):

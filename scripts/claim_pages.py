@@ -1,0 +1,111 @@
+"""``python scripts/claim_pages.py``: write docs/claims/, a page per source and a summary of all.
+
+The pages follow from the claims in config/claims/ and the tables in results/published/; run this after
+either has changed.
+"""
+
+import sys
+from itertools import groupby
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import markdown_cells as cells  # noqa: E402
+
+from snn import command  # noqa: E402
+from snn.files import outputs  # noqa: E402
+from snn.report import claims  # noqa: E402
+
+PAGES = ROOT / "docs/claims"
+NOTICE = "<!-- made: by scripts/claim_pages.py -->"
+END = "<!-- end -->"
+SCOPE = """\
+Each sentence of a source that asserts something about the world is an entry in `config/claims/`, in our own
+words, with the rows of published tables that test it. The verdict is computed from these rows. `snn claims`
+prints this table, `snn claims SOURCE` the entries of a source, and `--json` all cases."""
+RULE = """\
+A case is a row, or the ratio of two rows of one table. The claim holds in a case if it holds for the whole
+95% interval of the value. The interval of a ratio is the widest that the intervals of its two rows allow. A
+value in one table is never divided by one in another, because they may come from different cards. Values are
+from the NVIDIA H200 or H100 that the entry names; on another GPU a verdict can differ."""
+
+
+def pages(sources: list[claims.Source]) -> dict[str, str]:
+    """The text of each page by its file name."""
+    return {"index.md": summary(sources), **{f"{source.name}.md": page(source) for source in sources}}
+
+
+def summary(sources: list[claims.Source]) -> str:
+    """The page that lists the sources, with the number of their claims by verdict."""
+    rows = [
+        [f"[{source.title}]({source.name}.md), {source.by}", str(len(source.claims))]
+        + [str(count) for count in source.counts().values()]
+        for source in sources
+    ]
+    total = [str(sum(int(row[i]) for row in rows)) for i in range(1, len(rows[0]))]
+    toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(source.name for source in sources) + "\n```"
+    return "\n\n".join(
+        [
+            "# The sources' claims, judged",
+            NOTICE,
+            SCOPE,
+            cells.table(["source", "claims", *claims.VERDICTS], [*rows, ["all", *total]]),
+            RULE,
+            cells.table(["verdict", "when"], [[word, when] for word, when in claims.VERDICTS.items()]),
+            toctree,
+            END + "\n",
+        ]
+    )
+
+
+def page(source: claims.Source) -> str:
+    """The page of a source: its claims by section, with verdict and evidence."""
+    counts = ", ".join(f"{count} {word}" for word, count in source.counts().items() if count)
+    parts = [
+        f"# {source.title}: its claims",
+        NOTICE,
+        f"{source.by}. {len(source.claims)} claims: {counts}. [How a verdict is computed](index.md).",
+    ]
+    for section, of_section in groupby(source.claims, key=lambda claim: claim.section):
+        rows = [[claim.says, f"**{claim.verdict}**", _evidence(claim)] for claim in of_section]
+        parts.append(f"## {section}\n\n" + cells.table(["claim", "verdict", "evidence"], rows))
+    return "\n\n".join([*parts, END]) + "\n"
+
+
+def _evidence(claim: claims.Claim) -> str:
+    """The findings with links to their tables, then the note; or why no row can test the claim."""
+    lines = [f"{_link(finding)}: {claims.evidence(finding)}" for finding in claim.findings]
+    return "<br>".join(filter(None, [*lines, claim.reason, f"*{claim.note}*" if claim.note else ""]))
+
+
+def _link(finding: claims.Finding) -> str:
+    """The table and its device, as a link if the table exists."""
+    folder, _, stem = finding.table.rpartition("/")
+    if folder.startswith("config"):
+        return f"[{stem}.yaml](../../{finding.table}.yaml)"
+    if not finding.cases:
+        return f"`{finding.table}`"
+    return f"[{stem}](../../results/published/{folder}/tables/{stem}.csv), {finding.device}"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages; 2 if a claim or a table is wrong, in which case none is written."""
+    return command.answered(arguments, __doc__, _main)
+
+
+def _main(arguments: list[str]) -> int:
+    command.counted(arguments, "claim_pages", "no arguments", 0, 0)
+    tables = claims.published_tables()
+    texts = pages([claims.judge(name, tables) for name in claims.source_names()])
+    PAGES.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        with outputs.replaced(PAGES / name) as file:
+            file.write(text.encode())
+    for old in {path.name for path in PAGES.glob("*.md")} - texts.keys():
+        (PAGES / old).unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))
