@@ -145,6 +145,27 @@ def test_a_share_of_another_column_and_a_word():
     assert claims.when(found) == "holds in both cases"
 
 
+@pytest.mark.parametrize("wanted", [256, "256", ["256"], [256, 512]])
+@pytest.mark.parametrize("column", [[256, 1024], ["256", "256-256"]])
+def test_a_network_is_found_whether_its_column_holds_numbers_or_texts(wanted, column):
+    table = pd.DataFrame({"network": column, "x": [2.0, 0.5], "device": "y"})
+    test = {
+        "says": "",
+        "table": "memory/copies",
+        "where": {"network": wanted},
+        "column": "x",
+        "is": {"above": 1},
+    }
+    assert judge(test, table)[0] == "confirmed"
+
+
+def test_a_value_is_written_with_the_digits_that_the_test_asks_for():
+    test = {"digits": 8, "unit": "times"}
+    assert (
+        claims.figures(finding(test, claims.Case((), 41.1925721, None, None, "holds"))) == "41.192572 times"
+    )
+
+
 @pytest.mark.parametrize("ends", [("x_low", "x_high"), ("x_ci_low", "x_ci_high")])
 def test_an_interval_has_one_of_two_names(ends):
     table = pd.DataFrame([{"a": 1, "x": 2.0, ends[0]: 0.5, ends[1]: 3.0, "device": "y"}])
@@ -266,6 +287,7 @@ def finding(test, *cases):
         ("times", (1.5, 0.9, None, "open"), "1.50 times"),
         ("times", (1.5, None, 2.0, "open"), "1.50 times"),
         ("times", (1.5, 1.5, 1.5, "holds"), "1.50 times"),
+        ("", (41.192572, None, None, "holds"), "41.2"),
         ("count", (150000, None, None, "fails"), "150,000"),
     ],
 )

@@ -52,6 +52,7 @@ _FORMS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "per": (str, "the name of a column"),
     "best": (bool, "true or false"),
     "unit": (str, "a text"),
+    "digits": (int, "a number of significant digits"),
 }
 _REQUIRED = ("table", "says", "where", "column", "is")
 _BOUNDS = {"above", "below", "at_least", "at_most", "equals"}
@@ -182,13 +183,18 @@ def verdict_of(findings: Sequence[Finding]) -> str:
 
 
 def published_tables(published: Path = PUBLISHED) -> Tables:
-    """Returns a published table by its name, DEVICE/SET/TABLE, or the rows of a file config/FILE.yaml."""
+    """Returns a published table by its name, DEVICE/SET/TABLE, or the rows of a file config/FILE.yaml.
+
+    The file has a list ``rows``, or mappings by name, each of which is a row with the column ``name``.
+    """
 
     @cache
     def table(name: str) -> pd.DataFrame | None:
         folder, _, stem = name.rpartition("/")
         if name.startswith("config/"):
-            return pd.DataFrame(read_yaml(ROOT / f"{name}.yaml")["rows"])
+            content = read_yaml(ROOT / f"{name}.yaml")
+            rows = content.get("rows") or [{"name": key, **values} for key, values in content.items()]
+            return pd.DataFrame(rows)
         file = published / folder / f"tables/{stem}.csv"
         return read(file, stem) if file.exists() else None
 
@@ -239,13 +245,17 @@ def _find(test: Mapping[str, Any], name: str, table: pd.DataFrame | None, place:
 
 
 def _selected(table: pd.DataFrame, where: Mapping[str, Any], name: str, place: str) -> list[dict[str, Any]]:
-    """The rows with these values; a list allows any of its values."""
+    """The rows with these values; a list allows any of its values.
+
+    Values match as text, too: a column of networks holds numbers or texts, depending on its other rows.
+    """
     missing = where.keys() - set(table)
     if missing:
         raise ConfigError(f"{place}.where: {name} has no column {', '.join(sorted(missing))}")
     chosen = pd.Series(True, table.index)
     for key, wanted in where.items():
-        chosen &= table[key].isin(wanted if isinstance(wanted, list) else [wanted])
+        values = wanted if isinstance(wanted, list) else [wanted]
+        chosen &= table[key].isin(values) | table[key].astype(str).isin([*map(str, values)])
     rows: list[dict[str, Any]] = table[chosen].to_dict("records")
     if not rows:
         raise ConfigError(f"{place}.where: no row of {name} has {shown(dict(where))}")
@@ -293,12 +303,22 @@ def _interval(row: Mapping[str, Any], test: Mapping[str, Any], name: str, place:
     low, high = _ENDS.get(column, own if own[0] in row else (f"{column}_ci_low", f"{column}_ci_high"))
     values = [row[column], row.get(low), row.get(high)]
     if "equals" not in test["is"]:
+        row = {**row, column: _as_number(row[column])}
+        values[0] = row[column]
         _check_number(row, column, -inf, name, place)
     if "per" in test:
         _check_number(row, test["per"], 0, name, place)
         values = [None if value is None else value / row[test["per"]] for value in values]
     value, low_end, high_end = (None if pd.isna(one) else one for one in values)
     return value, low_end, high_end
+
+
+def _as_number(value: Any) -> Any:
+    """A number that stands among texts, as the properties of a device do; any other value as it is."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _check_number(row: Mapping[str, Any], column: str, above: float, name: str, place: str) -> None:
@@ -355,29 +375,29 @@ def evidence(finding: Finding) -> str:
 
 def figures(finding: Finding) -> str:
     """The value of a single case with its interval, or the range of several."""
-    unit, cases = finding.test.get("unit", ""), finding.cases
+    unit, digits, cases = finding.test.get("unit", ""), finding.test.get("digits", 3), finding.cases
     if isinstance(cases[0].value, str):
         return ", ".join(dict.fromkeys(str(case.value) for case in cases))
     if len(cases) == 1:
         (case,) = cases
         if case.low is None or case.high is None or case.low == case.high:
-            return number(case.value, unit)
-        low, high = (number(end, unit).removesuffix(f" {unit}") for end in (case.low, case.high))
+            return number(case.value, unit, digits)
+        low, high = (number(end, unit, digits).removesuffix(f" {unit}") for end in (case.low, case.high))
         word = f"{NOT_SIGNIFICANT}, " if case.outcome == OPEN else ""
-        return f"{number(case.value, unit)} ({word}95% CI {low} to {high})"
-    least, most = (number(of(case.value for case in cases), unit) for of in (min, max))
+        return f"{number(case.value, unit, digits)} ({word}95% CI {low} to {high})"
+    least, most = (number(of(case.value for case in cases), unit, digits) for of in (min, max))
     return most if least == most else f"{least.removesuffix(f' {unit}')} to {most}"
 
 
-def number(value: Any, unit: str) -> str:
-    """Three significant digits, and all before the point; a fraction in percent, a size with its unit."""
+def number(value: Any, unit: str, digits: int = 3) -> str:
+    """A value to its significant digits, and all before the point; a fraction in percent."""
     if unit == "%":
-        return f"{100 * value:.3g}%"
+        return f"{100 * value:.{digits}g}%"
     if unit == "bytes":
         return size(int(value))
     if unit == "count":
         return f"{value:,.0f}"
-    text = f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
+    text = f"{value:.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:#.{digits}g}".rstrip(".")
     return f"{text} {unit}".rstrip()
 
 
