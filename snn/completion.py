@@ -55,7 +55,11 @@ _OF_CELLS = ("run", "plan", "prepare")
 _SWEEP, _GRID = "sweep=", "grid="
 """Keys of ``snn plan`` in place of a cell's settings."""
 
-_OPTIONS = {"run": ["--strict", "--version"], "plan": ["--device", "--free", "--fraction", "--json"]}
+_OPTIONS = {
+    "run": ["--strict", "--version"],
+    "claims": ["--json"],
+    "plan": ["--device", "--free", "--fraction", "--json"],
+}
 """Of commands with options; those of ``recommend`` are its parser's."""
 
 
@@ -87,6 +91,8 @@ def words(given: Sequence[str]) -> list[str]:
         found = [*listing.TOPICS]
     elif before[0] == "completion":
         found = [*SCRIPTS]
+    elif before[0] == "claims" and not last.startswith("-"):
+        found = sorted(path.stem for path in (groups.CONFIG / "claims").glob("*.yaml"))
     elif last.startswith("-"):
         found = ["--help", *_options(before[0])]
     elif before[-1] == "--device":

@@ -168,6 +168,8 @@ def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, cap
         (["list", "k"], {"kernels"}),
         (["list", "p"], {"protocols", "precisions"}),
         (["completion", ""], {"bash", "zsh"}),
+        (["claims", "pap"], {"paper"}),
+        (["claims", "paper", "--j"], {"--json"}),
         (["run", "strategy=com"], {"strategy=combined"}),
         (["run", "dataset=csv", "dataset.tar"], {"dataset.target="}),
         (["run", "dataset.ta"], set()),
