@@ -4,6 +4,7 @@ A device with another name than NAME is refused.
 """
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 from snn.hardware import threads
@@ -14,7 +15,7 @@ from snn import command  # noqa: E402
 from snn.config.groups import ROOT  # noqa: E402
 from snn.grid import fingerprint  # noqa: E402
 from snn.hardware.devices import Device, choices  # noqa: E402
-from snn.hardware.limits import VERSION, Measured  # noqa: E402
+from snn.hardware.limits import VERSION, Measured, properties  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
 from snn.measurement import device_record  # noqa: E402
 
@@ -42,14 +43,15 @@ def record(device: Device) -> dict[str, Any]:
 
 
 def measure(device: Device) -> Measured:
-    """Measure the limits of the device."""
+    """Measure the limits of the device, and ask what its properties are."""
     if device.backend == "cpu":
         from snn.backends.cpu import limits as limits_cpu
 
         return limits_cpu.measure()
     from snn.backends.cuda import limits as limits_cuda
 
-    return limits_cuda.measure(ROOT)
+    assert device.uuid is not None
+    return replace(limits_cuda.measure(ROOT), properties=properties(device.uuid))
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iter
         places = ", ".join(f"results/tables/{plan.folder}" for plan in found.values())
         raise ConfigError(f"there are no tables in results/tables/{folder}: this grid has those in {places}")
     sweeps = found[folder].sweeps
-    names = [*_OF_ALL, *catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]
+    names = [*_OF_ALL, *grid.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]
     if table not in names:
         raise ConfigError(
             f"{file} has no table {table!r} to plan rounds for{meant(table, names)}: "

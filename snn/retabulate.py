@@ -5,8 +5,9 @@ grid file that defines the tables; its default is the sweeps published with the 
 It needs no GPU.
 """
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,16 @@ from snn.hardware.devices import Device
 from snn.records import microbenchmarks
 from snn.records.archive import SWEEPS, Entry, entries, has_cells, read_sweeps
 from snn.report.write import write, writing
-from snn.tables import device_limits, overview, overview_text, recommendation, sweep, warnings
+from snn.tables import (
+    datasets,
+    device_limits,
+    gpu,
+    overview,
+    overview_text,
+    recommendation,
+    sweep,
+    warnings,
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -68,12 +78,14 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
     }
     for folder in ("tables", "figures"):
         (output / folder).mkdir(parents=True, exist_ok=True)
-    thresholds = read_yaml(CONFIG / "verdicts.yaml")
-    paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
+    thresholds, of_paper = read_yaml(CONFIG / "verdicts.yaml"), read_yaml(CONFIG / "paper/gpu.yaml")
+    paper_device = of_paper["device"]
     limits = _limits(archive, devices or {record["provenance"]["device"] for record in measured.values()})
     if limits:
         _write(device_limits.build(limits[0]), output, "device_limits", device_limits.TITLE)
-    for name in [*catalogue.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
+    if of_device := [*limits, *records, *measured.values()]:
+        _write(gpu.build(of_device, of_paper), output, "gpu", gpu.TITLE)
+    for name in [*grid.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
         cells = grid.cells_of(name, sweeps)
         paths = naming.rounds_in(known, cells)
         kept = all(paths.values())
@@ -103,7 +115,9 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         _write(form.build(record, *beside), output, name, form.TITLE)
         _draw(output, name, paper_device, "")
     paths = naming.rounds_in(known, grid.all_cells(sweeps))
-    _write_overview({path: known[path] for of_cell in paths.values() for path in of_cell}, output, thresholds)
+    used = {path: known[path] for of_cell in paths.values() for path in of_cell}
+    _write_datasets(list(used.values()), output)
+    _write_overview(used, output, thresholds)
 
 
 def _written(output: Path, name: str) -> pd.DataFrame:
@@ -125,6 +139,23 @@ def _limits(archive: Path, devices: set[str]) -> list[dict[str, Any]]:
     records = [record for record in map(floors.read, paths) if record["provenance"]["device"] in devices]
     of_gpus = [record for record in records if record["provenance"]["backend"] == "cuda"]
     return of_gpus or records
+
+
+def _write_datasets(records: Sequence[frame.Record], output: Path) -> None:
+    """The table of data sets, from the records that contain their sizes."""
+    data = {json.dumps(one["cell"], sort_keys=True): one.get("data", {}) for one in records}
+    sized = [
+        (cell, {**cell["dataset"], **data[json.dumps(cell, sort_keys=True)]})
+        for cell in grid.trainings(one["cell"] for one in records)
+    ]
+    sized = [(cell, of) for cell, of in sized if of.get("rows") and of.get("features")]
+    if sized:
+        provenances = [one["provenance"] for one in records]
+        where = next((each for each in provenances if each["backend"] == "cuda"), provenances[0])
+        table = datasets.build(
+            sized, read_yaml(CONFIG / "paper/datasets.yaml"), where["device"], where["backend"]
+        )
+        _write(table, output, "datasets", datasets.TITLE)
 
 
 def _write_overview(records: Mapping[str, frame.Record], output: Path, thresholds: Thresholds) -> None:

@@ -6,6 +6,7 @@ A fact is a function that yields parts of the text, after it has asserted what t
 import re
 from functools import cache
 
+import facts_of_paper as paper
 import facts_of_results as results
 import facts_of_rounds as rounds
 from conftest import ROOT
@@ -115,7 +116,7 @@ def of_glance():
 
 FACTS = {
     "results.md": [
-        fact for of in (results, rounds) for name, fact in vars(of).items() if name.startswith("of_")
+        fact for of in (results, paper, rounds) for name, fact in vars(of).items() if name.startswith("of_")
     ],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],

@@ -51,6 +51,26 @@ def attribution():
     return allocating and all_are(rows, "host_arithmetic_s", "longest", strategy="combined preallocated")
 
 
+def attribution_neurons():
+    """with 1024, host allocation is the largest part of combined; with 128 and 256 it is not"""
+    rows = parts_of_combined("neurons").idxmax(axis=1)
+    return (rows == "host_allocation_s").to_dict() == {"128": False, "256": False, "1024": True}
+
+
+def attribution_depth():
+    """host allocation is a larger part of combined with 256-1024-256 than with 256 or 256-256"""
+    rows = parts_of_combined("depth")
+    shares = rows["host_allocation_s"] / rows.sum(axis=1)
+    return len(shares) == 3 and shares.idxmax() == "256-1024-256"
+
+
+def parts_of_combined(name):
+    """The parts of a training run by network."""
+    rows = table(f"nvidia-h200/paper/attribution_{name}").astype({"network": str}).set_index("network")
+    rows = rows[rows["strategy"] == "combined"].filter(regex="_s$")
+    return rows.drop(columns=["attributed_s", "mean_s", "std_s", "predicted_s"])
+
+
 def cpu():
     """graph and resident on the GPU are faster than that core on every data set, and reference is slower"""
     rows = table("nvidia-h200/strategies/cpu")
@@ -115,7 +135,7 @@ def cnn_cumulative_time():
 SIZES = {"small", "medium", "large"}
 CHECKS = (
     *(ranking, attribution, cpu, kernels, peers, devices_strategies, devices, neighbours),
-    *(cnn_peers, cnn_cumulative_time),
+    *(attribution_neurons, attribution_depth, cnn_peers, cnn_cumulative_time),
 )
 PLAIN = {"memory_calls", "cnn_loss"}
 """Figures whose text says what is drawn, and nothing that a row could contradict."""

@@ -5,7 +5,7 @@ from conftest import ROOT
 
 from snn.config import groups
 from snn.errors import ConfigError
-from snn.grid import catalogue
+from snn.grid import catalogue, sweeps
 from snn.grid.catalogue import FIGURES, PAGES, TABLES, TIDY_FIGURE, TIDY_TABLE, Entry, Table
 from snn.grid.sweep_checks import check_sweep
 
@@ -20,7 +20,8 @@ OF_THEIR_NAMES = (
     "neighbours",
     "memory_remedies",
 )
-OURS = {name: TABLES[name] for name in (*OF_SIZES, *OF_THEIR_NAMES, "recommend")}
+OF_NETWORKS = {"attribution_neurons": "neurons", "attribution_depth": "depth"}
+OURS = {name: TABLES[name] for name in (*OF_SIZES, *OF_NETWORKS, *OF_THEIR_NAMES, "recommend")}
 """Without those that somebody adds: of these nothing more is asked than of any table."""
 
 CNN = {name: table for name, table in TABLES.items() if table.category == "The CNN report"}
@@ -43,7 +44,8 @@ def test_tables_with_published_values_are_those_that_have_a_file_of_them():
 
 def test_tables_of_one_row_for_each_dataset_or_network():
     of_datasets = dict.fromkeys(OF_SIZES, "dataset")
-    assert tables_where("one_row_per") == of_datasets | {"neurons": "network", "depth": "network"}
+    of_networks = dict.fromkeys(("neurons", "depth", *OF_NETWORKS), "network")
+    assert tables_where("one_row_per") == of_datasets | of_networks
 
 
 def test_correctness_and_the_timeline_show_some_cells_alone():
@@ -69,9 +71,10 @@ def test_limits_stand_beside_peers_and_in_tidy_tables():
 
 def test_every_other_table_is_of_the_sweep_of_its_name():
     assert {name: table.sweep for name, table in OURS.items()} == {
-        name: "dataset_size" if name in OF_SIZES else name for name in OURS
+        name: "dataset_size" if name in OF_SIZES else OF_NETWORKS.get(name, name) for name in OURS
     }
-    assert not tables_where("form") and not tables_where("one_row_per", CNN)
+    assert tables_where("form") == dict.fromkeys(OF_NETWORKS, "attribution")
+    assert not tables_where("one_row_per", CNN)
     assert tables_where("only", CNN) == {"cnn_loader": {"strategy": "torch_loader"}}
     assert Table("x", "y", "z") == Table("x", "y", "z", None, (), {}, None, False, None)
 
@@ -87,15 +90,36 @@ def test_the_menu_has_the_headings_of_its_category():
 
 
 def test_sweeps_give_tables_and_figures():
-    assert catalogue.own_tables(["neurons", "mine"]) == ["neurons"]
-    assert [name for name in catalogue.own_tables(["dataset_size"]) if name in OURS] == OF_SIZES
+    assert own_tables("neurons", "mine") == ["neurons", "attribution_neurons"]
+    assert [name for name in own_tables("dataset_size") if name in OURS] == OF_SIZES
     assert catalogue.sweep_tables(["neurons", "mine", "strategies", "dataset_size"]) == [
         *("mine", "strategies", "dataset_size")
     ]
     assert catalogue.own_figures(["neurons", "strategies"]) == ["speedup_vs_neurons", "ranking"]
-    of_sizes = catalogue.own_figures(["dataset_size"])
+    of_sizes = catalogue.own_figures(OF_SIZES)
     assert [name for name in of_sizes if FIGURES[name].table in OURS] == ["attribution", "timeline"]
     assert catalogue.own_figures([]) == []
+
+
+def own_tables(*names, cells=None):
+    """Of sweeps of these names, each with these cells."""
+    named = {str(number): one for number, one in enumerate(cells or [cell()])}
+    return sweeps.own_tables({name: sweeps.Sweep(name, (), named) for name in names})
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "has_errors"),
+    [
+        ("strategies", [("reference", "small"), ("graph", "small")], True),
+        ("kernels", [("reference", "small"), ("reference", "medium")], True),
+        ("strategies", [("graph", "small"), ("reference", "medium")], False),
+        ("networks", [("reference", "small")], False),
+    ],
+    ids=["another sweep", "another one", "no reference on small", "a sweep that it is not of"],
+)
+def test_errors_are_compared_with_a_reference_of_any_sweep_that_has_one(name, cells, has_errors):
+    """A published set may have the sweep of all strategies alone: its errors are those of Table III."""
+    assert ("correctness" in own_tables(name, cells=[cell(*each) for each in cells])) == has_errors
 
 
 def test_no_sweep_takes_a_name_that_is_taken():

@@ -1,77 +1,145 @@
-"""The table of the device's properties, of a GPU that a driver of our choosing describes and of real ones."""
+"""The table of the device's properties, from records: of limits, and of cells without them."""
 
 from types import SimpleNamespace
 
 import pynvml
 import pytest
 from conftest import ROOT
+from records_of import limits_of, record
+from whole_grid import sweeps_of
 
 from snn.config.groups import read_yaml
-from snn.hardware.devices import Device
+from snn.hardware import devices
+from snn.hardware import limits as hardware
+from snn.hardware.limits import BYTES, Limit, Measured
+from snn.records import schema
 from snn.tables import gpu
 
 PAPER = read_yaml(ROOT / "config/paper/gpu.yaml")
+SYSTEM = {
+    "memory_bytes": 150_754_820_096,
+    "cuda_cores": 16896,
+    "memory_clock_mhz": 3201,
+    "memory_bus_bits": 6144,
+    "compute_capability": "9.0",
+    "copy_engines": 3,
+}
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """A driver that knows an H200; what is called to begin and to end its use."""
-    found = []
-    answers = {
-        "nvmlInit": lambda: found.append("init"),
-        "nvmlShutdown": lambda: found.append("shutdown"),
-        "nvmlDeviceGetHandleByUUID": {"GPU-1": 7}.__getitem__,
-        "nvmlDeviceGetMemoryBusWidth": {7: 6144}.__getitem__,
-        "nvmlDeviceGetMaxClockInfo": lambda handle, kind: {(7, pynvml.NVML_CLOCK_MEM): 3201}[handle, kind],
-        "nvmlDeviceGetNumGpuCores": {7: 16896}.__getitem__,
-        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total={7: 150_754_820_096}[handle]),
-        "nvmlDeviceGetCudaComputeCapability": {7: (9, 0)}.__getitem__,
-        "nvmlSystemGetDriverVersion": lambda: "580.1",
-    }
-    for name, answer in answers.items():
-        monkeypatch.setattr(pynvml, name, answer)
-    monkeypatch.setattr(gpu, "_copy_engines", lambda: 3)
-    return found
+def limits(read=4.53e12, properties=SYSTEM, **provenance):
+    found = limits_of(**provenance)
+    measured = Measured.of(found)
+    rates = (*measured.limits, Limit("dram_read", None, BYTES, "", (read, read)))
+    return found | Measured(rates, 132, 62_914_560, properties).plain()
 
 
-def test_the_properties_of_a_gpu_in_the_units_of_the_paper(calls):
-    table = gpu.build(Device("cuda", "NVIDIA H200", "GPU-1", "580.1"), PAPER).set_index("parameter")["value"]
-    assert {name: table[name] for name in table.index if table[name] != ""} == {
+def values(*records):
+    """The values of the table that are not empty."""
+    table = gpu.build(records, PAPER).set_index("parameter")
+    assert ((table["value"] == "") == (table["note"] != "")).all()
+    return {name: value for name, value in table["value"].items() if value != ""}
+
+
+def test_the_properties_of_a_gpu_in_the_units_of_the_paper():
+    assert values(limits()) == {
         "CUDA cores": 16896,
         "Memory (GB)": 151,
         "Memory bandwidth (GB/s)": 4917,
         "Compute capability": "9.0",
         "Copy engines": 3,
+        "Measured read bandwidth (GB/s)": 4530,
+        "Multiprocessors": 132,
+        "L2 cache (MB)": 63,
         "Driver": "580.1",
     }
-    assert calls == ["init", "shutdown"]
+    table = gpu.build([limits()], PAPER).set_index("parameter")
+    assert table.loc["CUDA cores", "paper_value"] == 2560 and set(table["paper_device"]) == {"Tesla T4"}
 
 
-def test_the_memory_of_a_host_is_all_that_it_has(monkeypatch):
-    monkeypatch.setattr(gpu.os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 22}.__getitem__)
-    table = gpu.build(Device("cpu", "Abacus"), PAPER).set_index("parameter")["value"]
-    assert table["Memory (GB)"] == 17
+def test_what_no_record_says_is_not_invented():
+    """Earlier records have the memory and measured rates, but neither cores nor copy engines."""
+    assert set(values(limits(properties={}))) == {
+        *("Measured read bandwidth (GB/s)", "Multiprocessors", "L2 cache (MB)", "Driver")
+    }
+    cell = sweeps_of()["neurons"].cells[0]
+    of_cell = record(cell, [1.0])
+    of_cell["memory"] = {"total_bytes": 150_109_880_320}
+    assert values(limits(properties={}), of_cell)["Memory (GB)"] == 150
 
 
-def test_the_driver_is_left_also_where_it_fails(calls):
+def test_several_cards_span_and_the_host_is_left_out():
+    cell = sweeps_of()["neurons"].cells[0]
+    host = record(cell, [1.0], backend="cpu", device="A CPU")
+    found = values(host, limits(), limits(read=4.51e12, device_uuid="GPU-2"))
+    assert found["Measured read bandwidth (GB/s)"] == "4510 to 4530"
+    assert "CPU cores" not in found and found["Copy engines"] == 3
+
+
+def test_a_cpu_has_cores_and_memory_and_nothing_to_explain():
+    of_cpu = limits_of(device="Abacus", backend="cpu", host={"cpu": "Abacus", "cpus": 2})
+    of_cpu["properties"] = {"memory_bytes": 1 << 34}
+    table = gpu.build([of_cpu], PAPER).set_index("parameter")
+    assert table.loc[["CPU cores", "Memory (GB)"], "value"].tolist() == [2, 17]
+    assert set(table["note"]) == {""} and set(table["device"]) == {"Abacus"}
+    assert table.loc["CUDA cores", ["value", "paper_value"]].tolist() == ["", 2560]
+
+
+def test_records_of_limits_may_have_properties_and_need_not():
+    with_them = limits()
+    without = {key: value for key, value in with_them.items() if key != "properties"}
+    for one in (with_them, without):
+        schema.check("limits", one, "limits.json")
+    assert Measured.of(without).properties == {}
+
+
+# ---- what the driver is asked
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """A driver that knows two cards; what is called to begin and to end its use."""
+    called = []
+
+    def no_cores(_):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    answers = {
+        "nvmlInit": lambda: called.append("init"),
+        "nvmlShutdown": lambda: called.append("shutdown"),
+        "nvmlDeviceGetHandleByUUID": {"GPU-1": 1, "GPU-2": 2}.__getitem__,
+        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=handle << 30),
+        "nvmlDeviceGetNumGpuCores": no_cores,
+        "nvmlDeviceGetMaxClockInfo": lambda handle, kind: {pynvml.NVML_CLOCK_MEM: 3201}[kind],
+        "nvmlDeviceGetMemoryBusWidth": lambda handle: 6144,
+        "nvmlDeviceGetCudaComputeCapability": lambda handle: (9, 0),
+        "nvmlDeviceGetPciInfo": lambda handle: SimpleNamespace(busId=f"0000:0{handle}"),
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(pynvml, name, answer)
+    monkeypatch.setattr(hardware, "_copy_engines", {"0000:01": 2, "0000:02": 4}.__getitem__)
+    return called
+
+
+def test_properties_are_those_of_the_card_with_this_uuid(driver):
+    """Copy engines used to be the first card's. A property that the driver does not know is None."""
+    assert hardware.properties("GPU-2") == {
+        "memory_bytes": 2 << 30,
+        "cuda_cores": None,
+        "memory_clock_mhz": 3201,
+        "memory_bus_bits": 6144,
+        "compute_capability": "9.0",
+        "copy_engines": 4,
+    }
+    assert driver == ["init", "shutdown"]
+
+
+def test_the_driver_is_left_also_where_it_fails(driver):
     with pytest.raises(KeyError):
-        gpu.build(Device("cuda", "NVIDIA H200", "GPU-2", "580.1"), PAPER)
-    assert calls == ["init", "shutdown"]
-
-
-def test_the_device_table_of_a_cpu_says_so():
-    table = gpu.build(Device("cpu", "Abacus"), PAPER)
-    assert set(table["backend"]) == {"cpu"}
-    assert set(table["device"]) == {"Abacus"}
-    assert table.set_index("parameter").loc["CUDA cores", "value"] == ""
-    assert table.set_index("parameter").loc["CUDA cores", "paper_value"] == 2560
+        hardware.properties("GPU-3")
+    assert driver == ["init", "shutdown"]
 
 
 @pytest.mark.gpu
-def test_the_device_table_of_a_gpu():
-    from snn.hardware import devices
-
-    table = gpu.build(devices.find("cuda"), PAPER).set_index("parameter")["value"]
-    assert table["CUDA cores"] > 0
-    assert table["Memory bandwidth (GB/s)"] > 0
-    assert table["Copy engines"] >= 1
+def test_the_properties_of_a_real_gpu():
+    found = hardware.properties(devices.find("cuda").uuid)
+    assert found["cuda_cores"] > 0 and found["copy_engines"] >= 1 and found["memory_bytes"] > 1 << 30

@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
@@ -10,8 +11,9 @@ from whole_grid import sweeps_of
 
 from snn.analysis import frame
 from snn.config.groups import read_yaml
+from snn.datasets import Table, described
+from snn.datasets import load as load_table
 from snn.datasets.common import prepared
-from snn.datasets.common.table import Table
 from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
 from snn.figures import sweep as sweep_figure
@@ -116,6 +118,24 @@ def test_attribution_sums_its_parts(dataset_size):
         5 * len(attribution_figure.PARTS),
         5 * len(attribution_figure.PARTS) + 5,
     )
+
+
+def test_attribution_is_by_network_and_counts_the_calls(load):
+    """Each network beside its own reference, with what its ledger counts."""
+    cells = SWEEPS["neurons"].cells
+    rows = load("neurons", [[float(2**i), 2.0**i] for i in range(len(cells))])
+    table = attribution.build(rows, {}, THRESHOLDS).set_index(["strategy", "network"])
+    for network in ("128", "256", "1024"):
+        reference, combined = table.loc["reference", network], table.loc["combined", network]
+        assert combined["speedup"] == reference["mean_s"] / combined["mean_s"]
+        assert combined["predicted_speedup"] == reference["predicted_s"] / combined["predicted_s"]
+        assert combined["mallocs"] == 1
+    without = rows[(rows["strategy"] != "reference") | (rows["network"] != "128")].reset_index(drop=True)
+    table = attribution.build(without, {}, THRESHOLDS).set_index(["strategy", "network"])
+    assert table["speedup"].isna().tolist() == table["predicted_speedup"].isna().tolist()
+    assert table.index[table["speedup"].isna()].tolist() == [("combined", "128")]
+    figure = attribution_figure.draw(table.reset_index(), "Tesla T4")
+    assert [axes.get_title() for axes in figure.axes] == ["256", "1024", "128"]
 
 
 @pytest.mark.parametrize(
@@ -249,15 +269,48 @@ def test_refuses_other_sources_and_other_cells(tmp_path):
             frame.load({path: source_hash}, THRESHOLDS)
 
 
-def test_data_sets(tmp_path):
-    import numpy as np
+def trained_on(rows=300, batch_size=256, network=None, **settings):
+    """A cell, as far as the table of data sets reads it, and what a record says of its data."""
+    training = {"batch_size": batch_size, "epochs": 100} | settings
+    dataset = {"name": "small", "rows": rows, "features": 4}
+    return {"dataset": dataset, "training": training, "network": network or {"hidden": [256]}}, {
+        "rows": rows,
+        "features": 4,
+    }
 
-    small = SWEEPS["dataset_size"].cells[0]["dataset"] | {"rows": 300, "features": 4}
-    cell = SWEEPS["dataset_size"].cells[0] | {"dataset": small}
-    prepared.write(tmp_path / "t.npy", Table(np.zeros((300, 5), dtype=np.float32)), small)
-    table = datasets.build(
-        [cell], [str(tmp_path / "t.npy")], read_yaml(PAPER / "datasets.yaml"), Device("cpu", "C")
-    )
-    row = table.iloc[0]
-    assert (row["samples"], row["features"], row["batches"], row["operations"]) == (300, 4, 2, 1000)
-    assert row["paper_operations"] == 500
+
+@pytest.mark.parametrize(
+    ("change", "batches", "operations"),
+    [
+        ({}, 2, 1000),
+        ({"drop_last": True}, 1, 500),
+        ({"network": {"hidden": [8, 8]}}, 2, None),
+        ({"network": {"layers": ["linear 1"]}}, 2, None),
+    ],
+    ids=["the paper's", "whole batches", "two hidden layers", "layers"],
+)
+def test_data_sets(change, batches, operations):
+    """Products are those of one hidden layer: of another network there is no such number, nor the paper's."""
+    table = datasets.build([trained_on(**change)], read_yaml(PAPER / "datasets.yaml"), "C", "cpu")
+    row = table.astype(object).where(table.notna(), None).iloc[0]
+    assert (row["samples"], row["features"], row["batches"]) == (300, 4, batches)
+    assert (row["operations"], row["paper_operations"]) == (operations, operations and 500)
+
+
+def test_a_data_set_has_a_row_for_each_way_of_batching_it():
+    cells = [trained_on(**one)[0] for one in ({}, {"learning_rate": 1.0}, {"batch_size": 64}, {"epochs": 2})]
+    deep = trained_on(network={"hidden": [8, 8]})[0]
+    assert sweeps.trainings([deep, *cells]) == [cells[1], cells[2], cells[3]]
+    assert sweeps.trainings([deep]) == [deep]
+
+
+def test_a_prepared_table_gives_the_row_that_a_record_of_it_gives(tmp_path):
+    """datasets.csv of a workflow is made of the prepared tables, that of an archive of the records."""
+    cell = SWEEPS["dataset_size"].cells[0]
+    small = cell["dataset"] | {"rows": 300, "features": 4, "test_rows": 20}
+    table = Table(np.zeros((320, 5), dtype=np.float32))
+    prepared.write(tmp_path / "t.npy", table, small)
+    read_again = load_table(tmp_path / "t.npy", small)
+    assert described(read_again, small) == described(table, small)
+    found = datasets.build([(cell | {"dataset": small}, described(read_again, small))], {}, "C", "cpu")
+    assert found.loc[0, ["samples", "test_samples", "features"]].tolist() == [300, 20, 4]

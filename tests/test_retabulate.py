@@ -61,9 +61,9 @@ def test_everything_is_made_from_a_whole_archive(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(retabulate, "_save", looked_at)
     assert retabulate.main([archived(tmp_path / "a", CELLS), str(tmp_path / "out")]) == 0
-    named = {*catalogue.own_tables(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
-    assert made(tmp_path / "out")[0] == {*named, "recommendation", "overview"}
-    assert drawn == {*catalogue.own_figures(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
+    named = {*sweeps.own_tables(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
+    assert made(tmp_path / "out")[0] == {*named, "recommendation", "overview", "gpu", "datasets"}
+    assert drawn == {*catalogue.own_figures(named), *catalogue.sweep_tables(SWEEPS)}
     assert wrong == []
     assert capsys.readouterr().out == ""
 
@@ -114,6 +114,8 @@ def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
         "dataset_size",
         "recommendation",
         "overview",
+        "gpu",
+        "datasets",
     }
     assert "neurons is left out: 40 of its 60 records are missing" in capsys.readouterr().out
 

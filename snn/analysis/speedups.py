@@ -65,14 +65,14 @@ def warning(found: Ratio, thresholds: Thresholds) -> str:
 
 
 def over_reference(frame: pd.DataFrame, keys: list[str], thresholds: Thresholds) -> pd.DataFrame:
-    """Each row's speedup over the reference that has the same ``keys``; the reference's own is 1."""
+    """Each row's speedup over the reference that has the same ``keys``, if there is one; its own is 1."""
     points = frame[keys].apply(tuple, axis=1).tolist()
     references = {
         point: i
         for i, (point, name) in enumerate(zip(points, frame["strategy"], strict=True))
         if name == "reference"
     }
-    return over_baselines(frame, [references[point] for point in points], thresholds)
+    return over_baselines(frame, [references.get(point, -1) for point in points], thresholds)
 
 
 def over_baselines(frame: pd.DataFrame, baselines: Sequence[int], thresholds: Thresholds) -> pd.DataFrame:

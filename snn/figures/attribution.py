@@ -1,4 +1,4 @@
-"""Time breakdown of one training: a stacked bar per strategy, a panel per data set."""
+"""Time breakdown of one training: a stacked bar per strategy, a panel per data set and network."""
 
 from typing import Any
 
@@ -67,26 +67,44 @@ def draw(table: pd.DataFrame, paper_device: str, trained: str = "") -> Figure:
     table = table[table["attributed_s"].notna()]
     if table.empty:
         return layout.nothing("no time breakdown: nothing ran")
-    order, datasets = (list(dict.fromkeys(table[name])) for name in ("strategy", "dataset"))
-    figure, panels = rows.grid(order, len(datasets), height=0.26)
-    for axes, dataset in zip(panels, datasets, strict=True):
-        _panel(axes, table[table["dataset"] == dataset], order)
+    order, trained_on = list(dict.fromkeys(table["strategy"])), _trained_on(table)
+    names = list(dict.fromkeys(trained_on))
+    figure, panels = rows.grid(order, len(names), height=0.26)
+    for axes, name in zip(panels, names, strict=True):
+        _panel(axes, table[trained_on == name], order)
     key: list[Artist] = [Patch(**box(part), label=label) for part, (_, label) in PARTS.items()]
     key += [
         Line2D([], [], color=BLACK, marker="|", label="mean of the runs"),
         Line2D([], [], color=BLACK, marker="D", markerfacecolor="white", linestyle="", label="predicted"),
     ]
-    title, note = "Time breakdown of one training", _NOTE + _of_sums(table)
-    return rows.framed(figure, panels, datasets, title, layout.about(table, trained), note, key)
+    note = _NOTE + _of_sums(table, trained_on)
+    return rows.framed(figure, panels, names, _title(table), layout.about(table, trained), note, key)
 
 
-def _of_sums(table: pd.DataFrame) -> str:
+def _trained_on(table: pd.DataFrame) -> pd.Series:
+    """What each row trains, by what differs: the data set, or the hidden layers, or both."""
+    networks = table["network"].astype(str)
+    if networks.nunique() == 1:
+        return table["dataset"]
+    return networks if table["dataset"].nunique() == 1 else table["dataset"] + ", " + networks
+
+
+def _title(table: pd.DataFrame) -> str:
+    """The title, with what the panels compare if that is networks."""
+    networks = set(table["network"].astype(str))
+    if len(networks) == 1:
+        return "Time breakdown of one training"
+    has_depths = len({network.count("-") for network in networks}) > 1
+    return f"Time breakdown of one training by {'depth' if has_depths else 'hidden neurons'}"
+
+
+def _of_sums(table: pd.DataFrame, trained_on: pd.Series) -> str:
     """What the note says of rows whose parts add up to another time than the mean, by the table's note."""
     notes = table.get("note", pd.Series("", table.index)).astype(object).fillna("")
     differ = table[notes.str.contains(_ADD_UP)]
     sums = [
-        f"{row['attributed_s'] / row['mean_s']:.3g} times the mean in {row['strategy']}, {row['dataset']}"
-        for _, row in differ.iterrows()
+        f"{row['attributed_s'] / row['mean_s']:.3g} times the mean in {row['strategy']}, {trained_on[i]}"
+        for i, row in differ.iterrows()
     ]
     return f" The parts add up to {'; to '.join(sums)}." if sums else ""
 

@@ -50,10 +50,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table(Entry):
-    """A table of the cells of a sweep, and of the sweeps ``also`` where the grid has them.
+    """A table of the cells of a sweep, and of those of the sweeps ``also`` that the grid has.
 
-    Of these it shows those with the choices ``only``. If it has ``one_row_per`` dataset or network, a
-    strategy may have one cell of each. ``published``: the values of this file stand beside the measured ones.
+    A grid with only one of ``also`` gives the table too, if the reference is among its cells. The table shows
+    the cells with the choices ``only``. With ``one_row_per`` dataset or network, a strategy may have one cell
+    of each. ``published``: the values of this file stand beside the measured ones.
     ``with_limits``: so do the limits of the device. ``form``: the module that makes it, where it is not
     called as the table.
     """
@@ -165,6 +166,12 @@ TABLES = {
     "cnn_cpu": Table(CNN_REPORT, "GPU and CPU", "cnn_strategies", form="cpu"),
     "cnn_peers": Table(CNN_REPORT, "peers", "cnn_peers", form="peers", with_limits=True),
     "attribution": Table(WHY, "where the time goes", "dataset_size", one_row_per="dataset"),
+    "attribution_neurons": Table(
+        WHY, "where the time goes, by neurons", "neurons", one_row_per="network", form="attribution"
+    ),
+    "attribution_depth": Table(
+        WHY, "where the time goes, by depth", "depth", one_row_per="network", form="attribution"
+    ),
     "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
     "timeline": Table(WHY, "call by call", "dataset_size", one_row_per="dataset", only={"dataset": "small"}),
     "precision": Table(SWEEPS, "precision", "precision"),
@@ -181,6 +188,10 @@ FIGURES = {
     "speedup_vs_neurons": Figure(PAPER_FIGURES, "1 speedup by neurons", "neurons"),
     "time_by_depth": Figure(PAPER_FIGURES, "2 time by depth", "depth"),
     "attribution": Figure(WHY, "where the time goes", "attribution"),
+    "attribution_neurons": Figure(
+        WHY, "where the time goes, by neurons", "attribution_neurons", "attribution"
+    ),
+    "attribution_depth": Figure(WHY, "where the time goes, by depth", "attribution_depth", "attribution"),
     "timeline": Figure(WHY, "call by call", "timeline"),
     "cnn_cumulative_time": Figure(CNN_REPORT, "Figure 1: time by epoch", "cnn_epochs", "time_by_epoch"),
     "cnn_loss": Figure(CNN_REPORT, "Figure 2: loss by epoch", "cnn_epochs", "loss_by_epoch"),
@@ -231,21 +242,15 @@ RESERVED = {*PAGES, *TABLES, *FIGURES, *MICROBENCHMARKS, "opening"} - {
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
-def own_tables(sweeps: Iterable[str]) -> list[str]:
-    """The tables with a form of their own that sweeps of these names give."""
-    given = set(sweeps)
-    return [name for name, table in TABLES.items() if table.sweep in given]
-
-
 def sweep_tables(sweeps: Iterable[str]) -> list[str]:
     """The tidy tables that sweeps of these names give: those whose name no other table has."""
     return [name for name in sweeps if name not in TABLES]
 
 
-def own_figures(sweeps: Iterable[str], microbenchmarks: Iterable[str] = ()) -> list[str]:
-    """The figures with a form of their own that sweeps and microbenchmarks of these names give."""
-    tables = {*own_tables(sweeps), *sweep_tables(sweeps), *microbenchmarks}
-    return [name for name, figure in FIGURES.items() if figure.table in tables]
+def own_figures(tables: Iterable[str]) -> list[str]:
+    """The figures with a form of their own that are drawn from these tables."""
+    given = set(tables)
+    return [name for name, figure in FIGURES.items() if figure.table in given]
 
 
 def check_name(sweep: object) -> None:

@@ -1,6 +1,7 @@
 """``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell a plain dict, keys sorted."""
 
 import itertools
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -270,11 +271,30 @@ def _digest_of(dataset: Mapping[str, Any]) -> str:
     return found
 
 
+def own_tables(sweeps: Mapping[str, Sweep]) -> list[str]:
+    """The tables with a form of their own that these sweeps give."""
+    return [name for name in TABLES if cells_of(name, sweeps)]
+
+
 def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:
-    """The cells that a table is made from, by name; none where the grid has no such sweep."""
+    """The cells that a table is made from, by name; empty if these sweeps do not give it."""
     entry = TABLES.get(table) or replace(TIDY_TABLE, sweep=table)
-    shown = [name for name in (entry.sweep, *entry.also) if name in sweeps and entry.sweep in sweeps]
-    return {name: cell for sweep in shown for name, cell in sweeps[sweep].named.items() if entry.holds(cell)}
+    shown = [sweeps[name] for name in (entry.sweep, *entry.also) if name in sweeps]
+    cells = {name: cell for sweep in shown for name, cell in sweep.named.items() if entry.holds(cell)}
+    has_reference = any(cell["strategy"]["name"] == "reference" for cell in cells.values())
+    return cells if entry.sweep in sweeps or has_reference else {}
+
+
+def trainings(cells: Iterable[Cell]) -> list[Cell]:
+    """One cell per data set, batch size and number of epochs, with one hidden layer if there is one."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        training = cell["training"]
+        steps = [training["batch_size"], training["epochs"], training.get("drop_last", False)]
+        key = json.dumps([cell["dataset"], *steps], sort_keys=True)
+        if key not in found or len(cell["network"].get("hidden", ())) == 1:
+            found[key] = cell
+    return list(found.values())
 
 
 def all_cells(sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:

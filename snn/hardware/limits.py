@@ -1,9 +1,11 @@
-"""The measured limits of a device: peak rates of products and of memory, and latencies."""
+"""The limits of a device: measured peak rates and latencies, and the properties that the system reports."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
+
+import pynvml
 
 FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"
 """Units of limits."""
@@ -46,17 +48,23 @@ class Limit:
 
 @dataclass(frozen=True)
 class Measured:
-    """The limits of a device. ``multiprocessors`` (the number of SMs) and ``l2_bytes`` are None on a CPU."""
+    """The limits of a device. ``multiprocessors`` (the number of SMs) and ``l2_bytes`` are None on a CPU.
+
+    ``properties`` are what the system reports: the memory, and a GPU's cores, copy engines and so on. Earlier
+    records have none.
+    """
 
     limits: tuple[Limit, ...]
     multiprocessors: int | None = None
     l2_bytes: int | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """The limits as JSON values."""
         return {
             "multiprocessors": self.multiprocessors,
             "l2_bytes": self.l2_bytes,
+            "properties": dict(self.properties),
             "limits": [asdict(limit) | {"samples": list(limit.samples)} for limit in self.limits],
         }
 
@@ -68,4 +76,37 @@ class Measured:
             tuple(Limit(**{**limit, "samples": tuple(limit["samples"])}) for limit in limits),
             plain["multiprocessors"],
             plain["l2_bytes"],
+            plain.get("properties", {}),
         )
+
+
+def properties(uuid: str) -> dict[str, Any]:
+    """What the driver reports about the GPU with this UUID; None for what it does not know, as with MIG."""
+    pynvml.nvmlInit()
+    try:
+        gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        asked: dict[str, Callable[[], Any]] = {
+            "memory_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu).total,
+            "cuda_cores": lambda: pynvml.nvmlDeviceGetNumGpuCores(gpu),
+            "memory_clock_mhz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(gpu, pynvml.NVML_CLOCK_MEM),
+            "memory_bus_bits": lambda: pynvml.nvmlDeviceGetMemoryBusWidth(gpu),
+            "compute_capability": lambda: "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(gpu)),
+            "copy_engines": lambda: _copy_engines(pynvml.nvmlDeviceGetPciInfo(gpu).busId),
+        }
+        return {name: _answer(ask) for name, ask in asked.items()}
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _answer(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except (pynvml.NVMLError, RuntimeError):  # CuPy's errors are RuntimeErrors
+        return None
+
+
+def _copy_engines(pci_bus_id: str) -> int:
+    from cupy.cuda import Device
+
+    engines: int = Device.from_pci_bus_id(pci_bus_id).attributes["AsyncEngineCount"]
+    return engines

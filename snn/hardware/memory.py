@@ -16,7 +16,7 @@ _MEMINFO = "/proc/meminfo"
 @cache
 def usable_bytes() -> int:
     """The machine's memory, or what a container may have of it."""
-    found = [_machine_bytes()]
+    found = [machine_bytes()]
     for path in _LIMITS:
         try:
             text = Path(path).read_text(encoding="ascii").strip()
@@ -27,7 +27,8 @@ def usable_bytes() -> int:
     return min(found)
 
 
-def _machine_bytes() -> int:
+def machine_bytes() -> int:
+    """The machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -52,7 +53,7 @@ class InUse:
     """
 
     def __init__(self) -> None:
-        in_container = usable_bytes() < _machine_bytes()
+        in_container = usable_bytes() < machine_bytes()
         self._file: OpenFile | None = None
         self._of_container = False
         for path in (*(_USE if in_container else ()), _MEMINFO):

@@ -86,7 +86,7 @@ wildcard_constraints:
 TABLES_OF = {
     folder: [
         *catalogue.PAGES,
-        *catalogue.own_tables(plan.sweeps),
+        *sweeps.own_tables(plan.sweeps),
         *catalogue.sweep_tables(plan.sweeps),
         *plan.microbenchmarks,
     ]
@@ -94,17 +94,25 @@ TABLES_OF = {
 }
 FIGURES_OF = {
     folder: [
-        *catalogue.own_figures(plan.sweeps, plan.microbenchmarks),
+        *catalogue.own_figures(TABLES_OF[folder]),
         *catalogue.sweep_tables(plan.sweeps),
     ]
     for folder, plan in PLANS.items()
 }
 SWEEPS = {name for plan in PLANS.values() for name in plan.sweeps}
-OWN_TABLES = catalogue.own_tables(SWEEPS)
+OWN_TABLES = [
+    name
+    for name in catalogue.TABLES
+    if any(name in tables for tables in TABLES_OF.values())
+]
 MICROBENCHMARKS = sorted(
     {name for plan in PLANS.values() for name in plan.microbenchmarks}
 )
-OWN_FIGURES = catalogue.own_figures(SWEEPS, MICROBENCHMARKS)
+OWN_FIGURES = [
+    name
+    for name in catalogue.FIGURES
+    if any(name in figures for figures in FIGURES_OF.values())
+]
 SWEEP_TABLES = catalogue.sweep_tables(SWEEPS)
 
 # Files that contain digests of themselves and of the files written with them -> one of these.

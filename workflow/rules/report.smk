@@ -34,18 +34,14 @@ rule build_overview:
 
 rule build_gpu:
     input:
+        limits=lambda wildcards: limits_of(wildcards.of),
         paper="config/paper/gpu.yaml",
     output:
         csv="results/tables/{of}gpu.csv",
         page=page("gpu"),
-    # A device that was planned by name is looked at where it is.
-    resources:
-        gpu=lambda wildcards: int(
-            PLANS[wildcards.of].by_name
-            and PLANS[wildcards.of].device.backend == "cuda"
-        ),
+    localrule: True
     params:
-        device=device_of,
+        limits_hash=lambda wildcards: limits_hash(PLANS[wildcards.of].device),
         code=code_of("build_gpu"),
     message:
         "build table {wildcards.of}gpu"
@@ -53,22 +49,27 @@ rule build_gpu:
         "../scripts/build_gpu.py"
 
 
-def datasets_of(folder):
-    """By the path of each data set of a device's cells: one of them."""
-    return {DATASET_OF[name]: cell for name, cell in PLANS[folder].cells.items()}
+def trainings_of(folder):
+    """One cell per data set, batch size and number of epochs of a device."""
+    return sweeps.trainings(PLANS[folder].cells.values())
 
 
 rule build_datasets:
     input:
-        tables=lambda wildcards: list(datasets_of(wildcards.of)),
+        tables=lambda wildcards: [
+            naming.dataset_path(cell) for cell in trainings_of(wildcards.of)
+        ],
         paper="config/paper/datasets.yaml",
     output:
         csv="results/tables/{of}datasets.csv",
         page=page("datasets"),
     localrule: True
     params:
-        cells=lambda wildcards: as_text(list(datasets_of(wildcards.of).values())),
-        device=device_of,
+        cells=lambda wildcards: as_text(trainings_of(wildcards.of)),
+        device=lambda wildcards: {
+            key: vars(PLANS[wildcards.of].device)[of]
+            for key, of in (("device", "name"), ("backend", "backend"))
+        },
         code=code_of("build_datasets"),
     message:
         "build table {wildcards.of}datasets"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Limit, Measured
+from snn.hardware.memory import machine_bytes
 
 _SIDE = 512
 _COPIED_BYTES = 1 << 26  # more than the caches of a CPU hold
@@ -41,7 +42,8 @@ def measure() -> Measured:
             Limit("fp32", None, FLOPS, f"NumPy's product of {_SIDE} x {_SIDE} matrices", rates),
             Limit("dram_copy", None, BYTES, "bytes read and written by a copy", copies),
             *none,
-        )
+        ),
+        properties={"memory_bytes": machine_bytes()},
     )
 
 
