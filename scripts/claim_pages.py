@@ -80,13 +80,14 @@ def _evidence(claim: claims.Claim) -> str:
 
 
 def _link(finding: claims.Finding) -> str:
-    """The table and its device, as a link if the table exists."""
+    """The table, as a link if it exists, and its device if it names one."""
     folder, _, stem = finding.table.rpartition("/")
     if folder.startswith("config"):
         return f"[{stem}.yaml](../../{finding.table}.yaml)"
     if not finding.cases:
         return f"`{finding.table}`"
-    return f"[{stem}](../../results/published/{folder}/tables/{stem}.csv), {finding.device}"
+    link = f"[{stem}](../../results/published/{folder}/tables/{stem}.csv)"
+    return f"{link}, {finding.device}" if finding.device else link
 
 
 def main(arguments: list[str]) -> int:

@@ -63,6 +63,20 @@ def of_the_convolutions():
     yield f"{share:.0%} of the arithmetic is in the second convolution"
 
 
+# ---- docs/reference/kernels.md
+
+
+def of_the_kernel_study():
+    study = read_yaml(ROOT / "config/kernel_study/speedup.yaml")
+    yield f'"{study["title"]}"'
+    yield f"On an {study['device']} with CUDA {study['cuda']}"
+    yield f"all three together are {study['full_over_baseline']} times as fast"
+    yield f"| the study's, on a T4, as published | {study['full_over_baseline']} |"
+    rows = table("nvidia-h200/networks/networks")
+    assert set(rows.loc[rows["network"] == "1024", "status"]) == {"diverged"}
+    assert set(rows.loc[rows["kernel"] == "naive", "verdict"]) == {"baseline"}
+
+
 # ---- docs/explanation/protocol.md
 
 
@@ -118,6 +132,7 @@ FACTS = {
     "results.md": [
         fact for of in (results, paper, rounds) for name, fact in vars(of).items() if name.startswith("of_")
     ],
+    "reference/kernels.md": [of_the_kernel_study],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],
     "explanation/attribution.md": [of_the_warning],

@@ -253,6 +253,20 @@ def test_a_verdict_covers_the_rows_of_every_table_and_device():
         assert (judged.verdict, judged.reason, judged.findings) == (word, "why", ())
 
 
+def test_a_printed_value_is_not_from_the_measured_device():
+    table = pd.DataFrame(
+        [
+            {"a": 1, "x_s": 2.0, "published_x_s": 4.0, "device": "NVIDIA H200", "published_device": "V100"},
+            {"a": 1, "x_s": None, "published_x_s": 5.0, "device": None, "published_device": None},
+        ]
+    )
+    test = {"says": "", "table": "memory/copies", "where": {"a": 1}, "is": {"above": 1}}
+    for column, device in (("x_s", "NVIDIA H200"), ("published_x_s", "V100")):
+        assert judge(test | {"column": column}, table)[1].device == device
+    without = table.drop(columns="published_device")
+    assert judge(test | {"column": "published_x_s"}, without)[1].device == ""
+
+
 # ---- text
 
 

@@ -134,6 +134,17 @@ def test_what_has_no_time_is_named_with_its_status_and_what_was_only_published_i
     assert "RTX 6000" in said_in(figure) and "NVIDIA H200" in said_in(figure)
 
 
+def test_a_published_curve_of_an_unknown_data_set_shares_the_panel_and_names_that():
+    only = curve("PyTorch on the CPU", [1.0, 2.0], published=36, dataset="not stated")
+    only[["cumulative_s", "cumulative_std_s", "strategy", "device", "backend", "status", "data"]] = None
+    table = pd.concat([curve("naive", [1.0, 2.0]), only], ignore_index=True)
+    figure = time_by_epoch.draw(table.astype({"cumulative_s": float, "cumulative_std_s": float}), "Tesla T4")
+    (axes,) = figure.axes
+    (label,) = [text.get_text() for text in axes.get_legend().get_texts() if "CPU" in text.get_text()]
+    assert "not stated" in label and "published" in label
+    assert axes.get_title() == "mnist, as published"
+
+
 def test_few_images_and_a_cpu_are_said_above_the_figure():
     where = {"device": "AMD EPYC", "backend": "cpu", "data": "256 images of patterns: not the report's data"}
     figure = loss_by_epoch.draw(curve("naive", [1.0, 2.0], **where), "Tesla T4")

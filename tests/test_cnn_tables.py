@@ -149,7 +149,18 @@ def test_published_curves_without_a_counterpart_are_there_and_say_so(cells_of):
     of_cpu = rest["program"] == "PyTorch on the CPU"
     assert set(rest.loc[~of_cpu, "published_device"]) == {"RTX 6000"}
     assert set(rest.loc[of_cpu, "published_device"]) == {"CPU of the RTX 6000's host"}
+    assert set(rest.loc[~of_cpu, "dataset"]) == {"mnist"}
+    assert set(rest.loc[of_cpu, "dataset"]) == {"not stated"}
     assert rest["published_cumulative_s"].tolist()[-5:] == [36, 73, 109, 145, 181]
+
+
+def test_a_curve_of_a_data_set_that_is_not_stated_has_no_counterpart(cells_of):
+    """A row of MNIST on a CPU with four workers is not the published 181 s, whose data set nobody knows."""
+    cells = loaders(cells_of, (4, False), device=HOST, dataset="mnist")
+    table = epochs(rows_of(cells, [[100.0]]))
+    measured = table["cumulative_s"].notna()
+    assert measured.sum() == 5 and table.loc[measured, "published_cumulative_s"].isna().all()
+    assert (table["program"] == "PyTorch on the CPU").sum() == 5
 
 
 @pytest.mark.parametrize("change", [{"training.epochs": 4}, {"dataset.rows": 59999}, {"dataset": "fashion"}])

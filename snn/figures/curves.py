@@ -45,6 +45,7 @@ def draw(
     """
     if not table[column].notna().any():
         return layout.nothing(f"{what} by epoch: no cell has a time")
+    table = _placed(table)
     points = texts(table, ("dataset", "gradient"))
     panels = {point: table[points == point] for point in dict.fromkeys(points)}
     lines, columns = layout.arranged(len(panels), 2)
@@ -71,6 +72,16 @@ def draw(
     shifted = _SIDE_BY_SIDE if most > 1 else ""
     note = note + arrows + said + shifted + _words(table)
     return layout.framed(figure, _title(table, what), _about(table, trained), note)
+
+
+def _placed(table: pd.DataFrame) -> pd.DataFrame:
+    """Put curves of a data set without a measured row into the first panel; their labels name it."""
+    elsewhere = ~table["dataset"].isin(table.loc[table["device"].notna(), "dataset"])
+    named = table["program"] + " (data set " + table["dataset"] + ")"
+    return table.assign(
+        program=table["program"].mask(elsewhere, named),
+        dataset=table["dataset"].mask(elsewhere, table["dataset"].iloc[0]),
+    )
 
 
 def _title(table: pd.DataFrame, what: str) -> str:

@@ -81,6 +81,7 @@ class Case:
 class Finding:
     """The cases that a test finds in one table, in the table's order, and the device they were measured on.
 
+    Of values that a source printed, it is the source's device, if the table names it.
     ``cases`` is empty if the table does not exist yet, or has no value in these rows.
     """
 
@@ -240,7 +241,9 @@ def _find(test: Mapping[str, Any], name: str, table: pd.DataFrame | None, place:
     cases = [case for row in rows for case in _cases(row, table, test, name, place)]
     if cases and test.get("best"):
         cases = [max(cases, key=lambda case: case.value)]
-    devices = {str(row["device"]) for row in rows if "device" in row}
+    printed = test["column"].startswith(("published_", "paper_"))
+    named = [row.get("published_device" if printed else "device") for row in rows]
+    devices = {device for device in named if isinstance(device, str)}
     return Finding(test, name, tuple(cases), " and ".join(sorted(devices)))
 
 

@@ -68,7 +68,10 @@ def _measured(epoch: Mapping[str, Any], per_epoch: float) -> dict[str, Any]:
 
 
 def _curve_of(row: Mapping[str, Any], published: Mapping[str, Any]) -> str | None:
-    """The name of the published curve of what trains as a row does; None where there is none."""
+    """The name of the published curve of what trains as a row does; None where there is none.
+
+    A curve with a ``dataset`` is of another data set than the file's, or of one that is not stated.
+    """
     if not cnn_rows.trains_as_published(row):
         return None
     if row["strategy"] == LOADER:
@@ -76,7 +79,8 @@ def _curve_of(row: Mapping[str, Any], published: Mapping[str, Any]) -> str | Non
         names = [f"PyTorch on the {where}"] if row["strategy.workers"] == published.get("workers") else []
     else:
         names = [cnn_rows.program(row), str(cnn_rows.threads(row))]
-    return next((name for name in names if name in published["curves"]), None)
+    curves = published["curves"]
+    return next((name for name in names if name in curves and "dataset" not in curves[name]), None)
 
 
 def _published(published: Mapping[str, Any], name: str | None, epoch: int | None) -> dict[str, Any]:
@@ -93,11 +97,9 @@ def _published(published: Mapping[str, Any], name: str | None, epoch: int | None
 
 def _not_measured(published: Mapping[str, Any], shown: set[str | None]) -> Iterator[dict[str, Any]]:
     """The published curves that no row here is the counterpart of, by epoch, with the reason."""
-    own = {
-        "dataset": ", ".join(published["training"]["data"]),
-        "gradient": AS_PUBLISHED,
-        "reason": "published only: not measured on this device",
-    }
-    for name in published["curves"]:
+    own = {"gradient": AS_PUBLISHED, "reason": "published only: not measured on this device"}
+    of_file = ", ".join(published["training"]["data"])
+    for name, curve in published["curves"].items():
+        own |= {"program": name, "dataset": curve.get("dataset", of_file)}
         for epoch in range(1, 1 + published["training"]["epochs"]) if name not in shown else ():
-            yield own | {"program": name, "epoch": epoch} | _published(published, name, epoch)
+            yield own | {"epoch": epoch} | _published(published, name, epoch)
