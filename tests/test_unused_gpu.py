@@ -13,6 +13,8 @@ import pytest
 from conftest import ROOT
 from project import NOT_OF_WORKFLOW, copied
 
+from snn import plan
+from snn.errors import DeviceError
 from snn.hardware import devices, driver
 
 pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc on this machine")
@@ -89,6 +91,18 @@ def test_every_error_of_the_driver_that_has_a_meaning_has_its_number_in_cuda():
     cuda = pytest.importorskip("cuda.bindings.driver", reason="no bindings of CUDA", exc_type=ImportError)
     names = {number: f"CUDA_ERROR_{name}" for number, (name, _) in driver._ERRORS.items()}
     assert names == {number: cuda.CUresult(number).name for number in names}
+
+
+def test_a_plan_for_the_gpu_of_this_machine_says_why_it_is_not_used(monkeypatch, capsys):
+    def find(backend):
+        raise DeviceError("device=cuda, but it is broken")
+
+    monkeypatch.setattr(devices, "find", find)
+    for reason, expected in (("it is broken", "the GPU here is not used: it is broken"), ("", "no GPU here")):
+        monkeypatch.setattr(devices, "why_unused", lambda reason=reason: reason)
+        assert plan.main(["dataset=small"]) == 2
+        said = capsys.readouterr().err
+        assert expected in said and "--device" in said
 
 
 def test_a_cell_runs_on_the_cpu_and_says_why(broken):
