@@ -12,6 +12,7 @@ from snn import command
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.files import revision
+from snn.hardware import environment
 
 
 class Command(NamedTuple):
@@ -78,6 +79,7 @@ def _listed() -> str:
 
 def entry() -> int:
     """The program ``snn``."""
+    environment.put_packages_first()
     return command.run(main)
 
 

@@ -1,6 +1,7 @@
 """How each command begins and ends: its help, its errors in one line, its status, and no traceback."""
 
 import errno
+import io
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -80,6 +81,7 @@ def run(main: Main) -> int:
     That is the status of a program that ends by SIGPIPE. 2: what it printed could not be written, or the
     current folder is gone. 130: it was interrupted.
     """
+    replace_unprintable()
     try:
         Path.cwd()
     except OSError as error:
@@ -115,8 +117,16 @@ def run(main: Main) -> int:
     return status
 
 
+def replace_unprintable() -> None:
+    """Print a letter that the encoding of the output lacks as ``?``, and on standard error as its code."""
+    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+            stream.reconfigure(errors=errors)
+
+
 def refuse_plainly() -> None:
     """Let an SnnError that ends this process be one line, not a traceback: for scripts of a workflow."""
+    replace_unprintable()
     sys.excepthook = _shown
 
 

@@ -16,7 +16,7 @@ threads.assign()
 from snn import command  # noqa: E402
 from snn.errors import ConfigError, shown  # noqa: E402
 from snn.grid.microbenchmarks import source_hash  # noqa: E402
-from snn.hardware.devices import Device, choices  # noqa: E402
+from snn.hardware.devices import Device, choices, say_unused_gpu  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
 from snn.measurement import device_record  # noqa: E402
 from snn.microbenchmarks.settings import SETTINGS, resolved  # noqa: E402
@@ -34,7 +34,9 @@ def _main(arguments: list[str]) -> int:
     end_with_parent()
     name, text, backend, output, *names = arguments
     settings = _settings(name, text)
-    device_record.write(output, lambda: record(name, settings, choices(backend, *names)[0]))
+    device = choices(backend, *names)[0]
+    say_unused_gpu(backend, device)
+    device_record.write(output, lambda: record(name, settings, device))
     return 0
 
 

@@ -82,9 +82,10 @@ def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
         found = devices.find("cuda")
     except DeviceError as error:
         if free is None:
+            reason = devices.why_unused()
             raise ConfigError(
-                "there is no GPU here to plan for: name one of config/gpus.yaml with --device, or say with "
-                "--free how much memory there is"
+                f"{f'the GPU here is not used: {reason}' if reason else 'there is no GPU here to plan for'}; "
+                "name one of config/gpus.yaml with --device, or say with --free how much memory there is"
             ) from error
         return gpus.of_memory("a GPU that is not named", _size(free))
     return gpus.of_memory(found.name, devices.free_bytes(found) if free is None else _size(free))

@@ -2,17 +2,15 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from snn import command, datasets
 from snn.analysis import frame
 from snn.config.groups import CONFIG, ROOT, read_yaml
-from snn.errors import ConfigError, shown
+from snn.errors import ConfigError, OutputError, shown
 from snn.files import outputs
 from snn.grid import more_rounds
 from snn.hardware import devices
@@ -82,23 +80,40 @@ def _recommend(settings: Settings, started: float) -> int:
     if DELIMITER in settings.grid and DELIMITER not in settings.keys:
         name, mark = Path(cell["dataset"]["path"]).name, settings.grid[DELIMITER]
         _say(f"{name}: its columns are taken to be separated by {mark!r} ({DELIMITER}).")
+    devices.say_unused_gpu(settings.device, device)
     _say(text.announced(cell, device, len(grid.plan.cells), table))
     timed = pilot.run(cell, settings.budget)
     grid = _of_a_length_that_fits(grid, settings, timed, choices["first_round"])
     deadline = started + settings.budget + timed.waited
-    grid = _measure(grid, settings, choices, deadline, timed.outside)
+    grid = _measure(grid, cell, settings, choices, deadline, timed.outside)
+    try:
+        has_answer = _print_answer(grid, cell, measured.records(grid))
+    finally:  # the report is written even if nobody reads the answer any more
+        _write_report(grid, cell, targets)
+    took = time.monotonic() - started
+    print(f"\n{settings.output}: {', '.join(_OUTPUTS)} ({took:.0f} s)")
+    return 0 if has_answer else NOTHING_ENDED_WELL
+
+
+def _print_answer(
+    grid: GridFile, cell: Mapping[str, Any], records: Mapping[str, Sequence[frame.Record]]
+) -> bool:
+    """Print the answer, the ranking, and what is known of a GPU; whether there is an answer."""
+    ranking, answer = measured.ranking_and_answer(records, read_yaml(CONFIG / "verdicts.yaml"))
+    print(text.answered(ranking, answer, grid.length, cell))
+    if grid.plan.device.backend == "cpu":
+        print(f"\n{elsewhere.on_a_gpu(cell)}")
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return bool(ranking["rank"].notna().any())
+
+
+def _write_report(grid: GridFile, cell: Mapping[str, Any], targets: Sequence[Path]) -> None:
     _say("Writing the report.")
     workflow.report(grid, grid.length.part_of(cell) if grid.length else "")
     for source, target in zip((workflow.PAGE, workflow.TABLE, grid.path), targets, strict=True):
         with outputs.replaced(target) as file:
             file.write((ROOT / source).read_bytes())
-    ranking, answer = pd.read_csv(ROOT / workflow.TABLE), pd.read_csv(ROOT / workflow.ANSWER)
-    print(text.answered(ranking, answer, grid.length, cell))
-    if device.backend == "cpu":
-        print(f"\n{elsewhere.on_a_gpu(cell)}")
-    took = time.monotonic() - started
-    print(f"\n{settings.output}: {', '.join(_OUTPUTS)} ({took:.0f} s)")
-    return 0 if ranking["rank"].notna().any() else NOTHING_ENDED_WELL
 
 
 def _checked_outputs(folder: Path, inputs: list[Path]) -> list[Path]:
@@ -157,13 +172,19 @@ def _of_a_length_that_fits(
 
 
 def _measure(
-    grid: GridFile, settings: Settings, choices: Mapping[str, Any], deadline: float, outside: float
+    grid: GridFile,
+    cell: Mapping[str, Any],
+    settings: Settings,
+    choices: Mapping[str, Any],
+    deadline: float,
+    outside: float,
 ) -> GridFile:
     """A round of every candidate, then more of the contenders' until they are clear or time is over.
 
     ``outside`` are the seconds of a job that its record does not count. The report is given as many seconds
     as ``report_passes`` passes of the workflow take beside their jobs. Returns the grid that was measured,
-    without candidates whose measurement failed.
+    without candidates whose measurement failed. If the workflow fails, as on a full disk, the answer from
+    the records that there are is printed before its error.
     """
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     has: dict[str, int] = {}
@@ -175,7 +196,14 @@ def _measure(
             rounds = _counted(max(given.values()), "round")
             _say(f"Measuring {_counted(len(lacking), 'candidate')}, until each has {rounds}.")
         begun = time.monotonic()
-        grid, waited = _all_that_can_be(grid, settings)
+        try:
+            grid, waited = _all_that_can_be(grid, settings)
+        except (workflow.WorkflowError, OutputError):
+            there = measured.records(grid, only_present=True)
+            strategies = {of[0]["cell"]["strategy"]["name"] for of in there.values()}
+            if len(there) > 1 and "reference" in strategies:
+                _print_answer(grid, cell, there)
+            raise
         deadline += waited
         pass_seconds = time.monotonic() - begun - waited
         records = measured.records(grid)
@@ -184,8 +212,7 @@ def _measure(
         if counted < pass_seconds:  # else records are of an earlier call
             of_pass = max(of_pass, pass_seconds - counted)
         has = {name: len(of) for name, of in records.items()}
-        named = {f"{name} {i}": one for name, of in records.items() for i, one in enumerate(of)}
-        cells = frame.tabulate(named, thresholds)
+        cells = frame.tabulate(measured.by_round(records), thresholds)
         wants = more_time.wanted(cells, choices["contender"], choices["rounds"], thresholds)
         left = deadline - time.monotonic() - (1 + choices["report_passes"]) * of_pass
         given = more_time.fitting(wants, has, more_time.seconds_per_round(records, outside), left)

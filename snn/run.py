@@ -52,7 +52,7 @@ def _run(arguments: list[str]) -> str:
     """Measure the cell; its status."""
     from snn import datasets
     from snn.analysis import cell_line
-    from snn.analysis.status import OK, ended
+    from snn.analysis.status import ended
     from snn.analysis.watching import watched
     from snn.config import compose
     from snn.config.groups import CONFIG, read_yaml
@@ -74,6 +74,11 @@ def _run(arguments: list[str]) -> str:
     if settings["data"] is not None and not Path(settings["data"]).exists():  # it is made
         outputs.checked(settings["data"], (settings["output"], *inputs), "data")
     record = cell.run(settings)
+    thresholds = read_yaml(CONFIG / "verdicts.yaml")
+    for warning in watched(record, thresholds).values():
+        say(f"snn: warning: {warning}", sys.stderr)
+    # Before the record: its disk may be full.
+    say(cell_line.line(record, thresholds), sys.stderr if output is None else sys.stdout)
     if output is None:
         json.dump(record, sys.stdout, indent=1)
         print()
@@ -81,14 +86,7 @@ def _run(arguments: list[str]) -> str:
         with outputs.reported(output):
             store.write(output, record)
         progress.note_done(record["cell"], record["round"], output)
-    thresholds = read_yaml(CONFIG / "verdicts.yaml")
-    for warning in watched(record, thresholds).values():
-        say(f"snn: warning: {warning}", sys.stderr)
-    status, reason = ended(record, thresholds)
-    if status != OK:
-        say(f"snn: {status}: {reason}", sys.stderr)
-    say(cell_line.line(record, thresholds), sys.stderr if output is None else sys.stdout)
-    return status
+    return ended(record, thresholds)[0]
 
 
 def _choices() -> str:

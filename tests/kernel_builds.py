@@ -7,7 +7,7 @@ from pathlib import Path
 from snn.backends.convolutional_plans import ConvolutionalShape
 from snn.backends.layered_plans import LayeredShape, LinearLayer
 from snn.backends.ops import OPS
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape
 from snn.config import groups
 
 SOURCES = sorted((Path(__file__).resolve().parent.parent / "kernels").glob("*.cu"))
@@ -185,7 +185,7 @@ class Training:
         return "-".join([self.source.stem, *(self.defines[name] for name in names if name in self.defines)])
 
 
-_ALL = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+_ALL = ("sm_70", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
     ((32, 256), 256, True, False, 1, ("sm_90", "sm_100")),
     ((32, 1024), 256, True, False, 1, ("sm_120",)),
@@ -194,12 +194,12 @@ _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
     ((64, 512), 256, True, False, 1, ("sm_90",)),
     ((32, 4096), 200, True, False, 1, ("sm_90",)),
     ((16, 1024), 150, True, False, 10, ("sm_90",)),
-    ((32, 256), 256, False, True, 1, _ALL[::2]),
+    ((32, 256), 256, False, True, 1, ("sm_70", "sm_75", "sm_90", "sm_120")),
     ((32, 256, 256), 256, True, False, 1, ("sm_90", "sm_100", "sm_120")),
-    ((32, 256, 256), 256, True, True, 1, _ALL[1::2]),
+    ((32, 256, 256), 256, True, True, 1, ("sm_80", "sm_100")),
     ((32, 256, 1024, 256), 256, True, False, 1, ("sm_90", "sm_100")),
     ((16, 128, 1024, 256), 250, True, False, 1, ("sm_90",)),
-    ((32, 256, 512, 256), 128, True, False, 1, ("sm_90",)),
+    ((32, 256, 512, 256), 128, True, False, 1, ("sm_70", "sm_90")),
     ((48, 256, 1024, 256), 256, True, False, 1, ("sm_75", "sm_90")),
     # Not sm_80, whose SMs have less shared memory than this takes.
     ((32, 256, 1024, 256), 256, True, True, 1, ("sm_90", "sm_100")),
@@ -225,26 +225,34 @@ _LAYERED = [  # widths, batch, sequential, cross-entropy, architectures
 ]
 
 
+_H200, _V100 = DeviceCapability(132, 227 * 1024, (9, 0)), DeviceCapability(80, 96 * 1024, (7, 0))
+
+
 def trainings() -> list[tuple[Training, str]]:
     """The plan that makes most of each block's registers, of each shape, on each of its architectures."""
     found = []
     for widths, batch, sequential, clipped, members, architectures in _TRAININGS:
-        shape = Shape(widths, batch, sequential, clipped, members)
-        plan = [
-            one
-            for one in launch_plans(shape, DeviceCapability(132, 227 * 1024, (9, 0)))
-            if isinstance(one, LaunchPlan)
-        ]
-        chosen = next((one for one in reversed(plan) if one.cluster or "layers" in one.source), plan[-1])
-        build = Training(SOURCES[0].parents[1] / chosen.source, dict(chosen.defines), architectures)
-        found += [(build, architecture) for architecture in architectures]
+        for architecture in architectures:
+            plans = _plans(Shape(widths, batch, sequential, clipped, members), architecture)
+            chosen = (one for one in reversed(plans) if one.cluster or "layers" in one.source)
+            found.append((_training(next(chosen, plans[-1]), architectures), architecture))
     shapes = [*_OF_IMAGES]
     for (features, *widths), batch, sequential, cross_entropy, architectures in _LAYERED:
         layers = tuple(LinearLayer(width, True, i < len(widths) - 1) for i, width in enumerate(widths))
         shapes.append((LayeredShape(batch, sequential, True, cross_entropy, features, layers), architectures))
     for further, architectures in shapes:
-        launch = next(further.plans(DeviceCapability(132, 227 * 1024, (9, 0))))
-        assert isinstance(launch, LaunchPlan), launch
-        build = Training(SOURCES[0].parents[1] / launch.source, dict(launch.defines), architectures)
-        found += [(build, architecture) for architecture in architectures]
+        found += [
+            (_training(_plans(further, architecture)[0], architectures), architecture)
+            for architecture in architectures
+        ]
     return found
+
+
+def _plans(shape: Shape | ConvolutionalShape | LayeredShape, architecture: str) -> list[LaunchPlan]:
+    """What the engine would launch: on the oldest GPUs it leaves out what needs newer ones."""
+    device = _V100 if architecture == "sm_70" else _H200
+    return [one for one in shape.plans(device) if isinstance(one, LaunchPlan)]
+
+
+def _training(plan: LaunchPlan, architectures: tuple[str, ...]) -> Training:
+    return Training(SOURCES[0].parents[1] / plan.source, dict(plan.defines), architectures)

@@ -1,7 +1,9 @@
 """The line at the end of a cell: its mean, interval, verdict and loss; and the status that goes with it."""
 
+import errno
 import json
 import math
+import os
 
 import pytest
 from records_of import record
@@ -13,6 +15,7 @@ from snn.config.compose import composed
 from snn.config.groups import CONFIG, read_yaml
 from snn.grid.naming import SECTIONS
 from snn.measurement import cell
+from snn.records import store
 
 THRESHOLDS = read_yaml(CONFIG / "verdicts.yaml")
 
@@ -62,8 +65,10 @@ def test_other_outcomes_say_what_there_is():
     assert "diverged, machine quiet, " in said([1.0, 1.0], mse=math.nan)
     assert "final loss not finite" in said([1.0, 1.0], mse=math.nan)
     assert "naive: diverged, machine quiet, " in said([1.0, 1.0], mse=5e29, untrained=100.0)
-    assert said([], ended=("unsupported", "no such memory")).endswith("naive: unsupported, no time")
-    assert said([], ended=("out_of_memory", "x")).endswith("out_of_memory, machine quiet, no time")
+    unsupported = said([], ended=("unsupported", "no such memory;\ninstall it"))
+    assert unsupported.endswith(r"naive: unsupported, no time: no such memory;\ninstall it")
+    assert said([], ended=("out_of_memory", "x")).endswith("out_of_memory, machine quiet, no time: x")
+    assert "loss" in said([1.0, 1.0], mse=5e29, untrained=100.0).rpartition(": ")[2]
 
 
 def test_what_is_particular_to_a_cell():
@@ -102,6 +107,19 @@ def test_the_line_is_beside_the_record(measured, capsys, tmp_path):
     assert printed.err == f"{line(made, THRESHOLDS)}\n"
     assert run.main(["device=cpu", f"output={tmp_path}/r.json"]) == 0
     assert capsys.readouterr().out == f"{line(made, THRESHOLDS)}\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_record_that_cannot_be_written_is_still_a_line(measured, monkeypatch, capsys, tmp_path, number):
+    def fail(path, record):
+        raise OSError(number, os.strerror(number))
+
+    made = measured()
+    monkeypatch.setattr(store, "write", fail)
+    assert run.main(["device=cpu", f"output={tmp_path}/r.json"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == f"{line(made, THRESHOLDS)}\n"
+    assert f"{tmp_path}/r.json" in printed.err and os.strerror(number) in printed.err
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,18 @@ def test_a_full_disk_behind_a_redirection_is_said():
     assert done.stderr == "snn: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252:strict"])
+def test_a_letter_that_the_output_lacks_is_replaced(tmp_path, encoding):
+    """And a byte of a file's name that is no letter at all."""
+    code = "from snn import command; command.run(lambda _: print('Ω 显卡', '\\udcff') or 3)"
+    (tmp_path / "t.csv").write_text("GPU,a\n显卡,1\n", encoding="utf-8")
+    done = shell(
+        f'export PYTHONIOENCODING={encoding}; $P -c "{code}"; $P scripts/show_table {tmp_path}/t.csv'
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.split() == ["?", "??", "?", "GPU", "a", "??", "1"]
+
+
 def test_a_record_is_not_lost_to_a_closed_output():
     done = shell("$P -m snn device=cpu >&-")
     assert done.returncode == 2

@@ -1,14 +1,17 @@
 """Every source in kernels/ compiles for each GPU generation, without spilling registers; no GPU is needed."""
 
+import ctypes
 import itertools
 import os
 import re
+from contextlib import suppress
 from functools import cache
-from importlib.metadata import distributions
+from importlib.metadata import PackageNotFoundError, distribution, distributions
 from pathlib import Path
 
 import compiled
 import pytest
+from conftest import ROOT
 from kernel_builds import (
     ACCESS,
     LAYERS,
@@ -24,57 +27,83 @@ from kernel_builds import (
 
 from snn.backends import kernel_source
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape
+from snn.config import groups
+from snn.hardware import driver
 
-ARCHITECTURES = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
+OLDEST = "sm_70"
+"""Which only the compiler of CUDA 12 supports."""
 
-try:
-    from cuda.bindings import nvrtc
+OF_CUDA_13 = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"]
+ARCHITECTURES = [*OF_CUDA_13, OLDEST]
 
-    nvrtc.nvrtcVersion()
-    missing = None
-except (ImportError, RuntimeError) as error:  # RuntimeError: the bindings without the compiler
-    missing = f"no NVRTC: {error}"
+PACKAGES = {13: "nvidia-cuda-nvrtc", 12: "nvidia-cuda-nvrtc-cu12"}
+"""Of the compiler for each CUDA. Both are loaded here, which the bindings of one CUDA cannot."""
 
-# Where tests run unattended, a skip would go unseen: there they fail.
-pytestmark = pytest.mark.skipif(missing is not None and not os.environ.get("CI"), reason=str(missing))
+
+class Compiler:
+    """NVRTC for one CUDA. Raises OSError if it is not installed."""
+
+    def __init__(self, cuda: int) -> None:
+        self._library = _loaded(cuda)
+        numbers = ctypes.c_int(), ctypes.c_int()
+        self._library.nvrtcVersion(*map(ctypes.byref, numbers))
+        installed = sorted((one.name, one.version) for one in distributions() if "nvrtc" in one.name)
+        self.version = [number.value for number in numbers], installed
+
+    def log(self, source: str, name: str, options: list[str]) -> str:
+        """What compiler and assembler print; fails where there are errors."""
+        program, size = ctypes.c_void_p(), ctypes.c_size_t()
+        words = (ctypes.c_char_p * len(options))(*map(str.encode, options))
+        created = (source.encode(), name.encode(), 0, None, None)
+        assert not self._library.nvrtcCreateProgram(ctypes.byref(program), *created)
+        try:
+            failed = self._library.nvrtcCompileProgram(program, len(options), words)
+            self._library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+            log = ctypes.create_string_buffer(size.value)
+            self._library.nvrtcGetProgramLog(program, log)
+        finally:
+            self._library.nvrtcDestroyProgram(ctypes.byref(program))
+        assert not failed, log.value.decode()
+        return log.value.decode()
+
+
+def _loaded(cuda: int) -> ctypes.CDLL:
+    """The compiler of the package, or else of the system."""
+    name = f"libnvrtc.so.{cuda}"
+    with suppress(PackageNotFoundError):
+        files = {file.name: str(file.locate()) for file in distribution(PACKAGES[cuda]).files or ()}
+        for builtins in filter(re.compile(r"libnvrtc-builtins\.so").match, files):
+            ctypes.CDLL(files[builtins])  # which the compiler looks for by its name alone
+        return ctypes.CDLL(files[name])
+    return ctypes.CDLL(name)
+
+
+@cache
+def compiler(architecture: str) -> Compiler:
+    """The newest that supports an architecture. Skips the test without one; fails where tests run unattended,
+    since a skip would go unseen there."""
+    for cuda in PACKAGES if architecture != OLDEST else [12]:
+        with suppress(OSError):
+            return Compiler(cuda)
+    give_up = pytest.fail if os.environ.get("CI") else pytest.skip
+    raise give_up(f"no NVRTC for {architecture}")
 
 
 def log_of(build: Build | Training | Convolution, architecture: str) -> str:
     """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
-    assert missing is None, missing
+    by = compiler(architecture)
     source = kernel_source.text(build.source)
     options = ["-std=c++17", "-ftz=true", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
     options += [f"-D{name}={value}" for name, value in build.defines.items()]
 
     def compile_to(log: Path) -> None:
-        log.write_text(compiled_now(source, build.source.name, options))
+        log.write_text(by.log(source, build.source.name, options))
 
-    decided_by = (_compiler(), source, options)
-    return compiled.kept(f"{build.source.stem}.log", decided_by, compile_to).read_text()
-
-
-@cache
-def _compiler() -> tuple[object, ...]:
-    installed = {(one.name, one.version) for one in distributions() if "nvrtc" in one.name}
-    return nvrtc.nvrtcVersion(), sorted(installed)
-
-
-def compiled_now(source: str, name: str, options: list[str]) -> str:
-    done, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), 0, None, None)
-    assert done == nvrtc.nvrtcResult.NVRTC_SUCCESS
-    try:
-        (done,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-        log = bytes(nvrtc.nvrtcGetProgramLogSize(program)[1])
-        nvrtc.nvrtcGetProgramLog(program, log)
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-    text = log.rstrip(b"\0").decode()
-    assert done == nvrtc.nvrtcResult.NVRTC_SUCCESS, text
-    return text
+    return compiled.kept(f"{build.source.stem}.log", (by.version, source, options), compile_to).read_text()
 
 
 def cases(source: Path) -> list[tuple[Build, str]]:
-    """A build for each architecture, where there are so many: all pairs would take a minute.
+    """A build for each architecture: all pairs would take a minute.
 
     Those beyond have odd blocks, which need no more registers, and run in test_kernels_on_cpu.py.
     """
@@ -86,10 +115,17 @@ def of_networks(build: Convolution) -> bool:
     return build.shape in ("first", "second", "uneven") and not build.architecture
 
 
+def is_uneven(build: Convolution) -> bool:
+    """Whether a shape is the quickest to compile, with the source's first block and precision."""
+    precisions = groups.load("kernel", build.source.stem)["precisions"]
+    plain = Convolution(build.source, "uneven", precisions[0])
+    return build == plain
+
+
 def generations(source: Path) -> list[str]:
     """Those for which a source may differ: where it never asks which one it is, the oldest and the newest."""
     asks = "__CUDA_ARCH__" in kernel_source.text(source)
-    return ARCHITECTURES if asks else [ARCHITECTURES[0], ARCHITECTURES[-1]]
+    return ARCHITECTURES if asks else [OLDEST, OF_CUDA_13[-1]]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +138,8 @@ def generations(source: Path) -> list[str]:
             for architecture in generations(source)
         ),
         *trainings(),
-        *zip(filter(of_networks, convolutions()), itertools.cycle(ARCHITECTURES)),
+        *zip(filter(of_networks, convolutions()), itertools.cycle(OF_CUDA_13)),
+        *((build, OLDEST) for build in convolutions() if is_uneven(build)),
     ],
     ids=str,
 )
@@ -114,6 +151,15 @@ def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architect
     found = re.findall(sizes, log)
     assert found
     assert set(found) == {("0", "0", "0")}, log
+
+
+def test_every_compute_capability_that_is_claimed_is_compiled_for():
+    compiled_for = [(int(name[3:-1]), int(name[-1])) for name in [OLDEST, *OF_CUDA_13]]
+    assert compiled_for[:2] == [driver.LEAST, driver.LEAST_OF_CUDA_13]
+    least, of_cuda_13, *_ = numbers = [f"{major}.{minor}" for major, minor in compiled_for]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"from compute capability {least} on with CUDA 12 and from {of_cuda_13} on with CUDA 13" in readme
+    assert f"{', '.join(numbers[:-1])} and {numbers[-1]}. " in readme
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])

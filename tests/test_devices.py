@@ -14,10 +14,10 @@ from snn.hardware.locks import device_lock
 class FakeNvml:
     """A driver of our choosing."""
 
-    def __init__(self, monkeypatch, count=1, cuda=13000, missing=False, capabilities=(), cupy=13):
-        def init():
-            if missing:
-                raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+    def __init__(self, monkeypatch, count=1, cuda=13000, init=0, capabilities=(), cupy=13, failure=""):
+        def nvml_init():
+            if init:
+                raise pynvml.NVMLError(init)
 
         def capability(handle):
             if not capabilities:
@@ -30,7 +30,7 @@ class FakeNvml:
             raise devices.metadata.PackageNotFoundError(name)
 
         answers = {
-            "nvmlInit": init,
+            "nvmlInit": nvml_init,
             "nvmlDeviceGetCudaComputeCapability": capability,
             "nvmlShutdown": lambda: None,
             "nvmlDeviceGetCount": lambda: count,
@@ -45,12 +45,15 @@ class FakeNvml:
             monkeypatch.setattr(pynvml, name, answer)
         monkeypatch.setattr(devices, "find_spec", lambda name: object())
         monkeypatch.setattr(devices.metadata, "version", version)
+        monkeypatch.setattr(devices, "_failure_of_driver", lambda: failure)
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-def test_auto_takes_the_gpu(monkeypatch):
+def test_auto_takes_the_gpu(monkeypatch, capsys):
     FakeNvml(monkeypatch)
     assert devices.find("auto") == devices.Device("cuda", "GPU number 0", "GPU-0", "580.1")
+    devices.say_unused_gpu("auto", devices.find("auto"))
+    assert capsys.readouterr().err == "" == devices.why_unused()
 
 
 def test_cpu_is_the_cpu_even_beside_a_gpu(monkeypatch):
@@ -71,8 +74,10 @@ def test_cuda_visible_devices_chooses(monkeypatch, visible, name):
 @pytest.mark.parametrize(
     ("fake", "visible", "said"),
     [
-        ({"missing": True}, None, "no NVIDIA driver"),
+        ({"init": pynvml.NVML_ERROR_LIBRARY_NOT_FOUND}, None, "no NVIDIA driver"),
+        ({"init": pynvml.NVML_ERROR_DRIVER_NOT_LOADED}, None, "driver does not work (Driver Not Loaded)"),
         ({"count": 0}, None, "finds no GPU"),
+        ({"failure": "cuInit: error 803"}, None, "cuInit: error 803"),
         (
             {"cuda": 12080},
             None,
@@ -95,7 +100,7 @@ def test_cuda_visible_devices_chooses(monkeypatch, visible, name):
         ({}, "3", "selects none of the 1 GPUs"),
     ],
 )
-def test_cuda_that_is_absent_says_why_and_what_to_do(monkeypatch, fake, visible, said):
+def test_cuda_that_is_absent_says_why_and_what_to_do(monkeypatch, capsys, fake, visible, said):
     FakeNvml(monkeypatch, **fake)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -103,7 +108,14 @@ def test_cuda_that_is_absent_says_why_and_what_to_do(monkeypatch, fake, visible,
         devices.find("cuda")
     assert said in str(caught.value)
     assert "device=cpu" in str(caught.value)
-    assert devices.find("auto").backend == "cpu"
+    on_cpu = devices.find("auto")
+    assert on_cpu.backend == "cpu"
+    devices.say_unused_gpu("cpu", on_cpu)
+    assert capsys.readouterr() == ("", "")
+    devices.say_unused_gpu("auto", on_cpu)
+    out, err = capsys.readouterr()
+    is_here = not said.startswith(("no NVIDIA", "finds no"))
+    assert out == "" and (said in err) == bool(err) == is_here and err.count("\n") == is_here
 
 
 def test_a_gpu_that_is_too_old_is_passed_over(monkeypatch):
@@ -168,7 +180,7 @@ def test_a_lost_gpu_hides_those_behind_it_alone(monkeypatch):
 
 
 def test_a_planned_gpu_on_a_machine_without_one_is_refused_with_both_names(monkeypatch):
-    FakeNvml(monkeypatch, missing=True)
+    FakeNvml(monkeypatch, init=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
     with pytest.raises(DeviceError) as caught:
         devices.choices("cuda", "NVIDIA H200")
     cpu = devices.find("cpu").name

@@ -12,7 +12,7 @@ from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from snn.hardware import devices
+from snn.hardware import driver
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PINNED = Version((ROOT / "envs/requirements-build.txt").read_text(encoding="utf-8").split("==")[1].split()[0])
@@ -119,6 +119,7 @@ def test_cupy_is_that_of_the_driver_and_stays_where_there_is_none(
     ("found", "cuda", "said"),
     [
         (None, None, ""),
+        ((12, []), None, ""),
         ((11, [(8, 0)]), None, "the driver supports only CUDA 11"),
         ((12, [(9, 0)]), 12, ""),
         ((13, [(7, 5)]), 13, ""),
@@ -130,17 +131,25 @@ def test_cupy_is_that_of_the_driver_and_stays_where_there_is_none(
     ],
 )
 def test_cupy_is_for_a_cuda_that_supports_the_gpus(make_env, monkeypatch, capsys, found, cuda, said):
-    monkeypatch.setattr(make_env, "driver", lambda: found)
+    monkeypatch.setattr(driver, "read", lambda: found and driver.Driver(*found))
     assert make_env.cuda_major() == cuda
     assert said in capsys.readouterr().out
 
 
-def test_make_env_and_the_command_need_the_same_compute_capability(make_env):
-    assert (make_env.LEAST, make_env.LEAST_OF_CUDA_13) == (devices.LEAST, devices.LEAST_OF_CUDA_13)
+@pytest.mark.parametrize(("number", "speaks"), [(803, True), (driver.NO_DEVICE, False)])
+def test_make_env_reports_a_driver_that_answers_with_an_error(make_env, monkeypatch, capsys, number, speaks):
+    """But not a driver on a machine without a GPU, such as a cluster's login node."""
+
+    def read():
+        raise driver.DriverError("the error", number)
+
+    monkeypatch.setattr(driver, "read", read)
+    assert make_env.cuda_major() is None
+    assert ("the error" in capsys.readouterr().out) == speaks
 
 
-def test_make_env_asks_the_driver_for_every_gpu(make_env, monkeypatch):
-    class Driver:
+def test_the_driver_is_asked_for_every_gpu(monkeypatch):
+    class Library:
         """libcuda with a V100 and a T4."""
 
         capabilities = ((7, 0), (7, 5))
@@ -164,8 +173,8 @@ def test_make_env_asks_the_driver_for_every_gpu(make_env, monkeypatch):
             value._obj.value = self.capabilities[device.value][attribute - 75]
             return 0
 
-    monkeypatch.setattr(make_env.ctypes, "CDLL", lambda name: Driver())
-    assert make_env.driver() == (13, [(7, 0), (7, 5)])
+    monkeypatch.setattr(driver.ctypes, "CDLL", lambda name: Library())
+    assert driver.read() == (13, [(7, 0), (7, 5)])
 
 
 def test_make_env_installs_again_what_is_installed_otherwise(make_env, monkeypatch, tmp_path):

@@ -11,13 +11,14 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
+from hostile_environment import hostile_environment
 from project import IGNORED, copied
 
 from snn import recommend
 from snn.config import groups
 from snn.config.compose import composed
 from snn.errors import RecordError
-from snn.recommending import elsewhere, grid_file
+from snn.recommending import elsewhere, grid_file, text
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +37,11 @@ def asked(tmp_path_factory):
     path.write_text(yaml.safe_dump(choices))
     rows = "\n".join(f"{i % 7};{i % 5};4;{i % 7 + i % 5}" for i in range(90))
     (folder / "mine.csv").write_text(f"a;b;c;sum\n{rows}\n")
-    command = [sys.executable, "-m", "snn.recommend", "--csv", "mine.csv", "--target", "sum", "--hidden", "4"]
+    command = [sys.executable, "-c", "import sys; from snn.cli import entry; sys.exit(entry())", "recommend"]
+    command += ["--csv", "mine.csv", "--target", "sum", "--hidden", "4"]
     command += ["--epochs", "3", "--learning-rate", "0.001", "--budget", "20s", "--device", "cpu"]
-    here = os.environ | {"PYTHONPATH": str(project.folder)}
+    here = os.environ | hostile_environment(folder)
+    here["PYTHONPATH"] += f":{project.folder}"
     done = subprocess.run(command, cwd=folder, env=here, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return folder / "recommendation-mine", done
@@ -54,6 +57,12 @@ def test_the_answer_is_printed_with_its_table(asked):
     assert done.stderr.splitlines()[-1] == "Writing the report."
     assert "No network like this one is published for an NVIDIA H200; of the nearest, whose" in done.stdout
     assert "Not known: the times of your own training there." in done.stdout
+
+
+def test_the_printed_ranking_is_that_of_the_workflow(asked):
+    """Although the command makes it from the records: a full disk prevents the workflow's tables."""
+    folder, done = asked
+    assert text._table(pd.read_csv(folder / "ranking.csv")) in done.stdout
 
 
 def test_the_folder_holds_table_report_and_grid(asked):

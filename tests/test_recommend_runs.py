@@ -1,5 +1,7 @@
 """How `snn recommend` goes on: epochs of an earlier call, a candidate that fails, two at once."""
 
+import io
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +9,7 @@ import yaml
 from recommend_calls import ASKED, measure
 
 from snn import recommend
+from snn.errors import OutputError
 from snn.grid import more_rounds
 from snn.recommending import grid_file, measured, pilot, workflow
 from snn.recommending.pilot import Pilot
@@ -200,6 +203,72 @@ def test_an_output_that_cannot_be_written_at_the_end_is_an_error(grids, project,
     monkeypatch.setattr(workflow, "report", report)
     assert recommend.main([*ASKED, "--budget", "10min"]) == 2
     assert f"snn: {project}/out/ranking.csv: cannot be written" in capsys.readouterr().err.splitlines()[-1]
+
+
+def _first_pass_alone(grids, project):
+    """A workflow that measures a round of all candidates, and then finds the disk full."""
+
+    def run(grid):
+        if grids:
+            raise workflow.WorkflowError("the disk is full")
+        grids.append(grid)
+        measure(grid, project)
+        return 0.0
+
+    return run
+
+
+def _tables_alone(grids, project):
+    """A workflow that measures, and cannot write the tables."""
+
+    def run(grid):
+        measure(grid, project)
+        raise workflow.WorkflowError("the disk is full", of_jobs=True)
+
+    return run
+
+
+@pytest.mark.parametrize("failing", [_first_pass_alone, _tables_alone])
+def test_a_workflow_that_fails_prints_the_ranking_of_what_was_measured(
+    grids, project, monkeypatch, capsys, failing
+):
+    monkeypatch.setattr(workflow, "measure", failing(grids, project))
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
+    out, err = capsys.readouterr()
+    assert "rank" in out and "reference" in out and "resident" in out
+    assert err.splitlines()[-1] == "snn: the disk is full"
+
+
+def test_a_workflow_that_fails_before_anything_is_measured_prints_no_ranking(grids, monkeypatch, capsys):
+    def run(grid):
+        raise workflow.WorkflowError("the disk is full")
+
+    monkeypatch.setattr(workflow, "measure", run)
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("error", [OutputError("the disk is full"), workflow.WorkflowError("status 1")])
+def test_a_report_that_fails_leaves_the_ranking_printed(grids, monkeypatch, capsys, error):
+    def report(grid, part):
+        raise error
+
+    monkeypatch.setattr(workflow, "report", report)
+    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
+    out, err = capsys.readouterr()
+    assert "rank" in out and "resident" in out
+    assert err.splitlines()[-1] == f"snn: {error}"
+
+
+def test_a_reader_that_has_gone_does_not_cost_the_report(grids, project, monkeypatch):
+    class Gone(io.StringIO):
+        def flush(self):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    with pytest.raises(BrokenPipeError):  # snn.command makes a status of it
+        recommend.main([*ASKED, "--budget", "10min"])
+    assert {path.name for path in (project / "out").iterdir()} == {"report.html", "ranking.csv", "grid.yaml"}
 
 
 def test_that_the_answer_to_another_question_is_replaced_is_said_before(grids, project, capsys):

@@ -118,6 +118,20 @@ def test_the_table_that_is_printed_says_why_a_row_has_no_time(ranked):
     assert "Unsupported: graph, pinned: it needs a CUDA device." in said
 
 
+def test_the_table_that_is_printed_says_why_rows_with_a_time_have_no_rank(ranked):
+    """In a few lines: each that diverged may have its own loss."""
+    names = ("combined", "graph", "pinned", "streams", "workspace")
+    table = ranked(dict.fromkeys(names, math.nan), reference=4.0, **dict.fromkeys(names, 1.0))
+    reasons = table.set_index("strategy")["reason"]
+    assert reasons["reference"] == "" and all(reasons[list(names)])
+    said = [line for line in answered(table).splitlines() if line.startswith("Diverged: ")]
+    assert said == [f"Diverged: {', '.join(table['strategy'][1:])}: {reasons['graph']}."]
+    table["reason"] = [f"reason {i}" for i in range(len(table))]
+    said = [line for line in answered(table).splitlines() if line.startswith("Diverged: ")]
+    assert ["reason 3" in line for line in said] == [False, False, True, False]
+    assert f"{', '.join(table['strategy'][4:])}: see the column reason of ranking.csv" in said[-1]
+
+
 def test_a_diverged_winner_is_never_recommended(ranked):
     table = ranked({"reference": math.nan, "combined": math.nan}, reference=4.0, combined=1.0)
     said = answered(table)

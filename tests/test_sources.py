@@ -153,6 +153,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/files/revision.py": "tells the record the commit",
     "snn/grid/naming.py": "names the cell",
     "snn/grid/neighbours.py": "says how the cell went, after it",
+    "snn/hardware/environment.py": "is of the processes that a command starts",
     "snn/hardware/memory.py": "checks the cell",
     "snn/hardware/locks.py": "waits for the device",
     "snn/hardware/neighbours.py": "tells the record which GPUs were busy meanwhile",

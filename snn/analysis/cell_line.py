@@ -8,20 +8,22 @@ from snn.analysis import kernels
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.analysis.status import ended
+from snn.errors import one_line
 from snn.models.network import network_label
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 
 
 def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
-    """What a record says: ``small 256: combined with naive: ok, machine quiet, 12.3 ms per run (95% CI 12.1
-    to 12.6 ms, 10 runs), final loss 41.2``.
+    """A record in one line: ``small 256: combined with naive: ok, machine quiet, 12.3 ms per run (95% CI 12.1
+    to 12.6 ms, 10 runs), final loss 41.2``. It ends with the reason of every status but ``ok``.
 
     The interval is of this job's runs alone, and knows nothing of what a further round would give.
     """
     cell, summary = record["cell"], record["summary"]
     state, _ = verdict([record], thresholds)
-    parts = [ended(record, thresholds)[0], f"machine {state}" if state else ""]
+    status, reason = ended(record, thresholds)
+    parts = [status, f"machine {state}" if state else ""]
     if record["runs"]:
         parts += [_time([run["seconds"] for run in record["runs"]]), _networks(summary), _loss(summary)]
         if "mean_test_accuracy" in summary:
@@ -34,7 +36,8 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     kernel = kernels.used(record)
     what = f"{cell['strategy']['name']}{kernel and f' with {kernel}'}{precision}"
     where = f"{cell['dataset']['name']} {network_label(cell['network'])}"
-    return f"{where}: {what}: {', '.join(filter(None, parts))}"
+    because = f": {one_line(reason)}" if reason else ""
+    return f"{where}: {what}: {', '.join(filter(None, parts))}{because}"
 
 
 def _time(seconds: list[float]) -> str:

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.artist import Artist
@@ -81,6 +78,7 @@ _COLOURS = 256  # of a PNG file: those of a dozen series with their soft edges
 _MOST_PIXELS = 30_000
 """Of a side of a PNG file: readers and matplotlib refuse those of 65,536."""
 
+matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
 plt.rcParams.update(
     {
         "figure.dpi": 200,

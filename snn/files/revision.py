@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+_OF_A_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 
 
 def version() -> str:
@@ -36,10 +37,11 @@ def git() -> dict[str, Any]:
 
 
 def _output(*arguments: str) -> str | None:
+    # In a hook of git, GIT_DIR and others name the repository that it works on.
+    here = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    command = ["git", "-C", str(ROOT), *arguments]
     try:
-        done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
-        )
+        done = subprocess.run(command, env=here, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

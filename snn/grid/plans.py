@@ -34,7 +34,12 @@ class Plan:
     sweeps: Mapping[str, Sweep]
     microbenchmarks: Mapping[str, Mapping[str, Any]]
     """The settings of each, by name."""
-    by_name: bool = False
+    backend: str | None = None
+    """The value of the key ``device``, such as ``auto``; None if the device was planned by name."""
+
+    @property
+    def by_name(self) -> bool:
+        return self.backend is None
 
     @property
     def cells(self) -> dict[str, Cell]:
@@ -67,16 +72,19 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     own_folder = _asked_folder(asked, next(iter(planned), None))
     reader, plans = sweeps.Reader(path, grid), []
 
-    def plan(device: Device, folder: str, names: list[str], host: Device | None, by_name: bool) -> Plan:
+    def plan(
+        device: Device, folder: str, names: list[str], host: Device | None, backend: str | None = None
+    ) -> Plan:
         memory = microbenchmarks.read(path, grid, device)
-        return Plan(device, folder, reader.sweeps(names, device, host), memory, by_name)
+        return Plan(device, folder, reader.sweeps(names, device, host), memory, backend)
 
     if here:
-        device = _found(asked.get("device") or grid.get("device", "auto"))
-        plans.append(plan(device, own_folder, here, sweeps.host_of(device), by_name=False))
+        backend = asked.get("device") or grid.get("device", "auto")
+        device = _found(backend)
+        plans.append(plan(device, own_folder, here, sweeps.host_of(device), backend))
     for slug, (device, names) in planned.items():
         host = device if device.backend == "cpu" else None
-        plans.append(plan(device, f"{slug}/", names, host, by_name=True))
+        plans.append(plan(device, f"{slug}/", names, host))
     return plans
 
 

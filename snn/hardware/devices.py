@@ -4,9 +4,12 @@ import hashlib
 import os
 import platform
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,14 +18,17 @@ from typing import Any
 import pynvml
 
 from snn.errors import DeviceError
+from snn.files.printed import say
+from snn.hardware import driver
+from snn.hardware.driver import LEAST, LEAST_OF_CUDA_13
 
 BACKENDS = ("auto", "cuda", "cpu")
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """The variable of the environment that says which GPUs a process may see, by number or UUID."""
 
-LEAST, LEAST_OF_CUDA_13 = (7, 0), (7, 5)
-"""The least compute capability for the kernels (waits with ``.acq_rel``), and that CUDA 13 supports."""
+_DRIVER_SECONDS = 60
+"""How long a driver may take to start: a broken one may take for ever."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,37 @@ class Device:
         return "-".join(filter(None, (of_cpu, words, digest)))
 
 
+class _NoGpuError(Exception):
+    """No GPU can be used; ``is_here``: there is one, or at least its driver."""
+
+    def __init__(self, reason: str, remedy: str = "", is_here: bool = True) -> None:
+        super().__init__(f"{reason}: {remedy}" if remedy else reason)
+        self.is_here = is_here
+        self.of_cuda = f"device=cuda, but {reason}: {remedy}{', or ' if remedy else ''}use device=cpu"
+
+
 def find(backend: str = "auto") -> Device:
     """The device that ``auto``, ``cuda`` or ``cpu`` means on this machine.
 
-    Raises DeviceError if ``cuda`` is requested but cannot be used: no driver, a driver that is too
-    old, no GPU, or no CuPy.
+    Raises DeviceError if ``cuda`` is requested but cannot be used: no driver, one that is too old or does not
+    work, no GPU, or no CuPy.
     """
     return choices(backend)[0]
+
+
+def say_unused_gpu(asked: str | None, device: Device) -> None:
+    """Print why ``device`` is the CPU of a machine that has a GPU or a driver, if ``auto`` was asked for."""
+    if asked == "auto" and device.backend == "cpu" and (reason := why_unused()):
+        say(f"snn: note: the GPU is not used: {reason}", sys.stderr)
+
+
+def why_unused() -> str:
+    """Why no GPU of this machine can be used; empty if one can, or if there is neither a GPU nor a driver."""
+    try:
+        _visible_gpus(starts_driver=True)
+    except _NoGpuError as error:
+        return str(error) if error.is_here else ""
+    return ""
 
 
 def choices(backend: str, name: str | None = None) -> list[Device]:
@@ -68,12 +98,12 @@ def choices(backend: str, name: str | None = None) -> list[Device]:
     found = [Device("cpu", _cpu_name())]
     if backend != "cpu":
         try:
-            found = _visible_gpus()
-        except DeviceError as error:
-            if backend == "cuda" and name:
-                raise DeviceError(f"{_other(name, found)} ({error})") from error
+            # A job that was planned for a device does not wait for the driver twice.
+            found = _visible_gpus(starts_driver=name is None)
+        except _NoGpuError as error:
             if backend == "cuda":
-                raise
+                planned = f"{_other(name, found)} ({error.of_cuda})" if name else error.of_cuda
+                raise DeviceError(planned) from error
     named = [device for device in found if device.name == (name or found[0].name)]
     if not named:
         raise DeviceError(_other(str(name), found))
@@ -92,8 +122,8 @@ def _other(planned: str, found: list[Device]) -> str:
 def gpus_here() -> list[Device]:
     """The GPUs of this machine that this process may see; empty where none can be used."""
     try:
-        return _visible_gpus()
-    except DeviceError:
+        return _visible_gpus(starts_driver=False)
+    except _NoGpuError:
         return []
 
 
@@ -115,32 +145,60 @@ def nvml_open(backend: str) -> Iterator[None]:
             pynvml.nvmlShutdown()
 
 
-def _visible_gpus() -> list[Device]:
-    """The GPUs that this process may see and use, in the order of CUDA: at least one."""
+def _visible_gpus(starts_driver: bool) -> list[Device]:
+    """The GPUs that this process may see and use, in the order of CUDA: at least one.
+
+    With ``starts_driver``, CUDA is started, in another process, which takes some tenths of a second. Raises
+    _NoGpuError.
+    """
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        raise DeviceError(
-            f"device=cuda, but no NVIDIA driver was found ({error}): install one, or use device=cpu"
+        if isinstance(error, pynvml.NVMLError_LibraryNotFound):
+            raise _NoGpuError(
+                f"no NVIDIA driver was found ({error})", "install one", is_here=False
+            ) from error
+        raise _NoGpuError(
+            f"the NVIDIA driver does not work ({error})", "restart the machine, or reinstall the driver"
         ) from error
     try:
         handles = _visible()
         supported = pynvml.nvmlSystemGetCudaDriverVersion() // 1000
-        driver = pynvml.nvmlSystemGetDriverVersion()
-        cuda = _cuda_of_cupy(supported, driver)
-        refused = [_why_not(handle, cuda) for handle in handles]
-        usable = [handle for handle, why_not in zip(handles, refused, strict=True) if not why_not]
-        if not usable:
-            newest = max(range(len(handles)), key=lambda number: _capability(handles[number]) or LEAST)
-            raise DeviceError(f"device=cuda, but {refused[newest]}, or use device=cpu")
+        version = pynvml.nvmlSystemGetDriverVersion()
+        cuda = _cuda_of_cupy(supported, version)
+        unusable = {i: why for i, handle in enumerate(handles) if (why := _why_not(handle, cuda))}
+        if len(unusable) == len(handles):
+            raise unusable[max(unusable, key=lambda i: _capability(handles[i]) or LEAST)]
+        if starts_driver and (failure := _failure_of_driver()):
+            raise _NoGpuError(failure)
         return [
-            Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), driver)
-            for handle in usable
+            Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), version)
+            for i, handle in enumerate(handles)
+            if i not in unusable
         ]
     except pynvml.NVMLError as error:
-        raise DeviceError(f"device=cuda, but the GPU does not respond ({error}): use device=cpu") from error
+        raise _NoGpuError(f"the GPU does not respond ({error})") from error
     finally:
         pynvml.nvmlShutdown()
+
+
+@cache
+def _failure_of_driver() -> str:
+    """Why CUDA does not start, although NVML knows the GPU; else empty."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", driver.__file__],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_DRIVER_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"the driver does not answer cuInit in {_DRIVER_SECONDS} s: restart the machine"
+    if done.returncode:
+        return f"the driver ends the process that calls cuInit, with status {done.returncode}"
+    return done.stdout.strip()
 
 
 def free_bytes(device: Device) -> int:
@@ -159,7 +217,7 @@ def _visible() -> list[Any]:
     """
     count = pynvml.nvmlDeviceGetCount()
     if count == 0:
-        raise DeviceError("device=cuda, but the driver finds no GPU: use device=cpu")
+        raise _NoGpuError("the driver finds no GPU", is_here=False)
     visible = os.environ.get(VISIBLE)
     entries = map(str, range(count)) if visible is None else map(str.strip, visible.split(","))
     handles: list[Any] = []
@@ -176,10 +234,7 @@ def _visible() -> list[Any]:
                 raise
             break
     if not handles:
-        raise DeviceError(
-            f"device=cuda, but CUDA_VISIBLE_DEVICES={visible!r} selects none of the {count} GPUs: "
-            "unset it, or use device=cpu"
-        )
+        raise _NoGpuError(f"{VISIBLE}={visible!r} selects none of the {count} GPUs", "unset it")
     return handles
 
 
@@ -195,42 +250,42 @@ def _of_uuid(entry: str, count: int) -> Any:
         return found[0]
 
 
-def _cuda_of_cupy(supported: int, driver: str) -> int | None:
+def _cuda_of_cupy(supported: int, version: str) -> int | None:
     """The version of CUDA that the installed CuPy is built for; None if its package does not say it.
 
-    Raises DeviceError if CuPy is missing, or built for a newer CUDA than the driver supports.
+    Raises _NoGpuError if CuPy is missing, or built for a newer CUDA than the driver supports.
     """
     if find_spec("cupy") is None:
-        raise DeviceError("device=cuda, but CuPy is not installed: run `make env`, or use device=cpu")
+        raise _NoGpuError("CuPy is not installed", "run `make env`")
     for major in (13, 12):
         try:
             metadata.version(f"cupy-cuda{major}x")
         except metadata.PackageNotFoundError:
             continue
         if major > supported:
-            raise DeviceError(
-                f"device=cuda, but driver {driver} is too old: it supports CUDA {supported}, and the "
-                f"installed CuPy needs CUDA {major}. Update the driver, run `make env` again, or use "
-                "device=cpu"
+            raise _NoGpuError(
+                f"driver {version} is too old: it supports CUDA {supported}, and the installed CuPy needs "
+                f"CUDA {major}",
+                "update the driver, run `make env` again",
             )
         return major
     return None
 
 
-def _why_not(handle: Any, cuda: int | None) -> str:
-    """Why a GPU cannot be used with a CuPy for this version of CUDA, and what to do; else empty."""
+def _why_not(handle: Any, cuda: int | None) -> _NoGpuError | None:
+    """Why a GPU cannot be used with a CuPy for this version of CUDA; None if it can."""
     capability = _capability(handle)
     if capability is None:
-        return ""
+        return None
     has = f"{pynvml.nvmlDeviceGetName(handle)} has compute capability {capability[0]}.{capability[1]}"
     if capability < LEAST:
-        return f"{has}, and the kernels need {LEAST[0]}.{LEAST[1]} or newer: use another GPU"
+        return _NoGpuError(f"{has}, and the kernels need {LEAST[0]}.{LEAST[1]} or newer", "use another GPU")
     if cuda == 13 and capability < LEAST_OF_CUDA_13:
-        return (
-            f"{has}, which the CUDA 13 of the installed CuPy does not support: run `make env` again, or "
-            "make a new environment with envs/requirements-cuda12.txt"
+        return _NoGpuError(
+            f"{has}, which the CUDA 13 of the installed CuPy does not support",
+            "run `make env` again, or make a new environment with envs/requirements-cuda12.txt",
         )
-    return ""
+    return None
 
 
 def _capability(handle: Any) -> tuple[int, ...] | None:
@@ -243,7 +298,7 @@ def _capability(handle: Any) -> tuple[int, ...] | None:
 
 def _cpu_name() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:

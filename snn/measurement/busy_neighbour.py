@@ -14,6 +14,7 @@ from typing import IO, Any
 from snn.config import groups
 from snn.config.neighbour import strategy_beside
 from snn.errors import SnnError, Unsupported
+from snn.hardware import environment
 from snn.hardware.devices import Device
 from snn.hardware.locks import END_WITH_PARENT
 from snn.measurement import beats
@@ -51,13 +52,12 @@ class BusyNeighbour(Nobody):
 
     def __init__(self, strategy: str, order: Mapping[str, Any], output: IO[bytes], errors: IO[bytes]) -> None:
         self._strategy, self._output, self._errors = strategy, output, errors
-        paths = filter(None, (str(groups.ROOT), os.environ.get("PYTHONPATH")))
         self.process = subprocess.Popen(
             [sys.executable, "-m", _MODULE],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=errors,
-            env={**os.environ, END_WITH_PARENT: str(os.getpid()), "PYTHONPATH": os.pathsep.join(paths)},
+            env=environment.of_jobs() | {END_WITH_PARENT: str(os.getpid())},
         )
         self._order = json.dumps(order).encode()
         self._since, self._epochs_before = 0.0, 0

@@ -15,7 +15,7 @@ from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
-from snn.hardware.devices import choices, nvml_open
+from snn.hardware.devices import choices, nvml_open, say_unused_gpu
 from snn.hardware.locks import device_lock, in_turn
 from snn.hardware.monitor import state_before
 from snn.hardware.neighbours import Neighbours
@@ -46,6 +46,7 @@ def run(config: Mapping[str, Any]) -> dict[str, Any]:
 def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     devices = choices(**config["device"])
     device = devices[0]
+    say_unused_gpu(config["device"]["backend"], device)
     cell = {**config, "device": {"backend": device.backend, "name": device.name}}
     data, output, number, instrument = (cell.pop(key) for key in ("data", "output", "round", "profile"))
     _check_ranges(cell, instrument)

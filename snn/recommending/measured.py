@@ -1,12 +1,18 @@
 """What has been measured of a recommendation's grid: the records of its cells."""
 
+import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from snn.analysis import frame
+from snn.analysis.machine_state import Thresholds
 from snn.config.groups import ROOT
 from snn.grid import fingerprint, more_rounds, naming
 from snn.grid.naming import Cell
 from snn.recommending.grid_file import GridFile
+from snn.tables import overview, recommend, recommendation
 from snn.workflow.leftovers import source_hash_of
 
 
@@ -15,13 +21,40 @@ def paths(grid: GridFile) -> list[Path]:
     return [Path(path) for of_cell in _planned(grid).values() for path in of_cell]
 
 
-def records(grid: GridFile) -> dict[str, list[frame.Record]]:
-    """The records of each cell by its name, in the order of its rounds. Raises RecordError."""
+def records(grid: GridFile, only_present: bool = False) -> dict[str, list[frame.Record]]:
+    """The records of each cell by its name, in the order of its rounds: of all that are planned, or only of
+    those that are present, and of cells that have one. Raises RecordError."""
     found = {}
     for name, of_cell in _planned(grid).items():
         sources = _sources(grid.plan.cells[name])
-        found[name] = list(frame.checked({str(ROOT / path): sources for path in of_cell}).values())
+        wanted = [path for path in of_cell if not only_present or _is_current(grid, name, path)]
+        if wanted:
+            found[name] = list(frame.checked({str(ROOT / path): sources for path in wanted}).values())
     return found
+
+
+def by_round(records: Mapping[str, Sequence[frame.Record]]) -> dict[str, frame.Record]:
+    """The records of cells, each by the name of its cell and the number of its round."""
+    return {f"{name} {i}": one for name, of in records.items() for i, one in enumerate(of)}
+
+
+def ranking_and_answer(
+    records: Mapping[str, Sequence[frame.Record]], thresholds: Thresholds
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables ``recommend`` and ``recommendation`` as the workflow writes them, from the records of cells.
+
+    They do not depend on its files, which a full disk prevents.
+    """
+    named = by_round(records)
+    points = overview.points_of(named, thresholds)
+    table = recommend.advising_budget(overview.build(points, thresholds))
+    ranking = recommend.build(frame.tabulate(named, thresholds), {}, thresholds)
+    return _as_written(ranking), _as_written(recommendation.build(points, table))
+
+
+def _as_written(table: pd.DataFrame) -> pd.DataFrame:
+    """A table as it is read from its CSV file."""
+    return pd.read_csv(io.StringIO(table.to_csv(index=False)))
 
 
 def missing(grid: GridFile, only_first: bool = False) -> list[str]:

@@ -16,7 +16,7 @@ from snn.config.groups import ROOT
 from snn.errors import ConfigError, SnnError
 from snn.files import outputs
 from snn.grid.sweeps import overrides
-from snn.hardware import locks
+from snn.hardware import environment, locks
 from snn.hardware.locks import END_WITH_PARENT, WAITING
 from snn.recommending import FOLDER
 
@@ -130,7 +130,7 @@ def _ended(command: Sequence[str], errors: Path, most: float) -> _Ended:
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=file,
-            env=os.environ | {END_WITH_PARENT: str(os.getpid())},
+            env=environment.of_workflow() | {END_WITH_PARENT: str(os.getpid())},
             start_new_session=True,  # Ctrl-C ends this process, which ends that one
         ) as run,
     ):
@@ -160,7 +160,8 @@ def _text(file: Path) -> str:
 def _why(status: int, said: str) -> str:
     """One line: the refusal of a cell's process, or how it ended without one."""
     lines = said.strip().splitlines()
-    if refused := [line for line in lines if line.startswith("snn: ") and "warning: " not in line]:
+    passing = ("snn: warning: ", "snn: note: ")
+    if refused := [one for one in lines if one.startswith("snn: ") and not one.startswith(passing)]:
         return refused[-1].removeprefix("snn: ")
     ended = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
     last = f": {lines[-1]}" if lines else ""

@@ -1,21 +1,23 @@
 """What ``snn recommend`` prints: the training, the answer, and the ranked table."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
-from snn.analysis.status import DIVERGED
+from snn.analysis.status import DIVERGED, OK
 from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
 from snn.config.groups import CONFIG, read_yaml
 from snn.datasets import Table, counts
+from snn.errors import one_line
 from snn.figures.trained import data
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 from snn.recommending.length import Length
 from snn.tables.ranking_text import on_held_out_rows, preliminary
 
+_MOST_REASONS = 3
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
 
@@ -85,11 +87,8 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
     notes = [*filter(None, [on_held_out_rows(ranking)])]
     named = _names(ranking)
     notes += [f"{named[at]} ran as {plan}." for at, plan in _plans(ended_well).items()]
-    without = ranking[ranking["mean_s"].isna()]
-    if "reason" in without:
-        for reason, rows in without.groupby("reason"):
-            status = str(rows["status"].iloc[0]).replace("_", " ").capitalize()
-            notes.append(f"{status}: {', '.join(named[rows.index])}: {reason}.")
+    if "reason" in ranking:
+        notes += _reasons(ranking, named)
     apart = ranking[(ranking["verdict"] == NOT_COMPARABLE) & ranking["mean_s"].notna()]
     for note, rows in apart.groupby("note"):
         notes.append(f"{NOT_COMPARABLE.capitalize()}: {', '.join(named[rows.index])}: {note}.")
@@ -111,6 +110,18 @@ def _notes(ranking: pd.DataFrame) -> list[str]:
         counts = ", ".join(f"{state} in {count} row{'s' * (count != 1)}" for state, count in states.items())
         notes.append(f"The machine was not always quiet: {counts} (column machine_note of ranking.csv).")
     return notes
+
+
+def _reasons(ranking: pd.DataFrame, named: pd.Series) -> Iterator[str]:
+    """Why candidates have another status than ``ok``, in a line for each reason, and in a few per status:
+    each that diverged has its own loss."""
+    for status, failed in ranking[ranking["status"] != OK].groupby("status", sort=False):
+        word = str(status).replace("_", " ").capitalize()
+        by_reason = list(failed.groupby("reason", sort=False))
+        for reason, rows in by_reason[:_MOST_REASONS]:
+            yield f"{word}: {', '.join(named[rows.index])}: {one_line(reason)}."
+        if rest := [named[i] for _, rows in by_reason[_MOST_REASONS:] for i in rows.index]:
+            yield f"{word}: {', '.join(rest)}: see the column reason of ranking.csv."
 
 
 def _failures(ranking: pd.DataFrame, cell: Mapping[str, Any]) -> str:

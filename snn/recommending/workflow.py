@@ -11,7 +11,7 @@ from snn.config.groups import ROOT
 from snn.errors import SnnError
 from snn.files import outputs
 from snn.grid.sweeps import SHORTENED
-from snn.hardware import locks
+from snn.hardware import environment, locks
 from snn.hardware.locks import LockedError, folder_lock, generation
 from snn.recommending import FOLDER, SWEEP, measured
 from snn.recommending.grid_file import GridFile
@@ -109,6 +109,7 @@ def _snakemake(grid: GridFile, arguments: Sequence[str | Path], *config: str) ->
     with subprocess.Popen(
         command,
         cwd=ROOT,
+        env=environment.of_workflow(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",

@@ -12,6 +12,7 @@ from snn.analysis.intervals import mean_interval, ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.outcome import outcome
 from snn.analysis.speedups import MORE_ROUNDS, SPEEDUP, over_baselines, speedup
+from snn.analysis.status import OK
 from snn.analysis.verdicts import (
     AS_FAST,
     FASTER,
@@ -77,10 +78,13 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     )
     spread = [f"{score}_std" for score in SCORES if cells[f"{score}_std"].notna().any()]
     tested = [name for name in ("majority_accuracy", "test_rows") if cells[name].notna().any()]
+    ended = outcome(cells)
+    if (failed := cells["status"] != OK).any():  # also those that have a time, because they diverged
+        ended["reason"] = cells["reason"].where(failed, "")
     return (
         table.join(beside_times(cells))
         .join(cells[[*spread, *tested]])
-        .join(outcome(cells))
+        .join(ended)
         .assign(**{key: cells[key] for key in ("machine", "machine_note", "device", "backend")})
     )
 
@@ -118,12 +122,12 @@ def _over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame
         return pd.DataFrame(index=cells.index, columns=columns).fillna({"verdict": "", "note": ""})
     numbers = [cells.index.get_loc(reference.name)] * len(cells)
     found = over_baselines(cells, numbers, thresholds)[columns]
-    return found.assign(note=with_budget(found["note"]), baseline="reference")
+    return advising_budget(found).assign(baseline="reference")
 
 
-def with_budget(notes: pd.Series) -> pd.Series:
-    """Notes that advise a larger budget of ``snn recommend`` in place of more rounds of a grid."""
-    return notes.str.replace(MORE_ROUNDS, _MORE_ROUNDS, regex=False)
+def advising_budget(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose notes advise a larger budget of ``snn recommend`` instead of more rounds of a grid."""
+    return table.assign(note=table["note"].str.replace(MORE_ROUNDS, _MORE_ROUNDS, regex=False))
 
 
 def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.DataFrame:

@@ -23,6 +23,7 @@ from snn.grid import (
 from snn.config import neighbour
 from snn.config.groups import read_yaml
 from snn.errors import SnnError, one_line
+from snn.hardware import environment
 from snn.hardware.locks import (
     END_WITH_PARENT,
     GPUS_AT_ONCE,
@@ -136,9 +137,7 @@ PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 # What a cell's process needs to know about this one. It sets its number of threads itself.
 os.environ[END_WITH_PARENT] = str(os.getpid())
 os.environ[GPUS_AT_ONCE] = str(GPUS)
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, (str(workflow.basedir), os.environ.get("PYTHONPATH")))
-)
+environment.assign_to_jobs()
 PYTHON = sys.executable
 
 # Ctrl-C ends this process, which ends its jobs (snn/workflow/signals.py): no traceback from each of them.

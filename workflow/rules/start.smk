@@ -6,6 +6,7 @@ from snakemake.exceptions import WorkflowError
 from snn import datasets
 from snn.files import sealed
 from snn.grid import notes
+from snn.hardware.devices import say_unused_gpu
 from snn.hardware.locks import folder_lock
 from snn.records import store
 from snn.workflow import leftovers, preempted, slurm, targets, too_large
@@ -140,6 +141,8 @@ SOURCE_HASH_AT = source_hashes(CELLS)
 if workflow.is_main_process:
     check_targets()
     notes.tell(GRID_FILE)
+    for PLAN in PLANS.values():
+        say_unused_gpu(PLAN.backend, PLAN.device)
     for WARNING in too_large.warnings(PLANS.values()):
         print(f"snn: warning: {GRID_FILE}: {WARNING}", file=sys.stderr)
     JOBS_LEFT = jobs_left()

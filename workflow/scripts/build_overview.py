@@ -25,7 +25,7 @@ watched = warnings.build(records, verdicts)
 write(watched, snakemake.output.warnings, snakemake.output.warnings_page, warnings.TITLE)
 table = overview.build(points, verdicts)
 if snakemake.params.is_recommended:
-    table["note"] = recommend.with_budget(table["note"])
+    table = recommend.advising_budget(table)
 recommended = recommendation.build(points, table)
 write(recommended, snakemake.output.recommended, snakemake.output.why, recommendation.TITLE)
 said = overview_text.with_sentences(table)

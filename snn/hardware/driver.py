@@ -1,0 +1,102 @@
+"""The CUDA driver, asked through its library alone: ``scripts/make_env`` asks it without any package.
+
+``python driver.py`` prints why the driver does not work, or nothing. It runs as a separate process, because a
+process that has started the driver can no longer choose its GPUs.
+"""
+
+import ctypes
+from typing import Any, NamedTuple
+
+LEAST, LEAST_OF_CUDA_13 = (7, 0), (7, 5)
+"""The least compute capability for the kernels (waits with ``.acq_rel``), and that CUDA 13 supports."""
+
+NO_DEVICE = 100
+"""What ``cuInit`` answers without a GPU that this process may use."""
+
+_CAPABILITY = (75, 76)  # CUdevice_attribute: the major and the minor number of a compute capability
+
+_ERRORS = {
+    34: ("STUB_LIBRARY", "the library is a stub to link with: take its folder out of LD_LIBRARY_PATH"),
+    46: ("DEVICE_UNAVAILABLE", "another process has the GPU to itself, or its compute mode forbids CUDA"),
+    NO_DEVICE: ("NO_DEVICE", "this process may use no GPU: check CUDA_VISIBLE_DEVICES and /dev/nvidia*"),
+    304: ("OPERATING_SYSTEM", "a call of the system failed: check the permissions of /dev/nvidia*"),
+    802: ("SYSTEM_NOT_READY", "a service of the driver is not running, often nvidia-fabricmanager"),
+    803: (
+        "SYSTEM_DRIVER_MISMATCH",
+        "the CUDA library and the kernel module are of different versions: restart the machine, or reinstall "
+        "the driver",
+    ),
+    804: (
+        "COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        "the CUDA library is a compatibility package that this GPU does not support: take its folder out of "
+        "LD_LIBRARY_PATH, or update the driver",
+    ),
+    999: ("UNKNOWN", "often after standby: reload the module nvidia_uvm, or restart the machine"),
+}
+"""By number: CUDA's name for an error of ``cuInit`` without CUDA_ERROR_, and what it means."""
+
+
+class DriverError(Exception):
+    """The driver is installed and does not work; ``number`` is that of CUDA's error, None if it has none."""
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+class Driver(NamedTuple):
+    """A driver that works: the CUDA version that it supports, and each GPU's compute capability."""
+
+    cuda: int
+    capabilities: list[tuple[int, int]]
+
+
+def read() -> Driver | None:
+    """Start the driver and ask it; None if none is installed. Raises DriverError."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version, count = ctypes.c_int(0), ctypes.c_int(0)
+    _check(library, "cuInit", 0)
+    _check(library, "cuDriverGetVersion", ctypes.byref(version))
+    _check(library, "cuDeviceGetCount", ctypes.byref(count))
+    return Driver(version.value // 1000, [_capability(library, number) for number in range(count.value)])
+
+
+def _check(library: Any, call: str, *arguments: Any) -> None:
+    if number := getattr(library, call)(*arguments):
+        raise DriverError(_described(library, call, number), number)
+
+
+def _described(library: Any, call: str, number: int) -> str:
+    """``the driver answers cuInit with error 803 (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH): what that means``."""
+    said = f"the driver answers {call} with error {number}"
+    if number in _ERRORS:
+        name, meaning = _ERRORS[number]
+        return f"{said} (CUDA_ERROR_{name}): {meaning}"
+    found = ctypes.c_char_p()
+    library.cuGetErrorName(number, ctypes.byref(found))
+    return f"{said} ({found.value.decode() if found.value else 'CUDA has no name for it'})"
+
+
+def _capability(library: Any, number: int) -> tuple[int, int]:
+    """The compute capability of a GPU, (0, 0) if the driver does not give it."""
+    device, major, minor = ctypes.c_int(0), ctypes.c_int(0), ctypes.c_int(0)
+    library.cuDeviceGet(ctypes.byref(device), number)
+    for part, attribute in zip((major, minor), _CAPABILITY, strict=True):
+        library.cuDeviceGetAttribute(ctypes.byref(part), attribute, device)
+    return major.value, minor.value
+
+
+def main() -> None:
+    """Print why the driver does not work; nothing if it does."""
+    try:
+        if read() is None:
+            print("the driver's library libcuda.so.1 cannot be loaded: reinstall the driver")
+    except DriverError as error:
+        print(error)
+
+
+if __name__ == "__main__":
+    main()
