@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what many short processes import is compiled once
 sys.dont_write_bytecode = False
+os.environ.pop("SNAKEMAKE_PROFILE", None)  # the developer's own
 
 from snn.hardware import threads  # noqa: E402
 

@@ -16,6 +16,7 @@ from project import CELLS_OF_TINY, ROUNDS, TINY, UNSUPPORTED, embedded
 from records_of import limits_of
 
 from snn.grid.catalogue import FIGURES, TABLES
+from snn.hardware import devices
 from snn.records import archive, store
 from snn.records.digest import sealed
 from snn.tables.columns import PATH, describe
@@ -176,11 +177,11 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
     [
         (
             ["results/tables/speedups.csv"],
-            "config/grid.yaml on .+ \\(did you mean speedup\\?\\): --config grid=FILE names",
+            f"config/grid.yaml on {re.escape(devices.find('cpu').name)} \\(did you mean speedup\\?\\): --config grid=FILE names",
         ),
         (
             ["results/figures/mine.svg"],
-            "config/grid.yaml on [^()]+: --config grid=FILE",
+            f"config/grid.yaml on {re.escape(devices.find('cpu').name)}: --config grid=FILE",
         ),
         (
             ["results/tables/speedup.csv", "--config", "devices=[NVIDIA H200, NVIDIA L4]"],

@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from snakemake.script import PythonScript
+
 sys.path.insert(0, str(workflow.basedir))
 
 from snn.grid import (
@@ -131,7 +133,19 @@ os.environ[GPUS_AT_ONCE] = str(GPUS)
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(workflow.basedir), os.environ.get("PYTHONPATH")))
 )
-PYTHON = sys.executable
+PYTHON = shlex.quote(sys.executable)
+
+
+def with_quoted_python(execute):
+    """Run the command of a rule's script with the path of Python quoted: Snakemake does not quote it."""
+
+    def execute_quoted(script, command, **given):
+        return execute(script, command.replace("{py_exec} ", "{py_exec:q} "), **given)
+
+    return execute_quoted
+
+
+PythonScript._execute_cmd = with_quoted_python(PythonScript._execute_cmd)
 
 # Ctrl-C ends this process, which ends its jobs (snn/workflow/signals.py): no traceback from each of them.
 shell.prefix("set -euo pipefail; trap '' INT; ")
