@@ -55,7 +55,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "home": {"environment": {"HOME": "SCRATCH/h o {m} e"}},
     "no_home": {"environment": {"HOME": None}},
     "fixed_home": {"environment": {"HOME": "/proc/home"}},  # not even root can make it
-    "tmpdir": {"environment": {"TMPDIR": "SCRATCH/t m p ü"}},
+    "tmpdir": {"environment": {"TMPDIR": "SCRATCH/t m (p)+ [ü] {0}"}},
     "private": {"umask": 0o077},
     "shared": {"umask": 0o002},
     "one": {"cores": 1},

@@ -6,6 +6,7 @@ import sys
 import tomllib
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
+from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -179,6 +180,28 @@ def test_make_env_installs_again_what_is_installed_otherwise(make_env, monkeypat
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert fingerprint(text) == fingerprint(text.replace("line-length = 110", "line-length = 99"))
     assert fingerprint(text) != fingerprint(text.replace('snn = "snn.cli:entry"', 'snn2 = "snn.cli:entry"'))
+
+
+def test_in_a_clone_of_another_user_make_env_says_so(make_env, monkeypatch):
+    monkeypatch.setattr(make_env, "STAMP", ROOT / "no such file")
+    monkeypatch.setattr(make_env.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(make_env, "install", lambda files: pytest.fail("it was installed"))
+    monkeypatch.setattr(sys, "argv", ["make_env"])
+    with pytest.raises(SystemExit) as caught:
+        make_env.main()
+    assert str(ROOT) in caught.value.code and "clone" in caught.value.code
+
+
+def test_names_in_the_path_of_an_environment_are_given_to_setuptools(make_env, monkeypatch, tmp_path):
+    """It takes them for variables of the environment, and fails if they do not exist."""
+    given = {}
+    monkeypatch.setattr(make_env, "VENV", tmp_path / "a {b1} $c2/.venv")
+    monkeypatch.setattr(
+        make_env.subprocess, "run", lambda command, env: given.update(env) or SimpleNamespace(returncode=0)
+    )
+    monkeypatch.setenv("c2", "as it was")
+    assert make_env.pip([]) == 0
+    assert given["b1"] == "" and given["c2"] == "as it was"
 
 
 def test_an_environment_that_is_up_to_date_is_left_alone(make_env, monkeypatch, tmp_path):

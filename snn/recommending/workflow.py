@@ -57,11 +57,9 @@ class WorkflowError(SnnError):
 def held() -> Iterator[None]:
     """A context in which no other recommendation works in this project: they share the tables.
 
-    Raises LockedError where one is at work, and OutputError where nothing can be written.
+    Raises LockedError where one is at work, and where nothing can be written.
     """
     folder = ROOT / FOLDER
-    with outputs.reported(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     last = generation(folder)
     if last is None:
         raise LockedError(
