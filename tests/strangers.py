@@ -22,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pip._vendor.distlib.scripts import ScriptMaker, enquote_executable
+
 ROOT = Path(__file__).resolve().parent.parent
 
 CPUS = {
@@ -55,7 +57,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "home": {"environment": {"HOME": "SCRATCH/h o {m} e"}},
     "no_home": {"environment": {"HOME": None}},
     "fixed_home": {"environment": {"HOME": "/proc/home"}},  # not even root can make it
-    "tmpdir": {"environment": {"TMPDIR": "SCRATCH/t m (p)+ [ü] {0}"}},
+    "tmpdir": {"environment": {"TMPDIR": "SCRATCH/t m (p)+ [ü] {q}"}},
     "private": {"umask": 0o077},
     "shared": {"umask": 0o002},
     "one": {"cores": 1},
@@ -184,8 +186,12 @@ def _borrow(clone: Path, as_stranger: Mapping[str, Any]) -> None:
             break
     else:
         raise NotHere(f"the stranger can run none of {', '.join(pythons)}")
-    packages = Path(_purelib(clone / ".venv/bin/python", as_stranger))
+    bin = clone / ".venv/bin"
+    packages = Path(_purelib(bin / "python", as_stranger))
     (packages / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n{clone}\n", encoding="utf-8")
+    scripts = ScriptMaker(None, str(bin))
+    scripts.executable, scripts.variants = enquote_executable(str(bin / "python")), {""}
+    scripts.make_multiple(["snn = snn.cli:entry", "snakemake = snakemake.cli:main"])
 
 
 def _purelib(python: Path, as_stranger: Mapping[str, Any]) -> str:
@@ -215,7 +221,10 @@ def _give(folder: Path, user: str | int | None) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     if arguments == ["--quick"]:
-        runs = [(names.split(","), ["python", "-m", "pytest", "-p", "no:cacheprovider", *tests]) for names, tests in QUICK]
+        runs = [
+            (names.split(","), ["python", "-m", "pytest", "-p", "no:cacheprovider", *tests])
+            for names, tests in QUICK
+        ]
     elif len(arguments) > 1:
         runs = [(arguments[0].split(","), arguments[1:])]
     else:

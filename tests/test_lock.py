@@ -281,5 +281,7 @@ def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
         lock_file("turn").name: lambda: device_lock(CPU).__enter__(),
         "snn.lock": lambda: folder_lock(tmp_path, ""),
     }.items():
-        with pytest.raises(LockedError, match=rf"{re.escape(str(tmp_path))}/{name}: its file system cannot lock files"):
+        with pytest.raises(
+            LockedError, match=rf"{re.escape(str(tmp_path))}/{name}: its file system cannot lock files"
+        ):
             lock()

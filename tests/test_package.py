@@ -6,7 +6,6 @@ import sys
 import tomllib
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
-from types import SimpleNamespace
 
 import pytest
 from conftest import ROOT
@@ -54,7 +53,7 @@ def test_dependencies_are_those_that_are_pinned():
     assert files[0] == ["envs/requirements.txt"]
 
 
-def test_an_editable_installation_is_a_path_and_a_program(tmp_path):
+def test_an_editable_installation_is_a_path_and_a_program(make_env, tmp_path):
     """As setuptools builds it; a path costs a start of Python nothing, a finder of modules does."""
     import setuptools
 
@@ -65,7 +64,7 @@ def test_an_editable_installation_is_a_path_and_a_program(tmp_path):
     for name in ("pyproject.toml", "README.md", "envs", "snn", "config"):
         (clone / name).symlink_to(ROOT / name)
     build = "from setuptools import build_meta; print(build_meta.build_editable('.'))"
-    subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, env=make_env.environment())
     (wheel,) = clone.glob("*.whl")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "made"], check=True)
     (path,) = (tmp_path / "made").glob("*.pth")
@@ -194,13 +193,9 @@ def test_in_a_clone_of_another_user_make_env_says_so(make_env, monkeypatch):
 
 def test_names_in_the_path_of_an_environment_are_given_to_setuptools(make_env, monkeypatch, tmp_path):
     """It takes them for variables of the environment, and fails if they do not exist."""
-    given = {}
     monkeypatch.setattr(make_env, "VENV", tmp_path / "a {b1} $c2/.venv")
-    monkeypatch.setattr(
-        make_env.subprocess, "run", lambda command, env: given.update(env) or SimpleNamespace(returncode=0)
-    )
     monkeypatch.setenv("c2", "as it was")
-    assert make_env.pip([]) == 0
+    given = make_env.environment()
     assert given["b1"] == "" and given["c2"] == "as it was"
 
 

@@ -21,6 +21,8 @@ from snn.records import archive, store
 from snn.records.digest import sealed
 from snn.tables.columns import PATH, describe
 
+HERE = re.escape(devices.find("cpu").name)
+
 
 def test_every_cell_runs_once_and_every_table_and_figure_is_there(made):
     assert len(made.records()) == ROUNDS * CELLS_OF_TINY
@@ -177,11 +179,11 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
     [
         (
             ["results/tables/speedups.csv"],
-            f"config/grid.yaml on {re.escape(devices.find('cpu').name)} \\(did you mean speedup\\?\\): --config grid=FILE names",
+            rf"config/grid.yaml on {HERE} \(did you mean speedup\?\): --config grid=FILE names",
         ),
         (
             ["results/figures/mine.svg"],
-            f"config/grid.yaml on {re.escape(devices.find('cpu').name)}: --config grid=FILE",
+            f"config/grid.yaml on {HERE}: --config grid=FILE",
         ),
         (
             ["results/tables/speedup.csv", "--config", "devices=[NVIDIA H200, NVIDIA L4]"],
