@@ -75,12 +75,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 QUICK: list[tuple[str, list[str]]] = []
 
+_PYTEST = ["python", "-m", "pytest", "-p", "no:cacheprovider"]
+
 _START = """# Imported by every Python of this .venv: what the machine says of itself.
 import builtins, io, os
 _open, _cpuinfo, _cores = io.open, {cpuinfo!r}, {cores!r}
 
 def open(file, *given, **named):
-    return _open(_cpuinfo if not isinstance(file, int) and os.fspath(file) == "/proc/cpuinfo" else file, *given, **named)
+    is_cpuinfo = not isinstance(file, int) and os.fspath(file) == "/proc/cpuinfo"
+    return _open(_cpuinfo if is_cpuinfo else file, *given, **named)
 
 if _cpuinfo:
     io.open = builtins.open = open

@@ -38,8 +38,8 @@ def git() -> dict[str, Any]:
 def _output(*arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=10, check=True
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return os.fsdecode(done.stdout).strip()

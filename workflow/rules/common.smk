@@ -1,5 +1,6 @@
 # The grid, read and checked once while the DAG is built, and what the rules look up in it.
 
+import getpass
 import inspect
 import json
 import os
@@ -134,6 +135,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, (str(workflow.basedir), os.environ.get("PYTHONPATH")))
 )
 PYTHON = shlex.quote(sys.executable)
+
+# Snakemake asks for the user's name. A user without an account, as in a container, has none.
+try:
+    getpass.getuser()
+except (KeyError, OSError):
+    os.environ["USER"] = str(os.getuid())
 
 
 def with_quoted_python(execute):
