@@ -9,7 +9,7 @@ from pathlib import Path
 
 from snn.config.groups import ROOT
 from snn.errors import SnnError
-from snn.files import outputs
+from snn.files import cache, outputs
 from snn.grid.sweeps import SHORTENED
 from snn.hardware import locks
 from snn.hardware.locks import LockedError, folder_lock, generation
@@ -107,6 +107,7 @@ def _snakemake(grid: GridFile, arguments: Sequence[str | Path], *config: str) ->
     with subprocess.Popen(
         command,
         cwd=ROOT,
+        env={**os.environ, **cache.of_snakemake(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
