@@ -13,12 +13,14 @@ the command is make, which builds its own. Examples:
 """
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +75,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }
 
-QUICK: list[tuple[str, list[str]]] = []
+QUICK = (
+    (
+        "user,folder,slashes,german,kathmandu,tmpdir,private,variables",
+        "test_workflow.py test_notebook.py test_package.py test_messages.py "
+        "test_recommend.py::test_the_answer_is_printed_with_its_table",
+    ),
+    (
+        "glob,letters,c,kiritimati,no_home,many,shared",
+        "test_config.py test_grid.py test_devices.py test_publish.py test_merge.py test_lock.py",
+    ),
+)
+"""What CI runs: settings, and tests. Those of the first plan, train, tabulate, publish and recommend."""
 
 _PYTEST = ["python", "-m", "pytest", "-p", "no:cacheprovider"]
 
@@ -93,77 +106,104 @@ if _cores:
 """
 
 
-class NotHere(Exception):
-    """This machine cannot play a setting."""
-
-
 def together(names: Sequence[str]) -> dict[str, Any]:
-    """Several settings as one."""
+    """Several settings as one, without what this machine cannot play, which is printed."""
     found: dict[str, Any] = {}
     for name in names:
         environment = {**found.get("environment", {}), **SETTINGS[name].get("environment", {})}
         found |= {**SETTINGS[name], "environment": environment}
+    if "user" in found and (why := _why_no_user(found["user"])):
+        print(f"not as another user: {why}", flush=True)
+        del found["user"]
+    if "locale" in found and not shutil.which("localedef"):
+        print("not in another language: there is no localedef", flush=True)
+        del found["locale"]
     return found
 
 
 def run(setting: Mapping[str, Any], command: Sequence[str]) -> int:
-    """The exit status of a command as a stranger. Raises NotHere."""
-    if setting.get("user") is not None and os.geteuid():
-        raise NotHere("only root can become another user")
+    """The exit status of a command as a stranger."""
     with tempfile.TemporaryDirectory(prefix="stranger-") as made:
         scratch = Path(made)
         (scratch / "home").mkdir()
         clone = scratch / setting.get("folder", "clone")
         _copy(clone)
         environment = _environment(setting, scratch)
-        user = setting.get("user")
-        identity = {} if user is None else {"user": user, "group": "nogroup", "extra_groups": []}
-        as_stranger = {
-            "cwd": clone,
-            "env": environment,
-            "umask": setting.get("umask", -1),
-            **identity,
-        }
-        _give(scratch, user)
-        python = clone / ".venv/bin/python"
+        stranger = {"cwd": clone, "env": environment, "umask": setting.get("umask", -1)}
+        if "user" in setting:
+            user, group = _ids(setting["user"])
+            stranger |= {"user": user, "group": group, "extra_groups": []}
+            subprocess.run(["chown", "-R", f"{user}:{group}", scratch], check=True)
         if command[0] == "make":
-            subprocess.run(["make", "dev"], check=True, **as_stranger)
+            subprocess.run(["make", "dev"], check=True, **stranger)
         else:
-            _borrow(clone, as_stranger)
-        _pretend(setting, scratch, Path(_purelib(python, as_stranger)))
-        _give(scratch, user)
+            _borrow(clone, _python_of(setting.get("user")), stranger)
+        _pretend(setting, scratch, _packages(clone))
         if setting.get("cores") == 1:
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        environment["PATH"] = f"{python.parent}:{environment['PATH']}"
-        return subprocess.run(command, **as_stranger).returncode
+        environment["PATH"] = f"{clone / '.venv/bin'}:{environment['PATH']}"
+        return subprocess.run(command, **stranger).returncode
+
+
+def _ids(user: str | int) -> tuple[int, int]:
+    """The numbers of a user and its group."""
+    if isinstance(user, int):
+        return user, user
+    account = pwd.getpwnam(user)
+    return account.pw_uid, account.pw_gid
+
+
+def _why_no_user(user: str | int) -> str:
+    """Why this process cannot become a user; empty if it can."""
+    if os.geteuid():
+        return "only root can become one"
+    try:
+        _ids(user)
+    except KeyError:
+        return f"there is no account {user}"
+    return "" if _python_of(user) else "it can run no Python of this version"
+
+
+def _python_of(user: str | int | None) -> str | None:
+    """A Python of this version that a user can run; None if there is none."""
+    own = sys._base_executable
+    if user is None:
+        return own
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    ids = _ids(user)
+    for python in (own, f"/usr/local/bin/{version}", f"/usr/bin/{version}"):
+        with suppress(OSError):
+            subprocess.run(
+                [python, "-c", ""], cwd="/", user=ids[0], group=ids[1], extra_groups=[], check=True
+            )
+            return python
+    return None
 
 
 def _copy(clone: Path) -> None:
     """A clone with the files of this working tree."""
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True)
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout.decode()
-    here = {name for name in names.split("\0") if name and (ROOT / name).is_file()}
-    for name in here:
-        (clone / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, clone / name)
+    names = os.fsdecode(subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout).split("\0")
+    here = {name for name in names if name and (ROOT / name).is_file()}
     for path in clone.rglob("*"):
         name = path.relative_to(clone)
         if path.is_file() and name.parts[0] != ".git" and str(name) not in here:
             path.unlink()
+    for name in here:
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, clone / name)
 
 
 def _environment(setting: Mapping[str, Any], scratch: Path) -> dict[str, str]:
     found = dict(os.environ)
-    if setting.get("user") is not None:
+    if "user" in setting:
         found |= {"HOME": "SCRATCH/home", "PATH": "/usr/local/bin:/usr/bin:/bin"}
     if "locale" in setting:
         language, charset = setting["locale"]
         made = scratch / "locales" / f"{language}.{charset}"
         made.parent.mkdir()
-        command = ["localedef", "-i", language, "-f", charset, made]
-        if not shutil.which("localedef") or subprocess.run(command, capture_output=True).returncode:
-            raise NotHere(f"localedef cannot make {made.name}")
+        subprocess.run(["localedef", "-i", language, "-f", charset, made], check=True)
         found |= {"LOCPATH": str(made.parent), "LC_ALL": made.name, "LANG": made.name}
     for key, value in setting["environment"].items():
         found.pop(key, None)
@@ -176,30 +216,20 @@ def _environment(setting: Mapping[str, Any], scratch: Path) -> dict[str, str]:
     return found
 
 
-def _borrow(clone: Path, as_stranger: Mapping[str, Any]) -> None:
-    """A .venv with the packages of the one that runs this."""
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    pythons = [sys._base_executable, *(f"{folder}/{version}" for folder in ("/usr/local/bin", "/usr/bin"))]
-    for python in pythons:
-        try:
-            made = subprocess.run([python, "-m", "venv", "--without-pip", ".venv"], **as_stranger)
-        except OSError:
-            continue
-        if made.returncode == 0:
-            break
-    else:
-        raise NotHere(f"the stranger can run none of {', '.join(pythons)}")
-    bin = clone / ".venv/bin"
-    packages = Path(_purelib(bin / "python", as_stranger))
-    (packages / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n{clone}\n", encoding="utf-8")
-    scripts = ScriptMaker(None, str(bin))
-    scripts.executable, scripts.variants = enquote_executable(str(bin / "python")), {""}
+def _borrow(clone: Path, python: str, stranger: Mapping[str, Any]) -> None:
+    """A .venv with the packages of the one that runs this, and its programs."""
+    subprocess.run([python, "-m", "venv", "--without-pip", ".venv"], check=True, **stranger)
+    borrowed = f"{sysconfig.get_path('purelib')}\n{clone}\n"
+    (_packages(clone) / "borrowed.pth").write_text(borrowed, encoding="utf-8")
+    scripts = ScriptMaker(None, str(clone / ".venv/bin"))
+    scripts.executable = enquote_executable(str(clone / ".venv/bin/python"))
+    scripts.variants = {""}
     scripts.make_multiple(["snn = snn.cli:entry", "snakemake = snakemake.cli:main"])
 
 
-def _purelib(python: Path, as_stranger: Mapping[str, Any]) -> str:
-    command = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-    return os.fsdecode(subprocess.run(command, check=True, capture_output=True, **as_stranger).stdout).strip()
+def _packages(clone: Path) -> Path:
+    (packages,) = clone.joinpath(".venv").glob("lib/python3*/site-packages")
+    return packages
 
 
 def _pretend(setting: Mapping[str, Any], scratch: Path, packages: Path) -> None:
@@ -207,41 +237,33 @@ def _pretend(setting: Mapping[str, Any], scratch: Path, packages: Path) -> None:
     cpuinfo = ""
     if "cpu" in setting:
         real = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        lines = [line for line in real if not line.startswith("model name")]
         named = [f"model name\t: {setting['cpu']}"] if setting["cpu"] else []
+        lines = [*named, *(line for line in real if not line.startswith("model name"))]
         cpuinfo = str(scratch / "cpuinfo")
-        Path(cpuinfo).write_text("\n".join([*named, *lines]) + "\n", encoding="utf-8")
+        Path(cpuinfo).write_text("\n".join(lines) + "\n", encoding="utf-8")
     cores = setting.get("cores", 0)
     start = _START.format(cpuinfo=cpuinfo, cores=cores if cores > 1 else 0)
     (packages / "stranger.py").write_text(start, encoding="utf-8")
     (packages / "stranger.pth").write_text("import stranger\n", encoding="utf-8")
 
 
-def _give(folder: Path, user: str | int | None) -> None:
-    if user is not None:
-        subprocess.run(["chown", "-R", f"{user}:nogroup", folder], check=True)
-
-
 def main(arguments: Sequence[str]) -> int:
+    """Run what is asked for; its exit status, or 2 for an unknown setting."""
     if arguments == ["--quick"]:
-        runs = [
-            (names.split(","), ["python", "-m", "pytest", "-p", "no:cacheprovider", *tests])
-            for names, tests in QUICK
-        ]
+        runs = [(names, [*_PYTEST, *(f"tests/{test}" for test in tests.split())]) for names, tests in QUICK]
     elif len(arguments) > 1:
-        runs = [(arguments[0].split(","), arguments[1:])]
+        runs = [(arguments[0], arguments[1:])]
     else:
         for name, setting in SETTINGS.items():
             print(f"{name:12} {setting}")
         return 0
+    os.umask(0o022)  # another user reads what this one makes
     for names, command in runs:
-        print(f"as {', '.join(names)}: {' '.join(command)}", flush=True)
-        try:
-            status = run(together(names), command)
-        except NotHere as error:
-            print(f"left out: {error}")
-            continue
-        if status:
+        if unknown := set(names.split(",")) - SETTINGS.keys():
+            print(f"strangers: {', '.join(unknown)}: not a setting: {', '.join(SETTINGS)}", file=sys.stderr)
+            return 2
+        print(f"as {names}: {' '.join(command)}", flush=True)
+        if status := run(together(names.split(",")), command):
             return status
     return 0
 
