@@ -219,7 +219,7 @@ def _environment(setting: Mapping[str, Any], scratch: Path) -> dict[str, str]:
 def _borrow(clone: Path, python: str, stranger: Mapping[str, Any]) -> None:
     """A .venv with the packages of the one that runs this, and its programs."""
     subprocess.run([python, "-m", "venv", "--without-pip", ".venv"], check=True, **stranger)
-    borrowed = f"{sysconfig.get_path('purelib')}\n{clone}\n"
+    borrowed = f"{sysconfig.get_path('purelib')}\n{os.path.relpath(clone, _packages(clone))}\n"
     (_packages(clone) / "borrowed.pth").write_text(borrowed, encoding="utf-8")
     scripts = ScriptMaker(None, str(clone / ".venv/bin"))
     scripts.executable = enquote_executable(str(clone / ".venv/bin/python"))

@@ -6,6 +6,7 @@ import sys
 import tomllib
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -85,7 +86,12 @@ def test_make_env_installs_the_clone_without_a_download(make_env, monkeypatch, t
     monkeypatch.setattr(make_env, "pip", lambda arguments: calls.append(arguments) or 0)
     files = make_env.requirements(dev=False)
     assert ROOT / "envs/requirements-build.txt" in files
+    path = tmp_path / "lib/python3.11/site-packages/__editable__.snn-1.pth"
+    path.parent.mkdir(parents=True)
+    path.write_text(str(ROOT))
     make_env.install(files)
+    made = Path(path.read_text().strip())
+    assert not made.is_absolute() and (path.parent / made).resolve() == ROOT
     assert calls[-1] == ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]
     assert {str(file) for file in files} <= {*calls[0]}
 
@@ -196,7 +202,7 @@ def test_names_in_the_path_of_an_environment_are_given_to_setuptools(make_env, m
     monkeypatch.setattr(make_env, "VENV", tmp_path / "a {b1} $c2/.venv")
     monkeypatch.setenv("c2", "as it was")
     given = make_env.environment()
-    assert given["b1"] == "" and given["c2"] == "as it was"
+    assert given["b1"] == "" and given["c2"] == "as it was" and given["LC_ALL"] == "C.UTF-8"
 
 
 def test_an_environment_that_is_up_to_date_is_left_alone(make_env, monkeypatch, tmp_path):

@@ -145,7 +145,11 @@ def named(value: object, place: str) -> tuple[Device, ...]:
 
 
 def _device(name: object, place: str) -> Device:
-    if not isinstance(name, str) or len(name) > _MOST_NAME or not (_NAME.fullmatch(name) and name.isprintable()):
+    if (
+        not isinstance(name, str)
+        or len(name) > _MOST_NAME
+        or not (_NAME.fullmatch(name) and name.isprintable())
+    ):
         raise ConfigError(f"{place}: {shown(name)} is not the name of a device: it must be {_RIGHT}")
     if name == "cpu":
         return find("cpu")
