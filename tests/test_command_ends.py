@@ -58,8 +58,8 @@ def test_a_record_is_kept_though_nothing_can_be_said_of_it(tmp_path, where):
     data, record = (shlex.quote(one) for one in (f"dataset.path={tmp_path}/t.csv", f"output={output}"))
     done = shell(
         f"python -m snn device=cpu dataset=csv {data} dataset.target=y training.epochs=1 "
-        "training.batch_size=8 network.hidden=[4] protocol=brief protocol.rounds=1 "
-        f"protocol.runs=2 protocol.min_runs=1 protocol.warmup_seconds=0 protocol.max_warmup_seconds=0 {record} {where}"
+        "training.batch_size=8 network.hidden=[4] protocol=brief protocol.rounds=1 protocol.runs=2 "
+        f"protocol.min_runs=1 protocol.warmup_seconds=0 protocol.max_warmup_seconds=0 {record} {where}"
     )
     assert done.returncode == 0
     assert json.loads(output.read_text())["status"] == "ok"
