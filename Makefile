@@ -4,20 +4,24 @@ ifndef PYTHON
 NEW_ENOUGH = $(shell $(1) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(1))
 PYTHON := $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(call NEW_ENOUGH,$(name))) python3)
 endif
+# Snakemake does not start without a cache.
+ifneq ($(shell test -w "$$HOME" && echo yes),yes)
+export XDG_CACHE_HOME ?= $(CURDIR)/.snakemake/cache
+endif
 CORES ?= 1
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev speedup all report test torture mutate lint format docs linkcheck publish pins clean
+.PHONY: help env dev speedup all report test strangers torture mutate lint format docs linkcheck publish pins clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: ## build .venv; with a GPU, install the CuPy that fits
-	@$(PYTHON) scripts/make_env
+	@"$(PYTHON)" scripts/make_env
 
 dev: ## the same, with the packages of tests and checks
-	@$(PYTHON) scripts/make_env --dev
+	@"$(PYTHON)" scripts/make_env --dev
 
 speedup: env ## train the paper's grid and print its speedup table
 	$(BIN)/snakemake --cores $(CORES) results/tables/speedup.csv
@@ -31,6 +35,9 @@ report: all ## report.html, with every table and figure
 
 test: dev ## the tests; those that need a GPU are skipped without one
 	$(BIN)/python -m pytest
+
+strangers: dev ## some tests as on another machine: CPU, folder, user, language, time zone
+	$(BIN)/python tests/strangers.py --quick
 
 torture: dev ## kills and malformed inputs, for an hour: counts of what was lost or accepted
 	$(BIN)/python tests/faults/torture.py $(TORTURE)

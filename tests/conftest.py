@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what many short processes import is compiled once
 sys.dont_write_bytecode = False
+os.environ.pop("SNAKEMAKE_PROFILE", None)  # the developer's own
 
 from snn.hardware import threads  # noqa: E402
 
@@ -29,10 +30,13 @@ from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 from snn import backends  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
+from snn.files import cache  # noqa: E402
 from snn.hardware import devices  # noqa: E402
 from snn.strategies.common.traits import own_runtime  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
+
+os.environ.update(cache.of_snakemake(ROOT))
 
 TOGETHER = {
     "pipeline": (

@@ -44,6 +44,18 @@ def printed(script, *arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def test_snakemake_has_a_cache_in_the_clone_if_the_users_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "mine"))
+    assert cache.of_snakemake(tmp_path / "clone") == {}
+    (tmp_path / "file").touch()
+    inside = {"XDG_CACHE_HOME": str(tmp_path / "clone/.snakemake/cache")}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file/mine"))
+    assert cache.of_snakemake(tmp_path / "clone") == inside
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "file/home"))
+    assert cache.of_snakemake(tmp_path / "clone") == inside
+
+
 def test_what_is_made_once_is_there_in_every_further_process(folder):
     made = count()
     paths = [cache.kept("kernels", ".x", ("a", "b"), lambda: b"%d" % next(made)) for _ in range(3)]

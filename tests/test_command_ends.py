@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -14,20 +15,20 @@ from snn.report.write import writing
 
 def shell(command):
     return subprocess.run(
-        ["bash", "-c", command],
+        ["bash", "-c", f'python() {{ "$PYTHON" "$@"; }}; {command}'],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env={**os.environ, "P": sys.executable},
+        env={**os.environ, "PYTHON": sys.executable},
     )
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "(sleep 0.1; $P -m snn --help; echo $? >&2) | true",
-        "(sleep 0.1; $P -m snn.prepare --help; echo $? >&2) | true",
-        "(sleep 0.1; $P -m snn device=cpu training.epochs=1 network.hidden=[4] protocol.runs=1 "
+        "(sleep 0.1; python -m snn --help; echo $? >&2) | true",
+        "(sleep 0.1; python -m snn.prepare --help; echo $? >&2) | true",
+        "(sleep 0.1; python -m snn device=cpu training.epochs=1 network.hidden=[4] protocol.runs=1 "
         "protocol.warmup_seconds=0 protocol.max_warmup_seconds=0; echo $? >&2) | true",
     ],
 )
@@ -38,7 +39,7 @@ def test_a_reader_that_goes_away_is_no_traceback(command):
 
 
 def test_a_full_disk_behind_a_redirection_is_said():
-    done = shell("$P -m snn --help > /dev/full")
+    done = shell("python -m snn --help > /dev/full")
     assert done.returncode == 2
     assert done.stderr == "snn: the output cannot be written: No space left on device\n"
 
@@ -56,7 +57,7 @@ def test_a_letter_that_the_output_lacks_is_replaced(tmp_path, encoding):
 
 
 def test_a_record_is_not_lost_to_a_closed_output():
-    done = shell("$P -m snn device=cpu >&-")
+    done = shell("python -m snn device=cpu >&-")
     assert done.returncode == 2
     assert done.stderr == "snn: output is null, but the standard output is closed: it must name a file\n"
 
@@ -66,17 +67,18 @@ def test_a_record_is_kept_though_nothing_can_be_said_of_it(tmp_path, where):
     """Else a workflow would remove it, as of a job that failed. There is a note before, and progress."""
     (tmp_path / "t.csv").write_text("id,y\n" + "".join(f"{i},{i % 7}\n" for i in range(40)))
     output = tmp_path / "record.json"
+    data, record = (shlex.quote(one) for one in (f"dataset.path={tmp_path}/t.csv", f"output={output}"))
     done = shell(
-        f"$P -m snn device=cpu dataset=csv dataset.path={tmp_path}/t.csv dataset.target=y training.epochs=1 "
-        f"training.batch_size=8 network.hidden=[4] protocol=brief protocol.rounds=1 protocol.runs=2 "
-        f"protocol.min_runs=1 protocol.warmup_seconds=0 protocol.max_warmup_seconds=0 output={output} {where}"
+        f"python -m snn device=cpu dataset=csv {data} dataset.target=y training.epochs=1 "
+        "training.batch_size=8 network.hidden=[4] protocol=brief protocol.rounds=1 protocol.runs=2 "
+        f"protocol.min_runs=1 protocol.warmup_seconds=0 protocol.max_warmup_seconds=0 {record} {where}"
     )
     assert done.returncode == 0
     assert json.loads(output.read_text())["status"] == "ok"
 
 
 def test_a_full_disk_behind_both_outputs_has_the_same_status():
-    assert shell("$P -m snn --help >/dev/full 2>/dev/full").returncode == 2
+    assert shell("python -m snn --help >/dev/full 2>/dev/full").returncode == 2
 
 
 def test_a_reader_of_errors_that_goes_away_is_no_traceback(capsys, monkeypatch):
@@ -90,7 +92,9 @@ def test_a_reader_of_errors_that_goes_away_is_no_traceback(capsys, monkeypatch):
 
 
 def test_an_output_that_stdout_is_redirected_to(tmp_path):
-    done = shell(f"$P -m snn device=cpu output=/dev/stdout > {tmp_path}/record.json")
+    done = shell(
+        f"python -m snn device=cpu output=/dev/stdout > {shlex.quote(str(tmp_path / 'record.json'))}"
+    )
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
 

@@ -184,7 +184,7 @@ def test_a_planned_gpu_on_a_machine_without_one_is_refused_with_both_names(monke
     with pytest.raises(DeviceError) as caught:
         devices.choices("cuda", "NVIDIA H200")
     cpu = devices.find("cpu").name
-    assert f"device.name is 'NVIDIA H200', but this machine has '{cpu}': run this job on" in str(caught.value)
+    assert f"device.name is 'NVIDIA H200', but this machine has {cpu!r}: run this job on" in str(caught.value)
     assert "no NVIDIA driver" in str(caught.value)
 
 

@@ -1,6 +1,7 @@
 """Image files that are refused: each is named, with what is wrong and what would be right."""
 
 import os
+import re
 import struct
 import tracemalloc
 
@@ -117,7 +118,7 @@ def test_a_gzip_file_that_is_cut_off_or_damaged_is_refused(folder):
     (folder / TRAIN_IMAGES).unlink()
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
-        with pytest.raises(DataError, match=f"^{path}: "):
+        with pytest.raises(DataError, match=f"^{re.escape(str(path))}: "):
             idx_images.make(str(folder))
     for place in range(len(whole)):
         for bit in (1, 64):

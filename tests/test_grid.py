@@ -1,10 +1,14 @@
 """The grid: cells from sweeps, which a command line composes again."""
 
+import re
+import shlex
+
 import pytest
 import yaml
 from conftest import ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strangers import CPUS, GPUS
 from test_unsupported import ON_CPU
 
 from snn.config import compose, groups
@@ -24,6 +28,18 @@ def sweeps_of(tmp_path, sweeps, device=CPU, **rest):
     path = tmp_path / "grid.yaml"
     path.write_text(yaml.safe_dump({"sweeps": sweeps, **rest}))
     return grid.read(path, device)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [*(Device("cpu", name) for name in CPUS.values() if name), *(Device("cuda", name) for name in GPUS)],
+    ids=str,
+)
+def test_a_device_of_any_name_goes_through_a_command_line_and_a_path(tmp_path, device):
+    (cell,) = sweeps_of(tmp_path, {"x": {"strategy": "reference"}}, device)["x"].cells
+    composed = compose.composed(shlex.split(shlex.join(grid.overrides(cell))))
+    assert {section: composed[section] for section in naming.SECTIONS} == cell
+    assert re.fullmatch(r"results/cells/[a-z0-9./-]+\.json", naming.record_paths(cell)[0])
 
 
 def test_the_papers_grid():

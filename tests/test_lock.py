@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -235,6 +236,18 @@ def test_other_users_may_lock_the_device_whatever_the_umask(tmp_path, monkeypatc
     assert lock_file("cpu").stat().st_mode & 0o777 == 0o644
 
 
+def test_a_clone_of_another_user_needs_a_clone_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: not (mode & os.W_OK and path == tmp_path))
+    for folder in (tmp_path / ".snakemake", tmp_path / "results/recommend"):
+        for lock in (generation, lambda folder: folder_lock(folder, "")):
+            with pytest.raises(LockedError) as caught:
+                lock(folder)
+            said = str(caught.value)
+            assert said.startswith(f"{tmp_path}: ") and "clone" in said
+            assert ".snakemake" not in said and "remove" not in said
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("umask", "mode"), [(0o002, 0o664), (0o022, 0o644)])
 def test_who_may_share_a_folder_may_lock_it(tmp_path, umask, mode):
     before = os.umask(umask)
@@ -268,5 +281,7 @@ def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
         lock_file("turn").name: lambda: device_lock(CPU).__enter__(),
         "snn.lock": lambda: folder_lock(tmp_path, ""),
     }.items():
-        with pytest.raises(LockedError, match=rf"{tmp_path}/{name}: its file system cannot lock files"):
+        with pytest.raises(
+            LockedError, match=rf"{re.escape(str(tmp_path))}/{name}: its file system cannot lock files"
+        ):
             lock()

@@ -1,10 +1,13 @@
 """Results of many machines in one table: each device beside the others, and never over another's."""
 
+import html
+
 import pandas as pd
 import pytest
 from conftest import ROOT
 from machines import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
 from merging import merged
+from strangers import GPUS
 
 from snn import merge
 from snn.analysis import published
@@ -43,6 +46,19 @@ def test_each_device_has_speedups_over_its_own_baseline(tmp_path, three):
         assert (table.loc[inside.index, f"speedup_ci_low {name}"] <= inside).all()
         assert (table.loc[inside.index, f"speedup_ci_high {name}"] >= inside).all()
     assert f"{H200}: 10 records\n{T4}: 10 records\n{CPU}: 4 records\n" in printed
+
+
+def test_devices_of_any_name_have_their_columns(tmp_path, no_devices_figure):
+    folders = [
+        folder(tmp_path / str(i), records_of(cells_on("cuda", name), device=name, device_uuid=f"GPU-{i}"))
+        for i, name in enumerate(GPUS)
+    ]
+    table, printed = merged(tmp_path, *folders)
+    for name in GPUS:
+        assert table.loc["combined", f"speedup {name}"] == pytest.approx(2.0)
+        assert f"{name}: 10 records\n" in printed
+    page = (tmp_path / "out/devices.html").read_text(encoding="utf-8")
+    assert "<b>" not in page and all(name in html.unescape(page) for name in GPUS)
 
 
 def test_advice_says_on_which_devices_it_holds(tmp_path, three):

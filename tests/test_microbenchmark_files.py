@@ -20,6 +20,7 @@ from snn.microbenchmarks.readings import Effort
 from snn.profiling.calls import ENDED_BY
 from snn.records import microbenchmarks as records
 from snn.records.digest import sealed
+from snn.report.markdown import escaped
 
 SMALL = {name: test_microbenchmarks.SMALL[name] for name in ("memory_access", "memory_calls")}
 CPU = devices.find("cpu")
@@ -107,9 +108,9 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
     figures = {f"figures/{name}.{ending}" for name in SMALL for ending in ("svg", "png")}
     tables = {f"tables/{name}.csv" for name in SMALL}
     assert made == tables | figures | {"README.md", *(f"microbenchmarks/{name}.json" for name in SMALL)}
-    assert f"# Results of one {CPU.name}" in (published / "README.md").read_text()
+    assert f"# Results of one {escaped(CPU.name)}" in (published / "README.md").read_text()
     of_device = (published.parent / "README.md").read_text()
-    assert of_device.startswith(f"# {CPU.name}\n")
+    assert of_device.startswith(f"# {escaped(CPU.name)}\n")
     assert f"| [some](some) | {', '.join(sorted(SMALL))} |" in of_device
     assert retabulate.main([str(published), str(tmp_path / "again")]) == 0
     for table in tables:

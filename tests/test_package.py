@@ -4,8 +4,9 @@ import importlib.util
 import subprocess
 import sys
 import tomllib
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
@@ -53,18 +54,17 @@ def test_dependencies_are_those_that_are_pinned():
     assert files[0] == ["envs/requirements.txt"]
 
 
-def test_an_editable_installation_is_a_path_and_a_program(tmp_path):
+def test_an_editable_installation_is_a_path_and_a_program(make_env, tmp_path):
     """As setuptools builds it; a path costs a start of Python nothing, a finder of modules does."""
-    import setuptools
-
-    if Version(setuptools.__version__) < PINNED:
-        pytest.skip(f"setuptools is {setuptools.__version__} here, and {PINNED} in what make env builds")
+    here = Version(metadata.version("setuptools"))  # to import it, nothing may have imported distutils
+    if here < PINNED:
+        pytest.skip(f"setuptools is {here} here, and {PINNED} in what make env builds")
     clone = tmp_path / "clone"
     clone.mkdir()
     for name in ("pyproject.toml", "README.md", "envs", "snn", "config"):
         (clone / name).symlink_to(ROOT / name)
     build = "from setuptools import build_meta; print(build_meta.build_editable('.'))"
-    subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, env=make_env.environment())
     (wheel,) = clone.glob("*.whl")
     subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "made"], check=True)
     (path,) = (tmp_path / "made").glob("*.pth")
@@ -85,7 +85,12 @@ def test_make_env_installs_the_clone_without_a_download(make_env, monkeypatch, t
     monkeypatch.setattr(make_env, "pip", lambda arguments: calls.append(arguments) or 0)
     files = make_env.requirements(dev=False)
     assert ROOT / "envs/requirements-build.txt" in files
+    path = tmp_path / "lib/python3.11/site-packages/__editable__.snn-1.pth"
+    path.parent.mkdir(parents=True)
+    path.write_text(str(ROOT))
     make_env.install(files)
+    made = Path(path.read_text().strip())
+    assert not made.is_absolute() and (path.parent / made).resolve() == ROOT
     assert calls[-1] == ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]
     assert {str(file) for file in files} <= {*calls[0]}
 
@@ -188,6 +193,24 @@ def test_make_env_installs_again_what_is_installed_otherwise(make_env, monkeypat
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert fingerprint(text) == fingerprint(text.replace("line-length = 110", "line-length = 99"))
     assert fingerprint(text) != fingerprint(text.replace('snn = "snn.cli:entry"', 'snn2 = "snn.cli:entry"'))
+
+
+def test_in_a_clone_of_another_user_make_env_says_so(make_env, monkeypatch):
+    monkeypatch.setattr(make_env, "STAMP", ROOT / "no such file")
+    monkeypatch.setattr(make_env.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(make_env, "install", lambda files: pytest.fail("it was installed"))
+    monkeypatch.setattr(sys, "argv", ["make_env"])
+    with pytest.raises(SystemExit) as caught:
+        make_env.main()
+    assert str(ROOT) in caught.value.code and "clone" in caught.value.code
+
+
+def test_names_in_the_path_of_an_environment_are_given_to_setuptools(make_env, monkeypatch, tmp_path):
+    """It takes them for variables of the environment, and fails if they do not exist."""
+    monkeypatch.setattr(make_env, "VENV", tmp_path / "a {b1} $c2/.venv")
+    monkeypatch.setenv("c2", "as it was")
+    given = make_env.environment()
+    assert given["b1"] == "" and given["c2"] == "as it was" and given["LC_ALL"] == "C.UTF-8"
 
 
 def test_an_environment_that_is_up_to_date_is_left_alone(make_env, monkeypatch, tmp_path):

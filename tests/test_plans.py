@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from strangers import CPUS
 
 from snn.errors import ConfigError
 from snn.grid import naming, plans
@@ -110,6 +111,9 @@ def test_the_cpu_of_another_machine_has_a_name(read):
     assert len(plan.device.name) == 100
     (plan,) = read(devices="cpu AMD EPYC 9454", sweeps={"x": {}}).values()
     assert (plan.device, plan.folder) == (Device("cpu", "AMD EPYC 9454"), "cpu-amd-epyc-9454/")
+    for name in ("Intel(R) Core(TM)2 Duo CPU     E8400  @ 3.00GHz", *filter(None, CPUS.values())):
+        (plan,) = read(devices=f"cpu {name}", sweeps={"x": {}}).values()
+        assert plan.device == Device("cpu", name)
 
 
 RIGHT = (

@@ -131,20 +131,19 @@ def test_a_graph_is_captured_again_and_its_launch_timed():
     assert found.call_costs[launch].host_us > 0
 
 
-@pytest.mark.alone
-def test_costs_are_of_the_call_itself():
-    backend = ObservedBackend(SlowBackend("malloc"))
+def test_costs_are_of_the_call_itself(monkeypatch):
+    backend = ObservedBackend(SlowBackend("malloc", monkeypatch))
     traced = trace(replace(WIDE, strategy=groups.load("strategy", "pinned")), backend)
     found = call_costs(backend, traced)
     backend.live.check_nothing_held()
     assert set(found) == {event.signature for event in traced.events}
     for signature, cost in found.items():
         if signature.call == "malloc":
-            assert 5000 <= cost.host_us < 15000  # a sleep is no shorter than asked for
+            assert 5000 <= cost.host_us < 5100
         elif signature.call in ("copy_in", "copy_out", "matmul"):
-            assert 1000 <= cost.host_us < 5000
+            assert 1000 <= cost.host_us < 1100
         else:
-            assert cost.host_us < 2000
+            assert cost.host_us < 1100
 
 
 def event(call, stream=0, **details):
@@ -191,21 +190,19 @@ def test_a_training_that_diverges_has_a_profile_and_no_warning():
     assert found.predicted_seconds > 0 and sum(found.time_breakdown.seconds.values()) > 0
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
-def test_calls_that_take_milliseconds_are_predicted(slowest):
-    slow = SlowBackend(slowest, times=0.4)
+def test_calls_that_take_milliseconds_are_predicted(slowest, monkeypatch):
+    slow = SlowBackend(slowest, monkeypatch)
     job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))
     found = profile(job, slow)
     calls = sum(s for part, s in found.time_breakdown.seconds.items() if part != "host_arithmetic")
-    assert calls / 1.6 < found.predicted_seconds < calls * 1.6  # sleeping is not exact
+    assert found.predicted_seconds == pytest.approx(calls, rel=0.05)
 
 
-@pytest.mark.alone
 def test_a_profile_is_quick():
-    started = time.perf_counter()
+    started = time.process_time()
     profile(replace(WIDE, strategy=groups.load("strategy", "streams")), CpuBackend())
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, capsys):

@@ -184,6 +184,7 @@ def test_digits_are_the_number_of_a_column(table, target):
             "a setting is replaced, with KEY=VALUE, as training.epochs=3; none is added",
         ),
         (["--budget", "5s"], "--budget is '5s': it must be from 20s"),
+        (["output=mine"], "as --output"),
         (["strategy=graph"], "the strategies, the protocol and the device are chosen by"),
         (["training.epochs"], "'training.epochs' is no setting: it must be KEY=VALUE"),
         (["training.epochs=[1"], "training.epochs: a bracket is not closed"),

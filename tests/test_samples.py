@@ -15,15 +15,15 @@ GIB = 1 << 30
 
 def test_a_thread_samples_until_the_end_and_costs_little():
     seen = []
+    start = time.perf_counter()
     with Sampler(CPU, lambda sample, limits: seen.append((sample, limits)), every=0.05) as sampler:
-        start = time.perf_counter()
-        while time.perf_counter() - start < 1.5:
+        while len(seen) < 20:
             np.ones((64, 64)) @ np.ones((64, 64))
-        end = time.perf_counter()
+    end = time.perf_counter()
     found = sampler.described([(start, end)])
     taken = found["taken"]
-    assert 5 <= taken <= 31 and taken == len(seen) == len(found["columns"]["t_s"])
-    assert found["cpu_seconds"] < 0.005 * 1.5
+    assert 20 <= taken <= (end - start) / 0.05 + 2 and taken == len(seen) == len(found["columns"]["t_s"])
+    assert found["cpu_seconds"] < 0.001 * taken
     assert found["columns"]["t_s"] == sorted(found["columns"]["t_s"])
     assert found["limits"]["memory_bytes"] == memory.usable_bytes() == seen[0][1]["memory_bytes"]
     assert 0 < max(found["columns"]["memory_used_bytes"]) <= memory.usable_bytes()

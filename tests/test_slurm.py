@@ -20,14 +20,15 @@ def cluster(tmp_path, monkeypatch):
     (tmp_path / "folder" / slurm.MARK).parent.mkdir(parents=True)
     slurm.mark(tmp_path / "folder")
     programs = {
-        "squeue": f"""echo asked >> {tmp_path}/asked; cat {tmp_path}/queue || exit 1
-                      [ ! -e {tmp_path}/next ] || mv {tmp_path}/next {tmp_path}/queue""",
-        "scancel": f'echo "$@" >> {tmp_path}/cancelled',
+        "squeue": """echo asked >> "$CLUSTER/asked"; cat "$CLUSTER/queue" || exit 1
+                     [ ! -e "$CLUSTER/next" ] || mv "$CLUSTER/next" "$CLUSTER/queue" """,
+        "scancel": 'echo "$@" >> "$CLUSTER/cancelled"',
     }
     (tmp_path / "bin").mkdir()
     for name, does in programs.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("CLUSTER", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setattr(slurm, "_POLL_SECONDS", 0.01)
     return tmp_path

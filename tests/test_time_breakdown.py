@@ -19,7 +19,7 @@ from snn.errors import OutOfMemory
 from snn.measurement import cell, passes
 from snn.measurement.runs import count
 from snn.models.network import mlp
-from snn.profiling import time_breakdown
+from snn.profiling import call_costs, replay, time_breakdown, tracer
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.time_breakdown import TimingBackend, break_down
 from snn.strategies.common import factory
@@ -37,31 +37,34 @@ NETWORK = mlp((4, 300, 1), init="he_uniform")
 
 
 class SlowBackend(CpuBackend):
-    """Every call takes a millisecond longer, those of one name five; or this many times as long."""
+    """Every call takes a millisecond, those of one name five, by a clock of its own."""
 
-    def __init__(self, slowest, times=1.0):
+    def __init__(self, slowest, monkeypatch):
         super().__init__()
+        self._now = 0.0
+        for module in (time_breakdown, call_costs, replay, tracer):
+            monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=self._perf_counter))
         for name in ("malloc", "copy_in", "copy_out", "launch", "synchronize"):
-            setattr(
-                self, name, self._slow(getattr(self, name), times * (0.005 if name == slowest else 0.001))
-            )
+            setattr(self, name, self._slow(getattr(self, name), 0.005 if name == slowest else 0.001))
 
-    @staticmethod
-    def _slow(call, seconds):
+    def _perf_counter(self):
+        self._now += 1e-6
+        return self._now
+
+    def _slow(self, call, seconds):
         def slowed(*arguments):
-            time.sleep(seconds)
+            self._now += seconds
             return call(*arguments)
 
         return slowed
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     ("slowest", "part"),
     [("malloc", "allocation"), ("launch", "launch"), ("synchronize", "waiting"), ("copy_out", "copy_out")],
 )
-def test_the_time_is_where_it_was_spent(slowest, part):
-    found = break_down(replace(JOB, batch_size=10, epochs=4), SlowBackend(slowest))
+def test_the_time_is_where_it_was_spent(slowest, part, monkeypatch):
+    found = break_down(replace(JOB, batch_size=10, epochs=4), SlowBackend(slowest, monkeypatch))
     assert found.epochs == 1
     assert max(found.seconds, key=found.seconds.get) == part
     # Four epochs of five products: one such call in each, three where they are allocations.

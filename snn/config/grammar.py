@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +27,14 @@ TEXTS = ("output", "data", "dataset.path", "dataset.target", "dataset.delimiter"
 def check_value(key: str, value: str) -> None:
     """Raise ConfigError, saying how it is written, unless Hydra reads the text of a value as one value."""
     bare = _QUOTED.sub("", value)
-    opened = [mark for mark in _BRACKETS.findall(bare) if mark in _OPENING]
-    several = _is_several(f"{key}={value}") if len(opened) < 2 else None
+    opened = _opening(bare)
+    several = _is_several(f"{key}={value}") if opened < 2 or _is_text(key, value) else None
     if several is False:
         return
     given = shown(f"{key}={value}")
     if key in TEXTS:
         raise ConfigError(f"{given}: {unread(key, value)}")
-    if len(opened) > 1:
+    if opened > 1:
         raise ConfigError(
             f"{given}: a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
         )
@@ -44,10 +45,33 @@ def check_value(key: str, value: str) -> None:
 
 @lru_cache  # Hydra takes a millisecond, and each is read twice: checked, and composed
 def parsed(override: str) -> "Override":
-    """An override as Hydra reads it. Raises HydraException if it cannot."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser  # which is large
+    """An override as Hydra reads it, or, if it cannot read a text as one value, with the text in quotes.
 
-    return OverridesParser.create().parse_override(override)
+    So paths with braces, commas or letters such as ü need no quotes. Raises HydraException for other keys,
+    and for a text that begins with a quote itself.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # which is large
+    from hydra.errors import HydraException
+
+    parse = OverridesParser.create().parse_override
+    key, _, value = override.partition("=")
+    if not _is_text(key, value):
+        return parse(override)
+    if _opening(value) < 2:  # of many brackets, Hydra would take for ever
+        with suppress(HydraException):
+            if not (found := parse(override)).is_sweep_override():
+                return found
+    return parse(f"{key}={written(value)}")
+
+
+def _is_text(key: str, value: str) -> bool:
+    """Whether a value may be a text without quotes."""
+    return key in TEXTS and not value.startswith(("'", '"'))
+
+
+def _opening(value: str) -> int:
+    """How many brackets of a value's text open."""
+    return sum(mark in _OPENING for mark in _BRACKETS.findall(value))
 
 
 def _is_several(override: str) -> bool | None:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -201,9 +202,12 @@ def save(figure: Figure, paths: Sequence[str]) -> None:
     """
     figure.set_dpi(min(figure.dpi, _MOST_PIXELS / max(figure.get_size_inches())))
     literally(figure)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
-    drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
+    with warnings.catch_warnings():
+        # A name in a script that the font does not have; a table has it, too.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from")
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
+        drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
     plt.close(figure)
     first, *others = drawn
     sealed.write(first, drawn[first], {other: drawn[other] for other in others})

@@ -75,6 +75,21 @@ def writable(kind: str) -> Path | None:
     return place if os.access(place, os.W_OK) else None
 
 
+def of_snakemake(clone: Path) -> dict[str, str]:
+    """The variable of the environment for Snakemake's cache: in the clone if the user's cannot be written.
+
+    Empty if it can. Snakemake does not start without a cache.
+    """
+    try:
+        place = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        place.mkdir(parents=True, exist_ok=True)
+        if os.access(place, os.W_OK):
+            return {}
+    except (OSError, RuntimeError):
+        pass
+    return {"XDG_CACHE_HOME": str(clone / ".snakemake/cache")}
+
+
 def _tidy(place: Path) -> None:
     """Remove what nobody has used for long, and what a killed process had begun."""
     oldest = time.time() - _UNUSED_SECONDS

@@ -41,7 +41,7 @@ def _output(*arguments: str) -> str | None:
     here = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     command = ["git", "-C", str(ROOT), *arguments]
     try:
-        done = subprocess.run(command, env=here, capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(command, env=here, capture_output=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return os.fsdecode(done.stdout).strip()

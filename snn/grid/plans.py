@@ -15,7 +15,7 @@ from snn.hardware.devices import BACKENDS, Device, find, gpus_here
 _FAMILIES = ("NVIDIA", "Tesla", "Quadro", "GeForce", "GRID", "TITAN")
 """What the driver's name of a GPU begins with."""
 
-_NAME = re.compile(r"[!-~]+( [!-~]+)*")
+_NAME = re.compile(r"cpu( +\S+)+|\S+( \S+)*")
 _MOST_NAME = 100
 _FOLDER = re.compile("[a-z][a-z0-9_-]{0,63}")
 _RIGHT = "cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` prints it, as NVIDIA H200"
@@ -153,7 +153,11 @@ def named(value: object, place: str) -> tuple[Device, ...]:
 
 
 def _device(name: object, place: str) -> Device:
-    if not isinstance(name, str) or len(name) > _MOST_NAME or not _NAME.fullmatch(name):
+    if (
+        not isinstance(name, str)
+        or len(name) > _MOST_NAME
+        or not (_NAME.fullmatch(name) and name.isprintable())
+    ):
         raise ConfigError(f"{place}: {shown(name)} is not the name of a device: it must be {_RIGHT}")
     if name == "cpu":
         return find("cpu")

@@ -298,7 +298,7 @@ def _capability(handle: Any) -> tuple[int, ...] | None:
 
 def _cpu_name() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:

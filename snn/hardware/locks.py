@@ -220,7 +220,7 @@ def _why_not(error: OSError) -> str:
 
 def generation(folder: Path) -> str | None:
     """The last workflow that worked in a folder, "" if there was none; None while one is at work."""
-    descriptor = _open(_made(folder) / _FOLDER_LOCK, os.O_RDWR)
+    descriptor = _open_in(folder)
     try:
         _flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return _text(descriptor)
@@ -236,7 +236,7 @@ def folder_lock(folder: Path, planned: str | None) -> int:
     ``planned`` is the folder's ``generation`` from before the work was planned. Raises LockedError if another
     workflow is at work, or has been since: what that one made would be made again.
     """
-    descriptor = _open(_made(folder) / _FOLDER_LOCK, os.O_RDWR)
+    descriptor = _open_in(folder)
     try:
         _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -278,12 +278,21 @@ def file_lock(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _made(folder: Path) -> Path:
+def _open_in(folder: Path) -> int:
+    """The descriptor of a folder's lock; the folder is created if needed.
+
+    Raises LockedError if this user may not write there, and as ``_open`` does.
+    """
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
+    if not os.access(there, os.W_OK):
+        raise LockedError(
+            f"{there}: you cannot write here: work in a separate folder, a clone or copy of your own"
+        )
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LockedError(f"{folder}: cannot be used as a folder: {error.strerror}; remove it") from error
-    return folder
+    return _open(folder / _FOLDER_LOCK, os.O_RDWR)
 
 
 def _text(descriptor: int) -> str:

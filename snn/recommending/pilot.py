@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from snn.config.grammar import written
 from snn.config.groups import ROOT
 from snn.errors import ConfigError, SnnError
 from snn.files import outputs
@@ -104,7 +105,7 @@ def _timed(cell: Mapping[str, Any], budget: float, most: float) -> Pilot:
         with outputs.reported(file):
             file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
-    ended = _ended([*command, f"output={output}"], said, most)
+    ended = _ended([*command, f"output={written(str(output))}"], said, most)
     if ended.status is None:
         raise _TooLong(
             f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "

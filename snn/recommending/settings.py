@@ -240,6 +240,8 @@ def _setting(text: str, beside: Mapping[str, Any]) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)?", key):
         raise ConfigError(f"{shown(text)} is no setting: {_instead(text)}")
+    if key == "output":
+        raise ConfigError(f"{shown(text)}: the folder for the table and the report is given as --output")
     if key.partition(".")[0] in _CHOSEN:
         raise ConfigError(
             f"{shown(text)}: the strategies, the protocol and the device are chosen by "

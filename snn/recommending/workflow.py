@@ -9,7 +9,7 @@ from pathlib import Path
 
 from snn.config.groups import ROOT
 from snn.errors import SnnError
-from snn.files import outputs
+from snn.files import cache, outputs
 from snn.grid.sweeps import SHORTENED
 from snn.hardware import environment, locks
 from snn.hardware.locks import LockedError, folder_lock, generation
@@ -57,11 +57,9 @@ class WorkflowError(SnnError):
 def held() -> Iterator[None]:
     """A context in which no other recommendation works in this project: they share the tables.
 
-    Raises LockedError where one is at work, and OutputError where nothing can be written.
+    Raises LockedError where one is at work, and where nothing can be written.
     """
     folder = ROOT / FOLDER
-    with outputs.reported(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     last = generation(folder)
     if last is None:
         raise LockedError(
@@ -109,7 +107,7 @@ def _snakemake(grid: GridFile, arguments: Sequence[str | Path], *config: str) ->
     with subprocess.Popen(
         command,
         cwd=ROOT,
-        env=environment.of_workflow(),
+        env=environment.of_workflow() | cache.of_snakemake(ROOT),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",

@@ -78,7 +78,9 @@ def states_of(folder: Path) -> dict[str, str]:
     """
     asked = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%j|%Z")
     try:
-        answer = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=_ANSWER_SECONDS)
+        answer = subprocess.run(
+            asked, capture_output=True, errors="surrogateescape", check=True, timeout=_ANSWER_SECONDS
+        )
     except (OSError, subprocess.SubprocessError) as error:
         why = (getattr(error, "stderr", None) or str(error)).strip()
         raise SlurmError(
@@ -141,7 +143,10 @@ def _cancel(numbers: Iterable[str], *which: str) -> str:
         return ""
     try:
         done = subprocess.run(
-            ["scancel", *which, *chosen], capture_output=True, text=True, timeout=_ANSWER_SECONDS
+            ["scancel", *which, *chosen],
+            capture_output=True,
+            errors="surrogateescape",
+            timeout=_ANSWER_SECONDS,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise SlurmError(

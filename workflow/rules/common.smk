@@ -1,5 +1,6 @@
 # The grid, read and checked once while the DAG is built, and what the rules look up in it.
 
+import getpass
 import inspect
 import json
 import os
@@ -138,7 +139,29 @@ PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
 os.environ[END_WITH_PARENT] = str(os.getpid())
 os.environ[GPUS_AT_ONCE] = str(GPUS)
 environment.assign_to_jobs()
-PYTHON = sys.executable
+PYTHON = shlex.quote(sys.executable)
+
+# Snakemake asks for the user's name. A user without an account, as in a container, has none.
+try:
+    getpass.getuser()
+except (KeyError, OSError):
+    os.environ["USER"] = str(os.getuid())
+
+
+def quote_python_of_scripts():
+    """Let rules' scripts start with a Python whose path has blanks or braces: Snakemake 9 does not quote it."""
+    from snakemake.script import PythonScript
+
+    execute = PythonScript._execute_cmd
+
+    def execute_quoted(script, command, **given):
+        return execute(script, command.replace("{py_exec} ", "{py_exec:q} "), **given)
+
+    PythonScript._execute_cmd = execute_quoted
+
+
+if PYTHON != sys.executable:  # else Snakemake is left as it is
+    quote_python_of_scripts()
 
 # Ctrl-C ends this process, which ends its jobs (snn/workflow/signals.py): no traceback from each of them.
 shell.prefix("set -euo pipefail; trap '' INT; ")

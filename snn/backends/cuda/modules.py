@@ -88,7 +88,7 @@ def _loaded() -> tuple[str, tuple[int, int]]:
     """The path of NVRTC's library, and its version. Raises NotCompiledError where the system does not say."""
     version = nvrtc.getVersion()  # loads it
     try:
-        found = _LOADED.search(_MAPS.read_text())
+        found = _LOADED.search(_MAPS.read_text(encoding="utf-8", errors="surrogateescape"))
     except OSError:
         found = None
     if not found:
