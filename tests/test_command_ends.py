@@ -50,7 +50,7 @@ def test_a_letter_that_the_output_lacks_is_replaced(tmp_path, encoding):
     code = "from snn import command; command.run(lambda _: print('Ω 显卡', '\\udcff') or 3)"
     (tmp_path / "t.csv").write_text("GPU,a\n显卡,1\n", encoding="utf-8")
     done = shell(
-        f'export PYTHONIOENCODING={encoding}; $P -c "{code}"; $P scripts/show_table {tmp_path}/t.csv'
+        f'export PYTHONIOENCODING={encoding}; python -c "{code}"; python scripts/show_table {tmp_path}/t.csv'
     )
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.split() == ["?", "??", "?", "GPU", "a", "??", "1"]

@@ -106,7 +106,7 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
     published = tmp_path / "results/published" / CPU.slug / "some"
     made = {path.relative_to(published).as_posix() for path in published.rglob("*") if path.is_file()}
     figures = {f"figures/{name}.{ending}" for name in SMALL for ending in ("svg", "png")}
-    tables = {f"tables/{name}.csv" for name in SMALL}
+    tables = {f"tables/{name}.csv" for name in (*SMALL, "gpu")}
     assert made == tables | figures | {"README.md", *(f"microbenchmarks/{name}.json" for name in SMALL)}
     assert f"# Results of one {escaped(CPU.name)}" in (published / "README.md").read_text()
     of_device = (published.parent / "README.md").read_text()

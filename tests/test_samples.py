@@ -130,14 +130,14 @@ def test_memory_in_use_is_the_containers_or_the_machines(tmp_path, monkeypatch):
     use, missing = tmp_path / "memory.current", str(tmp_path / "missing")
     use.write_text("5000\n")
     monkeypatch.setattr(memory, "_USE", (missing, str(use)))
-    monkeypatch.setattr(memory, "usable_bytes", memory._machine_bytes)
-    assert 1 << 24 < in_use() < memory._machine_bytes()
+    monkeypatch.setattr(memory, "usable_bytes", memory.machine_bytes)
+    assert 1 << 24 < in_use() < memory.machine_bytes()
     monkeypatch.setattr(memory, "usable_bytes", lambda: 1 << 20)
     assert in_use() == 5000
     use.write_text("unknown\n")
     assert in_use() is None
     use.unlink()
-    assert 1 << 24 < in_use() < memory._machine_bytes()
+    assert 1 << 24 < in_use() < memory.machine_bytes()
     monkeypatch.setattr(memory, "_MEMINFO", missing)
     assert in_use() is None
 
