@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from snn import datasets
 from snn.config.compose import composed
 from snn.datasets import csv_table
-from snn.datasets.common.csv_columns import MOST_VALUES
+from snn.datasets.csv_table import MOST_VALUES
 from snn.errors import ConfigError, DataError
 from snn.measurement.passes import job_of
 

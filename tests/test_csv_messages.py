@@ -8,7 +8,7 @@ import pytest
 from csv_tables import of_rows, refused, written
 
 from snn.datasets import csv_table
-from snn.datasets.common.csv_columns import MOST_CLASSES, MOST_VALUES
+from snn.datasets.csv_table import MOST_CLASSES, MOST_VALUES
 
 PLANT = "t [°C];p;y\n75,6;3;12,816\n-8,25;4;9,5\n"
 

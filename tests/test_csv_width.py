@@ -4,7 +4,7 @@ import pytest
 from csv_tables import refused, written
 
 from snn.datasets import csv_table
-from snn.datasets.common.csv_lines import MOST_COLUMNS
+from snn.datasets.common.csv_columns import MOST_COLUMNS
 
 WIDTH = 40_000
 """Columns: what looks at each of them for each of them would take minutes."""

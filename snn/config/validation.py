@@ -1,5 +1,6 @@
 """Checks of a cell's values, whether they come from the grid or from the command line."""
 
+import codecs
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from snn.config import choice_files, groups, keys
 from snn.config.neighbour import ANY, NONE
 from snn.config.ranges import MOST_MEMBERS, RANGES, error, of
 from snn.config.suggestions import meant
-from snn.datasets.csv_table import is_delimiter, is_target
+from snn.datasets.csv_table import is_delimiter, is_mark, is_target
 from snn.errors import ConfigError
 from snn.hardware.devices import BACKENDS
 from snn.models import remedies
@@ -34,6 +35,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _ONE_OF = {
     "strategy.mode": ("default", "max-autotune-no-cudagraphs"),  # PyTorch's without a graph of their own
+    "dataset.decimal": (".", ","),
     "dataset.text_columns": ("error", "one_hot", "drop"),
     "dataset.missing": ("error", "drop_rows"),
     "dataset.task": TASKS,
@@ -41,6 +43,10 @@ _ONE_OF = {
 """Keys with a fixed set of values."""
 
 _LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "dataset.na_values": (
+        lambda value: isinstance(value, (str, int, float)) and not isinstance(value, bool),
+        "texts and numbers that are missing values, as [-999, '#DIV/0!']",
+    ),
     "strategy.seeds": (
         RANGES["strategy.seeds"].holds,
         "whole numbers, each from 1 to 2147483647, as [1, 2, 3]",
@@ -70,7 +76,17 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "dataset.target": (is_target, "the target column's name, or its number, as 0 or -1"),
     "dataset.delimiter": (
         is_delimiter,
-        "one character that no number has, as ',' or ';', and no quote or line break",
+        r"one character that no number has, as ',' or ';', and no quote or line break, or '\s+' for blanks",
+    ),
+    "dataset.thousands": (is_mark, "one character, such as ',', '.', ' ' or \"'\""),
+    "dataset.comment": (is_mark, "one character, such as '#' or '%'"),
+    "dataset.encoding": (
+        lambda name: _is_encoding(name),
+        "an encoding of text, such as utf-8, cp1252 or utf-16",
+    ),
+    "dataset.header": (
+        lambda header: isinstance(header, bool) or (_is_whole(header) and header > 0),
+        "true, false, the number of its line, from 1, or null",
     ),
     "dataset.sha256": (
         lambda digest: digest is None or (isinstance(digest, str) and bool(_SHA256.fullmatch(digest))),
@@ -255,7 +271,7 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
 def _check_list(key: str, value: object) -> None:
     is_right, right = _LISTS.get(key, (lambda element: True, ""))
     if not isinstance(value, list) or not all(map(is_right, value)):
-        raise error(key, value, f"a list of {right}, or [] for the cell's own" if right else "a list")
+        raise error(key, value, f"a list of {right}, or []" if right else "a list")
     if len(value) > _MOST_ELEMENTS:
         raise error(key, value, f"at most {_MOST_ELEMENTS} elements, which a command line can carry")
     if any(element in value[:i] for i, element in enumerate(value)):
@@ -270,6 +286,14 @@ def _check_members(strategy: Mapping[str, Any]) -> None:
             f"strategy.starts: {strategy['starts']} starts of each combination of {', '.join(lists)} are "
             f"{members} networks: there must be at most {MOST_MEMBERS} in a launch"
         )
+
+
+def _is_encoding(name: object) -> bool:
+    """Whether Python knows a text encoding of this name."""
+    try:
+        return isinstance(name, str) and codecs.lookup(name)._is_text_encoding
+    except (LookupError, ValueError):
+        return False
 
 
 def _is_whole(value: object) -> bool:
