@@ -10,7 +10,6 @@ from snn.config import choice_files, groups, keys
 from snn.config.neighbour import ANY, NONE
 from snn.config.ranges import MOST_MEMBERS, RANGES, error, of
 from snn.config.suggestions import meant
-from snn.datasets.csv_table import is_delimiter, is_mark, is_target
 from snn.errors import ConfigError
 from snn.hardware.devices import BACKENDS
 from snn.models import remedies
@@ -73,13 +72,16 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda shape: isinstance(shape, list) and len(shape) == 3 and all(map(_SIDES.holds, shape)),
         "[channels, height, width] of an image, as [1, 28, 28], each from 1 to 4096",
     ),
-    "dataset.target": (is_target, "the target column's name, or its number, as 0 or -1"),
+    "dataset.target": (
+        lambda target: _is_whole(target) or (isinstance(target, str) and target != ""),
+        "the target column's name, or its number, as 0 or -1",
+    ),
     "dataset.delimiter": (
-        is_delimiter,
+        lambda mark: mark == r"\s+" or (_is_mark(mark) and mark not in ".'"),
         r"one character that no number has, as ',' or ';', and no quote or line break, or '\s+' for blanks",
     ),
-    "dataset.thousands": (is_mark, "one character, such as ',', '.', ' ' or \"'\""),
-    "dataset.comment": (is_mark, "one character, such as '#' or '%'"),
+    "dataset.thousands": (lambda mark: _is_mark(mark), "one character, as ',' or '.', and no double quote"),
+    "dataset.comment": (lambda mark: _is_mark(mark), "one character, as '#' or '%', and no double quote"),
     "dataset.encoding": (
         lambda name: _is_encoding(name),
         "an encoding of text, such as utf-8, cp1252 or utf-16",
@@ -294,6 +296,15 @@ def _is_encoding(name: object) -> bool:
         return isinstance(name, str) and codecs.lookup(name)._is_text_encoding
     except (LookupError, ValueError):
         return False
+
+
+def _is_mark(value: object) -> bool:
+    """Whether a value is one character that is not part of a plain number, a quote or a line's end."""
+    return (
+        isinstance(value, str)
+        and bool(re.fullmatch(r'[^\w"+\-]', value))
+        and (value.isprintable() or value in "\t\u00a0\u2009\u202f")
+    )
 
 
 def _is_whole(value: object) -> bool:

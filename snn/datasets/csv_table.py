@@ -12,12 +12,11 @@ import numpy as np
 
 from snn.datasets.common import files
 from snn.datasets.common.csv_columns import (
-    BLANKS,
     CONTROL,
     MISSING,
     Column,
     Sheet,
-    detected_delimiter,
+    detected,
     loose_rows,
     setting,
     shortened,
@@ -39,8 +38,9 @@ LONGEST_VALUE = 200
 """Characters of a value of text; those of classes stand in records."""
 _SLIPS = 0.1
 """Share of other texts among numbers up to which a column is not left out as one of text."""
-_FEW_ROWS, _MOST_CLASSES = 10, 20
+_FEW_ROWS, _FEW_CLASSES = 10, 20
 """Rows of which any numbers may happen to be 1, 2, 3, ...; whole numbers so few that they may be classes."""
+_SINCE = "number; a number is predicted with mean_squared_error"
 _FEWER = "remove the columns that lack most from the file"
 
 
@@ -52,35 +52,9 @@ class _Source(NamedTuple):
     values: Sequence[str] = ()
 
 
-def is_target(value: object) -> bool:
-    """Whether a value can name the target column: by its name, or by its number."""
-    return (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, str) and value != ""
-    )
-
-
-def is_mark(value: object) -> bool:
-    """Whether a value is one character that is not part of a plain number, a quote or a line's end."""
-    if not isinstance(value, str) or len(value) != 1 or value.isalnum() or value in '"+-':
-        return False
-    return value.isprintable() or value in "\t\u00a0\u2009\u202f"
-
-
-def is_delimiter(value: object) -> bool:
-    """Whether a value can be between columns: a mark, or any number of blanks."""
-    return value == BLANKS or (is_mark(value) and value not in ("'", "."))
-
-
 def make(
     path: str,
     target: str | int,
-    header: bool | int | None = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    encoding: str | None = None,
-    na_values: Sequence[str | float] = (),
-    comment: str | None = None,
     standardise: bool = False,
     held_out: float = 0.0,
     shuffle_seed: int | None = None,
@@ -88,19 +62,20 @@ def make(
     missing: str = "error",
     task: str | None = None,
     sha256: str | None = None,
+    **written: Any,
 ) -> Table:
     """Read a CSV file into a float32 table (rows, features + 1), with the target column moved to the end.
 
-    The keys are those of config/dataset/csv.yaml. Of texts, ``one_hot`` makes a column of 0 and 1 for each
-    value. For the ``task`` ``classification`` the target's distinct values, in order, are the classes 0, 1, ...
-    Rows are permuted with ``numpy.random.RandomState(shuffle_seed)``, and the last share ``held_out`` is not
-    trained on. ``standardise``: z = (x - m) / s, with mean and standard deviation of the rows trained on.
+    The keys are those of config/dataset/csv.yaml, ``written`` those of ``csv_columns.Sheet``. For the ``task``
+    ``classification`` the target's distinct values, in order, are the classes 0, 1, ... Rows are permuted with
+    ``numpy.random.RandomState(shuffle_seed)``, and the last share ``held_out`` is not trained on.
 
     Facts: ``classes``, ``majority_accuracy`` (on the rows held out), ``one_hot_columns``, ``left_out_rows``,
     ``left_out_columns``, ``standardised_sha256`` (of all m and s), ``target_mean`` and ``target_scale``.
+    Raises DataError for whatever is not allowed.
     """
     file = path_of(path)
-    if not is_target(target):
+    if isinstance(target, bool) or not isinstance(target, (int, str)) or target == "":
         raise DataError(
             f"{file}: dataset.target is {target!r}: it must be a column's name or number, as 0 or -1"
         )
@@ -109,51 +84,47 @@ def make(
         raise DataError(
             f"{file}: the file has changed since the workflow was planned; run the workflow again"
         )
-    check_is_text(file, content)
-    given = {"delimiter": delimiter, "decimal": decimal, "thousands": thousands, "encoding": encoding}
-    sheet = Sheet(
-        file, content, target, {**given, "na_values": na_values, "comment": comment, "header": header}
-    )
+    if not written.get("encoding"):
+        check_is_text(file, content)
+    sheet = Sheet(file, content, target, **written)
     del content
-    index = _target_index(sheet, target)
-    learned = sheet.columns[index]
-    if task == "classification" and any(learned.cells) and len(learned.missing) == len(sheet.lines):
-        learned.numbers = None  # classes such as None and NA
-    if task == "classification" and learned.numbers is None:
-        none = {"", *map(str, na_values)}
-        learned.missing = [row for row, cell in enumerate(learned.cells) if cell in none]
-    dropped = [
-        i for i, one in enumerate(sheet.columns) if text_columns == "drop" and i != index and _is_text(one)
-    ]
-    used = [i for i in range(len(sheet.columns)) if i not in {*dropped}]
-    encodes = {i for i in used if (task == "classification" if i == index else text_columns == "one_hot")}
-    _check(sheet, used, index, encodes, missing == "drop_rows")
-    kept = np.ones(len(sheet.lines), bool)
-    for i in used:
-        kept[list(sheet.columns[i].missing)] = False
-    if not kept.any():
-        raise DataError(
-            f"{file}: each of the {len(kept)} rows lacks a value; {_lacking(sheet, used)}; {_FEWER}"
-        )
-    features = [_source(sheet, sheet.columns[i], kept, MOST_VALUES) for i in used if i != index]
-    goal = _source(sheet, learned, kept, MOST_CLASSES)
+    index, columns = _target_index(sheet, target), sheet.columns
+    goal, has_classes = columns[index], task == "classification"
+    if has_classes and goal.cells and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
+        none = {"", *map(str, written.get("na_values") or ())}  # others, such as None and NA, are classes
+        goal.numbers, goal.missing = None, np.array([cell in none for cell in goal.cells])
+    dropped = [i for i, one in enumerate(columns) if i != index and text_columns == "drop" and _is_text(one)]
+    used = [i for i in range(len(columns)) if i not in {*dropped}]
+    encodes = {i for i in used if (has_classes if i == index else text_columns == "one_hot")}
+    _check(sheet, used, index, encodes, drops_rows=missing == "drop_rows")
+    kept = np.flatnonzero(~np.any([columns[i].missing for i in used], axis=0))
+    if not len(kept):
+        raise DataError(f"{file}: each row lacks a value; {_lacking([columns[i] for i in used])}; {_FEWER}")
+    features = [_source(sheet, columns[i], kept, MOST_VALUES) for i in used if i != index]
     if not features:
         raise DataError(f"{file}: no column but the target {goal.name!r} is left without text")
-    if task == "classification" and not goal.values:
-        goal = _labels(sheet, goal, kept)
-    rows = len(goal.numbers)
-    order = np.arange(rows) if shuffle_seed is None else np.random.RandomState(shuffle_seed).permutation(rows)
-    training = counts(rows, {"name": f"csv, {file}", "held_out": held_out})[0]
-    values, facts = _assembled(file, features, goal, order, training, standardise)
-    lacking = {"left_out_rows": len(kept) - rows, "left_out_columns": [sheet.names[i] for i in dropped]}
+    learned = _source(sheet, goal, kept, MOST_CLASSES, has_classes)
+    order = (
+        np.arange(len(kept))
+        if shuffle_seed is None
+        else np.random.RandomState(shuffle_seed).permutation(len(kept))
+    )
+    training = counts(len(kept), {"name": f"csv, {file}", "held_out": held_out})[0]
+    values, facts = _assembled(file, features, learned, order, training, standardise)
+    lacking = {
+        "left_out_rows": len(sheet.lines) - len(kept),
+        "left_out_columns": [columns[i].name for i in dropped],
+    }
     facts |= {key: value for key, value in lacking.items() if value}
-    remarks = _remarks(sheet, target, goal, features, facts, task, not standardise, kept)
-    return Table(values, facts, tuple(f"{file}: {remark}" for remark in remarks))
+    said = _remarks(sheet, target, learned, features, facts, task)
+    said += [] if standardise else _rounded(sheet, [*features, learned], kept)
+    return Table(values, facts, tuple(f"{file}: {one}" for one in said))
 
 
 def digest(choice: Mapping[str, Any]) -> str:
     """SHA-256 of the file's content, read again only if the file changed. Raises DataError."""
-    return _digest(*inputs(choice), files.identity(*inputs(choice)))
+    file = path_of(choice["path"])
+    return _digest(file, files.identity(file))
 
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
@@ -166,10 +137,9 @@ def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
 
     A value and what follows it take a byte or more. Raises DataError if there is no such file.
     """
-    with opened(inputs(choice)[0], DataError) as content:
+    with opened(path_of(choice["path"]), DataError) as content:
         lines = content.read(1 << 20).decode(errors="replace").splitlines()[:100]
-        rows = loose_rows(lines, choice["delimiter"] or detected_delimiter(lines))
-        columns = max(map(len, rows), default=1)
+        columns = max(map(len, loose_rows(lines, choice["delimiter"] or detected(lines))), default=1)
         made = columns * (MOST_VALUES if choice["text_columns"] == "one_hot" else 1)
         return content.seek(0, io.SEEK_END) // columns + 1, made
 
@@ -180,28 +150,23 @@ def _digest(file: Path, identity: tuple[int, ...]) -> str:
 
 
 def _target_index(sheet: Sheet, target: str | int) -> int:
-    """The column with a name, or else a number."""
-    names, has_header = sheet.names, sheet.header is not None
-    if has_header and str(target) in names:  # also a number, such as a year
-        if names.count(str(target)) > 1:
-            raise DataError(
-                f"{sheet.file}: dataset.target {target!r} is more than once in the header: rename one, or say "
-                f"{setting('target', names.index(str(target)))}, its number"
-            )
-        return names.index(str(target))
+    """The column with a name, such as also 2020, or with a number."""
+    names, place = sheet.names, f"{sheet.file}: dataset.target is {target!r}"
     listed = ", ".join(names[:12]) + (f", ... ({len(names)} columns)" if len(names) > 12 else "")
-    if isinstance(target, int) and not -len(names) <= target < len(names):
-        of_header = f", or a name in the header: {listed}" if has_header else ""
-        raise DataError(
-            f"{sheet.file}: dataset.target is {target}: it must be between {-len(names)} and {len(names) - 1}"
-            f"{of_header}"
-        )
+    if sheet.header and names.count(str(target)) > 1:
+        number = setting("target", -next(i for i, name in enumerate(reversed(names), 1) if name == target))
+        raise DataError(f"{place}, which is more than once in the header: rename one, or say {number}")
+    if sheet.header and str(target) in names:
+        return names.index(str(target))
     if isinstance(target, int):
+        if not -len(names) <= target < len(names):
+            named = f", or a name in the header: {listed}" if sheet.header else ""
+            raise DataError(f"{place}: it must be between {-len(names)} and {len(names) - 1}{named}")
         return target % len(names)
-    if not has_header:
+    if not sheet.header:
+        number = f"give its number, 0 to {len(names) - 1}, or say {setting('header', True)}"
         raise DataError(
-            f"{sheet.file}: dataset.target is the name {target!r}, but line {sheet.lines[0]} is read as data: "
-            f"give the column's number, 0 to {len(names) - 1}, or say {setting('header', True)}"
+            f"{place}, a name, but line {sheet.lines[0]} is read as data, not as a header: {number}"
         )
     from difflib import get_close_matches  # only for a message
 
@@ -209,183 +174,150 @@ def _target_index(sheet: Sheet, target: str | int) -> int:
         target, names, 1, 0.7
     )
     hint = f" (did you mean {like[0]!r}?)" if like else ""
-    raise DataError(f"{sheet.file}: dataset.target is {target!r}, which is not in the header{hint}: {listed}")
+    raise DataError(f"{place}, which is not in the header{hint}: {listed}")
 
 
 def _is_text(column: Column) -> bool:
-    """Whether a column is left out with those of text; if few of its values are, that would be a slip."""
-    return column.numbers is None or len(column.strays) > _SLIPS * (len(column.cells) - len(column.missing))
+    """Whether a column is left out with those of text; a few texts among numbers would be a slip."""
+    return column.numbers is None or bool(np.sum(column.strays) > _SLIPS * np.sum(~column.missing))
 
 
 def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], drops_rows: bool) -> None:
     """Raise DataError, with every complaint, for columns that cannot be used."""
     said, columns = list[str](), {i: sheet.columns[i] for i in used}
 
-    def complain(where: Mapping[int, int], what: str, way: str) -> None:
-        """Name the first of some rows, of which there is one for each column that something is wrong with."""
-        i = min(where, key=lambda i: where[i])
-        others = _named(sheet, [other for other in where if other != i])
-        place = f"{sheet.file}, line {sheet.lines[where[i]]}, column {sheet.names[i]!r}"
+    def complain(masks: dict[int, np.ndarray], what: str, way: str) -> None:
+        """Name the first cell of those in some columns."""
+        row, i = min((int(mask.argmax()), i) for i, mask in masks.items())
+        others = _named([columns[other] for other in masks if other != i])
         too = f" (so it is in {others})" if others else ""
-        said.append(f"{place}: {shortened(columns[i].cells[where[i]])} {what}{too}: {way}")
+        place = f"{sheet.file}, line {sheet.lines[row]}, column {columns[i].name!r}"
+        said.append(f"{place}: {shortened(columns[i].cells[row])} {what}{too}: {way}")
 
-    no_number = "is not a decimal number, as -1.5 or 2e-3, that is finite in float32"
-    if strays := {i: one.strays[0] for i, one in columns.items() if one.strays}:
-        found = sorted(
-            {(sheet.lines[row], columns[i].cells[row]) for i in strays for row in columns[i].strays}
-        )
-        cells, lines = ([*dict.fromkeys(which)] for which in zip(*[one[::-1] for one in found], strict=True))
-        way = f"correct line {_some(list(map(str, lines)))}, or leave it out, as without a value: "
-        way += f"{setting('na_values', cells[:5])} {setting('missing', 'drop_rows')}"
-        if sheet.header is None and lines[0] == sheet.lines[0]:
+    no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
+    if strays := {i: one.strays for i, one in columns.items() if one.strays.any()}:
+        rows = np.flatnonzero(np.any(list(strays.values()), axis=0)).tolist()
+        cells = [*dict.fromkeys(columns[i].cells[row] for row in rows for i in strays if strays[i][row])]
+        way = f"correct line {_some([sheet.lines[row] for row in rows])}"
+        if shown := [cell for cell in cells if cell.isprintable()][:5]:
+            way += (
+                f", or take it for missing: {setting('na_values', shown)} {setting('missing', 'drop_rows')}"
+            )
+        if not sheet.header and not rows[0]:
             way = f"if this is the header, say {setting('header', True)}; else {way}"
         elif comment := re.match(r"[-+.0-9]\S*\s*([#%!;])\s*\w", cells[0]):
-            way = f"if this has a comment, say {setting('comment', comment[1])}; else {way}"
-        units = {columns[i].unit for i in strays} - {""}
+            way = f"if a comment begins in it, say {setting('comment', comment[1])}; else {way}"
+        units = " and ".join(sorted({columns[i].unit for i in strays} - {""}))
         complain(
-            strays,
-            f"{no_number}, as most of this column are{' (with ' + ', '.join(units) + ')' if units else ''}",
-            way,
+            strays, f"{no_number}, as others of this column are{f', with {units}' if units else ''}", way
         )
-    empty = [i for i, one in columns.items() if len(one.missing) == len(sheet.lines)]
-    texts = [i for i, one in columns.items() if one.numbers is None and i not in {*encodes, *empty}]
-    where = {i: int(np.delete(np.arange(len(sheet.lines)), list(columns[i].missing))[0]) for i in texts}
+    empty = [i for i, one in columns.items() if one.missing.all()]
+    texts = {
+        i: ~one.missing for i, one in columns.items() if one.numbers is None and i not in {*encodes, *empty}
+    }
     values = {i: len({*columns[i].cells}) for i in texts}
-    if index in where:
-        at, is_many = {index: where.pop(index)}, values[index] > MOST_CLASSES
-        way = "say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
-        way = (
-            f"at most {MOST_CLASSES} are told apart: name another target"
-            if is_many
-            else f"to tell these apart, {way}"
-        )
-        complain(at, f"{no_number}, but the target, with {values[index]} different texts", way)
-    if where:
-        many = [i for i in where if values[i] > MOST_VALUES]
-        way = f"{setting('text_columns', 'one_hot')} makes a column of each value"
+    if index in texts:
+        way = "to tell these apart, say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
+        if values[index] > MOST_CLASSES:
+            way = f"cross_entropy tells at most {MOST_CLASSES} apart: name another target"
+        complain({index: texts.pop(index)}, f"{no_number}, but the target, of {values[index]} texts", way)
+    if texts:
+        many = [columns[i] for i in texts if values[i] > MOST_VALUES]
+        one_hot, drop = setting("text_columns", "one_hot"), setting("text_columns", "drop")
+        way = f"{one_hot} replaces each by a column of 0 and 1 for each value"
         if many:
-            way = f"one_hot is for at most {MOST_VALUES} values: group those of {_named(sheet, many)}, or remove it"
-        if {*used} - {*texts, index}:
-            way += f"; {setting('text_columns', 'drop')} leaves such columns out"
-        complain(where, f"{no_number}, but a text, one of {values[min(where)]} different ones", way)
+            way = f"one_hot takes at most {MOST_VALUES} values: group those of {_named(many)}, or remove it"
+        way += f"; {drop} leaves such columns out" if {*used} - {*texts, index} else ""
+        complain(texts, f"{no_number}, but a text, of {values[min(texts)]}", way)
     if empty:
-        other = f"name another target than {sheet.names[index]!r}, and " if index in empty else ""
+        other = f"name another target than {columns[index].name!r}, and " if index in empty else ""
         said.append(
-            f"{sheet.file}: no value in any row of {_named(sheet, empty)}: {other}remove it from the file"
+            f"{sheet.file}: no value in any row of {_named([columns[i] for i in empty])}: {other}remove it"
         )
-    lacking = {i: int(one.missing[0]) for i, one in columns.items() if len(one.missing) and i not in empty}
+    lacking = {i: one.missing for i, one in columns.items() if one.missing.any() and i not in empty}
     if lacking and not drops_rows:
-        gone = {row for i in lacking for row in columns[i].missing}
-        some = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
-        way = some if len(gone) < len(sheet.lines) else f"each row lacks one: {_FEWER}"
-        complain(lacking, f"is a missing value; {_lacking(sheet, list(lacking))}", way)
+        way = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
+        way = f"each row lacks one: {_FEWER}" if np.any(list(lacking.values()), axis=0).all() else way
+        complain(lacking, f"is a missing value; {_lacking(list(columns.values()))}", way)
     if said:
         raise DataError("; and ".join(said))
 
 
-def _some(words: Sequence[str], what: str = "") -> str:
-    more = f" and {len(words) - 5} more{what}" if len(words) > 5 else ""
-    return ", ".join(words[:5]) + more
+def _some(words: Sequence[object]) -> str:
+    return ", ".join(map(str, words[:5])) + (f" and {len(words) - 5:,} more" if len(words) > 5 else "")
 
 
-def _named(sheet: Sheet, columns: Sequence[int]) -> str:
-    """The names of columns, or the numbers of those without one."""
-    return _some([repr(sheet.names[i]) if sheet.names[i] else f"{i} (from 0)" for i in columns])
+def _named(columns: Sequence[Column]) -> str:
+    return _some([repr(one.name) if one.name else "a column without a name" for one in columns])
 
 
-def _lacking(sheet: Sheet, columns: Sequence[int]) -> str:
-    most = sorted(
-        (sheet.columns[i] for i in columns if len(sheet.columns[i].missing)),
-        key=lambda one: -len(one.missing),
-    )
-    return f"values are missing: {_some([f'{len(one.missing)} in {one.name!r}' for one in most], ' columns')}"
+def _lacking(columns: Sequence[Column]) -> str:
+    lacking = sorted((one for one in columns if one.missing.any()), key=lambda one: -one.missing.sum())
+    return f"values are missing: {_some([f'{one.missing.sum()} in {one.name!r}' for one in lacking])}"
 
 
-def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int) -> _Source:
-    """A column in the rows that are kept; of text, the numbers of its values in the order of code points."""
-    if column.numbers is not None:
-        return _Source(column.name, column.numbers[kept])
-    rows = np.flatnonzero(kept).tolist()
-    values = sorted({column.cells[row] for row in rows})
+def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_classes: bool = False) -> _Source:
+    """A column in the rows that are kept: numbers, or those of its values, in order, if it holds texts or classes."""
     place = f"{sheet.file}, column {column.name!r}"
-    if len(values) > most:
-        raise DataError(
-            f"{place}: {len(values)} different texts, and at most {most} are encoded: group them, or remove it"
-        )
-    for value in values:
-        if CONTROL.search(value) or len(value) > LONGEST_VALUE:
-            line = sheet.lines[column.cells.index(value)]
-            what = f"a control character, or more than {LONGEST_VALUE} characters"
-            raise DataError(
-                f"{sheet.file}, line {line}, column {column.name!r}: {shortened(value)} has {what}"
+    if column.numbers is not None and not has_classes:
+        return _Source(column.name, column.numbers[kept])
+    if column.numbers is not None:
+        found, numbers = np.unique(column.numbers[kept], return_inverse=True)
+        if len(odd := np.flatnonzero(column.numbers[kept] % 1)):
+            line, value = sheet.lines[kept[odd[0]]], column.numbers[kept[odd[0]]]
+            raise sheet.error(
+                line, f"{value:g} is no class: it must be a text or a whole {_SINCE}", column.name
             )
-    number = {value: at for at, value in enumerate(values)}
-    return _Source(column.name, np.array([number[column.cells[row]] for row in rows], float), values)
-
-
-def _labels(sheet: Sheet, target: _Source, kept: np.ndarray) -> _Source:
-    """A target of whole numbers as the numbers 0, 1, ... of classes."""
-    wrong = np.flatnonzero(target.numbers % 1)
-    labels, numbers = np.unique(target.numbers, return_inverse=True)
-    since = "since the loss is cross_entropy; a number is predicted with mean_squared_error"
-    if len(wrong):
-        line = sheet.lines[np.flatnonzero(kept)[wrong[0]]]
-        raise DataError(
-            f"{sheet.file}, line {line}, column {target.name!r}: {target.numbers[wrong[0]]:g} is no label: it must "
-            f"be text or a whole number, {since}"
-        )
-    if len(labels) > MOST_CLASSES:
-        raise DataError(
-            f"{sheet.file}, column {target.name!r}: it has {len(labels)} different labels: it must have at most "
-            f"{MOST_CLASSES}, {since}"
-        )
-    return _Source(target.name, numbers.astype(float), [f"{label + 0.0:.0f}" for label in labels])
+        values = [f"{one + 0.0:.0f}" for one in found]
+    else:
+        used = np.array(column.cells, object)[kept]
+        values = sorted(set(used))
+        numbers = np.searchsorted(np.array(values, object), used)
+        if bad := next((one for one in values if CONTROL.search(one) or len(one) > LONGEST_VALUE), None):
+            what = f"has a control character, or more than {LONGEST_VALUE} characters"
+            raise sheet.error(sheet.lines[column.cells.index(bad)], f"{shortened(bad)} {what}", column.name)
+    if len(values) > most:
+        way = f"with cross_entropy; a number {_SINCE}" if has_classes else "group them, or remove the column"
+        raise DataError(f"{place}: {len(values)} different values, and at most {most} are encoded: {way}")
+    return _Source(column.name, numbers.astype(float), values)
 
 
 def _assembled(
     file: Path, features: list[_Source], target: _Source, order: np.ndarray, training: int, standardise: bool
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The table, and the facts of it. Raises DataError if a z is not a float32 number, or the target constant."""
+    """The table, and its facts. Raises DataError for a z that is not a float32 number, or a constant target."""
     facts: dict[str, Any] = {"classes": list(target.values)} if target.values else {}
-    of_all, parts = list[tuple[float, float]](), list[np.ndarray]()
+    made = np.empty((len(order), sum(len(one.values) or 1 for one in features) + 1), np.float32)
+    moments, at = list[tuple[float, float]](), 0
     for source in (*features, target):
-        column = source.numbers[order]
+        column, width = source.numbers[order], 1
         if source.values and source is not target:
-            column = column[:, None] == np.arange(len(source.values))
+            width = len(source.values)
+            column = column[:, None] == np.arange(width)
         elif standardise and not source.values:
-            mean, scale = _moments(column[:training])
-            of_all.append((mean, scale))
+            moments.append(_moments(column[:training]))
+            mean, scale = moments[-1]
             z = (column - mean) / scale if scale else np.zeros_like(column)
-            with np.errstate(over="ignore"):
-                finite = np.isfinite(z.astype(np.float32))
-            if not finite.all():
-                raise DataError(
-                    f"{file}, column {source.name!r}: {column[int(finite.argmin())]:g} is too far from the rows that "
-                    f"are trained on, with mean {mean:g} and standard deviation {scale:g}, for a float32 number"
-                )
+            if (far := np.abs(z) > np.finfo(np.float32).max).any():
+                what = f"{column[far.argmax()]:g} is too far from the rows that are trained on, with mean {mean:g}"
+                raise DataError(f"{file}, column {source.name!r}: {what} and standard deviation {scale:g}")
             column = z
-        parts.append(column)
+        made[:, at : at + width] = column.reshape(len(order), width)
+        at += width
     if standardise:
-        facts["standardised_sha256"] = hashlib.sha256(np.array(of_all, "<f8").tobytes()).hexdigest()
-        if not target.values:
-            if not scale:
-                raise DataError(
-                    f"{file}, column {target.name!r}: the target is {mean:g} in each of the {training} rows that are "
-                    "trained on: there is nothing to predict"
-                )
-            facts |= {"target_mean": mean, "target_scale": scale}
-    if encoded := [source.name for source in features if source.values]:
+        facts["standardised_sha256"] = hashlib.sha256(np.array(moments, "<f8").tobytes()).hexdigest()
+    if standardise and not target.values:
+        if not scale:
+            what = f"the target is {mean:g} in each of the {training} rows that are trained on"
+            raise DataError(f"{file}, column {target.name!r}: {what}: there is nothing to predict")
+        facts |= {"target_mean": mean, "target_scale": scale}
+    if encoded := [one.name for one in features if one.values]:
         facts["one_hot_columns"] = encoded
-    made = np.empty((len(order), sum(column[:1].size for column in parts)), np.float32)
-    at = 0
-    for column in parts:
-        wide = column.reshape(len(order), -1)
-        made[:, at : at + wide.shape[1]] = wide
-        at += wide.shape[1]
     if target.values and training < len(order):
-        labels = made[:, -1].astype(np.intp)
-        commonest = np.bincount(labels[:training]).argmax()
-        facts["majority_accuracy"] = float(np.mean(labels[training:] == commonest))
+        labels = target.numbers[order].astype(np.intp)
+        facts["majority_accuracy"] = float(
+            np.mean(labels[training:] == np.bincount(labels[:training]).argmax())
+        )
     return made, facts
 
 
@@ -403,78 +335,67 @@ def _moments(column: np.ndarray) -> tuple[float, float]:
 
 def _remarks(
     sheet: Sheet,
-    target: str | int,
-    goal: _Source,
-    features: Sequence[_Source],
-    facts: Mapping[str, Any],
+    given: str | int,
+    target: _Source,
+    features: list[_Source],
+    facts: dict[str, Any],
     task: str | None,
-    rounds: bool,
-    kept: np.ndarray,
 ) -> list[str]:
     """What can be trained on, but perhaps is not meant."""
-    said = [f"Read as: {sheet.found}"] if sheet.found else []
-    numbers, rows = goal.numbers, len(goal.numbers)
-    if sheet.header is not None and isinstance(target, int):
-        said.append(f"the target, given as {target}, is the column {goal.name!r}")
-    classes, first = np.unique(numbers, return_counts=True), numbers.min()
-    few = 2 <= len(classes[0]) <= min(_MOST_CLASSES, rows // 2)
-    if (
-        task is None
-        and few
-        and first in (0, 1)
-        and np.array_equal(classes[0], np.arange(len(classes[0])) + first)
-    ):
+    said = [f"read as: {sheet.found}"] if sheet.found else []
+    if sheet.header and isinstance(given, int):
+        said.append(f"the target, given as {given}, is the column {target.name!r}")
+    (found, count), rows = np.unique(target.numbers, return_counts=True), len(target.numbers)
+    are_few = task is None and 2 <= len(found) <= min(_FEW_CLASSES, rows // 2)
+    if are_few and found[0] in (0, 1) and np.array_equal(found, np.arange(len(found)) + found[0]):
+        whole = f"holds the whole numbers {found[0]:.0f} to {found[-1]:.0f}, and is predicted as a number"
+        way = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
+        said.append(f"the target {target.name!r} {whole}; {way}")
+    if target.values and 2 * (alone := int((count == 1).sum())) > rows:
+        way = "without network.loss=cross_entropy (snn recommend --classify) it is predicted as a number"
         said.append(
-            f"the target {goal.name!r} holds the whole numbers {first:.0f} to {numbers.max():.0f}, and is predicted as "
-            "a number; classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
+            f"{alone:,} of {rows:,} rows are the only one of their class of the target {target.name!r}; {way}"
         )
-    alone = int((classes[1] == 1).sum()) if goal.values else 0
-    if 2 * alone > rows:
-        way = "without network.loss=cross_entropy (snn recommend --classify) a number is predicted"
+    if words := sorted(MISSING.intersection(target.values)):
         said.append(
-            f"{alone:,} of {rows:,} rows are the only one of their class in {goal.name!r}, so nothing is learnt of others; {way}"
-        )
-    if words := sorted(MISSING.intersection(goal.values)):
-        said.append(
-            f"{_some(words)} are classes of {goal.name!r}; {setting('na_values', words)} makes them missing values"
+            f"{_some(words)} are classes of {target.name!r}; {setting('na_values', words)} makes them missing"
         )
     if units := [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]:
-        said.append(f"numbers are read without their signs: {_some(units, ' columns')}")
+        said.append(f"numbers are read without their signs: {_some(units)}")
     gone = (
-        [f"{facts['left_out_rows']:,} of {len(kept):,} rows, which lack a value"]
+        [f"{facts['left_out_rows']:,} of {len(sheet.lines):,} rows, which lack a value"]
         if "left_out_rows" in facts
         else []
     )
     if names := facts.get("left_out_columns"):
         gone.append(f"column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}")
     said += [f"left out: {'; '.join(gone)}"] if gone else []
-    doubtful = [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, numbers))]
-    if doubtful:
+    if doubtful := [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]:
         way = "is that meant to be a feature? To leave a column out, remove it from the file"
-        said.append(f"{_some(doubtful, ' such columns')}: {way}")
-    rounded = []
-    for one in [] if not rounds else [one for one in (*features, goal) if not one.values]:
-        x = one.numbers
-        wrong = np.flatnonzero(
-            (np.abs(x) > 2**24) & (np.abs(x) < 1e21) & (x % 1 == 0) & (x != x.astype(np.float32))
-        )
-        if len(wrong):
-            line, value = sheet.lines[np.flatnonzero(kept)[wrong[0]]], x[wrong[0]]
-            rounded.append(f"{one.name!r}, where {value:.0f} (line {line}) becomes {np.float32(value):.0f}")
-    if rounded:
-        way = "if the last digits matter, subtract a constant"
-        said.append(f"float32 rounds whole numbers in {len(rounded)} column(s): {_some(rounded)}; {way}")
+        said.append(f"{_some(doubtful)}: {way}")
     return said
 
 
 def _doubtful(feature: _Source, target: np.ndarray) -> str | None:
-    """What is odd about a feature: it is constant, numbers the rows, or equals the target."""
-    numbers = feature.numbers
-    if len(numbers) < 2 or np.array_equal(numbers, target):
-        return "equals the target" if len(numbers) > 1 else None
-    if numbers.min() == numbers.max():
+    """What is odd about a feature."""
+    numbers, rows = feature.numbers, len(feature.numbers)
+    if rows > 1 and np.array_equal(numbers, target):
+        return "equals the target"
+    if rows > 1 and numbers.min() == numbers.max():
         return "is the same in all rows"
-    is_whole = not feature.values and len(numbers) >= _FEW_ROWS and bool((numbers == np.floor(numbers)).all())
-    if is_whole and numbers.max() - numbers.min() == len(numbers) - 1 == len(np.unique(numbers)) - 1:
-        return "numbers the rows"
-    return None
+    is_whole = not feature.values and rows >= _FEW_ROWS and not (numbers % 1).any()
+    counts_rows = is_whole and numbers.max() - numbers.min() == rows - 1 == len(np.unique(numbers)) - 1
+    return "numbers the rows" if counts_rows else None
+
+
+def _rounded(sheet: Sheet, sources: Sequence[_Source], kept: np.ndarray) -> list[str]:
+    """A remark on whole numbers that float32 rounds; decimals are rounded anyway."""
+    said = []
+    for one in sources:
+        x = one.numbers
+        wrong = (np.abs(x) > 2**24) & (np.abs(x) < 1e21) & (x % 1 == 0) & (x != x.astype(np.float32))
+        if not one.values and wrong.any():
+            value, line = x[wrong.argmax()], sheet.lines[kept[wrong.argmax()]]
+            said.append(f"{one.name!r}, where {value:.0f} (line {line}) becomes {np.float32(value):.0f}")
+    way = "if the last digits matter, subtract a constant"
+    return [f"float32 rounds whole numbers in {len(said)} column(s): {_some(said)}; {way}"] if said else []
