@@ -101,12 +101,14 @@ class Sheet:
             self._text = [_tabbed(line) for line in self._text]
         self._mark = "\t" if mark == BLANKS else mark
         sample = list(islice(self._rows(strict=False), _SAMPLE))
-        is_given = header is not None and not isinstance(header, bool)
-        sample = [row for row in sample if not is_given or row[0] >= header]
+        named = 0 if header is None or isinstance(header, bool) else header
+        sample = [row for row in sample if row[0] >= named]
+        if named and not sample:
+            raise DataError(f"{file}: dataset.header is {header}, but no table begins in this line")
         self._width, at = self._layout(sample, target)
         (line, first), skipped = sample[at], at - self._comments
-        if is_given and line != header:
-            raise self.error(line, f"dataset.header is {header}, but the table begins here")
+        if named and line != named:
+            raise self.error(line, f"the table begins here, but dataset.header is {header}")
         is_header = (
             bool(header) if header is not None else self._has_header(line, first, sample[at + 1 :], target)
         )
