@@ -2,9 +2,9 @@
 
 usage: python benchmarks/real_tables.py [FOLDER...]
 
-Without a FOLDER it looks for scikit-learn, statsmodels, seaborn, vega_datasets and pydataset in this environment, and
-says which are missing; PYTHONPATH may name another environment's packages. Prints how many tables are read equal, how
-many are rejected and which key their messages name, and each table that is different; exits with 1 if there is one.
+Without a FOLDER it looks for scikit-learn, statsmodels, seaborn, vega_datasets and pydataset in this
+environment, and says which are missing. Prints how many tables are read equal, how many are rejected and
+which key their messages name, and each table that is different; exits with 1 if there is one.
 """
 
 import gzip
@@ -28,15 +28,27 @@ from snn.errors import SnnError
 PACKAGES = ("sklearn", "statsmodels", "seaborn", "vega_datasets", "pydataset")
 
 BLANKS, NONE = {"sep": r"\s+"}, {"header": None}
-_HEADERLESS = """ARMLEConstantPredict Xi_test_data bds_data bootleg cfa_tvpvar clark1989 digits enet_ gee_ igaussident_resids
-lasso_data medparlogresids nbinom_resids predict_prob_poisson results_wpi1_ yhat_poisson"""
+HEADERLESS = (
+    *(
+        "ARMLEConstantPredict",
+        "Xi_test_data",
+        "bds_data",
+        "bootleg",
+        "cfa_tvpvar",
+        "clark1989",
+        "digits",
+        "enet_",
+    ),
+    *("gee_", "igaussident_resids", "lasso_data", "medparlogresids", "nbinom_resids", "predict_prob_poisson"),
+    *("results_wpi1_", "yhat_poisson"),
+)
 SETTINGS: dict[str, dict[str, object]] = {
     **dict.fromkeys(["anes96", "linnerud_", "scotvote", "spector"], BLANKS),
     **dict.fromkeys(
-        ["AROLS", "E6_jmulti", "_mnlogit", "diabetes_data_raw", "survival_data", "test_coint"], BLANKS | NONE
+        ("AROLS", "E6_jmulti", "_mnlogit", "diabetes_data_raw", "survival_data", "test_coint"), BLANKS | NONE
     ),
     **dict.fromkeys(["breast_cancer", "wine_data"], NONE | {"skiprows": 1}),
-    **dict.fromkeys(_HEADERLESS.split(), NONE),
+    **dict.fromkeys(HEADERLESS, NONE),
     "modechoice": {"sep": ";"},
 }
 """How pandas reads the files whose names contain a text, if not with its defaults."""

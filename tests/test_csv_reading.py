@@ -455,7 +455,7 @@ def test_what_is_advised_helps(tmp_path, name):
 
 
 def test_a_message_is_searched_for_settings():
-    said = """say 'dataset.na_values=["a b"]' dataset.missing=drop_rows, or 'dataset.decimal=","'; dataset.path"""
+    said = """say 'dataset.na_values=["a b"]' dataset.missing=drop_rows, or 'dataset.decimal=","'; x"""
     assert advised(said) == [
         ['dataset.na_values=["a b"]', "dataset.missing=drop_rows"],
         ['dataset.decimal=","'],

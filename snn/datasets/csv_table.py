@@ -66,9 +66,9 @@ def make(
 ) -> Table:
     """Read a CSV file into a float32 table (rows, features + 1), with the target column moved to the end.
 
-    The keys are those of config/dataset/csv.yaml, ``written`` those of ``csv_columns.Sheet``. For the ``task``
-    ``classification`` the target's distinct values, in order, are the classes 0, 1, ... Rows are permuted with
-    ``numpy.random.RandomState(shuffle_seed)``, and the last share ``held_out`` is not trained on.
+    config/dataset/csv.yaml describes the keys; ``written`` are those of ``csv_columns.Sheet``. For the
+    ``task`` ``classification`` the target's distinct values, in order, are the classes 0, 1, ... Rows are
+    permuted with ``numpy.random.RandomState(shuffle_seed)``; the last, a share ``held_out``, are held out.
 
     Facts: ``classes``, ``majority_accuracy`` (on the rows held out), ``one_hot_columns``, ``left_out_rows``,
     ``left_out_columns``, ``standardised_sha256`` (of all m and s), ``target_mean`` and ``target_scale``.
@@ -217,7 +217,8 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
     }
     values = {i: len({*columns[i].cells}) for i in texts}
     if index in texts:
-        way = "to tell these apart, say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
+        way = "say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
+        way = f"to tell these apart, {way}"
         if values[index] > MOST_CLASSES:
             way = f"cross_entropy tells at most {MOST_CLASSES} apart: name another target"
         complain({index: texts.pop(index)}, f"{no_number}, but the target, of {values[index]} texts", way)
@@ -248,7 +249,7 @@ def _some(words: Sequence[object]) -> str:
 
 
 def _named(columns: Sequence[Column]) -> str:
-    return _some([repr(one.name) if one.name else "a column without a name" for one in columns])
+    return _some([repr(one.name) if one.name else "one without a name" for one in columns])
 
 
 def _lacking(columns: Sequence[Column]) -> str:
@@ -257,7 +258,7 @@ def _lacking(columns: Sequence[Column]) -> str:
 
 
 def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_classes: bool = False) -> _Source:
-    """A column in the rows that are kept: numbers, or those of its values, in order, if it holds texts or classes."""
+    """A column in the rows that are kept: its numbers, or of texts and classes those of their values."""
     place = f"{sheet.file}, column {column.name!r}"
     if column.numbers is not None and not has_classes:
         return _Source(column.name, column.numbers[kept])
@@ -285,7 +286,7 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
 def _assembled(
     file: Path, features: list[_Source], target: _Source, order: np.ndarray, training: int, standardise: bool
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The table, and its facts. Raises DataError for a z that is not a float32 number, or a constant target."""
+    """The table, and its facts. Raises DataError for a z beyond float32, and for a constant target."""
     facts: dict[str, Any] = {"classes": list(target.values)} if target.values else {}
     made = np.empty((len(order), sum(len(one.values) or 1 for one in features) + 1), np.float32)
     moments, at = list[tuple[float, float]](), 0
@@ -299,8 +300,9 @@ def _assembled(
             mean, scale = moments[-1]
             z = (column - mean) / scale if scale else np.zeros_like(column)
             if (far := np.abs(z) > np.finfo(np.float32).max).any():
-                what = f"{column[far.argmax()]:g} is too far from the rows that are trained on, with mean {mean:g}"
-                raise DataError(f"{file}, column {source.name!r}: {what} and standard deviation {scale:g}")
+                what = f"{column[far.argmax()]:g} is too far from the rows that are trained on"
+                what += f", with mean {mean:g} and standard deviation {scale:g}"
+                raise DataError(f"{file}, column {source.name!r}: {what}")
             column = z
         made[:, at : at + width] = column.reshape(len(order), width)
         at += width
@@ -352,9 +354,8 @@ def _remarks(
         way = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
         said.append(f"the target {target.name!r} {whole}; {way}")
     if target.values and 2 * (alone := int((count == 1).sum())) > rows:
-        way = "without network.loss=cross_entropy (snn recommend --classify) it is predicted as a number"
         said.append(
-            f"{alone:,} of {rows:,} rows are the only one of their class of the target {target.name!r}; {way}"
+            f"{alone:,} of {rows:,} rows are the only one of their class of the target {target.name!r}"
         )
     if words := sorted(MISSING.intersection(target.values)):
         said.append(

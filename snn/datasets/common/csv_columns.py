@@ -156,7 +156,9 @@ class Sheet:
                     yield line, cells
                 line = reader.line_num + 1
         except csv.Error as error:
-            raise self.error(line, f"not a line of a CSV file: {error}{self._hint()}") from error
+            raise self.error(
+                line, f"not a line of a CSV file: {error}{self._hint()}".replace("\t", "\\t")
+            ) from error
 
     def _hint(self, cells: Sequence[str] = ("",)) -> str:
         """Which setting may help where a row has too few or too many cells."""
