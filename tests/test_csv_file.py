@@ -81,7 +81,7 @@ def test_the_home_folder_may_be_written_as_a_tilde(tmp_path, monkeypatch):
     assert csv_table.make("~/t.csv", "y").values.tolist() == [[1, 2]]
     assert csv_table.inputs({"path": "~/t.csv"}) == [tmp_path / "t.csv"]
     assert csv_table.digest({"path": "~/t.csv"}) == digest(tmp_path / "t.csv")
-    with pytest.raises(DataError, match="~nobody-of-this-name/t.csv: cannot be read"):
+    with pytest.raises(DataError, match=r"~nobody-of-this-name/t\.csv: cannot be read"):
         csv_table.make("~nobody-of-this-name/t.csv", "y")
 
 

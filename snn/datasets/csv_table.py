@@ -94,7 +94,7 @@ def make(
         none = {"", *map(str, written.get("na_values") or ())}  # others, such as None and NA, are classes
         goal.numbers, goal.missing = None, np.array([cell in none for cell in goal.cells])
     dropped = [i for i, one in enumerate(columns) if i != index and text_columns == "drop" and _is_text(one)]
-    used = [i for i in range(len(columns)) if i not in {*dropped}]
+    used = sorted({*range(len(columns))}.difference(dropped))
     encodes = {i for i in used if (has_classes if i == index else text_columns == "one_hot")}
     _check(sheet, used, index, encodes, drops_rows=missing == "drop_rows")
     kept = np.flatnonzero(~np.any([columns[i].missing for i in used], axis=0))
@@ -213,7 +213,9 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
         )
     empty = [i for i, one in columns.items() if one.missing.all()]
     texts = {
-        i: ~one.missing for i, one in columns.items() if one.numbers is None and i not in {*encodes, *empty}
+        i: ~one.missing
+        for i, one in columns.items()
+        if one.numbers is None and i not in encodes and not one.missing.all()
     }
     values = {i: len({*columns[i].cells}) for i in texts}
     if index in texts:

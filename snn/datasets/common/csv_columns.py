@@ -32,9 +32,6 @@ _LARGEST = float(np.finfo(np.float32).max)
 _UNITS, _SPACES = "%‰$¢£¤¥฿\u20a0-\u20cf", " \u00a0\u2009\u202f"
 _OTHER = {",": ".", ".": ","}
 
-Row = tuple[int, list[str]]
-"""The line in which a row begins, from 1, and its cells."""
-
 
 @dataclass
 class Column:
@@ -64,7 +61,7 @@ def shortened(text: str) -> str:
 
 
 class Sheet:
-    """A file's ``columns``, the ``lines`` of its rows and of its ``header``, and in words what was ``found``
+    """A file's ``columns``, the ``lines`` of its rows and ``header``, and in words what was ``found``.
 
     Of the keys of ``dataset=csv``, None is detected. Raises DataError, with a line and a setting, for a file
     that is not a table, or that may be read in two ways.
@@ -83,37 +80,37 @@ class Sheet:
         header: bool | int | None = None,
         na_values: Sequence[str | float] = (),
     ) -> None:
-        self.file, self.given, self._na, self._thousands = file, delimiter, na_values, thousands
+        self.file, self._given, self._na, self._thousands = file, delimiter, na_values, thousands
         if decimal and decimal == thousands:
-            raise DataError(
-                f"{file}: dataset.decimal and dataset.thousands are both {decimal!r}: they must differ"
-            )
+            raise DataError(f"{file}: dataset.decimal and dataset.thousands are both {decimal!r}")
         text, code = _decoded(file, content, encoding)
         self._text = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         if of_excel := re.fullmatch(r'"?sep=(.)"?\s*', self._text[0], re.IGNORECASE):
             self._text[0] = ""
-        self._comment, self._comments = re.compile(re.escape(comment) if comment else r"\s*[#%]"), 0
-        if comment:
-            self._cut(re.compile(rf'(?:[^"{re.escape(comment)}]|"[^"]*"?)*'))
+        self._comment = re.compile(re.escape(comment) if comment else r"\s*[#%]")
+        self._comments = self._cut(comment) if comment else 0
         mark = delimiter or (of_excel[1] if of_excel else detected(self._text))
         mark = BLANKS if mark == " " else mark
         if mark == BLANKS:
             self._text = [_tabbed(line) for line in self._text]
         self._mark = "\t" if mark == BLANKS else mark
-        sample = list(islice(self._rows(strict=False), _SAMPLE))
         named = 0 if header is None or isinstance(header, bool) else header
-        sample = [row for row in sample if row[0] >= named]
+        sample = [row for row in islice(self._rows(strict=False), _SAMPLE) if row[0] >= named]
         if named and not sample:
             raise DataError(f"{file}: dataset.header is {header}, but no table begins in this line")
         self._width, at = self._layout(sample, target)
-        (line, first), skipped = sample[at], at - self._comments
+        line, first = sample[at]
         if named and line != named:
             raise self.error(line, f"the table begins here, but dataset.header is {header}")
-        is_header = (
-            bool(header) if header is not None else self._has_header(line, first, sample[at + 1 :], target)
-        )
+        skipped = sum(not self._comment.match(cells[0]) for _, cells in sample[:at])
+        self._comments += at - skipped
+        names, below = [name.strip() for name in first], [cells for _, cells in sample[at + 1 :]]
+        is_header = bool(header) if header is not None else target in names or _names(names, below)
+        if is_header is None:
+            both = f"{setting('header', True)} or {setting('header', False)}"
+            raise self.error(line, f"it may be a header, or data ({', '.join(names[:12])}): say {both}")
         self.header = line if is_header else None
-        self.names = [name.strip() for name in first] if is_header else [*map(str, range(self._width))]
+        self.names = names if is_header else [*map(str, range(self._width))]
         if bad := next(filter(CONTROL.search, self.names), None):
             raise self.error(line, f"the name {bad!r} in the header has a control character")
         start = line if not is_header else next((n for n, _ in sample[at + 1 :]), len(self._text) + 1)
@@ -135,19 +132,19 @@ class Sheet:
 
     def error(self, line: int, what: str, column: str | None = None) -> DataError:
         """What is wrong in a line, or in the cell of a column."""
-        return DataError(
-            f"{self.file}, line {line}{'' if column is None else f', column {column!r}'}: {what}"
+        place = f"{self.file}, line {line}"
+        return DataError(f"{place}: {what}" if column is None else f"{place}, column {column!r}: {what}")
+
+    def _cut(self, comment: str) -> int:
+        """Cut comments off the lines. How many lines are nothing else."""
+        bare, lines = re.compile(rf'(?:[^"{re.escape(comment)}]|"[^"]*"?)*'), self._text
+        self._text = [bare.match(line)[0] if comment in line else line for line in lines]  # type: ignore[index]
+        return sum(
+            bool(line.strip()) > bool(cut.strip()) for line, cut in zip(lines, self._text, strict=True)
         )
 
-    def _cut(self, bare: re.Pattern[str]) -> None:
-        """Cut comments off, behind what is ``bare``."""
-        for at, line in enumerate(self._text):
-            if self._comment.search(line):
-                self._text[at] = bare.match(line)[0]  # type: ignore[index]
-                self._comments += not self._text[at].strip()
-
-    def _rows(self, strict: bool = True) -> Iterator[Row]:
-        """The rows that are not blank."""
+    def _rows(self, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+        """The line in which each row begins, from 1, and its cells, without blank rows."""
         text, line = (f"{line}\n" for line in self._text), 1
         reader = csv.reader(text, delimiter=self._mark, skipinitialspace=True, strict=strict)
         try:
@@ -156,20 +153,19 @@ class Sheet:
                     yield line, cells
                 line = reader.line_num + 1
         except csv.Error as error:
-            raise self.error(
-                line, f"not a line of a CSV file: {error}{self._hint()}".replace("\t", "\\t")
-            ) from error
+            what = str(error).replace("\t", "a tab")
+            raise self.error(line, f"not a line of a CSV file: {what}{self._hint()}") from error
 
     def _hint(self, cells: Sequence[str] = ("",)) -> str:
         """Which setting may help where a row has too few or too many cells."""
-        if self.given:
+        if self._given:
             return f"; {setting('delimiter', None)} detects the delimiter"
         mark = cells[0][:1]
         is_comment = mark and not mark.isalnum() and mark not in "+-."
         return f"; if this is a comment, say {setting('comment', mark)}" if is_comment else ""
 
-    def _layout(self, sample: list[Row], target: str | int) -> tuple[int, int]:
-        """How many columns there are, and where the table begins: after comments, and rows with few cells."""
+    def _layout(self, sample: list[tuple[int, list[str]]], target: str | int) -> tuple[int, int]:
+        """How many columns there are, and where the table begins: after comments, and lines with few cells."""
         if not sample:
             raise DataError(f"{self.file}: there are no rows of data")
         line, (width, _) = sample[0][0], _width([cells for _, cells in sample])
@@ -177,33 +173,24 @@ class Sheet:
             what = f"{width:,} columns, more than the {MOST_COLUMNS:,} that a table may have"
             raise self.error(line, f"{what}: remove columns, or give rows and columns the other way round")
         if width < 2:
-            what = (
-                f"only one column ({shortened(self._text[line - 1])}), but a feature and a target are needed"
-            )
-            raise self.error(
-                line, what + (self._hint() or f"; say what separates it: {setting('delimiter', ':')}")
-            )
+            hint = self._hint() or f"; say what separates it: {setting('delimiter', ':')}"
+            only = f"only one column ({shortened(self._text[line - 1])})"
+            raise self.error(line, f"{only}, but a feature and a target are needed{hint}")
         for at, (line, cells) in enumerate(sample):
             body, is_comment = [row for _, row in sample[at + 1 : at + 99]], self._comment.match(cells[0])
-            if len(cells) == width and not (is_comment and body and _names(body[0], body[1:])):
-                return width, at
             filled = [cell for cell in map(str.strip, cells) if cell]
-            is_row = 2 * len(filled) > width or target in filled or all(map(_is_number, filled))
-            if is_row and not is_comment:
+            is_sparse = len(filled) < 2 < width or (2 * len(filled) <= width != len(cells))
+            is_before = is_sparse and target not in filled and not any(map(_is_number, filled))
+            if is_comment and len(cells) == width:
+                is_before = bool(body) and _names(body[0], body[1:]) is True
+            if not is_before and len(cells) == width:
+                return width, at
+            if not is_before and not is_comment:
                 raise self._unequal(line, cells, width)
-            self._comments += bool(is_comment)
-        raise self.error(sample[0][0], f"there is no row with {width} columns")
+        raise self.error(line, f"no line has {width} cells, as others have")
 
     def _unequal(self, line: int, cells: list[str], width: int) -> DataError:
         return self.error(line, f"{len(cells)} columns, but other lines have {width}{self._hint(cells)}")
-
-    def _has_header(self, line: int, first: list[str], body: list[Row], target: str | int) -> bool:
-        names = [name.strip() for name in first]
-        found = target in names or _names(names, [row for _, row in body])
-        if found is None:
-            both = f"{setting('header', True)} or {setting('header', False)}"
-            raise self.error(line, f"it may be a header, or data ({', '.join(names[:12])}): say {both}")
-        return found
 
     def _plain(self, start: int, decimal: str | None) -> tuple[list[int], list[Column], str, set[str]] | None:
         """The columns as pandas reads them, if each cell is a number without quotes, units and such."""
@@ -226,10 +213,8 @@ class Sheet:
         values, none = frame.to_numpy(), np.zeros(len(lines), bool)
         if values.shape != (len(lines), self._width) or not np.abs(values).max() <= _LARGEST:
             return None
-        columns = [
-            Column(name, (), column, none, none) for name, column in zip(self.names, values.T, strict=True)
-        ]
-        return lines, columns, decimal, set()
+        named = zip(self.names, values.T, strict=True)
+        return lines, [Column(name, (), column, none, none) for name, column in named], decimal, set()
 
     def _typed(self, start: int, decimal: str | None) -> tuple[list[int], list[Column], str, set[str]]:
         """The columns as numbers, perhaps with strays, or as texts."""
@@ -260,10 +245,8 @@ class Sheet:
         for column in columns:
             whole = any("," in cell for cell in column.cells)
             counts = _counts(column.cells if whole else column.cells[:_SAMPLE], column.missing)
-            reads = {
-                cell: [mark for mark in need if _number(mark, self._thousands).fullmatch(cell)]
-                for cell in counts
-            }
+            forms = {mark: _number(mark, self._thousands) for mark in need}
+            reads = {cell: [mark for mark in need if forms[mark].fullmatch(cell)] for cell in counts}
             if 2 * sum(counts[cell] for cell in counts if reads[cell]) < counts.total():
                 continue
             for cell, marks in reads.items():
@@ -279,27 +262,28 @@ class Sheet:
 
     def _to_numbers(self, column: Column, decimal: str) -> set[str]:
         """Make a column one of numbers if half of its values are. The marks between thousands in these."""
-        missing, marks, units = column.missing, set[str](), Counter[str]()
-        counts = _counts(column.cells, missing)
+        missing, marks, counts = column.missing, set[str](), _counts(column.cells, column.missing)
         value = _floats(counts) if decimal == "." or not any("." in cell for cell in counts) else None
         if value is None:
-            found = {cell: _number(decimal, self._thousands).fullmatch(cell) for cell in counts}
-            other = _number(_OTHER[decimal], self._thousands)
+            form, other = (_number(mark, self._thousands) for mark in (decimal, _OTHER[decimal]))
+            found = {cell: match for cell in counts if (match := form.fullmatch(cell))}
             if (
-                2 * sum(counts[cell] for cell in counts if found[cell] or other.fullmatch(cell))
+                2 * sum(counts[cell] for cell in counts if cell in found or other.fullmatch(cell))
                 < counts.total()
             ):
                 return marks
-            unit_of = {
-                cell: match["before"] or match["after"] or "" for cell, match in found.items() if match
-            }
-            for cell, unit in unit_of.items():
-                units[unit] += counts[cell]
+            units = Counter[str]()
+            for cell, match in found.items():
+                units[match["before"] or match["after"] or ""] += counts[cell]
             column.unit = units.most_common(1)[0][0] if units else ""
+            used = [
+                cell
+                for cell, match in found.items()
+                if column.unit == (match["before"] or match["after"] or "")
+            ]
             digits = re.compile(rf"[^0-9eE+\-{decimal}]")
-            used = [cell for cell, unit in unit_of.items() if unit == column.unit]
             value = {cell: float(digits.sub("", cell).replace(",", ".")) for cell in used}
-            marks = {match["mark"] for cell in used if (match := found[cell]) and match["mark"]}
+            marks = {found[cell]["mark"] for cell in used if found[cell]["mark"]}
         numbers = np.array([value.get(cell, np.nan) for cell in column.cells])
         numbers[missing | ~(np.abs(numbers) <= _LARGEST)] = np.nan
         column.strays = np.isnan(numbers) & ~missing
@@ -344,9 +328,8 @@ def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
 
     It has if it holds texts above numbers, and no numbers there but whole ones, such as years.
     """
-    below = list(
-        zip(*(row for row in body[: 1 + 200_000 // len(first)] if len(row) == len(first)), strict=True)
-    )
+    rows = [row for row in body[: 1 + 200_000 // len(first)] if len(row) == len(first)]
+    below = list(zip(*rows, strict=True))
     over = [cell.strip() for cell, column in zip(first, below, strict=False) if _are_numbers(column)]
     numbers = list(filter(_is_number, over if below else first))
     whole = [int(cell) for cell in numbers if re.fullmatch("[0-9]+", cell)]
@@ -354,9 +337,8 @@ def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
         return len(set(whole)) == len(numbers) or None
     if len(whole) > 1 and whole == list(range(whole[0], whole[0] + len(numbers))):
         return None
-    return not numbers and not (
-        below and all(cell in column for cell, column in zip(first, below, strict=True))
-    )
+    recurs = bool(below) and all(cell in column for cell, column in zip(first, below, strict=True))
+    return not numbers and not recurs
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
@@ -372,11 +354,9 @@ def detected(lines: Sequence[str]) -> str:
         rows = loose_rows(some, mark)
         width, count = _width(rows)
         cells = [cell.strip() for row in rows if len(row) == width > 1 for cell in row] or [",,"]
-        are_numbers = list(map(_is_number, cells))
-        clean = sum(
-            is_one or not re.search(r"[,;|\t]", cell) for cell, is_one in zip(cells, are_numbers, strict=True)
-        )
-        return count * clean / len(cells), sum(are_numbers) / len(cells)
+        numbers = sum(map(_is_number, cells))
+        texts = sum(not _is_number(cell) and not re.search(r"[,;|\t]", cell) for cell in cells)
+        return count * (numbers + texts) / len(cells), numbers / len(cells)
 
     return max(_MARKS, key=score)
 
@@ -389,12 +369,12 @@ def _width(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
 
 def loose_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     """The cells of lines that are not blank, up to a line that cannot be read."""
-    rows, is_blank = list[list[str]](), delimiter in (BLANKS, " ")
+    rows = list[list[str]]()
+    if delimiter in (BLANKS, " "):
+        lines, delimiter = list(map(_tabbed, lines)), "\t"
     with suppress(csv.Error):
-        rows.extend(
-            csv.reader(map(_tabbed, lines) if is_blank else lines, delimiter="\t" if is_blank else delimiter)
-        )
-    return list(filter(None, rows))
+        rows.extend(filter(None, csv.reader(lines, delimiter=delimiter)))
+    return rows
 
 
 def _tabbed(line: str) -> str:
@@ -411,10 +391,8 @@ def _decoded(file: Path, content: bytes, given: str | None) -> tuple[str, str]:
             return content.decode(encoding).removeprefix("\ufeff"), encoding
         except UnicodeError as error:
             at = getattr(error, "start", 0)
-    place = f"{file}, line {content.count(b'%c' % 10, 0, at) + 1}"
-    raise DataError(
-        f"{place}: the byte 0x{content[at]:02x} is not {given}; {setting('encoding', None)} detects another"
-    )
+    line, end = 1 + content[:at].count(b"\n"), f"is not {given}; {setting('encoding', None)} detects another"
+    raise DataError(f"{file}, line {line}: the byte 0x{content[at]:02x} {end}")
 
 
 def _encodings(content: bytes) -> Iterator[str]:
