@@ -138,5 +138,6 @@ def test_classes_of_which_most_rows_are_one_of_their_own_are_named(tmp_path, val
 def test_what_is_left_out_is_said(tmp_path):
     rows = [(i, "" if i < 3 else i % 7, f"n{i}", i * i % 11) for i in range(5, -9, -1)]
     path = of_rows(tmp_path, rows, "abcy")
-    (line,) = csv_table.make(path, "y", text_columns="drop", missing="drop_rows").remarks
-    assert line == f"{path}: left out: 11 of 14 rows, which lack a value; column with text: 'c'"
+    rows, columns = csv_table.make(path, "y", text_columns="drop", missing="drop_rows").remarks
+    assert rows == f"{path}: left out: 11 of 14 rows, which lack a value"
+    assert columns == f"{path}: left out: column with text: 'c'"

@@ -32,8 +32,6 @@ MOST_VALUES, MOST_CLASSES = 100, 1000
 """Columns that one_hot makes of one, and classes of a target."""
 _COPIES = 8
 """Of a file in memory while it is read: its bytes, its lines, the numbers in float64, and the table."""
-
-
 LONGEST_VALUE = 200
 """Characters of a value of text; those of classes stand in records."""
 _SLIPS = 0.1
@@ -76,14 +74,10 @@ def make(
     """
     file = path_of(path)
     if isinstance(target, bool) or not isinstance(target, (int, str)) or target == "":
-        raise DataError(
-            f"{file}: dataset.target is {target!r}: it must be a column's name or number, as 0 or -1"
-        )
+        raise DataError(f"{file}: dataset.target is {target!r}: it must be a column's name or its number")
     content = files.read(file, _COPIES, LARGEST_FILE)
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise DataError(
-            f"{file}: the file has changed since the workflow was planned; run the workflow again"
-        )
+        raise DataError(f"{file}: the file has changed since the workflow was planned; run it again")
     if not written.get("encoding"):
         check_is_text(file, content)
     sheet = Sheet(file, content, target, **written)
@@ -104,18 +98,15 @@ def make(
     if not features:
         raise DataError(f"{file}: no column but the target {goal.name!r} is left without text")
     learned = _source(sheet, goal, kept, MOST_CLASSES, has_classes)
-    order = (
-        np.arange(len(kept))
-        if shuffle_seed is None
-        else np.random.RandomState(shuffle_seed).permutation(len(kept))
-    )
+    order = np.arange(len(kept))
+    if shuffle_seed is not None:
+        order = np.random.RandomState(shuffle_seed).permutation(len(kept))
     training = counts(len(kept), {"name": f"csv, {file}", "held_out": held_out})[0]
     values, facts = _assembled(file, features, learned, order, training, standardise)
-    lacking = {
-        "left_out_rows": len(sheet.lines) - len(kept),
-        "left_out_columns": [columns[i].name for i in dropped],
-    }
-    facts |= {key: value for key, value in lacking.items() if value}
+    if gone := len(sheet.lines) - len(kept):
+        facts["left_out_rows"] = gone
+    if dropped:
+        facts["left_out_columns"] = [columns[i].name for i in dropped]
     said = _remarks(sheet, target, learned, features, facts, task)
     said += [] if standardise else _rounded(sheet, [*features, learned], kept)
     return Table(values, facts, tuple(f"{file}: {one}" for one in said))
@@ -164,15 +155,12 @@ def _target_index(sheet: Sheet, target: str | int) -> int:
             raise DataError(f"{place}: it must be between {-len(names)} and {len(names) - 1}{named}")
         return target % len(names)
     if not sheet.header:
-        number = f"give its number, 0 to {len(names) - 1}, or say {setting('header', True)}"
-        raise DataError(
-            f"{place}, a name, but line {sheet.lines[0]} is read as data, not as a header: {number}"
-        )
+        way = f"give its number, 0 to {len(names) - 1}, or say {setting('header', True)}"
+        raise DataError(f"{place}, a name, but line {sheet.lines[0]} is read as data, not a header: {way}")
     from difflib import get_close_matches  # only for a message
 
-    like = [name for name in names if name.lower() == target.lower()] or get_close_matches(
-        target, names, 1, 0.7
-    )
+    like = [name for name in names if name.lower() == target.lower()]
+    like += get_close_matches(target, names, 1, 0.7)
     hint = f" (did you mean {like[0]!r}?)" if like else ""
     raise DataError(f"{place}, which is not in the header{hint}: {listed}")
 
@@ -194,29 +182,23 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
         place = f"{sheet.file}, line {sheet.lines[row]}, column {columns[i].name!r}"
         said.append(f"{place}: {shortened(columns[i].cells[row])} {what}{too}: {way}")
 
+    drop_rows = setting("missing", "drop_rows")
     no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
     if strays := {i: one.strays for i, one in columns.items() if one.strays.any()}:
         rows = np.flatnonzero(np.any(list(strays.values()), axis=0)).tolist()
         cells = [*dict.fromkeys(columns[i].cells[row] for row in rows for i in strays if strays[i][row])]
         way = f"correct line {_some([sheet.lines[row] for row in rows])}"
         if shown := [cell for cell in cells if cell.isprintable()][:5]:
-            way += (
-                f", or take it for missing: {setting('na_values', shown)} {setting('missing', 'drop_rows')}"
-            )
+            way += f", or take it for missing: {setting('na_values', shown)} {drop_rows}"
         if not sheet.header and not rows[0]:
             way = f"if this is the header, say {setting('header', True)}; else {way}"
         elif comment := re.match(r"[-+.0-9]\S*\s*([#%!;])\s*\w", cells[0]):
             way = f"if a comment begins in it, say {setting('comment', comment[1])}; else {way}"
-        units = " and ".join(sorted({columns[i].unit for i in strays} - {""}))
-        complain(
-            strays, f"{no_number}, as others of this column are{f', with {units}' if units else ''}", way
-        )
-    empty = [i for i, one in columns.items() if one.missing.all()]
-    texts = {
-        i: ~one.missing
-        for i, one in columns.items()
-        if one.numbers is None and i not in encodes and not one.missing.all()
-    }
+        units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
+        complain(strays, f"{no_number}, as others of this column are{units}", way)
+    empty = {i for i, one in columns.items() if one.missing.all()}
+    none = empty | encodes
+    texts = {i: ~one.missing for i, one in columns.items() if one.numbers is None and i not in none}
     values = {i: len({*columns[i].cells}) for i in texts}
     if index in texts:
         way = "say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
@@ -233,13 +215,12 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
         way += f"; {drop} leaves such columns out" if {*used} - {*texts, index} else ""
         complain(texts, f"{no_number}, but a text, of {values[min(texts)]}", way)
     if empty:
-        other = f"name another target than {columns[index].name!r}, and " if index in empty else ""
-        said.append(
-            f"{sheet.file}: no value in any row of {_named([columns[i] for i in empty])}: {other}remove it"
-        )
+        way = f"name another target than {columns[index].name!r}, and " if index in empty else ""
+        named = _named([columns[i] for i in sorted(empty)])
+        said.append(f"{sheet.file}: no value in any row of {named}: {way}remove it from the file")
     lacking = {i: one.missing for i, one in columns.items() if one.missing.any() and i not in empty}
     if lacking and not drops_rows:
-        way = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
+        way = f"{drop_rows} leaves out the rows that lack one"
         way = f"each row lacks one: {_FEWER}" if np.any(list(lacking.values()), axis=0).all() else way
         complain(lacking, f"is a missing value; {_lacking(list(columns.values()))}", way)
     if said:
@@ -267,10 +248,8 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
     if column.numbers is not None:
         found, numbers = np.unique(column.numbers[kept], return_inverse=True)
         if len(odd := np.flatnonzero(column.numbers[kept] % 1)):
-            line, value = sheet.lines[kept[odd[0]]], column.numbers[kept[odd[0]]]
-            raise sheet.error(
-                line, f"{value:g} is no class: it must be a text or a whole {_SINCE}", column.name
-            )
+            what = f"{column.numbers[kept[odd[0]]]:g} is no class: it must be a text or a whole {_SINCE}"
+            raise sheet.error(sheet.lines[kept[odd[0]]], what, column.name)
         values = [f"{one + 0.0:.0f}" for one in found]
     else:
         used = np.array(column.cells, object)[kept]
@@ -319,9 +298,8 @@ def _assembled(
         facts["one_hot_columns"] = encoded
     if target.values and training < len(order):
         labels = target.numbers[order].astype(np.intp)
-        facts["majority_accuracy"] = float(
-            np.mean(labels[training:] == np.bincount(labels[:training]).argmax())
-        )
+        commonest = np.bincount(labels[:training]).argmax()
+        facts["majority_accuracy"] = float(np.mean(labels[training:] == commonest))
     return made, facts
 
 
@@ -338,12 +316,7 @@ def _moments(column: np.ndarray) -> tuple[float, float]:
 
 
 def _remarks(
-    sheet: Sheet,
-    given: str | int,
-    target: _Source,
-    features: list[_Source],
-    facts: dict[str, Any],
-    task: str | None,
+    sheet: Sheet, given: str | int, target: _Source, features: list[_Source], facts: Any, task: str | None
 ) -> list[str]:
     """What can be trained on, but perhaps is not meant."""
     said = [f"read as: {sheet.found}"] if sheet.found else []
@@ -356,23 +329,16 @@ def _remarks(
         way = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
         said.append(f"the target {target.name!r} {whole}; {way}")
     if target.values and 2 * (alone := int((count == 1).sum())) > rows:
-        said.append(
-            f"{alone:,} of {rows:,} rows are the only one of their class of the target {target.name!r}"
-        )
+        said.append(f"{alone:,} of {rows:,} rows are the only one of their class of {target.name!r}")
     if words := sorted(MISSING.intersection(target.values)):
-        said.append(
-            f"{_some(words)} are classes of {target.name!r}; {setting('na_values', words)} makes them missing"
-        )
+        way = f"{setting('na_values', words)} makes them missing values"
+        said.append(f"{_some(words)} are classes of {target.name!r}; {way}")
     if units := [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]:
         said.append(f"numbers are read without their signs: {_some(units)}")
-    gone = (
-        [f"{facts['left_out_rows']:,} of {len(sheet.lines):,} rows, which lack a value"]
-        if "left_out_rows" in facts
-        else []
-    )
+    if gone := facts.get("left_out_rows"):
+        said.append(f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value")
     if names := facts.get("left_out_columns"):
-        gone.append(f"column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}")
-    said += [f"left out: {'; '.join(gone)}"] if gone else []
+        said.append(f"left out: column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}")
     if doubtful := [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]:
         way = "is that meant to be a feature? To leave a column out, remove it from the file"
         said.append(f"{_some(doubtful)}: {way}")

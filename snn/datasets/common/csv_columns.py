@@ -165,7 +165,7 @@ class Sheet:
         return f"; if this is a comment, say {setting('comment', mark)}" if is_comment else ""
 
     def _layout(self, sample: list[tuple[int, list[str]]], target: str | int) -> tuple[int, int]:
-        """How many columns there are, and where the table begins: after comments, and lines with few cells."""
+        """How many columns there are, and where the table begins: after comments and lines of few cells."""
         if not sample:
             raise DataError(f"{self.file}: there are no rows of data")
         line, (width, _) = sample[0][0], _width([cells for _, cells in sample])
