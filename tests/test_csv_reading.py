@@ -266,6 +266,12 @@ READ = {
         [[1, 2, 3]],
         "header in line 3",
     ),
+    "a line of texts and numbers before": (
+        "2,u,v\n1,2,3,4,5,7\n2,2,3,4,5,9\n",
+        {"target": -1},
+        [[1, 2, 3, 4, 5, 7], [2, 2, 3, 4, 5, 9]],
+        "1 other line skipped, no header, data from line 2",
+    ),
     "a header's line": ("u,v,w\na,b,y\n1,2,3\n", {"header": 2}, [[1, 2, 3]], "header in line 2"),
     "no such header": ("a,b,y\n1,2,3\n", {"header": 7}, "dataset.header", None),
     "a short row": ("x,y\n1,2\n3\n", {}, "line 3 columns", None),

@@ -205,7 +205,9 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
         way = f"to tell these apart, {way}"
         if values[index] > MOST_CLASSES:
             way = f"cross_entropy tells at most {MOST_CLASSES} apart: name another target"
-        complain({index: texts.pop(index)}, f"{no_number}, but the target, of {values[index]} texts", way)
+        complain(
+            {index: texts.pop(index)}, f"{no_number}, but the target ({values[index]} different texts)", way
+        )
     if texts:
         many = [columns[i] for i in texts if values[i] > MOST_VALUES]
         one_hot, drop = setting("text_columns", "one_hot"), setting("text_columns", "drop")
@@ -213,7 +215,7 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
         if many:
             way = f"one_hot takes at most {MOST_VALUES} values: group those of {_named(many)}, or remove it"
         way += f"; {drop} leaves such columns out" if {*used} - {*texts, index} else ""
-        complain(texts, f"{no_number}, but a text, of {values[min(texts)]}", way)
+        complain(texts, f"{no_number}, but a text ({values[min(texts)]} different ones in this column)", way)
     if empty:
         way = f"name another target than {columns[index].name!r}, and " if index in empty else ""
         named = _named([columns[i] for i in sorted(empty)])
@@ -232,7 +234,7 @@ def _some(words: Sequence[object]) -> str:
 
 
 def _named(columns: Sequence[Column]) -> str:
-    return _some([repr(one.name) if one.name else "one without a name" for one in columns])
+    return _some([*dict.fromkeys(repr(one.name) if one.name else "one without a name" for one in columns)])
 
 
 def _lacking(columns: Sequence[Column]) -> str:

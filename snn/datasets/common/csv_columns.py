@@ -180,7 +180,8 @@ class Sheet:
             body, is_comment = [row for _, row in sample[at + 1 : at + 99]], self._comment.match(cells[0])
             filled = [cell for cell in map(str.strip, cells) if cell]
             is_sparse = len(filled) < 2 < width or (2 * len(filled) <= width != len(cells))
-            is_before = is_sparse and target not in filled and not any(map(_is_number, filled))
+            is_row = target in filled or (bool(filled) and all(map(_is_number, filled)))
+            is_before = is_sparse and not is_row
             if is_comment and len(cells) == width:
                 is_before = bool(body) and _names(body[0], body[1:]) is True
             if not is_before and len(cells) == width:
