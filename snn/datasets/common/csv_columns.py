@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +31,8 @@ _SAMPLE = 1000
 _LARGEST = float(np.finfo(np.float32).max)
 _UNITS, _SPACES = "%‰$¢£¤¥฿\u20a0-\u20cf", " \u00a0\u2009\u202f"
 _OTHER = {",": ".", ".": ","}
+_POINT = re.compile(r"(?<![0-9])0?\.|[0-9]{4}\.|\.(?![0-9]{3}(?![0-9]))")
+"""A point that cannot be between thousands."""
 
 
 @dataclass
@@ -118,9 +120,13 @@ class Sheet:
         self.lines, self.columns, point, marks = plain or self._typed(start, decimal)
         if not self.lines:
             raise DataError(f"{file}: there are no rows of data")
+        body = self._text[start - 1 :]
+        in_doubt = not decimal and point == "." and any("." in line for line in body)
+        in_doubt = in_doubt and not any(map(_POINT.search, body))
         found = {
             _MARKS.get(mark, repr(mark)): mark != "," and not delimiter,
             "decimal commas": point == "," and not decimal,
+            f"decimal points (if they are between thousands, say {setting('thousands', '.')})": in_doubt,
             f"{' and '.join(map(repr, sorted(marks)))} between thousands": marks and not thousands,
             code: code not in ("utf-8", encoding),
             f"{self._comments} comment line{'s' * (self._comments > 1)} skipped": self._comments,
@@ -200,7 +206,8 @@ class Sheet:
         text = "\n".join(self._text[start - 1 :]).encode(errors="replace")
         is_comma = self._mark != "," and b"." not in text and re.search(rb",(?!\d{3}(?!\d))", text)
         decimal = decimal or ("," if is_comma else ".")
-        text = text.replace(b"e+", b"e").replace(b"E+", b"E")  # pandas reads a plus not quite exactly
+        if b"+" in text:  # which pandas does not read exactly
+            text = re.sub(rb"([eE])\+(?=[0-9])", rb"\1", text)
         if decimal == self._mark or text.translate(None, f"0123456789eE- \t\n{decimal}{self._mark}".encode()):
             return None
         lines = [line for line, row in enumerate(self._text[start - 1 :], start) if row.strip()]
@@ -243,6 +250,8 @@ class Sheet:
     def _decimal(self, columns: Sequence[Column], lines: Sequence[int]) -> str:
         """The decimal mark that more of the cells in columns of numbers need."""
         need, doubt = {".": 0, ",": 0}, None
+        if not any("," in cell for column in columns for cell in column.cells):
+            return "."
         for column in columns:
             whole = any("," in cell for cell in column.cells)
             counts = _counts(column.cells if whole else column.cells[:_SAMPLE], column.missing)
@@ -263,30 +272,29 @@ class Sheet:
 
     def _to_numbers(self, column: Column, decimal: str) -> set[str]:
         """Make a column one of numbers if half of its values are. The marks between thousands in these."""
-        missing, marks, counts = column.missing, set[str](), _counts(column.cells, column.missing)
-        value = _floats(counts) if decimal == "." or not any("." in cell for cell in counts) else None
-        if value is None:
+        missing, marks = column.missing, set[str]()
+        present = [cell for cell, is_missing in zip(column.cells, missing, strict=True) if not is_missing]
+        values = _floats(present) if decimal == "." or not any("." in cell for cell in present) else None
+        if values is None:
             form, other = (_number(mark, self._thousands) for mark in (decimal, _OTHER[decimal]))
+            counts, units = Counter(present), Counter[str]()
             found = {cell: match for cell in counts if (match := form.fullmatch(cell))}
-            if (
-                2 * sum(counts[cell] for cell in counts if cell in found or other.fullmatch(cell))
-                < counts.total()
+            if 2 * sum(counts[cell] for cell in counts if cell in found or other.fullmatch(cell)) < len(
+                present
             ):
                 return marks
-            units = Counter[str]()
-            for cell, match in found.items():
-                units[match["before"] or match["after"] or ""] += counts[cell]
+            unit_of = {cell: match["before"] or match["after"] or "" for cell, match in found.items()}
+            for cell, unit in unit_of.items():
+                units[unit] += counts[cell]
             column.unit = units.most_common(1)[0][0] if units else ""
-            used = [
-                cell
-                for cell, match in found.items()
-                if column.unit == (match["before"] or match["after"] or "")
-            ]
             digits = re.compile(rf"[^0-9eE+\-{decimal}]")
+            used = [cell for cell, unit in unit_of.items() if unit == column.unit]
             value = {cell: float(digits.sub("", cell).replace(",", ".")) for cell in used}
             marks = {found[cell]["mark"] for cell in used if found[cell]["mark"]}
-        numbers = np.array([value.get(cell, np.nan) for cell in column.cells])
-        numbers[missing | ~(np.abs(numbers) <= _LARGEST)] = np.nan
+            values = [value.get(cell, np.nan) for cell in present]
+        numbers = np.full(len(missing), np.nan)
+        numbers[~missing] = values
+        numbers[~(np.abs(numbers) <= _LARGEST)] = np.nan
         column.strays = np.isnan(numbers) & ~missing
         column.missing = missing | np.isin(numbers, [one for one in self._na if not isinstance(one, str)])
         numbers[column.missing] = np.nan
@@ -314,14 +322,11 @@ def _counts(cells: Sequence[str], missing: np.ndarray) -> Counter[str]:
     return Counter(cell for cell, is_missing in zip(cells, missing, strict=False) if not is_missing)
 
 
-def _floats(cells: Iterable[str]) -> dict[str, float] | None:
+def _floats(cells: Sequence[str]) -> list[float] | None:
     """The numbers of cells, if all are plain decimal numbers."""
-    if re.search(r"[^0-9eE+\-. ]", "".join(cells)):
-        return None
-    try:
-        return {cell: float(cell) for cell in cells}
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return None if re.search(r"[^0-9eE+\-. ]", "".join(cells)) else [float(cell) for cell in cells]
+    return None
 
 
 def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
