@@ -18,7 +18,7 @@ from snn.measurement.passes import job_of
 from snn.recommending import command_line, elsewhere, grid_file, measured, more_time, pilot, text, workflow
 from snn.recommending.grid_file import GridFile
 from snn.recommending.length import Length, that_fits
-from snn.recommending.settings import DELIMITER, Settings, parsed, with_batch_size
+from snn.recommending.settings import Settings, parsed, with_batch_size
 from snn.recommending.words import in_options
 from snn.workflow.signals import ending_at_once
 
@@ -77,9 +77,6 @@ def _recommend(settings: Settings, started: float) -> int:
             "--output FOLDER keeps both"
         )
     table = _check_data(cell)
-    if DELIMITER in settings.grid and DELIMITER not in settings.keys:
-        name, mark = Path(cell["dataset"]["path"]).name, settings.grid[DELIMITER]
-        _say(f"{name}: its columns are taken to be separated by {mark!r} ({DELIMITER}).")
     devices.say_unused_gpu(settings.device, device)
     _say(text.announced(cell, device, len(grid.plan.cells), table))
     timed = pilot.run(cell, settings.budget)

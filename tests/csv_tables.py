@@ -29,3 +29,10 @@ def refused(path, target="y", **keys):
 
 def arguments(path, target, *more):
     return [*ONCE, "dataset=csv", f"dataset.path='{path}'", f"dataset.target={target}", *more]
+
+
+def read(folder, content, **keys):
+    """The table of a file with this text, or these bytes."""
+    path = folder / "t.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return csv_table.make(str(path), **keys)

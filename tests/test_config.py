@@ -13,7 +13,7 @@ from idx_files import image_set, write
 from omegaconf import OmegaConf
 
 from snn import prepare
-from snn.config import compose, groups
+from snn.config import compose, grammar, groups
 from snn.errors import ConfigError
 
 
@@ -80,6 +80,25 @@ def with_csv(setting):
     return [setting if one.startswith(f"{key}=") else one for one in CSV]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("header", 3),
+        ("header", True),
+        ("header", None),
+        ("decimal", ","),
+        ("thousands", "\u00a0"),
+        ("thousands", "'"),
+        ("comment", "#"),
+        ("encoding", "utf-16"),
+        ("na_values", [-999, "#DIV/0!", "\\N", ""]),
+        ("delimiter", r"\s+"),
+    ],
+)
+def test_how_a_table_is_written(key, value):
+    assert compose.composed([*CSV, f"dataset.{key}={grammar.written(value)}"])["dataset"][key] == value
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", " "])
 def test_a_delimiter(delimiter):
     assert compose.composed([*CSV, f"dataset.delimiter='{delimiter}'"])["dataset"]["delimiter"] == delimiter
@@ -139,7 +158,28 @@ def test_a_delimiter(delimiter):
         ),
         (["dataset=csv", "dataset.path=x"], "dataset.target is missing: dataset=csv needs it; set it with"),
         *(([*CSV, f"dataset.delimiter='{one}'"], "text without control") for one in "\n\r\x00"),
-        (["dataset=csv", "dataset.path=x", "dataset.target=0", "dataset.header=3"], "true or false"),
+        *(
+            (["dataset=csv", "dataset.path=x", "dataset.target=0", f"dataset.{wrong}"], f"dataset.{key} is")
+            for wrong in (
+                "header=0",
+                "header=-1",
+                "header=1.5",
+                "header=x",
+                "decimal=:",
+                "decimal=1",
+                "thousands=ab",
+                "thousands=0",
+                "comment=a",
+                "comment='\"'",
+                "encoding=klingon",
+                "encoding=base64",
+                "encoding=1",
+                "na_values=1",
+                "na_values=[true]",
+                "na_values=[null]",
+            )
+            for key in [wrong.partition("=")[0]]
+        ),
         (
             with_csv("dataset.target=true"),
             "dataset.target is True: it must be the target column",

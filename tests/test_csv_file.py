@@ -9,9 +9,10 @@ import pytest
 import yaml
 from csv_tables import written
 
+from snn.config import compose
 from snn.datasets import csv_table
 from snn.datasets.common import files
-from snn.errors import DataError
+from snn.errors import ConfigError, DataError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 
@@ -72,3 +73,20 @@ def test_refuses_a_file_that_changed(tmp_path):
     written(tmp_path, "x,y\n1,3\n")
     with pytest.raises(DataError, match="has changed"):
         csv_table.make(path, target="y", sha256=known)
+
+
+def test_the_home_folder_may_be_written_as_a_tilde(tmp_path, monkeypatch):
+    written(tmp_path, "x,y\n1,2\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert csv_table.make("~/t.csv", "y").values.tolist() == [[1, 2]]
+    assert csv_table.inputs({"path": "~/t.csv"}) == [tmp_path / "t.csv"]
+    assert csv_table.digest({"path": "~/t.csv"}) == digest(tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"~nobody-of-this-name/t\.csv: cannot be read"):
+        csv_table.make("~nobody-of-this-name/t.csv", "y")
+
+
+def test_a_tilde_is_quoted_as_the_message_advises():
+    with pytest.raises(ConfigError) as caught:
+        compose.composed(["dataset=csv", "dataset.path=~/t.csv", "dataset.target=y"])
+    (advised,) = re.findall(r'"(dataset.path=[^"]*)"', str(caught.value))
+    assert compose.composed(["dataset=csv", advised, "dataset.target=y"])["dataset"]["path"] == "~/t.csv"

@@ -20,7 +20,15 @@ _OPENING = "[({"
 _MOST_SHOWN = 200
 """Characters of a text that a message repeats."""
 
-TEXTS = ("output", "data", "dataset.path", "dataset.target", "dataset.delimiter", "device.name")
+TEXTS = (
+    "output",
+    "data",
+    "dataset.path",
+    "dataset.target",
+    "dataset.encoding",
+    "device.name",
+    *(f"dataset.{key}" for key in ("delimiter", "decimal", "thousands", "comment")),
+)
 """Keys whose value is a text of the user."""
 
 

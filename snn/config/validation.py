@@ -1,5 +1,6 @@
 """Checks of a cell's values, whether they come from the grid or from the command line."""
 
+import codecs
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +10,6 @@ from snn.config import choice_files, groups, keys
 from snn.config.neighbour import ANY, NONE
 from snn.config.ranges import MOST_MEMBERS, RANGES, error, of
 from snn.config.suggestions import meant
-from snn.datasets.csv_table import is_delimiter, is_target
 from snn.errors import ConfigError
 from snn.hardware.devices import BACKENDS
 from snn.models import remedies
@@ -34,6 +34,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _ONE_OF = {
     "strategy.mode": ("default", "max-autotune-no-cudagraphs"),  # PyTorch's without a graph of their own
+    "dataset.decimal": (".", ","),
     "dataset.text_columns": ("error", "one_hot", "drop"),
     "dataset.missing": ("error", "drop_rows"),
     "dataset.task": TASKS,
@@ -41,6 +42,10 @@ _ONE_OF = {
 """Keys with a fixed set of values."""
 
 _LISTS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "dataset.na_values": (
+        lambda value: isinstance(value, (str, int, float)) and not isinstance(value, bool),
+        "texts and numbers that are missing values, as [-999, '#DIV/0!']",
+    ),
     "strategy.seeds": (
         RANGES["strategy.seeds"].holds,
         "whole numbers, each from 1 to 2147483647, as [1, 2, 3]",
@@ -67,10 +72,23 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda shape: isinstance(shape, list) and len(shape) == 3 and all(map(_SIDES.holds, shape)),
         "[channels, height, width] of an image, as [1, 28, 28], each from 1 to 4096",
     ),
-    "dataset.target": (is_target, "the target column's name, or its number, as 0 or -1"),
+    "dataset.target": (
+        lambda target: _is_whole(target) or (isinstance(target, str) and target != ""),
+        "the target column's name, or its number, as 0 or -1",
+    ),
     "dataset.delimiter": (
-        is_delimiter,
-        "one character that no number has, as ',' or ';', and no quote or line break",
+        lambda mark: mark == r"\s+" or (_is_mark(mark) and mark not in ".'"),
+        r"one character that no number has, as ',' or ';', and no quote or line break, or '\s+' for blanks",
+    ),
+    "dataset.thousands": (lambda mark: _is_mark(mark), "one character, as ',' or '.', and no double quote"),
+    "dataset.comment": (lambda mark: _is_mark(mark), "one character, as '#' or '%', and no double quote"),
+    "dataset.encoding": (
+        lambda name: _is_encoding(name),
+        "an encoding of text, such as utf-8, cp1252 or utf-16",
+    ),
+    "dataset.header": (
+        lambda header: isinstance(header, bool) or (_is_whole(header) and header > 0),
+        "true, false, the number of its line, from 1, or null",
     ),
     "dataset.sha256": (
         lambda digest: digest is None or (isinstance(digest, str) and bool(_SHA256.fullmatch(digest))),
@@ -255,7 +273,7 @@ def _check_choice(group: str, values: Mapping[str, Any]) -> None:
 def _check_list(key: str, value: object) -> None:
     is_right, right = _LISTS.get(key, (lambda element: True, ""))
     if not isinstance(value, list) or not all(map(is_right, value)):
-        raise error(key, value, f"a list of {right}, or [] for the cell's own" if right else "a list")
+        raise error(key, value, f"a list of {right}, or []" if right else "a list")
     if len(value) > _MOST_ELEMENTS:
         raise error(key, value, f"at most {_MOST_ELEMENTS} elements, which a command line can carry")
     if any(element in value[:i] for i, element in enumerate(value)):
@@ -270,6 +288,23 @@ def _check_members(strategy: Mapping[str, Any]) -> None:
             f"strategy.starts: {strategy['starts']} starts of each combination of {', '.join(lists)} are "
             f"{members} networks: there must be at most {MOST_MEMBERS} in a launch"
         )
+
+
+def _is_encoding(name: object) -> bool:
+    """Whether Python knows a text encoding of this name."""
+    try:
+        return isinstance(name, str) and codecs.lookup(name)._is_text_encoding
+    except (LookupError, ValueError):
+        return False
+
+
+def _is_mark(value: object) -> bool:
+    """Whether a value is one character that is not part of a plain number, a quote or a line's end."""
+    return (
+        isinstance(value, str)
+        and bool(re.fullmatch(r'[^\w"+\-]', value))
+        and (value.isprintable() or value in "\t\u00a0\u2009\u202f")
+    )
 
 
 def _is_whole(value: object) -> bool:

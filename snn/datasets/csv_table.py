@@ -1,55 +1,58 @@
-"""A user's own table, from a CSV file. Errors name file, line and column."""
+"""A user's own table, from a CSV file. Errors name file, line and column, and the setting that would help."""
 
 import hashlib
 import io
-from collections import Counter
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.datasets.common import csv_lines, csv_remarks, files
-from snn.datasets.common.csv_assembly import Assembly, Order, Source
-from snn.datasets.common.csv_columns import MOST_CLASSES, MOST_VALUES, Sheet, encoded, survey
-from snn.datasets.common.csv_complaints import Again, check_labels, check_usable
-from snn.datasets.common.csv_lines import LONGEST_LINE, listed, rows_of
+from snn.datasets.common import files
+from snn.datasets.common.csv_columns import (
+    CONTROL,
+    MISSING,
+    Column,
+    Sheet,
+    detected,
+    loose_rows,
+    setting,
+    shortened,
+)
 from snn.datasets.common.file_types import check_is_text
 from snn.datasets.common.table import Table, counts
 from snn.errors import DataError
-from snn.files.regular import opened
+from snn.files.regular import opened, path_of
 
 LARGEST_FILE = 2 << 30
 """Bytes. The table is as large again, and every cell of the grid loads it."""
+MOST_VALUES, MOST_CLASSES = 100, 1000
+"""Columns that one_hot makes of one, and classes of a target."""
 _COPIES = 8
-"""Of a file in memory while it is read: its bytes, the numbers in float64, and the table."""
+"""Of a file in memory while it is read: its bytes, its lines, the numbers in float64, and the table."""
+LONGEST_VALUE = 200
+"""Characters of a value of text; those of classes stand in records."""
+_SLIPS = 0.1
+"""Share of other texts among numbers up to which a column is not left out as one of text."""
+_FEW_ROWS, _FEW_CLASSES = 10, 20
+"""Rows of which any numbers may happen to be 1, 2, 3, ...; whole numbers so few that they may be classes."""
+_SINCE = "number; a number is predicted with mean_squared_error"
+_FEWER = "remove the columns that lack most from the file"
 
 
-def is_target(value: object) -> bool:
-    """Whether a value can name the target column: by its name, or by its number."""
-    return (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, str) and value != ""
-    )
+class _Source(NamedTuple):
+    """A column in the rows that are used: float64 numbers, or those of its cells among its ``values``."""
 
-
-def is_delimiter(value: object) -> bool:
-    """Whether a value is one character that is no part of a number, a quote or a line's end."""
-    return (
-        isinstance(value, str)
-        and len(value) == 1
-        and (value.isprintable() or value == "\t")
-        and not value.isalnum()
-        and value not in "\"'+-."
-    )
+    name: str
+    numbers: np.ndarray
+    values: Sequence[str] = ()
 
 
 def make(
     path: str,
     target: str | int,
-    header: bool = True,
-    delimiter: str = ",",
     standardise: bool = False,
     held_out: float = 0.0,
     shuffle_seed: int | None = None,
@@ -57,170 +60,313 @@ def make(
     missing: str = "error",
     task: str | None = None,
     sha256: str | None = None,
+    **written: Any,
 ) -> Table:
     """Read a CSV file into a float32 table (rows, features + 1), with the target column moved to the end.
 
-    ``target`` is the name of a column (with a header) or its number, from 0, or negative from the end; a
-    number that is a name in the header is that name. Cells
-    hold decimal numbers in ASCII, as -1.5e-3, quoted or not. In further columns ``text_columns`` allows text:
-    ``one_hot`` makes a column of 0 and 1 for each distinct value, ``drop`` leaves the column out. ``missing``
-    = ``drop_rows`` leaves out rows that lack a value (``csv_columns.MISSING``). For the ``task``
-    ``classification``, the target holds text or whole numbers; its distinct values, numbers in their order
-    or texts in that of their code points, are the classes 0, 1, ...
+    config/dataset/csv.yaml describes the keys; ``written`` are those of ``csv_columns.Sheet``. For the
+    ``task`` ``classification`` the target's distinct values, in order, are the classes 0, 1, ... Rows are
+    permuted with ``numpy.random.RandomState(shuffle_seed)``; the last, a share ``held_out``, are held out.
 
-    Rows are permuted with ``numpy.random.RandomState(shuffle_seed)``, or stay in the order of the file, and
-    the last share ``held_out`` of them is not trained on. ``standardise``: z = (x - m) / s, where m is the
-    mean and s the standard deviation of the rows trained on, for each feature of numbers and the target of a
-    regression (``csv_assembly``).
-
-    The table's facts have ``classes`` and ``majority_accuracy``, that of the commonest class on the rows held
-    out; ``one_hot_columns``, ``left_out_rows`` and ``left_out_columns``, if there are any; of a standardised
-    table ``standardised_sha256``, which is of m and s of each such column in turn (float64), and
-    the target's ``target_mean`` and ``target_scale``. Its remarks are on what is left out, on a target
-    that is given as a number or may be classes, on features that are constant, number the rows or equal the
-    target, and on whole numbers that float32 rounds.
-
-    Raises DataError for a missing, empty or changed file, rows of different lengths, and whatever is not
-    allowed.
+    Facts: ``classes``, ``majority_accuracy`` (on the rows held out), ``one_hot_columns``, ``left_out_rows``,
+    ``left_out_columns``, ``standardised_sha256`` (of all m and s), ``target_mean`` and ``target_scale``.
+    Raises DataError for whatever is not allowed.
     """
-    file = Path(path)
-    if not is_target(target):
-        raise DataError(
-            f"{file}: dataset.target is {target!r}: it must be a column's name, or its number, as 0 or -1"
-        )
-    content = _content(file)
+    file = path_of(path)
+    if isinstance(target, bool) or not isinstance(target, (int, str)) or target == "":
+        raise DataError(f"{file}: dataset.target is {target!r}: it must be a column's name or its number")
+    content = files.read(file, _COPIES, LARGEST_FILE)
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise DataError(
-            f"{file}: the file has changed since the workflow was planned; run the workflow again"
-        )
-    if not content:
-        raise DataError(f"{file}: the file is empty")
-    check_is_text(file, content)
-
-    def again() -> csv_lines.Rows:
-        return islice(rows_of(file, content, delimiter), int(header), None)
-
-    rows = rows_of(file, content, delimiter)
-    sheet = survey(file, rows, delimiter, csv_lines.header(file, rows) if header else None)
-    names = sheet.names
-    index = _target_index(file, target, names, header)
-    texts = [i for i, column in enumerate(sheet.columns) if column.texts]
-    dropped = [i for i in texts if i != index] if text_columns == "drop" else []
-    left_out = {*dropped}
-    used = [i for i in range(len(names)) if i not in left_out]
-    encodes = [i for i in texts if (task == "classification" if i == index else text_columns == "one_hot")]
-    check_usable(sheet, used, index, encodes, missing == "drop_rows", again)
-    read = encoded(sheet, again(), used, {i: MOST_CLASSES if i == index else MOST_VALUES for i in encodes})
-    sources = {
-        i: Source(names[i], read.numbers[:, at], tuple(read.values.get(i, ()))) for at, i in enumerate(used)
-    }
-    learned = sources.pop(index)
-    if not sources:
-        raise DataError(f"{file}: no column but the target {learned.name!r} is left without text")
-    learned, classes = _classes(sheet, index, learned, again) if task == "classification" else (learned, None)
-    remarks = csv_remarks.of_target(sheet, learned, target, header, task)
-    remarks += csv_remarks.of_classes(sheet, index, learned, classes)
-    remarks += csv_remarks.of_left_out(sheet, len(read.numbers), dropped)
-    remarks += csv_remarks.of_slips(sheet, encodes)
-    remarks += csv_remarks.of_features(sheet, list(sources.values()), learned)
-    if not standardise:
-        whole = [*sources, *([] if classes else [index])]
-        remarks += csv_remarks.of_rounded(sheet, again(), whole, read.numbers)
-    order = _order(file, len(read.numbers), held_out, shuffle_seed)
-    table = Assembly(file, order, standardise).table(list(sources.values()), learned, classes)
-    lacking = {
-        "left_out_rows": sheet.rows - len(read.numbers),
-        "left_out_columns": [names[i] for i in dropped],
-    }
-    facts = {**table.facts, **{key: value for key, value in lacking.items() if value}}
-    return Table(table.values, facts, tuple(remarks))
+        raise DataError(f"{file}: the file has changed since the workflow was planned; run it again")
+    if not written.get("encoding"):
+        check_is_text(file, content)
+    sheet = Sheet(file, content, target, **written)
+    del content
+    index, columns = _target_index(sheet, target), sheet.columns
+    goal, has_classes = columns[index], task == "classification"
+    if has_classes and goal.cells and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
+        none = {"", *map(str, written.get("na_values") or ())}  # others, such as None and NA, are classes
+        goal.numbers, goal.missing = None, np.array([cell in none for cell in goal.cells])
+    dropped = [i for i, one in enumerate(columns) if i != index and text_columns == "drop" and _is_text(one)]
+    used = sorted({*range(len(columns))}.difference(dropped))
+    encodes = {i for i in used if (has_classes if i == index else text_columns == "one_hot")}
+    _check(sheet, used, index, encodes, drops_rows=missing == "drop_rows")
+    kept = np.flatnonzero(~np.any([columns[i].missing for i in used], axis=0))
+    if not len(kept):
+        raise DataError(f"{file}: each row lacks a value; {_lacking([columns[i] for i in used])}; {_FEWER}")
+    features = [_source(sheet, columns[i], kept, MOST_VALUES) for i in used if i != index]
+    if not features:
+        raise DataError(f"{file}: no column but the target {goal.name!r} is left without text")
+    learned = _source(sheet, goal, kept, MOST_CLASSES, has_classes)
+    order = np.arange(len(kept))
+    if shuffle_seed is not None:
+        order = np.random.RandomState(shuffle_seed).permutation(len(kept))
+    training = counts(len(kept), {"name": f"csv, {file}", "held_out": held_out})[0]
+    values, facts = _assembled(file, features, learned, order, training, standardise)
+    if gone := len(sheet.lines) - len(kept):
+        facts["left_out_rows"] = gone
+    if dropped:
+        facts["left_out_columns"] = [columns[i].name for i in dropped]
+    said = _remarks(sheet, target, learned, features, facts, task)
+    said += [] if standardise else _rounded(sheet, [*features, learned], kept)
+    return Table(values, facts, tuple(f"{file}: {one}" for one in said))
 
 
 def digest(choice: Mapping[str, Any]) -> str:
     """SHA-256 of the file's content, read again only if the file changed. Raises DataError."""
-    file = Path(choice["path"])
+    file = path_of(choice["path"])
     return _digest(file, files.identity(file))
 
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
     """The file that is read."""
-    return [Path(choice["path"])]
+    return [path_of(choice["path"])]
 
 
 def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
     """More rows than the file has, by its size, and as many columns as its table can have; little is read.
 
-    A value and what follows it take a byte or more. Raises DataError where there is no such file.
+    A value and what follows it take a byte or more. Raises DataError if there is no such file.
     """
-    with opened(Path(choice["path"]), DataError) as content:
-        lines = iter(lambda: content.readline(LONGEST_LINE), b"")
-        first = next(filter(bytes.strip, lines), b"")
-        columns = csv_lines.unquoted(first.decode(errors="replace")).count(choice["delimiter"]) + 1
+    with opened(path_of(choice["path"]), DataError) as content:
+        lines = content.read(1 << 20).decode(errors="replace").splitlines()[:100]
+        columns = max(map(len, loose_rows(lines, choice["delimiter"] or detected(lines))), default=1)
         made = columns * (MOST_VALUES if choice["text_columns"] == "one_hot" else 1)
         return content.seek(0, io.SEEK_END) // columns + 1, made
 
 
 @cache
 def _digest(file: Path, identity: tuple[int, ...]) -> str:
-    return hashlib.sha256(_content(file)).hexdigest()
+    return hashlib.sha256(files.read(file, _COPIES, LARGEST_FILE)).hexdigest()
 
 
-def _content(file: Path) -> bytes:
-    return files.read(file, _COPIES, LARGEST_FILE)
+def _target_index(sheet: Sheet, target: str | int) -> int:
+    """The column with a name, such as also 2020, or with a number."""
+    names, place = sheet.names, f"{sheet.file}: dataset.target is {target!r}"
+    listed = ", ".join(names[:12]) + (f", ... ({len(names)} columns)" if len(names) > 12 else "")
+    if sheet.header and names.count(str(target)) > 1:
+        number = setting("target", -next(i for i, name in enumerate(reversed(names), 1) if name == target))
+        raise DataError(f"{place}, which is more than once in the header: rename one, or say {number}")
+    if sheet.header and str(target) in names:
+        return names.index(str(target))
+    if isinstance(target, int):
+        if not -len(names) <= target < len(names):
+            named = f", or a name in the header: {listed}" if sheet.header else ""
+            raise DataError(f"{place}: it must be between {-len(names)} and {len(names) - 1}{named}")
+        return target % len(names)
+    if not sheet.header:
+        way = f"give its number, 0 to {len(names) - 1}, or say {setting('header', True)}"
+        raise DataError(f"{place}, a name, but line {sheet.lines[0]} is read as data, not a header: {way}")
+    from difflib import get_close_matches  # only for a message
+
+    like = [name for name in names if name.lower() == target.lower()]
+    like += get_close_matches(target, names, 1, 0.7)
+    hint = f" (did you mean {like[0]!r}?)" if like else ""
+    raise DataError(f"{place}, which is not in the header{hint}: {listed}")
 
 
-def _classes(sheet: Sheet, index: int, target: Source, again: Again) -> tuple[Source, list[str]]:
-    """The target as labels 0, 1, ... of classes, and the names of these."""
-    if target.values:
-        return target, list(target.values)
-    check_labels(sheet, index, target.numbers, MOST_CLASSES, again)
-    labels, numbers = np.unique(target.numbers, return_inverse=True)
-    return Source(target.name, numbers), [f"{label + 0.0:.0f}" for label in labels]
+def _is_text(column: Column) -> bool:
+    """Whether a column is left out with those of text; a few texts among numbers would be a slip."""
+    return column.numbers is None or bool(np.sum(column.strays) > _SLIPS * np.sum(~column.missing))
 
 
-def _order(file: Path, rows: int, held_out: float, seed: int | None) -> Order:
-    order = np.arange(rows) if seed is None else np.random.RandomState(seed).permutation(rows)
-    return Order(order, counts(rows, {"name": f"csv, {file}", "held_out": held_out})[0])
+def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], drops_rows: bool) -> None:
+    """Raise DataError, with every complaint, for columns that cannot be used."""
+    said, columns = list[str](), {i: sheet.columns[i] for i in used}
 
+    def complain(masks: dict[int, np.ndarray], what: str, way: str) -> None:
+        """Name the first cell of those in some columns."""
+        row, i = min((int(mask.argmax()), i) for i, mask in masks.items())
+        others = _named([columns[other] for other in masks if other != i])
+        too = f" (so it is in {others})" if others else ""
+        place = f"{sheet.file}, line {sheet.lines[row]}, column {columns[i].name!r}"
+        said.append(f"{place}: {shortened(columns[i].cells[row])} {what}{too}: {way}")
 
-def _target_index(file: Path, target: str | int, names: Sequence[str], header: bool) -> int:
-    if isinstance(target, str) and header:
-        return _index_of_name(file, target, names)
-    if isinstance(target, str):
-        raise DataError(
-            f"{file}: dataset.target is the name {target!r}, but dataset.header is false: "
-            f"give the column's number, 0 to {len(names) - 1}"
+    drop_rows = setting("missing", "drop_rows")
+    no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
+    if strays := {i: one.strays for i, one in columns.items() if one.strays.any()}:
+        rows = np.flatnonzero(np.any(list(strays.values()), axis=0)).tolist()
+        cells = [*dict.fromkeys(columns[i].cells[row] for row in rows for i in strays if strays[i][row])]
+        way = f"correct line {_some([sheet.lines[row] for row in rows])}"
+        if shown := [cell for cell in cells if cell.isprintable()][:5]:
+            way += f", or take it for missing: {setting('na_values', shown)} {drop_rows}"
+        if not sheet.header and not rows[0]:
+            way = f"if this is the header, say {setting('header', True)}; else {way}"
+        elif comment := re.match(r"[-+.0-9]\S*\s*([#%!;])\s*\w", cells[0]):
+            way = f"if a comment begins in it, say {setting('comment', comment[1])}; else {way}"
+        units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
+        complain(strays, f"{no_number}, as others of this column are{units}", way)
+    empty = {i for i, one in columns.items() if one.missing.all()}
+    none = empty | encodes
+    texts = {i: ~one.missing for i, one in columns.items() if one.numbers is None and i not in none}
+    values = {i: len({*columns[i].cells}) for i in texts}
+    if index in texts:
+        way = "say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
+        way = f"to tell these apart, {way}"
+        if values[index] > MOST_CLASSES:
+            way = f"cross_entropy tells at most {MOST_CLASSES} apart: name another target"
+        complain(
+            {index: texts.pop(index)}, f"{no_number}, but the target ({values[index]} different texts)", way
         )
-    if header and str(target) in names:  # such as a year
-        return _index_of_name(file, str(target), names)
-    if not -len(names) <= target < len(names):
-        header_is = f", or a name in the header: {listed(names)}" if header else ""
-        raise DataError(
-            f"{file}: dataset.target is {target}: it must be between {-len(names)} and {len(names) - 1}"
-            f"{header_is}"
-        )
-    return target % len(names)
+    if texts:
+        many = [columns[i] for i in texts if values[i] > MOST_VALUES]
+        one_hot, drop = setting("text_columns", "one_hot"), setting("text_columns", "drop")
+        way = f"{one_hot} replaces each by a column of 0 and 1 for each value"
+        if many:
+            way = f"one_hot takes at most {MOST_VALUES} values: group those of {_named(many)}, or remove it"
+        way += f"; {drop} leaves such columns out" if {*used} - {*texts, index} else ""
+        complain(texts, f"{no_number}, but a text ({values[min(texts)]} different ones in this column)", way)
+    if empty:
+        way = f"name another target than {columns[index].name!r}, and " if index in empty else ""
+        named = _named([columns[i] for i in sorted(empty)])
+        said.append(f"{sheet.file}: no value in any row of {named}: {way}remove it from the file")
+    lacking = {i: one.missing for i, one in columns.items() if one.missing.any() and i not in empty}
+    if lacking and not drops_rows:
+        way = f"{drop_rows} leaves out the rows that lack one"
+        way = f"each row lacks one: {_FEWER}" if np.any(list(lacking.values()), axis=0).all() else way
+        complain(lacking, f"is a missing value; {_lacking(list(columns.values()))}", way)
+    if said:
+        raise DataError("; and ".join(said))
 
 
-def _index_of_name(file: Path, target: str, names: Sequence[str]) -> int:
-    if target not in names:
-        from difflib import get_close_matches  # only for a message
+def _some(words: Sequence[object]) -> str:
+    return ", ".join(map(str, words[:5])) + (f" and {len(words) - 5:,} more" if len(words) > 5 else "")
 
-        like = [name for name in names if name.lower() == target.lower()]
-        like += get_close_matches(target, names, 1, cutoff=0.7)
-        hint = f" (did you mean {like[0]!r}?)" if like else ""
-        raise DataError(
-            f"{file}: dataset.target is {target!r}, which is not in the header{hint}: {listed(names)}"
-        )
-    if "" in names:
-        raise DataError(
-            f"{file}: column {names.index('')} (from 0) has no name in the header: give it one, remove it, "
-            "or give dataset.target as a number"
-        )
-    if len(set(names)) < len(names):
-        twice = Counter(names).most_common(1)[0][0]
-        raise DataError(
-            f"{file}: {twice!r} is more than once in the header: rename one, "
-            "or give dataset.target as a number"
-        )
-    return names.index(target)
+
+def _named(columns: Sequence[Column]) -> str:
+    return _some([*dict.fromkeys(repr(one.name) if one.name else "one without a name" for one in columns)])
+
+
+def _lacking(columns: Sequence[Column]) -> str:
+    lacking = sorted((one for one in columns if one.missing.any()), key=lambda one: -one.missing.sum())
+    return f"values are missing: {_some([f'{one.missing.sum()} in {one.name!r}' for one in lacking])}"
+
+
+def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_classes: bool = False) -> _Source:
+    """A column in the rows that are kept: its numbers, or of texts and classes those of their values."""
+    place = f"{sheet.file}, column {column.name!r}"
+    if column.numbers is not None and not has_classes:
+        return _Source(column.name, column.numbers[kept])
+    if column.numbers is not None:
+        found, numbers = np.unique(column.numbers[kept], return_inverse=True)
+        if len(odd := np.flatnonzero(column.numbers[kept] % 1)):
+            what = f"{column.numbers[kept[odd[0]]]:g} is no class: it must be a text or a whole {_SINCE}"
+            raise sheet.error(sheet.lines[kept[odd[0]]], what, column.name)
+        values = [f"{one + 0.0:.0f}" for one in found]
+    else:
+        used = np.array(column.cells, object)[kept]
+        values = sorted(set(used))
+        numbers = np.searchsorted(np.array(values, object), used)
+        if bad := next((one for one in values if CONTROL.search(one) or len(one) > LONGEST_VALUE), None):
+            what = f"has a control character, or more than {LONGEST_VALUE} characters"
+            raise sheet.error(sheet.lines[column.cells.index(bad)], f"{shortened(bad)} {what}", column.name)
+    if len(values) > most:
+        way = f"with cross_entropy; a number {_SINCE}" if has_classes else "group them, or remove the column"
+        raise DataError(f"{place}: {len(values)} different values, and at most {most} are encoded: {way}")
+    return _Source(column.name, numbers.astype(float), values)
+
+
+def _assembled(
+    file: Path, features: list[_Source], target: _Source, order: np.ndarray, training: int, standardise: bool
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The table, and its facts. Raises DataError for a z beyond float32, and for a constant target."""
+    facts: dict[str, Any] = {"classes": list(target.values)} if target.values else {}
+    made = np.empty((len(order), sum(len(one.values) or 1 for one in features) + 1), np.float32)
+    moments, at = list[tuple[float, float]](), 0
+    for source in (*features, target):
+        column, width = source.numbers[order], 1
+        if source.values and source is not target:
+            width = len(source.values)
+            column = column[:, None] == np.arange(width)
+        elif standardise and not source.values:
+            moments.append(_moments(column[:training]))
+            mean, scale = moments[-1]
+            z = (column - mean) / scale if scale else np.zeros_like(column)
+            if (far := np.abs(z) > np.finfo(np.float32).max).any():
+                what = f"{column[far.argmax()]:g} is too far from the rows that are trained on"
+                what += f", with mean {mean:g} and standard deviation {scale:g}"
+                raise DataError(f"{file}, column {source.name!r}: {what}")
+            column = z
+        made[:, at : at + width] = column.reshape(len(order), width)
+        at += width
+    if standardise:
+        facts["standardised_sha256"] = hashlib.sha256(np.array(moments, "<f8").tobytes()).hexdigest()
+    if standardise and not target.values:
+        if not scale:
+            what = f"the target is {mean:g} in each of the {training} rows that are trained on"
+            raise DataError(f"{file}, column {target.name!r}: {what}: there is nothing to predict")
+        facts |= {"target_mean": mean, "target_scale": scale}
+    if encoded := [one.name for one in features if one.values]:
+        facts["one_hot_columns"] = encoded
+    if target.values and training < len(order):
+        labels = target.numbers[order].astype(np.intp)
+        commonest = np.bincount(labels[:training]).argmax()
+        facts["majority_accuracy"] = float(np.mean(labels[training:] == commonest))
+    return made, facts
+
+
+def _moments(column: np.ndarray) -> tuple[float, float]:
+    """The mean and the standard deviation sqrt(sum((x - m)^2) / n), 0 for a constant column and no other.
+
+    Deviations are divided by the largest before they are squared, so that no square is infinite or 0.
+    """
+    if column.min() == column.max():
+        return float(column[0]), 0.0
+    mean = float(np.mean(column))
+    largest = float(np.abs(column - mean).max())
+    return mean, largest * float(np.sqrt(np.mean(np.square((column - mean) / largest))))
+
+
+def _remarks(
+    sheet: Sheet, given: str | int, target: _Source, features: list[_Source], facts: Any, task: str | None
+) -> list[str]:
+    """What can be trained on, but perhaps is not meant."""
+    said = [f"read as: {sheet.found}"] if sheet.found else []
+    if sheet.header and isinstance(given, int):
+        said.append(f"the target, given as {given}, is the column {target.name!r}")
+    (found, count), rows = np.unique(target.numbers, return_counts=True), len(target.numbers)
+    are_few = task is None and 2 <= len(found) <= min(_FEW_CLASSES, rows // 2)
+    if are_few and found[0] in (0, 1) and np.array_equal(found, np.arange(len(found)) + found[0]):
+        whole = f"holds the whole numbers {found[0]:.0f} to {found[-1]:.0f}, and is predicted as a number"
+        way = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
+        said.append(f"the target {target.name!r} {whole}; {way}")
+    if target.values and 2 * (alone := int((count == 1).sum())) > rows:
+        said.append(f"{alone:,} of {rows:,} rows are the only one of their class of {target.name!r}")
+    if words := sorted(MISSING.intersection(target.values)):
+        way = f"{setting('na_values', words)} makes them missing values"
+        said.append(f"{_some(words)} are classes of {target.name!r}; {way}")
+    if units := [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]:
+        said.append(f"numbers are read without their signs: {_some(units)}")
+    if gone := facts.get("left_out_rows"):
+        said.append(f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value")
+    if names := facts.get("left_out_columns"):
+        said.append(f"left out: column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}")
+    if doubtful := [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]:
+        way = "is that meant to be a feature? To leave a column out, remove it from the file"
+        said.append(f"{_some(doubtful)}: {way}")
+    return said
+
+
+def _doubtful(feature: _Source, target: np.ndarray) -> str | None:
+    """What is odd about a feature."""
+    numbers, rows = feature.numbers, len(feature.numbers)
+    if rows > 1 and np.array_equal(numbers, target):
+        return "equals the target"
+    if rows > 1 and numbers.min() == numbers.max():
+        return "is the same in all rows"
+    is_whole = not feature.values and rows >= _FEW_ROWS and not (numbers % 1).any()
+    counts_rows = is_whole and numbers.max() - numbers.min() == rows - 1 == len(np.unique(numbers)) - 1
+    return "numbers the rows" if counts_rows else None
+
+
+def _rounded(sheet: Sheet, sources: Sequence[_Source], kept: np.ndarray) -> list[str]:
+    """A remark on whole numbers that float32 rounds; decimals are rounded anyway."""
+    said = []
+    for one in sources:
+        x = one.numbers
+        wrong = (np.abs(x) > 2**24) & (np.abs(x) < 1e21) & (x % 1 == 0) & (x != x.astype(np.float32))
+        if not one.values and wrong.any():
+            value, line = x[wrong.argmax()], sheet.lines[kept[wrong.argmax()]]
+            said.append(f"{one.name!r}, where {value:.0f} (line {line}) becomes {np.float32(value):.0f}")
+    way = "if the last digits matter, subtract a constant"
+    return [f"float32 rounds whole numbers in {len(said)} column(s): {_some(said)}; {way}"] if said else []

@@ -43,6 +43,14 @@ def _opened(path: Path, refusal: type[SnnError]) -> BinaryIO:
         raise refusal(f"{path}: cannot be read: {why}") from error
 
 
+def path_of(text: str) -> Path:
+    """The path that a user wrote, with ``~`` for the home folder."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # there is no such user
+        return Path(text)
+
+
 def read(path: Path, refusal: type[SnnError], most: int) -> bytes:
     """The content of a regular file. Raises ``refusal`` also if it has more than ``most`` bytes."""
     with opened(path, refusal) as file:

@@ -15,8 +15,8 @@ results of a GPU."""
 
 EPILOG = """KEY=VALUE are settings as in a grid: training.reduction=sum, or a network of any layers:
 network=layers 'network.layers=[linear 64, relu, linear 1]'
-for a table without a header dataset.header=false, for one that is not separated by commas, semicolons or tabs
-'dataset.delimiter=|'"""
+How a table is written is detected; dataset.header, delimiter, decimal, thousands, encoding, comment and
+na_values set it, as in dataset.header=false"""
 
 
 def helped() -> str:
@@ -38,7 +38,7 @@ def _parser() -> Options:
     parser = Options("recommend", DESCRIPTION, EPILOG)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="further settings, as in a grid")
     add = parser.add_argument
-    add("--csv", metavar="FILE", help="a table of numbers to train on, one sample per row, with a header")
+    add("--csv", metavar="FILE", help="a CSV file to train on, one sample per row")
     add("--target", metavar="COLUMN", help="the column to predict: its name, or else its number from 0")
     add(
         "--dataset",

@@ -1,4 +1,4 @@
-"""The user's table: where it is, what separates its columns, its classes, and the batch size for its rows."""
+"""The user's table: where it is, its classes, and the batch size for its rows."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -6,9 +6,8 @@ from typing import Any
 
 from snn import datasets
 from snn.datasets import Table
-from snn.datasets.common import csv_lines
-from snn.errors import ConfigError, DataError, shown
-from snn.files.regular import opened
+from snn.errors import ConfigError, shown
+from snn.files.regular import path_of
 from snn.grid import sweeps
 from snn.grid.naming import Cell
 from snn.hardware.devices import Device
@@ -18,25 +17,16 @@ from snn.recommending.words import in_options
 MOST_OF_BATCH = 64
 """Rows of a batch, where that is not said."""
 
-_MARKS = ",;\t"
-"""What may separate the columns of a table, where that is not said."""
-
 
 def found(path: str) -> Path:
     """Where the file of --csv is. Raises ConfigError where there is none."""
     try:
-        exists = bool(path) and Path(path).exists()
+        exists = bool(path) and path_of(path).exists()
     except OSError as error:
         raise ConfigError(f"--csv is {shown(path)}: it cannot be read: {error.strerror}") from error
     if not exists:
         raise ConfigError(f"--csv is {shown(path)}: there is no such file")
-    return Path(path).absolute()
-
-
-def mark_of(file: Path) -> str:
-    """What separates the columns of a table, by its first two lines; a comma where nothing does."""
-    with opened(file, DataError) as table:
-        return csv_lines.mark_of(csv_lines.first_of(table), _MARKS)
+    return path_of(path).absolute()
 
 
 def classes(grid: Mapping[str, Any], keys: Collection[str]) -> list[str]:

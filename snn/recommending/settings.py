@@ -16,6 +16,7 @@ from snn.config.ranges import RANGES
 from snn.config.suggestions import meant
 from snn.config.yaml_file import read_text
 from snn.errors import ConfigError, shown
+from snn.files.regular import path_of
 from snn.recommending import command_line, own_table
 from snn.recommending.words import OPTION_OF
 
@@ -23,7 +24,8 @@ _SECONDS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _LEAST = 20.0
 """Seconds: less does not suffice for one round."""
 
-DELIMITER = "dataset.delimiter"
+_CHARACTERS = ("dataset.delimiter", "dataset.decimal", "dataset.thousands", "dataset.comment")
+"""Keys of one character, which YAML may read as something else: `|` begins a text of several lines."""
 _BATCH_SIZE = "training.batch_size"
 
 _OF_TABLES = (".csv", ".tsv", ".txt", ".data")
@@ -64,9 +66,6 @@ def parsed(arguments: Sequence[str]) -> Settings:
     own = _own(given.settings, grid)
     _check_given_once(grid, own, given)
     grid |= own
-    if given.csv is not None:
-        if DELIMITER not in grid and (mark := own_table.mark_of(Path(given.csv))) != ",":
-            grid[DELIMITER] = mark
     if given.csv is not None or given.hidden is not None:
         grid.setdefault("network", _OWN_NETWORK)
     network = grid.get("network", _OWN_NETWORK)
@@ -247,8 +246,8 @@ def _setting(text: str, beside: Mapping[str, Any]) -> tuple[str, Any]:
             f"{shown(text)}: the strategies, the protocol and the device are chosen by "
             "config/recommend.yaml, --all, --budget and --device; to choose them yourself, write a grid"
         )
-    if key == DELIMITER and len(value) == 1:
-        return key, value  # `|` begins a text of several lines in YAML
+    if key in _CHARACTERS and len(value) == 1:
+        return key, value
     try:
         read = read_text(value, key)
     except ConfigError as error:
@@ -261,7 +260,7 @@ def _setting(text: str, beside: Mapping[str, Any]) -> tuple[str, Any]:
             raise ConfigError(f"{shown(text)}: it must be one value: strategies are compared on one training")
         read = [read]  # one network, not an axis
     if key == "dataset.path" and isinstance(read, str) and read:
-        read = str(Path.cwd() / read)  # the workflow runs in another folder
+        read = str(Path.cwd() / path_of(read))  # the workflow runs in another folder
     return key, read
 
 

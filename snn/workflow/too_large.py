@@ -80,7 +80,7 @@ def _large(plan: Plan) -> Iterator[Large]:
         for name, cell in zip(sweep.named, sweep.cells, strict=True):
             file = tuple(cell["dataset"].get(key) for key in ("path", "delimiter", "text_columns"))
             if file not in tables:
-                tables[file] = datasets.at_most(cell["dataset"]) if all(file) else None
+                tables[file] = datasets.at_most(cell["dataset"]) if file[0] else None
             table = tables[file]
             if sizes.at_most(cell, table) + _RUNTIME > nbytes:
                 yield Large(sweep.name, name, cell, plan.device, nbytes, table is not None)

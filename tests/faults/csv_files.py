@@ -108,7 +108,6 @@ def _with_wrong_row(draw: Any) -> Input:
         ["1"] * 300,
         [",".join(row), *row],
         [f'"{row[0]}', *row[1:]],
-        ["#", *row],
     )
     table[at] = draw(st.sampled_from(rows))
     first = at == 1  # a further column or a lacking one, of the first row, is told by the header
@@ -130,7 +129,6 @@ def _with_wrong_header(draw: Any) -> Input:
                 (names, 10**9),
                 (["1", "2", "3", "4", "5"][: len(names)], 0),
                 (["nan", *["1"] * (len(names) - 1)], 0),
-                (["", *names[1:]], names[1]),
                 (["x"] * len(names), "x"),
                 ([*names[:-1], names[0]], "c0"),
                 (["a\x01b", *names[1:]], names[1]),
@@ -173,7 +171,8 @@ def _with_wrong_key(draw: Any) -> Input:
     return _file(" ".join(given), content, "c0", *given, names=names)
 
 
-_LABELS = ("-1", "2", "1e30", "1000000", "x", "0x1", "yes")
+_LABELS = ("-1", "2", "1e30", "1000000")
+_MARKERS = ("x", "0x1", "yes")
 
 
 @st.composite
@@ -183,7 +182,14 @@ def _with_wrong_labels(draw: Any) -> Input:
     for row, label in zip(table[1:], itertools.cycle("01")):
         row[0] = label
     wrong, names = draw(
-        st.sampled_from((("0.5", "c0"), ("-0.001", "c0"), *((x, "3 classes") for x in _LABELS)))
+        st.sampled_from(
+            (
+                ("0.5", "c0"),
+                ("-0.001", "c0"),
+                *((x, "3 classes") for x in _LABELS),
+                *((x, "c0") for x in _MARKERS),
+            )
+        )
     )
     row = draw(st.integers(1, len(table)))
     table.insert(row, [wrong, *table[1][1:]])
@@ -229,16 +235,22 @@ def _file(
 
 
 def _any(content: bytes) -> Input:
-    one = _file("garbage", content, -1, "dataset.header=false")
+    written = ("dataset.header=false", "dataset.delimiter=','", "dataset.decimal=.", "dataset.encoding=utf-8")
+    one = _file("garbage", content, -1, *written)
     return Input(one.what, one.command, one.arguments, one.files, one.names, False, _all_numbers)
 
 
 def _all_numbers(here: Path) -> bool:
     """Whether what was prepared of a file are just the numbers that a simple reader finds in it."""
     found = []
-    for line in (here / "t.csv").read_bytes().decode("utf-8-sig").split("\n"):
-        line = line.removesuffix("\r")
-        cells = [re.fullmatch(r'"(.*)"|([^"]*)', cell) for cell in line.split(",")] if line else []
+    text = (here / "t.csv").read_bytes().decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    lines = [
+        line for line in text.split("\n") if line.strip(" \t") and not line.lstrip().startswith(("#", "%"))
+    ]
+    while lines[0].count(",") < lines[-1].count(","):  # lines before the table
+        del lines[0]
+    for line in lines:
+        cells = [re.fullmatch(r'\s*"(.*)"|([^"]*)', cell) for cell in line.split(",")]
         if not all(cell and _NUMBER.fullmatch(cell[1] or cell[2] or "") for cell in cells):
             return False
         if cells:

@@ -23,8 +23,7 @@ def spoilt() -> dict[str, bytes]:
     array = io.BytesIO()
     np.save(array, np.eye(3))
     encodings = {
-        f"in {name}": text.encode(name)
-        for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be")
+        f"in {name}": text.encode(name) for name in ("utf-16-le", "utf-16-be", "utf-32", "utf-32-be")
     }
     first = rest.partition("\n")[0]
     return encodings | {
@@ -39,11 +38,7 @@ def spoilt() -> dict[str, bytes]:
         "of a mark": b"\xef\xbb\xbf",
         "of a header": header.encode() + b"\n",
         "of one column": "".join(f"{line.split(',')[0]}\n" for line in text.splitlines()).encode(),
-        "with semicolons": text.replace(",", ";").encode(),
-        "with tabs": text.replace(",", "\t").encode(),
         "with a decimal comma": f"{header}\n{first},5\n".encode(),
-        "with CR alone": text.replace("\n", "\r").encode(),
-        "with CR CR LF": text.replace("\n", "\r\r\n").encode(),
         "with a NUL at its end": whole + b"\0",
         "with a byte of Latin-1": whole + b"\xe9" + b",1" * (columns - 1) + b"\n",
         "with half a character": whole + b"\xc3",
@@ -51,7 +46,6 @@ def spoilt() -> dict[str, bytes]:
         "with a mark within": whole + b"\xef\xbb\xbf1" + b",1" * (columns - 1) + b"\n",
         "with two marks": b"\xef\xbb\xbf\xef\xbb\xbf" + rest.encode(),
         "with a second header": whole + header.encode() + b"\n",
-        "with a comment": whole + b"# a comment\n",
         "with an open quote": whole + b'"1' + b",1" * (columns - 1) + b"\n",
         "with a cell of two lines": whole + b'"1\n"' + b",1" * (columns - 1) + b"\n",
         "with a long line": whole + b"1" * (17 << 20) + b",1" * (columns - 1) + b"\n",

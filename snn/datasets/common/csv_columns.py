@@ -1,160 +1,60 @@
-"""The columns of a CSV file as numbers: which hold text or lack values, and what is made of these."""
+"""The columns of a CSV file: detects how the file is written, and reads each as numbers or as texts."""
 
+import csv
+import json
 import re
-from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from snn.datasets.common.csv_lines import CONTROL, Rows, check_width, delimiter_of, is_float
-from snn.datasets.common.csv_notation import marks_in, named, reading
 from snn.errors import DataError
 
-MISSING = frozenset(
-    ("", "NA", "na", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "None", "NONE", "null", "NULL", "?")
-)
-"""Cells without a value."""
-MOST_VALUES = 100
-"""Columns that one_hot makes of one."""
-MOST_CLASSES = 1000
-LONGEST_VALUE = 200
-"""Characters of a value of text; those of classes stand in records."""
-_NAMED = 5
-"""Columns that a message names of many."""
-FEWER_COLUMNS = "remove the columns that lack most from the file"
-"""What is left to do where each row lacks a value."""
+MISSING = frozenset("NA na N/A n/a #N/A <NA> NaN nan NAN None NONE null NULL ?".split()) | {""}  # noqa: SIM905
+"""Cells without a value, with those of ``dataset.na_values``."""
+BLANKS = r"\s+"
+"""The delimiter, as pandas has it, of columns with any number of blanks between them."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufeff]")
+MOST_COLUMNS = 100_000
 
+_MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", BLANKS: "blanks"}
+_SAMPLE = 1000
+"""Rows from which the delimiter and the header are detected."""
 _LARGEST = float(np.finfo(np.float32).max)
-_NOT_DECIMAL = re.compile(r"[^0-9eE+\-. \t]")
-"""What ``float`` reads beyond decimal notation in ASCII, such as 1_000, nan and digits of other scripts."""
+_UNITS, _SPACES = "%‰$¢£¤¥฿\u20a0-\u20cf", " \u00a0\u2009\u202f"
+_OTHER = {",": ".", ".": ","}
+_POINT = re.compile(r"(?<![0-9])0?\.|[0-9]{4}\.|\.(?![0-9]{3}(?![0-9]))")
+"""A point that cannot be between thousands."""
 
 
 @dataclass
 class Column:
-    """What a column holds beside numbers: the cells of text, without a value, and out of float32's range.
+    """A column of ``cells``, as float64 ``numbers``, NaN where there is none; these are None for a text.
 
-    The first of each is its line, and the cell.
+    ``missing`` and ``strays`` (rows,) tell which have no value, and which no number with the ``unit``, as %.
     """
 
     name: str
-    texts: int = 0
-    first_text: tuple[int, str] = (0, "")
-    missing: int = 0
-    first_missing: tuple[int, str] = (0, "")
-    infinite: int = 0
-    first_infinite: tuple[int, str] = (0, "")
+    cells: Sequence[str]
+    numbers: np.ndarray | None
+    missing: np.ndarray
+    strays: np.ndarray
+    unit: str = ""
 
 
-@dataclass
-class Sheet:
-    """A CSV file, surveyed: its columns, and float64 ``numbers`` (rows, columns) if it holds nothing else."""
-
-    file: Path
-    delimiter: str
-    columns: list[Column]
-    rows: int = 0
-    numbers: np.ndarray | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """The names of all columns."""
-        return [column.name for column in self.columns]
-
-
-@dataclass
-class Encoded:
-    """Rows without missing values, float64 (rows, columns): of a column of text, the number of its value.
-
-    ``values`` holds the values of each column of text, in the order of their code points, by column.
-    """
-
-    numbers: np.ndarray
-    values: dict[int, list[str]] = field(default_factory=dict)
-
-
-def survey(file: Path, rows: Rows, delimiter: str, names: list[str] | None) -> Sheet:
-    """Read all rows once. Raises DataError for rows of unequal length, or none.
-
-    ``delimiter`` is what separates their cells. ``names`` are those of the header; without one, columns are
-    named by their number.
-    """
-    columns: list[Column] = []
-    found, count, is_plain = array("d"), 0, True
-    for line, row in rows:
-        if not columns:
-            check_width(file, line, row)
-            columns = [Column(name) for name in names or map(str, range(len(row)))]
-            first = names or row
-            _check_several(file, delimiter, first, row)
-        if len(row) != len(columns):
-            lines = [delimiter.join(first), delimiter.join(row)]
-            hint = f"; {delimiter_of(lines, delimiter)}" if count == (0 if names else 1) else ""
-            raise DataError(
-                f"{file}, line {line}: {len(row)} columns, but the lines before have {len(columns)}{hint}"
-            )
-        count += 1
-        values = _numbers(row)
-        if values is None:
-            found, is_plain = array("d"), False
-            _note(columns, line, row)
-        elif is_plain:
-            found.extend(values)
-    if not count:
-        raise DataError(f"{file}: there are no rows of data")
-    return Sheet(
-        file, delimiter, columns, count, np.frombuffer(found).reshape(count, -1) if is_plain else None
-    )
-
-
-def _check_several(file: Path, delimiter: str, first: Sequence[str], row: Sequence[str]) -> None:
-    """``first`` is the header, or the first row where there is none."""
-    if len(first) < 2:
-        raise DataError(
-            f"{file}: there is only one column ({shortened(first[0])}), but a feature and a target are "
-            f"needed; {delimiter_of([first[0], delimiter.join(row)], delimiter)}"
-        )
-
-
-def _numbers(row: Sequence[str]) -> list[float] | None:
-    """The cells of a row, if all are numbers in the range of float32. One cheap check for all of them."""
-    try:
-        values = [float(text) for text in row]
-    except ValueError:
-        return None
-    return None if _NOT_DECIMAL.search("".join(row)) or max(map(abs, values)) > _LARGEST else values
-
-
-def _note(columns: Sequence[Column], line: int, row: Sequence[str]) -> None:
-    """Note the cells of a row that are no such numbers."""
-    for column, text in zip(columns, row, strict=True):
-        if text.strip() in MISSING:
-            column.missing += 1
-            column.first_missing = column.first_missing if column.missing > 1 else (line, text)
-        elif is_float(text) and not abs(float(text)) <= _LARGEST:
-            column.infinite += 1
-            column.first_infinite = column.first_infinite if column.infinite > 1 else (line, text)
-        elif is_text(text):
-            column.texts += 1
-            column.first_text = column.first_text if column.texts > 1 else (line, text)
-
-
-def is_text(cell: str) -> bool:
-    """Whether a cell is no decimal number."""
-    return not is_float(cell) or _NOT_DECIMAL.search(cell) is not None
-
-
-def missing_in(columns: Iterable[Column]) -> str:
-    """How many values each of some columns lacks, of those that lack most."""
-    lacking = sorted((column for column in columns if column.missing), key=lambda one: -one.missing)
-    return some([f"{column.missing} in {column.name!r}" for column in lacking], " columns")
-
-
-def some(words: Sequence[str], what: str = "") -> str:
-    """The first few of these, and how many more there are, perhaps with ``what`` they are."""
-    more = f" and {len(words) - _NAMED} more{what}" if len(words) > _NAMED else ""
-    return ", ".join(words[:_NAMED]) + more
+def setting(key: str, value: object) -> str:
+    """A setting of ``dataset=csv`` to paste on a command line, quoted for Hydra and for a shell."""
+    is_word = isinstance(value, str) and re.fullmatch(r"[a-z]+[0-9_-]\w*|drop", value)
+    text = value if is_word else json.dumps(value, ensure_ascii=False).replace("\\\\", "\\")
+    return shlex.quote(f"dataset.{key}={text}")
 
 
 def shortened(text: str) -> str:
@@ -162,58 +62,356 @@ def shortened(text: str) -> str:
     return repr(text) if len(text) <= 40 else f"{text[:40]!r}..."
 
 
-def encoded(sheet: Sheet, rows: Rows, used: Sequence[int], most: Mapping[int, int]) -> Encoded:
-    """The used columns of all rows that lack none of their values.
+class Sheet:
+    """A file's ``columns``, the ``lines`` of its rows and ``header``, and in words what was ``found``.
 
-    ``most`` has, for each column that is text, the largest number of values that it may have. Raises
-    DataError for more, for values with control characters, and where no row is left.
+    Of the keys of ``dataset=csv``, None is detected. Raises DataError, with a line and a setting, for a file
+    that is not a table, or that may be read in two ways.
     """
-    if sheet.numbers is not None:
-        return Encoded(sheet.numbers if len(used) == len(sheet.columns) else sheet.numbers[:, list(used)])
-    numbers_of: dict[int, dict[str, int]] = {i: {} for i in used if i in most}
-    found = array("d")
-    for line, row in rows:
-        cells = [row[i].strip() for i in used]
-        if not MISSING.isdisjoint(cells):
-            continue
-        for i, cell in zip(used, cells, strict=True):
-            known = numbers_of.get(i)
-            if known is None:
-                found.append(float(cell))
+
+    def __init__(
+        self,
+        file: Path,
+        content: bytes,
+        target: str | int,
+        delimiter: str | None = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
+        encoding: str | None = None,
+        comment: str | None = None,
+        header: bool | int | None = None,
+        na_values: Sequence[str | float] = (),
+    ) -> None:
+        self.file, self._given, self._na, self._thousands = file, delimiter, na_values, thousands
+        if decimal and decimal == thousands:
+            raise DataError(f"{file}: dataset.decimal and dataset.thousands are both {decimal!r}")
+        text, code = _decoded(file, content, encoding)
+        self._text = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        if of_excel := re.fullmatch(r'"?sep=(.)"?\s*', self._text[0], re.IGNORECASE):
+            self._text[0] = ""
+        self._comment = re.compile(re.escape(comment) if comment else r"\s*[#%]")
+        self._comments = self._cut(comment) if comment else 0
+        mark = delimiter or (of_excel[1] if of_excel else detected(self._text))
+        mark = BLANKS if mark == " " else mark
+        if mark == BLANKS:
+            self._text = [_tabbed(line) for line in self._text]
+        self._mark = "\t" if mark == BLANKS else mark
+        named = 0 if header is None or isinstance(header, bool) else header
+        sample = [row for row in islice(self._rows(strict=False), _SAMPLE) if row[0] >= named]
+        if named and not sample:
+            raise DataError(f"{file}: dataset.header is {header}, but no table begins in this line")
+        self._width, at = self._layout(sample, target)
+        line, first = sample[at]
+        if named and line != named:
+            raise self.error(line, f"the table begins here, but dataset.header is {header}")
+        skipped = sum(not self._comment.match(cells[0]) for _, cells in sample[:at])
+        self._comments += at - skipped
+        names, below = [name.strip() for name in first], [cells for _, cells in sample[at + 1 :]]
+        is_header = bool(header) if header is not None else target in names or _names(names, below)
+        if is_header is None:
+            both = f"{setting('header', True)} or {setting('header', False)}"
+            raise self.error(line, f"it may be a header, or data ({', '.join(names[:12])}): say {both}")
+        self.header = line if is_header else None
+        self.names = names if is_header else [*map(str, range(self._width))]
+        if bad := next(filter(CONTROL.search, self.names), None):
+            raise self.error(line, f"the name {bad!r} in the header has a control character")
+        start = line if not is_header else next((n for n, _ in sample[at + 1 :]), len(self._text) + 1)
+        plain = None if na_values or thousands else self._plain(start, decimal)
+        self.lines, self.columns, point, marks = plain or self._typed(start, decimal)
+        if not self.lines:
+            raise DataError(f"{file}: there are no rows of data")
+        body = self._text[start - 1 :]
+        in_doubt = not decimal and point == "." and any("." in line for line in body)
+        in_doubt = in_doubt and not any(map(_POINT.search, body))
+        found = {
+            _MARKS.get(mark, repr(mark)): mark != "," and not delimiter,
+            "decimal commas": point == "," and not decimal,
+            f"decimal points (if they are between thousands, say {setting('thousands', '.')})": in_doubt,
+            f"{' and '.join(map(repr, sorted(marks)))} between thousands": marks and not thousands,
+            code: code not in ("utf-8", encoding),
+            f"{self._comments} comment line{'s' * (self._comments > 1)} skipped": self._comments,
+            f"{skipped} other line{'s' * (skipped > 1)} skipped": skipped,
+            f"header in line {line}": is_header and line > 1,
+            f"no header, data from line {line}": not is_header and header is None,
+        }
+        self.found = ", ".join(what for what, is_so in found.items() if is_so)
+
+    def error(self, line: int, what: str, column: str | None = None) -> DataError:
+        """What is wrong in a line, or in the cell of a column."""
+        place = f"{self.file}, line {line}"
+        return DataError(f"{place}: {what}" if column is None else f"{place}, column {column!r}: {what}")
+
+    def _cut(self, comment: str) -> int:
+        """Cut comments off the lines. How many lines are nothing else."""
+        bare, lines = re.compile(rf'(?:[^"{re.escape(comment)}]|"[^"]*"?)*'), self._text
+        self._text = [bare.match(line)[0] if comment in line else line for line in lines]  # type: ignore[index]
+        return sum(
+            bool(line.strip()) > bool(cut.strip()) for line, cut in zip(lines, self._text, strict=True)
+        )
+
+    def _rows(self, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+        """The line in which each row begins, from 1, and its cells, without blank rows."""
+        text, line = (f"{line}\n" for line in self._text), 1
+        reader = csv.reader(text, delimiter=self._mark, skipinitialspace=True, strict=strict)
+        try:
+            for cells in reader:
+                if len(cells) > 1 or (cells and cells[0].strip()):
+                    yield line, cells
+                line = reader.line_num + 1
+        except csv.Error as error:
+            what = str(error).replace("\t", "a tab")
+            raise self.error(line, f"not a line of a CSV file: {what}{self._hint()}") from error
+
+    def _hint(self, cells: Sequence[str] = ("",)) -> str:
+        """Which setting may help where a row has too few or too many cells."""
+        if self._given:
+            return f"; {setting('delimiter', None)} detects the delimiter"
+        mark = cells[0][:1]
+        is_comment = mark and not mark.isalnum() and mark not in "+-."
+        return f"; if this is a comment, say {setting('comment', mark)}" if is_comment else ""
+
+    def _layout(self, sample: list[tuple[int, list[str]]], target: str | int) -> tuple[int, int]:
+        """How many columns there are, and where the table begins: after comments and lines of few cells."""
+        if not sample:
+            raise DataError(f"{self.file}: there are no rows of data")
+        line, (width, _) = sample[0][0], _width([cells for _, cells in sample])
+        if width > MOST_COLUMNS:
+            what = f"{width:,} columns, more than the {MOST_COLUMNS:,} that a table may have"
+            raise self.error(line, f"{what}: remove columns, or give rows and columns the other way round")
+        if width < 2:
+            hint = self._hint() or f"; say what separates it: {setting('delimiter', ':')}"
+            only = f"only one column ({shortened(self._text[line - 1])})"
+            raise self.error(line, f"{only}, but a feature and a target are needed{hint}")
+        for at, (line, cells) in enumerate(sample):
+            body, is_comment = [row for _, row in sample[at + 1 : at + 99]], self._comment.match(cells[0])
+            filled = [cell for cell in map(str.strip, cells) if cell]
+            is_sparse = len(filled) < 2 < width or (2 * len(filled) <= width != len(cells))
+            is_row = target in filled or (bool(filled) and all(map(_is_number, filled)))
+            is_before = is_sparse and not is_row
+            if is_comment and len(cells) == width:
+                is_before = bool(body) and _names(body[0], body[1:]) is True
+            if not is_before and len(cells) == width:
+                return width, at
+            if not is_before and not is_comment:
+                raise self._unequal(line, cells, width)
+        raise self.error(line, f"no line has {width} cells, as others have")
+
+    def _unequal(self, line: int, cells: list[str], width: int) -> DataError:
+        return self.error(line, f"{len(cells)} columns, but other lines have {width}{self._hint(cells)}")
+
+    def _plain(self, start: int, decimal: str | None) -> tuple[list[int], list[Column], str, set[str]] | None:
+        """The columns as pandas reads them, if each cell is a number without quotes, units and such."""
+        import pandas as pd  # which takes 0.3 s
+
+        text = "\n".join(self._text[start - 1 :]).encode(errors="replace")
+        is_comma = self._mark != "," and b"." not in text and re.search(rb",(?!\d{3}(?!\d))", text)
+        decimal = decimal or ("," if is_comma else ".")
+        if b"+" in text:  # which pandas does not read exactly
+            text = re.sub(rb"([eE])\+(?=[0-9])", rb"\1", text)
+        if decimal == self._mark or text.translate(None, f"0123456789eE- \t\n{decimal}{self._mark}".encode()):
+            return None
+        lines = [line for line, row in enumerate(self._text[start - 1 :], start) if row.strip()]
+        if not lines or any(self._text[line - 1].count(self._mark) != self._width - 1 for line in lines):
+            return None
+        how: dict[str, Any] = {"sep": self._mark, "decimal": decimal, "quoting": csv.QUOTE_NONE}
+        try:
+            frame = pd.read_csv(BytesIO(text), header=None, dtype=np.float64, na_filter=False, **how)
+        except ValueError:
+            return None
+        values, none = frame.to_numpy(), np.zeros(len(lines), bool)
+        if values.shape != (len(lines), self._width) or not np.abs(values).max() <= _LARGEST:
+            return None
+        named = zip(self.names, values.T, strict=True)
+        return lines, [Column(name, (), column, none, none) for name, column in named], decimal, set()
+
+    def _typed(self, start: int, decimal: str | None) -> tuple[list[int], list[Column], str, set[str]]:
+        """The columns as numbers, perhaps with strays, or as texts."""
+        lines, rows, na = list[int](), list[list[str]](), MISSING.union(map(str, self._na))
+        for line, cells in self._rows():
+            if line >= start and len(cells) == self._width:
+                lines.append(line)
+                rows.append(cells)
+            elif line >= start and not self._comment.match(cells[0]):
+                raise self._unequal(line, cells, self._width)
+            else:
+                self._comments += line >= start
+        columns = []
+        for name, column in zip(self.names, zip(*rows, strict=True), strict=False):
+            cells = [cell.strip(" \t") for cell in column]
+            missing = np.array([cell in na for cell in cells])
+            columns.append(Column(name, cells, None, missing, np.zeros(len(cells), bool)))
+        if self._thousands and self._thousands in _OTHER:
+            decimal = _OTHER[self._thousands]
+        decimal, marks = decimal or self._decimal(columns, lines), set[str]()
+        for one in columns:
+            marks |= self._to_numbers(one, decimal)
+        return lines, columns, decimal, marks
+
+    def _decimal(self, columns: Sequence[Column], lines: Sequence[int]) -> str:
+        """The decimal mark that more of the cells in columns of numbers need."""
+        need, doubt = {".": 0, ",": 0}, None
+        if not any("," in cell for column in columns for cell in column.cells):
+            return "."
+        for column in columns:
+            whole = any("," in cell for cell in column.cells)
+            counts = _counts(column.cells if whole else column.cells[:_SAMPLE], column.missing)
+            forms = {mark: _number(mark, self._thousands) for mark in need}
+            reads = {cell: [mark for mark in need if forms[mark].fullmatch(cell)] for cell in counts}
+            if 2 * sum(counts[cell] for cell in counts if reads[cell]) < counts.total():
                 continue
-            if cell not in known:
-                _check_value(sheet, line, i, cell, known, most[i])
-            found.append(known.setdefault(cell, len(known)))
-    if not found:
-        raise DataError(
-            f"{sheet.file}: no row is left: each of the {sheet.rows} lacks a value; values are missing: "
-            f"{missing_in(sheet.columns[i] for i in used)}; {FEWER_COLUMNS}"
-        )
-    numbers = np.frombuffer(found).reshape(-1, len(used))
-    for at, i in enumerate(used):
-        if known := numbers_of.get(i):
-            ranks = np.empty(len(known))
-            ranks[[known[value] for value in sorted(known)]] = np.arange(len(known))
-            numbers[:, at] = ranks[numbers[:, at].astype(np.intp)]
-    return Encoded(numbers, {i: sorted(known) for i, known in numbers_of.items()})
+            for cell, marks in reads.items():
+                if len(marks) == 1:
+                    need[marks[0]] += counts[cell]
+                elif marks and "," in cell and not doubt:
+                    doubt = lines[column.cells.index(cell)], shortened(cell), column.name
+        if doubt and not any(need.values()):
+            both = f"{setting('decimal', ',')} or {setting('thousands', ',')}"
+            what = f"{doubt[1]} has a decimal comma, or one between thousands: say {both}"
+            raise self.error(doubt[0], what, doubt[2])
+        return "," if need[","] > need["."] else "."
+
+    def _to_numbers(self, column: Column, decimal: str) -> set[str]:
+        """Make a column one of numbers if half of its values are. The marks between thousands in these."""
+        missing, marks = column.missing, set[str]()
+        present = [cell for cell, is_missing in zip(column.cells, missing, strict=True) if not is_missing]
+        values = _floats(present) if decimal == "." or not any("." in cell for cell in present) else None
+        if values is None:
+            form, other = (_number(mark, self._thousands) for mark in (decimal, _OTHER[decimal]))
+            counts, units = Counter(present), Counter[str]()
+            found = {cell: match for cell in counts if (match := form.fullmatch(cell))}
+            if 2 * sum(counts[cell] for cell in counts if cell in found or other.fullmatch(cell)) < len(
+                present
+            ):
+                return marks
+            unit_of = {cell: match["before"] or match["after"] or "" for cell, match in found.items()}
+            for cell, unit in unit_of.items():
+                units[unit] += counts[cell]
+            column.unit = units.most_common(1)[0][0] if units else ""
+            digits = re.compile(rf"[^0-9eE+\-{decimal}]")
+            used = [cell for cell, unit in unit_of.items() if unit == column.unit]
+            value = {cell: float(digits.sub("", cell).replace(",", ".")) for cell in used}
+            marks = {found[cell]["mark"] for cell in used if found[cell]["mark"]}
+            values = [value.get(cell, np.nan) for cell in present]
+        numbers = np.full(len(missing), np.nan)
+        numbers[~missing] = values
+        numbers[~(np.abs(numbers) <= _LARGEST)] = np.nan
+        column.strays = np.isnan(numbers) & ~missing
+        column.missing = missing | np.isin(numbers, [one for one in self._na if not isinstance(one, str)])
+        numbers[column.missing] = np.nan
+        column.numbers = numbers
+        return marks
 
 
-def _check_value(sheet: Sheet, line: int, column: int, value: str, known: Collection[str], most: int) -> None:
-    """Raise DataError where a text cannot be a further value of a column, beside those that are ``known``."""
-    place = f"{sheet.file}, line {line}, column {sheet.columns[column].name!r}: {shortened(value)}"
-    if CONTROL.search(value):
-        raise DataError(f"{place} has a control character")
-    if len(value) > LONGEST_VALUE:
-        raise DataError(
-            f"{place} has {len(value)} characters, more than the {LONGEST_VALUE} of a text's value"
-        )
-    if len(known) >= most:
-        values = (*known, value)
-        notations = reading(values)
-        way = "remove the column from the file, or group its values"
-        if notations and (found := named(notations, marks_in(values))):
-            way = f"they look like numbers with {found}: write them as 1234.5"
-        raise DataError(
-            f"{place} is the distinct value number {len(known) + 1} of this column, which has text in "
-            f"{sheet.columns[column].texts} of {sheet.rows} rows: at most {most} are encoded; {way}"
-        )
+@cache
+def _number(decimal: str, thousands: str | None = None) -> re.Pattern[str]:
+    """A number with this decimal mark, perhaps with marks between thousands, and the sign of a unit."""
+    between = re.escape(thousands or _OTHER[decimal] + "'’" + _SPACES)
+    return re.compile(
+        rf"(?P<minus>[+-])?((?P<before>[{_UNITS}])[{_SPACES}]?)?(?(minus)|[+-]?)(?=[.,]?[0-9])"
+        rf"([1-9][0-9]{{0,2}}(?P<mark>[{between}])[0-9]{{3}}((?P=mark)[0-9]{{3}})*|[0-9]*)"
+        rf"([{decimal}][0-9]*)?([eE][+-]?[0-9]+)?(?(before)|([{_SPACES}]?(?P<after>[{_UNITS}]))?)"
+    )
+
+
+def _is_number(cell: str) -> bool:
+    return bool(_number(".").fullmatch(cell) or _number(",").fullmatch(cell))
+
+
+def _counts(cells: Sequence[str], missing: np.ndarray) -> Counter[str]:
+    """How often each cell with a value is there."""
+    return Counter(cell for cell, is_missing in zip(cells, missing, strict=False) if not is_missing)
+
+
+def _floats(cells: Sequence[str]) -> list[float] | None:
+    """The numbers of cells, if all are plain decimal numbers."""
+    with suppress(ValueError):
+        return None if re.search(r"[^0-9eE+\-. ]", "".join(cells)) else [float(cell) for cell in cells]
+    return None
+
+
+def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
+    """Whether a row has the names of the columns below it; None if it may as well be data.
+
+    It has if it holds texts above numbers, and no numbers there but whole ones, such as years.
+    """
+    rows = [row for row in body[: 1 + 200_000 // len(first)] if len(row) == len(first)]
+    below = list(zip(*rows, strict=True))
+    over = [cell.strip() for cell, column in zip(first, below, strict=False) if _are_numbers(column)]
+    numbers = list(filter(_is_number, over if below else first))
+    whole = [int(cell) for cell in numbers if re.fullmatch("[0-9]+", cell)]
+    if any(cell not in MISSING and not _is_number(cell) for cell in over):
+        return len(set(whole)) == len(numbers) or None
+    if len(whole) > 1 and whole == list(range(whole[0], whole[0] + len(numbers))):
+        return None
+    recurs = bool(below) and all(cell in column for cell, column in zip(first, below, strict=True))
+    return not numbers and not recurs
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    present = [cell.strip() for cell in cells if cell.strip() not in MISSING]
+    return bool(present) and 2 * sum(map(_is_number, present)) >= len(present)
+
+
+def detected(lines: Sequence[str]) -> str:
+    """The delimiter of most lines, so that each cell is a number, or has no other delimiter in it."""
+    some = list(islice((line for line in lines if line.strip() and line.lstrip()[0] not in "#%"), _SAMPLE))
+
+    def score(mark: str) -> tuple[float, float]:
+        rows = loose_rows(some, mark)
+        width, count = _width(rows)
+        cells = [cell.strip() for row in rows if len(row) == width > 1 for cell in row] or [",,"]
+        numbers = sum(map(_is_number, cells))
+        texts = sum(not _is_number(cell) and not re.search(r"[,;|\t]", cell) for cell in cells)
+        return count * (numbers + texts) / len(cells), numbers / len(cells)
+
+    return max(_MARKS, key=score)
+
+
+def _width(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """How many cells most rows have, and how many rows these are; lines of one cell may be before a table."""
+    counts = Counter(len(row) for row in rows if not row[0].lstrip().startswith(("#", "%"))) or Counter([1])
+    return max(counts.items(), key=lambda each: (each[1] / (1 if each[0] > 1 else 4), each[0]))
+
+
+def loose_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """The cells of lines that are not blank, up to a line that cannot be read."""
+    rows = list[list[str]]()
+    if delimiter in (BLANKS, " "):
+        lines, delimiter = list(map(_tabbed, lines)), "\t"
+    with suppress(csv.Error):
+        rows.extend(filter(None, csv.reader(lines, delimiter=delimiter)))
+    return rows
+
+
+def _tabbed(line: str) -> str:
+    """A line with a tab where blanks are between columns."""
+    if '"' not in line:
+        return "\t".join(line.split())
+    return re.sub(r'("[^"]*"?)|\s+', lambda at: at[1] or "\t", line.strip())
+
+
+def _decoded(file: Path, content: bytes, given: str | None) -> tuple[str, str]:
+    """The text of a file, and its encoding."""
+    for encoding in (given,) if given else _encodings(content):
+        try:
+            return content.decode(encoding).removeprefix("\ufeff"), encoding
+        except UnicodeError as error:
+            at = getattr(error, "start", 0)
+    line, end = 1 + content[:at].count(b"\n"), f"is not {given}; {setting('encoding', None)} detects another"
+    raise DataError(f"{file}, line {line}: the byte 0x{content[at]:02x} {end}")
+
+
+def _encodings(content: bytes) -> Iterator[str]:
+    """Encodings that a file may have, the likeliest first; the last can read every byte."""
+    yield "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    from charset_normalizer import from_bytes  # which is large
+
+    odd = b"\n".join(line for line in content.splitlines() if not line.isascii())[: 1 << 16]
+    letters = re.sub(rb"[^A-Za-z\x80-\xff]", b"", odd)
+    # of a few letters among many of ASCII it finds only whether they are Western or Central European
+    is_latin = 2 * sum(byte > 127 for byte in letters) < len(letters) or len(letters) < 8
+    others = ["cp1251", "cp1253", "koi8_r", "cp932", "gb18030", "big5", "euc_kr"]
+    best = from_bytes(odd, cp_isolation=["cp1252", "cp1250", *([] if is_latin else others)]).best()
+    if best and str(best) != odd.decode("cp1252", "replace"):
+        yield best.encoding
+    yield from ("cp1252", "cp850")

@@ -18,20 +18,21 @@ _BEGINNINGS = {
     b"SQLite format 3\x00": ("an SQLite database", "write its table as CSV"),
     b"%PDF": ("a PDF document", "save its table as CSV"),
     b"\xff\xfe\x00\x00": ("text in UTF-32", "save it as UTF-8"),
-    b"\xff\xfe": ("text in UTF-16", "save it as UTF-8"),
-    b"\xfe\xff": ("text in UTF-16", "save it as UTF-8"),
 }
 _WORKBOOK = ("an Excel workbook (.xlsx)", "save its sheet as CSV in UTF-8")
-_NUL_BYTES = ("text in UTF-16, or no text, for it holds NUL bytes", "save it as UTF-8")
 
 
 def check_is_text(file: Path, content: bytes) -> None:
-    """Raise DataError, saying what a file looks like and what to do, where it is no text in UTF-8."""
+    """Raise DataError, saying what a file looks like and what to do, if it is not text."""
     start = content[:4096]
     looks = next((kind for begin, kind in _BEGINNINGS.items() if start.startswith(begin)), None)
     if start.startswith(b"PK\x03\x04") and (b"xl/" in start or b"[Content_Types].xml" in start):
         looks = _WORKBOOK
-    elif looks is None and b"\0" in start:
-        looks = _NUL_BYTES
+    elif looks is None and b"\0" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        order = "be" if start.startswith(b"\0") else "le"
+        looks = (
+            "text in UTF-16, or no text, for it holds NUL bytes",
+            f"save it as UTF-8, or say dataset.encoding=utf-16-{order}",
+        )
     if looks is not None:
         raise DataError(f"{file}: it looks like {looks[0]}: {looks[1]}")

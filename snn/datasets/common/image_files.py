@@ -9,6 +9,7 @@ import numpy as np
 
 from snn.datasets.common import idx
 from snn.errors import DataError
+from snn.files.regular import path_of
 
 _DIMENSIONS = {"train-images": 3, "train-labels": 1, "t10k-images": 3, "t10k-labels": 1}
 """The files by the beginnings of their names. Those of the test rows are called t10k in every such set."""
@@ -50,7 +51,7 @@ def within(folder: Path) -> dict[str, Path]:
 def present(path: str | None) -> list[Path]:
     """The files that are in a folder, if it is one."""
     try:
-        return [] if path is None else list(within(Path(path)).values())
+        return [] if path is None else list(within(path_of(path)).values())
     except (OSError, ValueError):
         return []
 
@@ -58,7 +59,7 @@ def present(path: str | None) -> list[Path]:
 def of_path(path: str) -> dict[str, Path]:
     """The four files in the folder that ``dataset.path`` names. Raises DataError unless all are there."""
     try:
-        files = within(Path(path))
+        files = within(path_of(path))
     except NotADirectoryError as error:
         raise DataError(
             f"dataset.path is {path!r}: it must be a folder with the files {looked_for()}"
