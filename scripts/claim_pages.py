@@ -23,12 +23,15 @@ END = "<!-- end -->"
 SCOPE = """\
 Each sentence of a source that asserts something about the world is an entry in `config/claims/`, in our own
 words, with the rows of published tables that test it. The verdict is computed from these rows. `snn claims`
-prints this table, `snn claims SOURCE` the entries of a source, and `--json` all cases."""
+prints the table below, `snn claims SOURCE` the entries of a source, and `--json` all cases. The sources:"""
 RULE = """\
 A case is a row, or the ratio of two rows of one table. The claim holds in a case if it holds for the whole
 95% interval of the value. The interval of a ratio is the widest that the intervals of its two rows allow. A
-value in one table is never divided by one in another, because they may come from different cards. Values are
-from the NVIDIA H200 or H100 that the entry names; on another GPU a verdict can differ."""
+value without an interval decides alone, however much it may scatter: a count, a part of an instrumented pass,
+a loss or an accuracy, a mean time, a latency, a printed value. A value in one table is never divided by one
+in another, because they may come from different cards. A vague word ("about", "much") gets a bound, which the
+entry states. Values are from the NVIDIA H200 or H100 that the entry names; on another GPU, such as the
+paper's Tesla T4, a verdict can differ."""
 
 
 def pages(sources: list[claims.Source]) -> dict[str, str]:
@@ -38,9 +41,9 @@ def pages(sources: list[claims.Source]) -> dict[str, str]:
 
 def summary(sources: list[claims.Source]) -> str:
     """The page that lists the sources, with the number of their claims by verdict."""
+    titles = "\n".join(f"- `{source.name}`: {source.title}. {source.by}." for source in sources)
     rows = [
-        [f"[{source.title}]({source.name}.md), {source.by}", str(len(source.claims))]
-        + [str(count) for count in source.counts().values()]
+        [f"[{source.name}]({source.name}.md)", str(len(source.claims)), *map(str, source.counts().values())]
         for source in sources
     ]
     total = [str(sum(int(row[i]) for row in rows)) for i in range(1, len(rows[0]))]
@@ -50,6 +53,7 @@ def summary(sources: list[claims.Source]) -> str:
             "# The sources' claims, judged",
             NOTICE,
             SCOPE,
+            titles,
             cells.table(["source", "claims", *claims.VERDICTS], [*rows, ["all", *total]]),
             RULE,
             cells.table(["verdict", "when"], [[word, when] for word, when in claims.VERDICTS.items()]),
@@ -74,8 +78,11 @@ def page(source: claims.Source) -> str:
 
 
 def _evidence(claim: claims.Claim) -> str:
-    """The findings with links to their tables, then the note; or why no row can test the claim."""
-    lines = [f"{_link(finding)}: {claims.evidence(finding)}" for finding in claim.findings]
+    """A line for each test, with links to its tables, then the note; or why no row can test the claim."""
+    lines = [
+        f"{says}: " + "; ".join(f"{_link(finding)}: {claims.result(finding)}" for finding in findings)
+        for says, findings in groupby(claim.findings, key=lambda finding: finding.test["says"])
+    ]
     return "<br>".join(filter(None, [*lines, claim.reason, f"*{claim.note}*" if claim.note else ""]))
 
 

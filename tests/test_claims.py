@@ -209,6 +209,17 @@ def test_nothing_is_divided_by_zero(changes):
         judge(test, COPIES.assign(median=median, **({"bytes": 0} if "per" in changes else {})))
 
 
+def test_a_ratio_of_speedups_over_different_baselines_is_rejected():
+    rows = [("tiled", 4.0, "naive"), ("naive", 2.0, "naive"), ("fused", 3.0, "reference")]
+    table = pd.DataFrame(rows, columns=["kernel", "speedup", "baseline"])
+    test = FASTER | {"by": [], "column": "speedup", "where": {"kernel": "tiled"}, "over": {"kernel": "naive"}}
+    assert judge(test, table)[1].cases[0].value == 2
+    with pytest.raises(ConfigError) as error:
+        judge(test | {"over": {"kernel": "fused"}}, table)
+    assert all(word in str(error.value) for word in ["tests[0].over", "speedup", "'naive'", "'reference'"])
+    assert judge(test | {"over": {"kernel": "fused"}, "column": "x"}, table.assign(x=1.0))[0] == "refuted"
+
+
 @pytest.mark.parametrize(
     ("claim", "named"),
     [
@@ -351,6 +362,16 @@ def test_the_pages_are_what_the_claims_and_the_tables_give(judged):
     for source in judged:
         for claim in source.claims:
             assert f"| {claim.says} | **{claim.verdict}** |" in pages[f"{source.name}.md"]
+
+
+def test_a_test_of_several_tables_is_one_line_of_its_page():
+    tables = {"memory/copies": COPIES, "memory/others": COPIES.assign(device="NVIDIA H100")}
+    tests = [FASTER | {"table": [*tables]}, FASTER | {"says": "again"}]
+    claim = {"says": "x", "section": "y", "tests": tests, "note": "why"}
+    lines = claim_pages._evidence(claims.judge_claim("it", claim, tables.get, "file")).split("<br>")
+    assert len(lines) == 3
+    assert lines[0].count("pageable over pinned") == 1
+    assert all(device in lines[0] for device in ("NVIDIA H200", "NVIDIA H100"))
 
 
 def test_the_command_counts_what_the_sources_hold(judged, capsys):

@@ -58,6 +58,8 @@ _REQUIRED = ("table", "says", "where", "column", "is")
 _BOUNDS = {"above", "below", "at_least", "at_most", "equals"}
 _ENDS = {"median": ("low", "high"), "step_us": ("step_ci_low_us", "step_ci_high_us")}
 """The ends of the interval of columns that call them neither ``COLUMN_low`` nor ``COLUMN_ci_low``."""
+_BASELINES = ("baseline", "best_peer", "fastest_cpu")
+"""Columns that name what a row's speedup is over."""
 
 Tables = Callable[[str], pd.DataFrame | None]
 """Returns a table by its name; None if it does not exist yet."""
@@ -286,6 +288,7 @@ def _cases(
         if other is None:
             return
         _check_number(others[0], test["column"], 0, name, f"{place}.over")
+        _check_baseline(row, others[0], test["column"], name, f"{place}.over")
         interval = _ratio(interval, other)
     value, low, high = interval
     yield Case(at, value, low, high, _outcome(value, low, high, test["is"]))
@@ -330,6 +333,19 @@ def _check_number(row: Mapping[str, Any], column: str, above: float, name: str, 
         raise ConfigError(f"{place}: {name} has {column} {shown(row[column])}: it must be {right}")
 
 
+def _check_baseline(
+    one: Mapping[str, Any], other: Mapping[str, Any], column: str, name: str, place: str
+) -> None:
+    """Raise ConfigError for a ratio of two speedups over different baselines, which compares nothing."""
+    speedups = column.startswith("speedup")
+    named = [key for key in _BASELINES if speedups and str(one.get(key)) != str(other.get(key))]
+    if named:
+        raise ConfigError(
+            f"{place}: the two {column} of {name} are over different baselines, {shown(one[named[0]])} and "
+            f"{shown(other[named[0]])}: choose a column or rows with the same"
+        )
+
+
 def _ratio(one: Interval, other: Interval) -> Interval:
     """The ratio of two values, with the widest interval that their independent intervals allow."""
     value = one[0] / other[0]
@@ -370,10 +386,15 @@ def _spans(ends: Sequence[float], bounds: Mapping[str, float]) -> bool:
 
 def evidence(finding: Finding) -> str:
     """A finding as text: what was measured, its figures, and in which cases the claim holds."""
+    return f"{finding.test['says']}: {result(finding)}"
+
+
+def result(finding: Finding) -> str:
+    """A finding's figures, and in which cases the claim holds."""
     if not finding.cases:
-        return f"{finding.test['says']}: {NOT_MEASURED}"
+        return NOT_MEASURED
     conditions = when(finding)
-    return f"{finding.test['says']}: {figures(finding)}{f' ({conditions})' if conditions else ''}"
+    return f"{figures(finding)}{f' ({conditions})' if conditions else ''}"
 
 
 def figures(finding: Finding) -> str:
