@@ -43,7 +43,8 @@ def summary(sources: list[claims.Source]) -> str:
     """The page that lists the sources, with the number of their claims by verdict."""
     titles = "\n".join(f"- `{source.name}`: {source.title}. {source.by}." for source in sources)
     rows = [
-        [f"[{source.name}]({source.name}.md)", str(len(source.claims)), *map(str, source.counts().values())]
+        [f"[{source.name.replace('_', ' ')}]({source.name}.md)", str(len(source.claims))]
+        + [str(count) for count in source.counts().values()]
         for source in sources
     ]
     total = [str(sum(int(row[i]) for row in rows)) for i in range(1, len(rows[0]))]

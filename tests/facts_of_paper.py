@@ -71,7 +71,7 @@ def of_the_parts_of_combined():
     mine, other = (attribution(H200, WIDE, strategy) for strategy in ("combined", "reference"))
     longer = {part for part in PARTS if mine[part] > other[part]}
     assert longer == {"host_allocation_s", "launch_s", "kernels_s"}
-    yield "Only that, launches and waits for kernels take more time than in `reference`"
+    yield "Apart from that, only launches and waits for kernels take more time than in `reference`"
     yield f"the parts of `reference` would be {without_host_allocation(WIDE):.2f} times those of `combined`."
     of_deep = [attribution(H200, DEEP, strategy) for strategy in ("combined", "reference")]
     (share,) = {f"{row['kernels_s'] / row['attributed_s']:.0%}" for row in of_deep}
