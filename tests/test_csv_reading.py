@@ -193,10 +193,22 @@ READ = {
         f"{marker} {list(keys.values())}": (
             f"a,b,y\n{FEW}{marker},1,2\n",
             keys,
-            f"line 42 column 'a' {marker!r} dataset.na_values",
+            "line 42 column 'a' dataset.na_values",
             None,
         )
-        for marker in ("#VALUE!", "-", ".", "..", "n.a.", "<0.5", "missing", "5°", "1,5 kg".replace(",", "."))
+        for marker in (
+            "#VALUE!",
+            "\\N",
+            "5\\",
+            "-",
+            ".",
+            "..",
+            "n.a.",
+            "<0.5",
+            "missing",
+            "5°",
+            "1,5 kg".replace(",", "."),
+        )
         for keys in ({}, ONE_HOT, DROP)
     },
     "a marker in a target of classes": (

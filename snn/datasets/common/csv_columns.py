@@ -62,8 +62,16 @@ _Read = tuple[list[int], list[Column], str, set[str]]
 def setting(key: str, value: object) -> str:
     """A setting of ``dataset=csv`` to paste on a command line, quoted for Hydra and for a shell."""
     is_word = isinstance(value, str) and re.fullmatch(r"[a-z]+[0-9_-]\w*|drop", value)
-    text = value if is_word else json.dumps(value, ensure_ascii=False).replace("\\\\", "\\")
-    return shlex.quote(f"dataset.{key}={text}")
+    return shlex.quote(f"dataset.{key}={value if is_word else _quoted(value)}")
+
+
+def _quoted(value: object) -> str:
+    """A value as both Hydra and YAML read it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_quoted, value))}]"
+    if isinstance(value, str) and re.fullmatch(r"(\\?[^\\'])+", value) and "\\" in value:
+        return f"'{value}'"  # a backslash as it is, for example of \N; that is an escape in double quotes
+    return json.dumps(value, ensure_ascii=False)
 
 
 def shortened(text: str) -> str:
