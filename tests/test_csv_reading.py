@@ -229,6 +229,12 @@ READ = {
         [[1, 2]],
         None,
     ),
+    "a quote that is closed rows later": (
+        'a,note,y\n1,"u,2\n3,v,4\n5,w",6\n7,u,8\n',
+        DROP,
+        [[1, 6], [7, 8]],
+        "rows over several lines (1, the first in line 2)",
+    ),
     "a second header": ("a,b,y\n1,2,3\na,b,y\n4,5,6\n", {}, [[1, 2, 3], [4, 5, 6]], "1 repeated header"),
     "a second header of texts": (
         "a,y\nu,1\na,y\nv,2\n",
@@ -440,7 +446,7 @@ READ = {
     "a class that is not whole": ("a,y\n1,0\n2,1.5\n", CLASSES, "line 3 column 'y' 1.5", None),
     "a text that is too long": (f"a,c,y\n1,red,2\n2,{'x' * 201},4\n", ONE_HOT, "line 3 column 'c'", None),
     "a text with a line break": ('a,c,y\n1,"one\ntwo",2\n2,red,4\n', ONE_HOT, "line 2 column 'c'", None),
-    "a line break, left out": ('a,c,y\n1,"one\ntwo",2\n2,red,4\n', DROP, [[1, 2], [2, 4]], None),
+    "a line break, left out": ('a,c,y\n1,"one\ntwo",2\n2,red,4\n', DROP, [[1, 2], [2, 4]], "over several"),
     "a line behind a line break": (
         'a,c,y\n1,"one\ntwo",2\n2,red,x\n3,red,4\n4,red,4\n',
         DROP,

@@ -54,6 +54,10 @@ class Column:
     strays: np.ndarray
     unit: str = ""
 
+    def values(self, most: int | None = None) -> list[str]:
+        """Cells, among the first ``most``, that have a value."""
+        return [cell for cell, lacks in zip(self.cells[:most], self.missing, strict=False) if not lacks]
+
 
 _Read = tuple[list[int], list[Column], str, set[str]]
 """The lines of a table's rows, its columns, the decimal mark, and the marks between thousands."""
@@ -100,7 +104,7 @@ class Sheet:
         na_values: Sequence[str | float] = (),
     ) -> None:
         self.file, self._given, self._na, self._thousands = file, delimiter, na_values, thousands
-        self._text, self._repeated, self._likely_header = lines, 0, 0
+        self._text, self._repeated, self._likely_header, self._spread = lines, 0, 0, set[int]()
         if decimal and decimal == thousands:
             raise DataError(f"{file}: dataset.decimal and dataset.thousands are both {decimal!r}")
         if of_excel := re.fullmatch(r'"?sep=(.)"?\s*', self._text[0], re.IGNORECASE):
@@ -139,9 +143,11 @@ class Sheet:
         self.lines, self.columns, point, marks = read
         if not self.lines:
             raise DataError(f"{file}: there are no rows of data")
-        numbers = self._text[start - 1 :] if plain else chain.from_iterable(map(_numbers, self.columns))
-        pointed = (cell for cell in numbers if "." in cell)
-        has_decimals = any(map(_POINT.search, chain([next(pointed, "0.")], pointed)))
+        numeric = (one.values() for one in self.columns if one.numbers is not None)
+        cells = chain.from_iterable([self._text[start - 1 :]] if plain else numeric)
+        points = (cell for cell in cells if "." in cell)
+        in_doubt = point == "." and not decimal
+        in_doubt = in_doubt and not any(map(_POINT.search, chain([next(points, "0.")], points)))
         del self._text
         codes = [
             f"{cell!r} in {one.name!r}"
@@ -150,6 +156,7 @@ class Sheet:
         ]
         self.columns = [one for one in self.columns if one.name or not one.missing.all()]
         self.names = [one.name for one in self.columns]
+        spread = min(self._spread, default=0)
         skips = {
             "comment line": self._comments,
             "other line": skipped,
@@ -159,13 +166,12 @@ class Sheet:
         found = {
             _MARKS.get(mark, repr(mark)): mark != "," and not delimiter,
             "decimal commas": point == "," and not decimal,
-            f"decimal points (if they are between thousands, say {setting('thousands', '.')})": (
-                point == "." and not decimal and not has_decimals
-            ),
+            f"decimal points (if they are between thousands, say {setting('thousands', '.')})": in_doubt,
             f"{' and '.join(map(repr, sorted(marks)))} between thousands": marks and not thousands,
             str(encoding): encoding,
             f"numbers without the zeros before them, such as {', '.join(codes[:5])}": codes,
             **{f"{n} {what}{'s' * (n > 1)} skipped": n for what, n in skips.items()},
+            f"rows over several lines ({len(self._spread)}, the first in line {spread})": self._spread,
             f"header in line {line}": is_header and line > 1,
             f"no header, data from line {line}": not is_header and header is None,
         }
@@ -190,6 +196,8 @@ class Sheet:
         reader = csv.reader(text, delimiter=self._mark, skipinitialspace=True, strict=strict)
         try:
             for cells in reader:
+                if reader.line_num > line:
+                    self._spread.add(line)
                 if len(cells) > 1 or (cells and cells[0].strip()):
                     yield line, cells
                 line = reader.line_num + 1
@@ -302,7 +310,7 @@ class Sheet:
             return "."
         for column in columns:
             whole = any("," in cell for cell in column.cells)
-            counts = _counts(column.cells if whole else column.cells[:_SAMPLE], column.missing)
+            counts = Counter(column.values(None if whole else _SAMPLE))
             forms = {mark: _number(mark, self._thousands) for mark in need}
             reads = {cell: [mark for mark in need if forms[mark].fullmatch(cell)] for cell in counts}
             if 2 * sum(counts[cell] for cell in counts if reads[cell]) < counts.total():
@@ -321,7 +329,7 @@ class Sheet:
     def _to_numbers(self, column: Column, decimal: str) -> set[str]:
         """Make a column one of numbers if half of its values are. The marks between thousands in these."""
         missing, marks = column.missing, set[str]()
-        present = [cell for cell, is_missing in zip(column.cells, missing, strict=True) if not is_missing]
+        present = column.values()
         values = _floats(present) if decimal == "." or not any("." in cell for cell in present) else None
         if values is None:
             form, other = (_number(mark, self._thousands) for mark in (decimal, _OTHER[decimal]))
@@ -363,17 +371,6 @@ def _number(decimal: str, thousands: str | None = None) -> re.Pattern[str]:
 
 def _is_number(cell: str) -> bool:
     return bool(_number(".").fullmatch(cell) or _number(",").fullmatch(cell))
-
-
-def _numbers(column: Column) -> Iterator[str]:
-    """The cells of a column of numbers that have a value."""
-    pairs = zip(column.cells, column.missing, strict=False) if column.numbers is not None else ()
-    return (cell for cell, is_missing in pairs if not is_missing)
-
-
-def _counts(cells: Sequence[str], missing: np.ndarray) -> Counter[str]:
-    """How often each cell with a value is there."""
-    return Counter(cell for cell, is_missing in zip(cells, missing, strict=False) if not is_missing)
 
 
 def _floats(cells: Sequence[str]) -> list[float] | None:
