@@ -292,6 +292,7 @@ READ = {
         [[1, 2], [3, 4]],
         "1 comment line skipped",
     ),
+    "the end of a DOS file": ("x,y\n1,2\n\x1a", {}, "line 3 columns", None),
     "another comment": ("x,y\n1,2\n! no\n3,4\n", {}, "line 3 dataset.comment", None),
     "lines before": (
         "Station: Oslo\nExported 2024\n\na;b;y\n1;2;3\n",

@@ -213,7 +213,7 @@ class Sheet:
         if self._given:
             return f"; {setting('delimiter', None)} detects the delimiter"
         mark = cells[0][:1]
-        is_comment = mark and not mark.isalnum() and mark not in "+-."
+        is_comment = mark.strip() and mark.isprintable() and not mark.isalnum() and mark not in "+-."
         return f"; if this is a comment, say {setting('comment', mark)}" if is_comment else ""
 
     def _layout(self, sample: list[tuple[int, list[str]]], target: str | int) -> tuple[int, int]:
