@@ -128,6 +128,24 @@ READ = {
     "points as thousands": ("x,y\n1.234,2\n", {"thousands": "."}, [[1234, 2]], "decimal commas"),
     "points, which may be between thousands": ("x,y\n1.234,2\n", {}, [[1.234, 2]], "dataset.thousands"),
     "points, which are decimals": ("x,y\n1.234,2\n0.123,3\n", {}, [[1.234, 2], [0.123, 3]], None),
+    "points, and others in texts": (
+        "firm;x;y\nSmith Co.;1.234;2\nSmith Co.;5.678;3\n",
+        DROP,
+        [[1.234, 2], [5.678, 3]],
+        "dataset.thousands",
+    ),
+    "points, and others in missing values": (
+        "x;y\n1.234;2\nn.a.;3\n",
+        {**ROWS, "na_values": ["n.a."]},
+        [[1.234, 2]],
+        "dataset.thousands",
+    ),
+    "a point before an exponent": (
+        "a;x;y\n1,5;2.345e-05;1\n2,5;3.456e-05;2\n3,5;3.456e-05;2\n",
+        {"decimal": ","},
+        "line 2 column 'x' '2.345e-05'",
+        None,
+    ),
     "one mark for both": (
         "x,y\n1.5,2\n",
         {"thousands": ".", "decimal": "."},
@@ -175,10 +193,22 @@ READ = {
         f"{marker} {list(keys.values())}": (
             f"a,b,y\n{FEW}{marker},1,2\n",
             keys,
-            f"line 42 column 'a' {marker!r} dataset.na_values",
+            "line 42 column 'a' dataset.na_values",
             None,
         )
-        for marker in ("#VALUE!", "-", ".", "..", "n.a.", "<0.5", "missing", "5°", "1,5 kg".replace(",", "."))
+        for marker in (
+            "#VALUE!",
+            "\\N",
+            "5\\",
+            "-",
+            ".",
+            "..",
+            "n.a.",
+            "<0.5",
+            "missing",
+            "5°",
+            "1,5 kg".replace(",", "."),
+        )
         for keys in ({}, ONE_HOT, DROP)
     },
     "a marker in a target of classes": (
@@ -199,7 +229,20 @@ READ = {
         [[1, 2]],
         None,
     ),
-    "a second header": (f"a,b,y\n{FEW}a,b,y\n", {}, "line 42 column 'a' 'b' 'y' dataset.na_values", None),
+    "a quote that is closed rows later": (
+        'a,note,y\n1,"u,2\n3,v,4\n5,w",6\n7,u,8\n',
+        DROP,
+        [[1, 6], [7, 8]],
+        "rows over several lines (1, the first in line 2)",
+    ),
+    "a second header": ("a,b,y\n1,2,3\na,b,y\n4,5,6\n", {}, [[1, 2, 3], [4, 5, 6]], "1 repeated header"),
+    "a second header of texts": (
+        "a,y\nu,1\na,y\nv,2\n",
+        ONE_HOT,
+        [[1, 0, 1], [0, 1, 2]],
+        "1 repeated header",
+    ),
+    "zeros before numbers": ("zip,y\n98101,1\n01234,2\n", {}, [[98101, 1], [1234, 2]], "'01234' in 'zip'"),
     "a line of units": (
         "a,b,y\n[m],[s],[-]\n1,2,3\n4,5,6\n",
         {},
@@ -249,6 +292,7 @@ READ = {
         [[1, 2], [3, 4]],
         "1 comment line skipped",
     ),
+    "the end of a DOS file": ("x,y\n1,2\n\x1a", {}, "line 3 columns", None),
     "another comment": ("x,y\n1,2\n! no\n3,4\n", {}, "line 3 dataset.comment", None),
     "lines before": (
         "Station: Oslo\nExported 2024\n\na;b;y\n1;2;3\n",
@@ -274,6 +318,31 @@ READ = {
         [[1, 2, 3, 4, 5, 7], [2, 2, 3, 4, 5, 9]],
         "1 other line skipped, no header, data from line 2",
     ),
+    "values before a header": (
+        "Device,XY12\nRate,10\na,b,y\n1,2,3\n4,5,6\n",
+        {},
+        "line 1 dataset.header=3",
+        None,
+    ),
+    "values as wide before a header": (
+        "Device,XY12,u\nRate,10,v\na,b,y\n1,2,3\n4,5,6\n",
+        {},
+        "dataset.target 'y' dataset.header=3",
+        None,
+    ),
+    "a header without a name for row names": (
+        'a b y\n"1" 2 3 4\n"2" 5 6 7\n',
+        {},
+        "line 1 columns header",
+        None,
+    ),
+    "delimiters at the end of lines": (
+        "a,y,\n1,2,\n3,4,\n",
+        {"target": -1},
+        [[1, 2], [3, 4]],
+        "1 nameless empty column skipped",
+    ),
+    "bars around lines": ("|a|y|\n|1|2|\n", {}, [[1, 2]], "2 nameless empty columns skipped"),
     "a header's line": ("u,v,w\na,b,y\n1,2,3\n", {"header": 2}, [[1, 2, 3]], "header in line 2"),
     "no such header": ("a,b,y\n1,2,3\n", {"header": 7}, "dataset.header", None),
     "a short row": ("x,y\n1,2\n3\n", {}, "line 3 columns", None),
@@ -369,10 +438,16 @@ READ = {
         [[2, 0], [3, 1]],
         None,
     ),
+    "classes that float64 rounds": (
+        "a,y\n1,12345678901234560\n2,12345678901234561\n",
+        CLASSES,
+        "line 2 column 'y' 12345678901234560",
+        None,
+    ),
     "a class that is not whole": ("a,y\n1,0\n2,1.5\n", CLASSES, "line 3 column 'y' 1.5", None),
     "a text that is too long": (f"a,c,y\n1,red,2\n2,{'x' * 201},4\n", ONE_HOT, "line 3 column 'c'", None),
     "a text with a line break": ('a,c,y\n1,"one\ntwo",2\n2,red,4\n', ONE_HOT, "line 2 column 'c'", None),
-    "a line break, left out": ('a,c,y\n1,"one\ntwo",2\n2,red,4\n', DROP, [[1, 2], [2, 4]], None),
+    "a line break, left out": ('a,c,y\n1,"one\ntwo",2\n2,red,4\n', DROP, [[1, 2], [2, 4]], "over several"),
     "a line behind a line break": (
         'a,c,y\n1,"one\ntwo",2\n2,red,x\n3,red,4\n4,red,4\n',
         DROP,
@@ -407,6 +482,22 @@ READ = {
         [[1, 1, 0, 3], [2, 0, 1, 4]],
         "cp850",
     ),
+    "damaged UTF-8": (
+        "name,y\nMüller,1\nJäger,2\nSchäfer,3\n".encode().replace("Jä".encode(), b"J\xe4"),
+        ONE_HOT,
+        "line 3 0xe4 utf-8 dataset.encoding",
+        None,
+    ),
+    "damaged UTF-8 with a mark": (b"\xef\xbb\xbfname,y\n1,2\n3,4\xe4\n", {}, "line 3 0xe4 utf-8", None),
+    "files in two encodings": (
+        "name,y\nMüller,1\n".encode() + "Jäger,2\n".encode("cp1252"),
+        ONE_HOT,
+        "line 3 0xe4 utf-8 dataset.encoding",
+        None,
+    ),
+    "half a letter of UTF-16": ("x;y\n1;2\n".encode("utf-16")[:-1], {}, "0x0a utf-16", None),
+    "Chinese": ("名字,身高,y\n张三,1,2\n李四,3,4\n".encode("gb18030"), DROP, [[1, 2], [3, 4]], "gb18030"),
+    "Japanese": ("名前,身長,y\n田中,1,2\n鈴木,3,4\n".encode("cp932"), DROP, [[1, 2], [3, 4]], "cp932"),
     "another encoding": (
         "Größe,y\n1,2\n".encode("cp1252"),
         {"encoding": "utf-8"},

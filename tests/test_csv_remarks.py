@@ -36,7 +36,7 @@ def remarks(folder, columns, **keys):
 @pytest.mark.parametrize("standardise", [True, False])
 def test_a_doubtful_feature_is_named(tmp_path, column, said, standardise):
     keys = {"standardise": standardise, "text_columns": "one_hot"}
-    (line,) = remarks(tmp_path, {"a": FEATURE, "b": column}, **keys)
+    line = remarks(tmp_path, {"a": FEATURE, "b": column}, **keys)[-1]
     assert f"t.csv: {said}: is that meant to be a feature? To leave a column out, remove it" in line
 
 
@@ -54,7 +54,16 @@ def test_of_few_rows_any_numbers_may_be_consecutive(tmp_path):
 def test_the_same_classes_in_words_equal_the_target(tmp_path):
     rows = [(i % 3, name, name) for i, name in enumerate(["no", "yes", "yes", "no"] * 3)]
     made = csv_table.make(of_rows(tmp_path, rows, "aby"), "y", text_columns="one_hot", task="classification")
-    assert "'b' equals the target" in made.remarks[0]
+    assert "'b' equals the target" in made.remarks[-1]
+    assert "columns of 0 and 1: 'b' (2 values)" in made.remarks[0]
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_row_of_totals_is_named(tmp_path, last):
+    totals = ("total", FEATURE.sum() + last, TARGET.sum())
+    path = of_rows(tmp_path, [*zip("uvw" * 4, FEATURE, TARGET, strict=True), totals], "aby")
+    said = "".join(csv_table.make(path, "y", text_columns="drop").remarks)
+    assert ("row of totals" in said) == (not last)
 
 
 def test_of_many_the_first_are_named(tmp_path):
@@ -139,5 +148,6 @@ def test_what_is_left_out_is_said(tmp_path):
     rows = [(i, "" if i < 3 else i % 7, f"n{i}", i * i % 11) for i in range(5, -9, -1)]
     path = of_rows(tmp_path, rows, "abcy")
     rows, columns = csv_table.make(path, "y", text_columns="drop", missing="drop_rows").remarks
-    assert rows == f"{path}: left out: 11 of 14 rows, which lack a value"
+    assert "left out: 11 of 14 rows" in rows
+    assert "11 in 'b'" in rows
     assert columns == f"{path}: left out: column with text: 'c'"

@@ -16,6 +16,7 @@ from snn.datasets.common.csv_columns import (
     MISSING,
     Column,
     Sheet,
+    decoded,
     detected,
     loose_rows,
     setting,
@@ -38,7 +39,7 @@ _SLIPS = 0.1
 """Share of other texts among numbers up to which a column is not left out as one of text."""
 _FEW_ROWS, _FEW_CLASSES = 10, 20
 """Rows of which any numbers may happen to be 1, 2, 3, ...; whole numbers so few that they may be classes."""
-_SINCE = "number; a number is predicted with mean_squared_error"
+_NUMBERS = "numbers are predicted with mean_squared_error"
 _FEWER = "remove the columns that lack most from the file"
 
 
@@ -60,6 +61,7 @@ def make(
     missing: str = "error",
     task: str | None = None,
     sha256: str | None = None,
+    encoding: str | None = None,
     **written: Any,
 ) -> Table:
     """Read a CSV file into a float32 table (rows, features + 1), with the target column moved to the end.
@@ -75,13 +77,7 @@ def make(
     file = path_of(path)
     if isinstance(target, bool) or not isinstance(target, (int, str)) or target == "":
         raise DataError(f"{file}: dataset.target is {target!r}: it must be a column's name or its number")
-    content = files.read(file, _COPIES, LARGEST_FILE)
-    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise DataError(f"{file}: the file has changed since the workflow was planned; run it again")
-    if not written.get("encoding"):
-        check_is_text(file, content)
-    sheet = Sheet(file, content, target, **written)
-    del content
+    sheet = Sheet(file, *_lines(file, sha256, encoding), target, **written)
     index, columns = _target_index(sheet, target), sheet.columns
     goal, has_classes = columns[index], task == "classification"
     if has_classes and goal.cells and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
@@ -135,6 +131,19 @@ def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
         return content.seek(0, io.SEEK_END) // columns + 1, made
 
 
+def _lines(file: Path, sha256: str | None, given: str | None) -> tuple[list[str], str | None]:
+    """The lines of a file, and its encoding if that is detected and is not UTF-8."""
+    content = files.read(file, _COPIES, LARGEST_FILE)
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+        raise DataError(f"{file}: the file has changed since the workflow was planned; run it again")
+    if not given:
+        check_is_text(file, content)
+    text, encoding = decoded(file, content, given)
+    del content  # of a large file one copy less
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.split("\n"), encoding if encoding not in ("utf-8", given) else None
+
+
 @cache
 def _digest(file: Path, identity: tuple[int, ...]) -> str:
     return hashlib.sha256(files.read(file, _COPIES, LARGEST_FILE)).hexdigest()
@@ -161,8 +170,9 @@ def _target_index(sheet: Sheet, target: str | int) -> int:
 
     like = [name for name in names if name.lower() == target.lower()]
     like += get_close_matches(target, names, 1, 0.7)
-    hint = f" (did you mean {like[0]!r}?)" if like else ""
-    raise DataError(f"{place}, which is not in the header{hint}: {listed}")
+    hint = f"; did you mean {like[0]!r}?" if like else ""
+    hint += sheet.hint(sheet.header)
+    raise DataError(f"{place}, which is not in the header: {listed}{hint}")
 
 
 def _is_text(column: Column) -> bool:
@@ -249,9 +259,10 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
         return _Source(column.name, column.numbers[kept])
     if column.numbers is not None:
         found, numbers = np.unique(column.numbers[kept], return_inverse=True)
-        if len(odd := np.flatnonzero(column.numbers[kept] % 1)):
-            what = f"{column.numbers[kept[odd[0]]]:g} is no class: it must be a text or a whole {_SINCE}"
-            raise sheet.error(sheet.lines[kept[odd[0]]], what, column.name)
+        if len(odd := found[(found % 1 != 0) | (np.abs(found) >= 2**53)]):
+            line = sheet.lines[int(np.argmax(column.numbers == odd[0]))]
+            what = f"{odd[0]:.17g} is not a class: it must be a text, or a whole number below 2^53"
+            raise sheet.error(line, f"{what}; {_NUMBERS}", column.name)
         values = [f"{one + 0.0:.0f}" for one in found]
     else:
         used = np.array(column.cells, object)[kept]
@@ -261,7 +272,7 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
             what = f"has a control character, or more than {LONGEST_VALUE} characters"
             raise sheet.error(sheet.lines[column.cells.index(bad)], f"{shortened(bad)} {what}", column.name)
     if len(values) > most:
-        way = f"with cross_entropy; a number {_SINCE}" if has_classes else "group them, or remove the column"
+        way = f"with cross_entropy; {_NUMBERS}" if has_classes else "group them, or remove the column"
         raise DataError(f"{place}: {len(values)} different values, and at most {most} are encoded: {way}")
     return _Source(column.name, numbers.astype(float), values)
 
@@ -337,8 +348,17 @@ def _remarks(
         said.append(f"{_some(words)} are classes of {target.name!r}; {way}")
     if units := [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]:
         said.append(f"numbers are read without their signs: {_some(units)}")
+    if encoded := [f"{one.name!r} ({len(one.values)} values)" for one in features if one.values]:
+        said.append(f"texts are replaced by columns of 0 and 1: {_some(encoded)}")
+    numbers = [one.numbers for one in (*features, target) if not one.values]
+    if rows > 3 and numbers and all(one[-1] and np.isclose(one[:-1].sum(), one[-1]) for one in numbers):
+        total = "in the last row each number is the sum of those above it"
+        said.append(f"{total}: if it is a row of totals, remove it from the file")
     if gone := facts.get("left_out_rows"):
-        said.append(f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value")
+        lacking = _lacking(
+            [one for one in sheet.columns if one.name not in facts.get("left_out_columns", ())]
+        )
+        said.append(f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value; {lacking}")
     if names := facts.get("left_out_columns"):
         said.append(f"left out: column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}")
     if doubtful := [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]:

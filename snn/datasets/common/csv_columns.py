@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufeff]")
 MOST_COLUMNS = 100_000
 
 _MARKS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", BLANKS: "blanks"}
+_BLOCK = 1 << 24
+"""Characters that pandas is given at once."""
 _SAMPLE = 1000
 """Rows from which the delimiter and the header are detected."""
 _LARGEST = float(np.finfo(np.float32).max)
@@ -33,6 +35,9 @@ _UNITS, _SPACES = "%‰$¢£¤¥฿\u20a0-\u20cf", " \u00a0\u2009\u202f"
 _OTHER = {",": ".", ".": ","}
 _POINT = re.compile(r"(?<![0-9])0?\.|[0-9]{4}\.|\.(?![0-9]{3}(?![0-9]))")
 """A point that cannot be between thousands."""
+
+_CODE = re.compile(r"\s*0[0-9]+\s*")
+"""Digits with a zero before them, as in a code."""
 
 
 @dataclass
@@ -49,12 +54,28 @@ class Column:
     strays: np.ndarray
     unit: str = ""
 
+    def values(self, most: int | None = None) -> list[str]:
+        """Cells, among the first ``most``, that have a value."""
+        return [cell for cell, lacks in zip(self.cells[:most], self.missing, strict=False) if not lacks]
+
+
+_Read = tuple[list[int], list[Column], str, set[str]]
+"""The lines of a table's rows, its columns, the decimal mark, and the marks between thousands."""
+
 
 def setting(key: str, value: object) -> str:
     """A setting of ``dataset=csv`` to paste on a command line, quoted for Hydra and for a shell."""
     is_word = isinstance(value, str) and re.fullmatch(r"[a-z]+[0-9_-]\w*|drop", value)
-    text = value if is_word else json.dumps(value, ensure_ascii=False).replace("\\\\", "\\")
-    return shlex.quote(f"dataset.{key}={text}")
+    return shlex.quote(f"dataset.{key}={value if is_word else _quoted(value)}")
+
+
+def _quoted(value: object) -> str:
+    """A value as both Hydra and YAML read it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_quoted, value))}]"
+    if isinstance(value, str) and re.fullmatch(r"(\\?[^\\'])+", value) and "\\" in value:
+        return f"'{value}'"  # a backslash as it is, for example of \N; that is an escape in double quotes
+    return json.dumps(value, ensure_ascii=False)
 
 
 def shortened(text: str) -> str:
@@ -63,30 +84,29 @@ def shortened(text: str) -> str:
 
 
 class Sheet:
-    """A file's ``columns``, the ``lines`` of its rows and ``header``, and in words what was ``found``.
+    """The ``columns`` of a file, the ``lines`` of its rows and ``header``, and in words what was ``found``.
 
-    Of the keys of ``dataset=csv``, None is detected. Raises DataError, with a line and a setting, for a file
-    that is not a table, or that may be read in two ways.
+    ``encoding`` is one that was detected. Of the keys of ``dataset=csv``, None is detected. Raises DataError,
+    with a line and a setting, for a file that is not a table, or that may be read in two ways.
     """
 
     def __init__(
         self,
         file: Path,
-        content: bytes,
+        lines: list[str],
+        encoding: str | None,
         target: str | int,
         delimiter: str | None = None,
         decimal: str | None = None,
         thousands: str | None = None,
-        encoding: str | None = None,
         comment: str | None = None,
         header: bool | int | None = None,
         na_values: Sequence[str | float] = (),
     ) -> None:
         self.file, self._given, self._na, self._thousands = file, delimiter, na_values, thousands
+        self._text, self._repeated, self._likely_header, self._spread = lines, 0, 0, set[int]()
         if decimal and decimal == thousands:
             raise DataError(f"{file}: dataset.decimal and dataset.thousands are both {decimal!r}")
-        text, code = _decoded(file, content, encoding)
-        self._text = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         if of_excel := re.fullmatch(r'"?sep=(.)"?\s*', self._text[0], re.IGNORECASE):
             self._text[0] = ""
         self._comment = re.compile(re.escape(comment) if comment else r"\s*[#%]")
@@ -98,6 +118,8 @@ class Sheet:
         self._mark = "\t" if mark == BLANKS else mark
         named = 0 if header is None or isinstance(header, bool) else header
         sample = [row for row in islice(self._rows(strict=False), _SAMPLE) if row[0] >= named]
+        with_target = (line for line, cells in sample if target in [cell.strip() for cell in cells])
+        self._likely_header = next(with_target, 0)
         if named and not sample:
             raise DataError(f"{file}: dataset.header is {header}, but no table begins in this line")
         self._width, at = self._layout(sample, target)
@@ -117,20 +139,39 @@ class Sheet:
             raise self.error(line, f"the name {bad!r} in the header has a control character")
         start = line if not is_header else next((n for n, _ in sample[at + 1 :]), len(self._text) + 1)
         plain = None if na_values or thousands else self._plain(start, decimal)
-        self.lines, self.columns, point, marks = plain or self._typed(start, decimal)
+        read = plain or self._typed(start, decimal, first if is_header else None)
+        self.lines, self.columns, point, marks = read
         if not self.lines:
             raise DataError(f"{file}: there are no rows of data")
-        body = self._text[start - 1 :]
-        in_doubt = not decimal and point == "." and any("." in line for line in body)
-        in_doubt = in_doubt and not any(map(_POINT.search, body))
+        numeric = (one.values() for one in self.columns if one.numbers is not None)
+        cells = chain.from_iterable([self._text[start - 1 :]] if plain else numeric)
+        points = (cell for cell in cells if "." in cell)
+        in_doubt = point == "." and not decimal
+        in_doubt = in_doubt and not any(map(_POINT.search, chain([next(points, "0.")], points)))
+        del self._text
+        codes = [
+            f"{cell!r} in {one.name!r}"
+            for one, column in zip(self.columns, _below(below, self._width), strict=False)
+            if one.numbers is not None and (cell := next(filter(_CODE.fullmatch, column), None))
+        ]
+        self.columns = [one for one in self.columns if one.name or not one.missing.all()]
+        self.names = [one.name for one in self.columns]
+        spread = min(self._spread, default=0)
+        skips = {
+            "comment line": self._comments,
+            "other line": skipped,
+            "repeated header": self._repeated,
+            "nameless empty column": self._width - len(self.columns),
+        }
         found = {
             _MARKS.get(mark, repr(mark)): mark != "," and not delimiter,
             "decimal commas": point == "," and not decimal,
             f"decimal points (if they are between thousands, say {setting('thousands', '.')})": in_doubt,
             f"{' and '.join(map(repr, sorted(marks)))} between thousands": marks and not thousands,
-            code: code not in ("utf-8", encoding),
-            f"{self._comments} comment line{'s' * (self._comments > 1)} skipped": self._comments,
-            f"{skipped} other line{'s' * (skipped > 1)} skipped": skipped,
+            str(encoding): encoding,
+            f"numbers without the zeros before them, such as {', '.join(codes[:5])}": codes,
+            **{f"{n} {what}{'s' * (n > 1)} skipped": n for what, n in skips.items()},
+            f"rows over several lines ({len(self._spread)}, the first in line {spread})": self._spread,
             f"header in line {line}": is_header and line > 1,
             f"no header, data from line {line}": not is_header and header is None,
         }
@@ -155,19 +196,24 @@ class Sheet:
         reader = csv.reader(text, delimiter=self._mark, skipinitialspace=True, strict=strict)
         try:
             for cells in reader:
+                if reader.line_num > line:
+                    self._spread.add(line)
                 if len(cells) > 1 or (cells and cells[0].strip()):
                     yield line, cells
                 line = reader.line_num + 1
         except csv.Error as error:
             what = str(error).replace("\t", "a tab")
-            raise self.error(line, f"not a line of a CSV file: {what}{self._hint()}") from error
+            raise self.error(line, f"not a line of a CSV file: {what}{self.hint(line)}") from error
 
-    def _hint(self, cells: Sequence[str] = ("",)) -> str:
-        """Which setting may help where a row has too few or too many cells."""
+    def hint(self, line: int, cells: Sequence[str] = ("",)) -> str:
+        """Which setting may help if a row has too few or too many cells, or the header lacks the target."""
+        if self._likely_header > line:
+            way = setting("header", self._likely_header)
+            return f"; if the header is in line {self._likely_header}, say {way}"
         if self._given:
             return f"; {setting('delimiter', None)} detects the delimiter"
         mark = cells[0][:1]
-        is_comment = mark and not mark.isalnum() and mark not in "+-."
+        is_comment = mark.strip() and mark.isprintable() and not mark.isalnum() and mark not in "+-."
         return f"; if this is a comment, say {setting('comment', mark)}" if is_comment else ""
 
     def _layout(self, sample: list[tuple[int, list[str]]], target: str | int) -> tuple[int, int]:
@@ -179,7 +225,7 @@ class Sheet:
             what = f"{width:,} columns, more than the {MOST_COLUMNS:,} that a table may have"
             raise self.error(line, f"{what}: remove columns, or give rows and columns the other way round")
         if width < 2:
-            hint = self._hint() or f"; say what separates it: {setting('delimiter', ':')}"
+            hint = self.hint(line) or f"; say what separates it: {setting('delimiter', ':')}"
             only = f"only one column ({shortened(self._text[line - 1])})"
             raise self.error(line, f"{only}, but a feature and a target are needed{hint}")
         for at, (line, cells) in enumerate(sample):
@@ -197,38 +243,48 @@ class Sheet:
         raise self.error(line, f"no line has {width} cells, as others have")
 
     def _unequal(self, line: int, cells: list[str], width: int) -> DataError:
-        return self.error(line, f"{len(cells)} columns, but other lines have {width}{self._hint(cells)}")
+        hint = self.hint(line, cells)
+        if not hint and line == self._likely_header:
+            hint = "; a header must name each column, also one of row names"
+        return self.error(line, f"{len(cells)} columns, but other lines have {width}{hint}")
 
-    def _plain(self, start: int, decimal: str | None) -> tuple[list[int], list[Column], str, set[str]] | None:
+    def _plain(self, start: int, decimal: str | None) -> _Read | None:
         """The columns as pandas reads them, if each cell is a number without quotes, units and such."""
         import pandas as pd  # which takes 0.3 s
 
-        text = "\n".join(self._text[start - 1 :]).encode(errors="replace")
-        is_comma = self._mark != "," and b"." not in text and re.search(rb",(?!\d{3}(?!\d))", text)
-        decimal = decimal or ("," if is_comma else ".")
-        if b"+" in text:  # which pandas does not read exactly
-            text = re.sub(rb"([eE])\+(?=[0-9])", rb"\1", text)
-        if decimal == self._mark or text.translate(None, f"0123456789eE- \t\n{decimal}{self._mark}".encode()):
-            return None
         lines = [line for line, row in enumerate(self._text[start - 1 :], start) if row.strip()]
-        if not lines or any(self._text[line - 1].count(self._mark) != self._width - 1 for line in lines):
+        rows = [self._text[line - 1] for line in lines]
+        if not rows or any(row.count(self._mark) != self._width - 1 for row in rows):
             return None
+        if not decimal:
+            is_comma = self._mark != "," and not any("." in row for row in rows)
+            is_comma = is_comma and any(re.search(r",(?![0-9]{3}(?![0-9]))", row) for row in rows)
+            decimal = "," if is_comma else "."
         how: dict[str, Any] = {"sep": self._mark, "decimal": decimal, "quoting": csv.QUOTE_NONE}
-        try:
-            frame = pd.read_csv(BytesIO(text), header=None, dtype=np.float64, na_filter=False, **how)
-        except ValueError:
+        values, step = np.empty((self._width, len(rows))), 1 + _BLOCK // (len(rows[0]) + 1)
+        for at in range(0, len(rows), step):
+            text = "\n".join(rows[at : at + step]).encode(errors="replace")
+            text = re.sub(rb"([eE])\+(?=[0-9])", rb"\1", text)  # pandas does not read these exactly
+            if text.translate(None, f"0123456789eE- \t\n{decimal}{self._mark}".encode()):
+                return None
+            try:
+                frame = pd.read_csv(BytesIO(text), header=None, dtype=np.float64, na_filter=False, **how)
+                values[:, at : at + step] = frame.to_numpy().T
+            except ValueError:
+                return None
+        if decimal == self._mark or not np.abs(values).max() <= _LARGEST:
             return None
-        values, none = frame.to_numpy(), np.zeros(len(lines), bool)
-        if values.shape != (len(lines), self._width) or not np.abs(values).max() <= _LARGEST:
-            return None
-        named = zip(self.names, values.T, strict=True)
+        none = np.zeros(len(lines), bool)
+        named = zip(self.names, values, strict=True)
         return lines, [Column(name, (), column, none, none) for name, column in named], decimal, set()
 
-    def _typed(self, start: int, decimal: str | None) -> tuple[list[int], list[Column], str, set[str]]:
+    def _typed(self, start: int, decimal: str | None, header: Sequence[str] | None) -> _Read:
         """The columns as numbers, perhaps with strays, or as texts."""
         lines, rows, na = list[int](), list[list[str]](), MISSING.union(map(str, self._na))
         for line, cells in self._rows():
-            if line >= start and len(cells) == self._width:
+            if cells == header:
+                self._repeated += line >= start
+            elif line >= start and len(cells) == self._width:
                 lines.append(line)
                 rows.append(cells)
             elif line >= start and not self._comment.match(cells[0]):
@@ -254,7 +310,7 @@ class Sheet:
             return "."
         for column in columns:
             whole = any("," in cell for cell in column.cells)
-            counts = _counts(column.cells if whole else column.cells[:_SAMPLE], column.missing)
+            counts = Counter(column.values(None if whole else _SAMPLE))
             forms = {mark: _number(mark, self._thousands) for mark in need}
             reads = {cell: [mark for mark in need if forms[mark].fullmatch(cell)] for cell in counts}
             if 2 * sum(counts[cell] for cell in counts if reads[cell]) < counts.total():
@@ -273,7 +329,7 @@ class Sheet:
     def _to_numbers(self, column: Column, decimal: str) -> set[str]:
         """Make a column one of numbers if half of its values are. The marks between thousands in these."""
         missing, marks = column.missing, set[str]()
-        present = [cell for cell, is_missing in zip(column.cells, missing, strict=True) if not is_missing]
+        present = column.values()
         values = _floats(present) if decimal == "." or not any("." in cell for cell in present) else None
         if values is None:
             form, other = (_number(mark, self._thousands) for mark in (decimal, _OTHER[decimal]))
@@ -309,17 +365,12 @@ def _number(decimal: str, thousands: str | None = None) -> re.Pattern[str]:
     return re.compile(
         rf"(?P<minus>[+-])?((?P<before>[{_UNITS}])[{_SPACES}]?)?(?(minus)|[+-]?)(?=[.,]?[0-9])"
         rf"([1-9][0-9]{{0,2}}(?P<mark>[{between}])[0-9]{{3}}((?P=mark)[0-9]{{3}})*|[0-9]*)"
-        rf"([{decimal}][0-9]*)?([eE][+-]?[0-9]+)?(?(before)|([{_SPACES}]?(?P<after>[{_UNITS}]))?)"
+        rf"([{decimal}][0-9]*)?(?(mark)|([eE][+-]?[0-9]+)?)(?(before)|([{_SPACES}]?(?P<after>[{_UNITS}]))?)"
     )
 
 
 def _is_number(cell: str) -> bool:
     return bool(_number(".").fullmatch(cell) or _number(",").fullmatch(cell))
-
-
-def _counts(cells: Sequence[str], missing: np.ndarray) -> Counter[str]:
-    """How often each cell with a value is there."""
-    return Counter(cell for cell, is_missing in zip(cells, missing, strict=False) if not is_missing)
 
 
 def _floats(cells: Sequence[str]) -> list[float] | None:
@@ -334,8 +385,7 @@ def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
 
     It has if it holds texts above numbers, and no numbers there but whole ones, such as years.
     """
-    rows = [row for row in body[: 1 + 200_000 // len(first)] if len(row) == len(first)]
-    below = list(zip(*rows, strict=True))
+    below = _below(body, len(first))
     over = [cell.strip() for cell, column in zip(first, below, strict=False) if _are_numbers(column)]
     numbers = list(filter(_is_number, over if below else first))
     whole = [int(cell) for cell in numbers if re.fullmatch("[0-9]+", cell)]
@@ -345,6 +395,11 @@ def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
         return None
     recurs = bool(below) and all(cell in column for cell, column in zip(first, below, strict=True))
     return not numbers and not recurs
+
+
+def _below(body: Sequence[Sequence[str]], width: int) -> list[tuple[str, ...]]:
+    """The cells of each column in the first rows."""
+    return list(zip(*(row for row in body[: 1 + 200_000 // width] if len(row) == width), strict=True))
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:
@@ -390,20 +445,36 @@ def _tabbed(line: str) -> str:
     return re.sub(r'("[^"]*"?)|\s+', lambda at: at[1] or "\t", line.strip())
 
 
-def _decoded(file: Path, content: bytes, given: str | None) -> tuple[str, str]:
-    """The text of a file, and its encoding."""
+def decoded(file: Path, content: bytes, given: str | None) -> tuple[str, str]:
+    """The text of a file, and its encoding. Raises DataError, with the line, for a byte that is not of it."""
+    failed, way = dict[str, int](), f"{setting('encoding', None)} detects another"
     for encoding in (given,) if given else _encodings(content):
         try:
-            return content.decode(encoding).removeprefix("\ufeff"), encoding
+            text = content.decode(encoding)
+            if not failed or not _is_damaged(content):
+                return text.removeprefix("\ufeff"), encoding
+            way = f"correct it, or say {setting('encoding', encoding)} if that is the encoding"
+            break
         except UnicodeError as error:
-            at = getattr(error, "start", 0)
-    line, end = 1 + content[:at].count(b"\n"), f"is not {given}; {setting('encoding', None)} detects another"
-    raise DataError(f"{file}, line {line}: the byte 0x{content[at]:02x} {end}")
+            failed[encoding] = getattr(error, "start", 0)
+            way = way if given else "correct it"
+    code, at = next(iter(failed.items()))
+    line = 1 + content[:at].count(b"\n")
+    raise DataError(f"{file}, line {line}: the byte 0x{content[at]:02x} is not {code}; {way}")
+
+
+def _is_damaged(content: bytes) -> bool:
+    """Whether a text that is not UTF-8 is so in most of its letters beyond ASCII."""
+    text = content.decode(errors="replace")
+    return 2 * text.count("\ufffd") <= len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _encodings(content: bytes) -> Iterator[str]:
     """Encodings that a file may have, the likeliest first; the last can read every byte."""
-    yield "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        yield "utf-16"
+        return
+    yield "utf-8"
     from charset_normalizer import from_bytes  # which is large
 
     odd = b"\n".join(line for line in content.splitlines() if not line.isascii())[: 1 << 16]
