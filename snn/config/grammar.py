@@ -74,7 +74,7 @@ def parsed(override: str) -> "Override":
 
 def _is_text(key: str, value: str) -> bool:
     """Whether a value may be a text without quotes."""
-    return key in TEXTS and not value.startswith(("'", '"'))
+    return key in TEXTS and value.isprintable() and not value.startswith(("'", '"'))
 
 
 def _opening(value: str) -> int:
