@@ -14,6 +14,7 @@ the command is make, which builds its own. Examples:
 
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pip._vendor.distlib.scripts import ScriptMaker, enquote_executable
+from pip._vendor.distlib.scripts import ScriptMaker
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,6 +49,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     **{name: {"cpu": cpu} for name, cpu in CPUS.items()},
     "folder": {"folder": "a {b} ü"},
     "glob": {"folder": "x [y] (z) *?"},
+    "quotes": {"folder": "a 'b' \"c\" $HOME 50%"},
     "user": {"user": "nobody"},
     "uid": {"user": 54321},  # without an account, as in a container
     "ascii": {"environment": {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}},
@@ -228,7 +230,7 @@ def _borrow(clone: Path, python: str, stranger: Mapping[str, Any]) -> None:
     borrowed = f"{sysconfig.get_path('purelib')}\n{os.path.relpath(clone, _packages(clone))}\n"
     (_packages(clone) / "borrowed.pth").write_text(borrowed, encoding="utf-8")
     scripts = ScriptMaker(None, str(clone / ".venv/bin"))
-    scripts.executable = enquote_executable(str(clone / ".venv/bin/python"))
+    scripts.executable = shlex.quote(str(clone / ".venv/bin/python"))
     scripts.variants = {""}
     scripts.make_multiple(["snn = snn.cli:entry", "snakemake = snakemake.cli:main"])
 

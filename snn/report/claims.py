@@ -369,7 +369,7 @@ def _interval(row: Mapping[str, Any], test: Mapping[str, Any], name: str, place:
 
 
 def _as_number(value: Any) -> Any:
-    """A number that stands among texts, as the properties of a device do; any other value as it is."""
+    """The number that a text is, such as a property of a device; any other value unchanged."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
