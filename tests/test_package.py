@@ -221,12 +221,12 @@ def test_programs_start_in_a_folder_whose_name_a_shell_would_change(make_env, tm
     python.symlink_to(sys.executable)
     program = tmp_path / name / "program"
     start = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n"
-    program.write_bytes(make_env.quoted(f"{start}import sys\nprint(sys.argv[1])\n".encode()))
+    program.write_bytes(make_env.with_quoted_python(f"{start}import sys\nprint(sys.argv[1])\n".encode()))
     program.chmod(0o755)
     done = subprocess.run([program, "$given"], capture_output=True, text=True)
     assert done.stdout == "$given\n", done.stderr
     unchanged = b"#!/a/python\nprint()\n"
-    assert make_env.quoted(unchanged) == unchanged
+    assert make_env.with_quoted_python(unchanged) == unchanged
 
 
 def test_packages_are_installed_without_the_users_settings_of_python(make_env, monkeypatch):
