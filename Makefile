@@ -18,10 +18,10 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: ## build .venv; with a GPU, install the CuPy that fits
-	@"$(PYTHON)" scripts/make_env
+	@"$(PYTHON)" -I scripts/make_env
 
 dev: ## the same, with the packages of tests and checks
-	@"$(PYTHON)" scripts/make_env --dev
+	@"$(PYTHON)" -I scripts/make_env --dev
 
 speedup: env ## train the paper's grid and print its speedup table
 	$(BIN)/snakemake --cores $(CORES) results/tables/speedup.csv

@@ -92,7 +92,8 @@ def words(given: Sequence[str]) -> list[str]:
     elif before[0] == "completion":
         found = [*SCRIPTS]
     elif before[0] == "claims" and not last.startswith("-"):
-        found = sorted(path.stem for path in (groups.CONFIG / "claims").glob("*.yaml"))
+        is_named = any(not word.startswith("-") for word in before[1:])
+        found = [] if is_named else sorted(path.stem for path in (groups.CONFIG / "claims").glob("*.yaml"))
     elif last.startswith("-"):
         found = ["--help", *_options(before[0])]
     elif before[-1] == "--device":

@@ -14,7 +14,9 @@ the command is make, which builds its own. Examples:
 
 import os
 import pwd
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -24,7 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pip._vendor.distlib.scripts import ScriptMaker, enquote_executable
+from pip._vendor.distlib.scripts import ScriptMaker
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,6 +49,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     **{name: {"cpu": cpu} for name, cpu in CPUS.items()},
     "folder": {"folder": "a {b} ü"},
     "glob": {"folder": "x [y] (z) *?"},
+    "quotes": {"folder": "a 'b' \"c\" $HOME 50%"},
     "user": {"user": "nobody"},
     "uid": {"user": 54321},  # without an account, as in a container
     "ascii": {"environment": {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}},
@@ -107,7 +110,7 @@ if _cores:
 
 
 def together(names: Sequence[str]) -> dict[str, Any]:
-    """Several settings as one, without what this machine cannot play, which is printed."""
+    """Several settings as one, without another user if this process cannot become one, which is printed."""
     found: dict[str, Any] = {}
     for name in names:
         environment = {**found.get("environment", {}), **SETTINGS[name].get("environment", {})}
@@ -115,9 +118,6 @@ def together(names: Sequence[str]) -> dict[str, Any]:
     if "user" in found and (why := _why_no_user(found["user"])):
         print(f"not as another user: {why}", flush=True)
         del found["user"]
-    if "locale" in found and not shutil.which("localedef"):
-        print("not in another language: there is no localedef", flush=True)
-        del found["locale"]
     return found
 
 
@@ -200,11 +200,7 @@ def _environment(setting: Mapping[str, Any], scratch: Path) -> dict[str, str]:
     if "user" in setting:
         found |= {"HOME": "SCRATCH/home", "PATH": "/usr/local/bin:/usr/bin:/bin"}
     if "locale" in setting:
-        language, charset = setting["locale"]
-        made = scratch / "locales" / f"{language}.{charset}"
-        made.parent.mkdir()
-        subprocess.run(["localedef", "-i", language, "-f", charset, made], check=True)
-        found |= {"LOCPATH": str(made.parent), "LC_ALL": made.name, "LANG": made.name}
+        found |= _language(*setting["locale"], scratch / "locales")
     for key, value in setting["environment"].items():
         found.pop(key, None)
         if value is not None:
@@ -216,13 +212,25 @@ def _environment(setting: Mapping[str, Any], scratch: Path) -> dict[str, str]:
     return found
 
 
+def _language(language: str, charset: str, folder: Path) -> dict[str, str]:
+    """The variables for a locale, which is made in a folder; empty, with a message, if it cannot be made."""
+    folder.mkdir()
+    made = folder / f"{language}.{charset}"
+    with suppress(FileNotFoundError):
+        subprocess.run(["localedef", "-i", language, "-f", charset, made])
+    if made.is_dir():
+        return {"LOCPATH": str(folder), "LC_ALL": made.name, "LANG": made.name}
+    print(f"not in another language: localedef is missing, or cannot make {made.name}", flush=True)
+    return {}
+
+
 def _borrow(clone: Path, python: str, stranger: Mapping[str, Any]) -> None:
     """A .venv with the packages of the one that runs this, and its programs."""
     subprocess.run([python, "-m", "venv", "--without-pip", ".venv"], check=True, **stranger)
     borrowed = f"{sysconfig.get_path('purelib')}\n{os.path.relpath(clone, _packages(clone))}\n"
     (_packages(clone) / "borrowed.pth").write_text(borrowed, encoding="utf-8")
     scripts = ScriptMaker(None, str(clone / ".venv/bin"))
-    scripts.executable = enquote_executable(str(clone / ".venv/bin/python"))
+    scripts.executable = shlex.quote(str(clone / ".venv/bin/python"))
     scripts.variants = {""}
     scripts.make_multiple(["snn = snn.cli:entry", "snakemake = snakemake.cli:main"])
 
@@ -248,22 +256,34 @@ def _pretend(setting: Mapping[str, Any], scratch: Path, packages: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is asked for; its exit status, or 2 for an unknown setting."""
+    """Run what is asked for; its exit status, or 2 for an unknown setting or a lack of arguments."""
+    if not arguments:
+        for name, setting in SETTINGS.items():
+            print(f"{name:12} {setting}")
+        return 0
     if arguments == ["--quick"]:
         runs = [(names, [*_PYTEST, *(f"tests/{test}" for test in tests.split())]) for names, tests in QUICK]
     elif len(arguments) > 1:
         runs = [(arguments[0], arguments[1:])]
     else:
-        for name, setting in SETTINGS.items():
-            print(f"{name:12} {setting}")
-        return 0
+        print(__doc__, file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the copy is removed, and the command ended
     os.umask(0o022)  # another user reads what this one makes
     for names, command in runs:
         if unknown := set(names.split(",")) - SETTINGS.keys():
             print(f"strangers: {', '.join(unknown)}: not a setting: {', '.join(SETTINGS)}", file=sys.stderr)
             return 2
         print(f"as {names}: {' '.join(command)}", flush=True)
-        if status := run(together(names.split(",")), command):
+        try:
+            status = run(together(names.split(",")), command)
+        except KeyboardInterrupt:
+            print("strangers: interrupted", file=sys.stderr)
+            status = 130
+        except FileNotFoundError as error:
+            print(f"strangers: {error.filename}: {error.strerror}", file=sys.stderr)
+            status = 127
+        if status:
             return status
     return 0
 

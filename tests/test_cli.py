@@ -169,6 +169,7 @@ def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, cap
         (["list", "p"], {"protocols", "precisions"}),
         (["completion", ""], {"bash", "zsh"}),
         (["claims", "pap"], {"paper"}),
+        (["claims", "paper", ""], set()),
         (["claims", "paper", "--j"], {"--json"}),
         (["run", "strategy=com"], {"strategy=combined"}),
         (["run", "dataset=csv", "dataset.tar"], {"dataset.target="}),

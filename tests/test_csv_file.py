@@ -85,6 +85,9 @@ def test_the_home_folder_may_be_written_as_a_tilde(tmp_path, monkeypatch):
         csv_table.make("~nobody-of-this-name/t.csv", "y")
 
 
-def test_a_tilde_needs_no_quotes():
-    made = compose.composed(["dataset=csv", "dataset.path=~/t.csv", "dataset.target=y"])
-    assert made["dataset"]["path"] == "~/t.csv"
+def test_a_tilde_needs_no_quotes(monkeypatch):
+    monkeypatch.setenv("HOME", "/my home")
+    given = ["dataset=csv", "dataset.path=~/t.csv", "dataset.target=y", "output=~/r.json", "data=~/d.npy"]
+    cell = compose.composed(given)
+    assert cell["dataset"]["path"] == "~/t.csv"  # as in the record, whoever reads it
+    assert (cell["output"], cell["data"]) == ("/my home/r.json", "/my home/d.npy")

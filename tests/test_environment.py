@@ -43,6 +43,7 @@ def test_only_folders_of_packages_stay_in_pythonpath(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", f"{mine}::{packages}:{tmp_path}/missing")
     assert environment.of_jobs()["PYTHONPATH"] == f"{ROOT}:{packages}"
     monkeypatch.setattr(sys, "path", [str(mine), str(packages), str(ROOT), "/lib"])
+    monkeypatch.setenv("PYTHONPATH", f"{packages}/../mine/:{packages}")
     environment.put_packages_first()
     assert sys.path == [str(packages), str(ROOT), "/lib", str(mine)]
 

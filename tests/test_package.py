@@ -213,6 +213,28 @@ def test_names_in_the_path_of_an_environment_are_given_to_setuptools(make_env, m
     assert given["b1"] == "" and given["c2"] == "as it was" and given["LC_ALL"] == "C.UTF-8"
 
 
+@pytest.mark.parametrize("name", ["a b", "$HOME", '"x"', "it's", "`x`", "ü"])
+def test_programs_start_in_a_folder_whose_name_a_shell_would_change(make_env, tmp_path, name):
+    """As pip writes them, if the path of Python has a blank or is long."""
+    python = tmp_path / name / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    program = tmp_path / name / "program"
+    start = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n"
+    program.write_bytes(make_env.with_quoted_python(f"{start}import sys\nprint(sys.argv[1])\n".encode()))
+    program.chmod(0o755)
+    done = subprocess.run([program, "$given"], capture_output=True, text=True)
+    assert done.stdout == "$given\n", done.stderr
+    unchanged = b"#!/a/python\nprint()\n"
+    assert make_env.with_quoted_python(unchanged) == unchanged
+
+
+def test_packages_are_installed_without_the_users_settings_of_python(make_env, monkeypatch):
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    assert not any(name.startswith("PYTHON") for name in make_env.environment())
+
+
 def test_an_environment_that_is_up_to_date_is_left_alone(make_env, monkeypatch, tmp_path):
     monkeypatch.setattr(make_env, "STAMP", tmp_path / "installed")
     monkeypatch.setattr(make_env, "install", lambda files: pytest.fail("it was installed"))

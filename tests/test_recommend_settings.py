@@ -46,6 +46,7 @@ def test_the_home_folder_is_found(table, monkeypatch):
     monkeypatch.setenv("HOME", str(table.parent))
     assert parsed([f"--csv=~/{table.name}", "--target", "b"]).grid["dataset.path"] == str(table)
     asked = ["--dataset", "idx", "dataset.path=~/images"]
+    assert parsed([*asked, "--output=~/o"]).output == table.parent / "o"
     assert parsed(asked).grid["dataset.path"] == str(table.parent / "images")
 
 

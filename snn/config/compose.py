@@ -21,6 +21,7 @@ from snn.config.overrides import check
 from snn.config.sizes import check_memory
 from snn.config.validation import check_path, check_profile, check_round
 from snn.errors import ConfigError, shown
+from snn.files.regular import path_of
 
 
 @dataclass
@@ -139,8 +140,10 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, 
     complete(plain, {override.partition("=")[0] for override in overrides})
     check_round(plain["round"])
     check_profile(plain["profile"])
-    check_path("output", plain["output"])
-    check_path("data", plain["data"])
+    for key in ("output", "data"):
+        check_path(key, plain[key])
+        if plain[key] and plain[key].startswith("~"):
+            plain[key] = str(path_of(plain[key]))
     if checks_memory:
         check_memory(plain)
     return plain

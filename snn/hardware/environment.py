@@ -49,9 +49,8 @@ def assign_to_jobs() -> None:
 
 def put_packages_first() -> None:
     """Let no module in a folder of PYTHONPATH replace an installed package or one of Python's own."""
-    loose = {str(Path(entry).absolute()) for entry in _python_path() if not _has_packages(entry)}
-    loose.discard(str(_ROOT))
-    sys.path.sort(key=lambda entry: entry in loose)  # stable
+    loose = {Path(entry).resolve() for entry in _python_path() if not _has_packages(entry)} - {_ROOT}
+    sys.path.sort(key=lambda entry: Path(entry).resolve() in loose)  # stable
 
 
 def _stays(name: str) -> bool:

@@ -94,7 +94,7 @@ def parsed(arguments: Sequence[str]) -> Settings:
         budget,
         given.device,
         "all" if given.all else "few",
-        Path(given.output or f"recommendation-{re.sub('[^A-Za-z0-9_]+', '-', name).strip('-') or 'csv'}"),
+        path_of(given.output or f"recommendation-{re.sub('[^A-Za-z0-9_]+', '-', name).strip('-') or 'csv'}"),
         frozenset(own),
     )
 

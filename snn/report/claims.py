@@ -41,18 +41,54 @@ HOLDS, FAILS, OPEN = "holds", "fails", "open"
 _BASES = {"tests": "", "not_measured": NOT_MEASURED, "not_testable": NOT_TESTABLE}
 """What a verdict rests on, and the verdict that follows from it alone."""
 
-_FORMS: Mapping[str, tuple[type | tuple[type, ...], str]] = {
-    "table": ((str, list), "a table, DEVICE/SET/TABLE or config/FILE, or a list of tables"),
-    "says": (str, "a text"),
-    "where": (Mapping, "values by column"),
-    "column": (str, "the name of a column"),
-    "is": (Mapping, "what the value must be"),
-    "by": (list, "a list of columns"),
-    "over": (Mapping, "values by column"),
-    "per": (str, "the name of a column"),
-    "best": (bool, "true or false"),
-    "unit": (str, "a text"),
-    "digits": (int, "a number of significant digits"),
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -inf < value < inf
+
+
+def _is_choice(value: Any) -> bool:
+    """Whether a value is a mapping from columns to values, or lists of values, that a table can hold."""
+    if not isinstance(value, Mapping) or not all(map(_is_text, value)):
+        return False
+    listed = [each for one in value.values() for each in (one if isinstance(one, list) else [one])]
+    return all(isinstance(each, str | int | float) for each in listed) and [] not in value.values()
+
+
+_Forms = Mapping[str, tuple[Callable[[Any], bool], str]]
+"""By key: whether its value is right, and what would be."""
+
+_TEST_FORMS: _Forms = {
+    "table": (
+        lambda value: _is_text(value) or (_is_texts(value) and value != []),
+        "a table, DEVICE/SET/TABLE or config/FILE, or a list of tables",
+    ),
+    "says": (_is_text, "a text"),
+    "where": (_is_choice, "values by column"),
+    "column": (_is_text, "the name of a column"),
+    "is": (lambda value: isinstance(value, Mapping), "what the value must be"),
+    "by": (_is_texts, "a list of columns"),
+    "over": (lambda value: _is_choice(value) and value != {}, "values by column"),
+    "per": (_is_text, "the name of a column"),
+    "best": (lambda value: isinstance(value, bool), "true or false"),
+    "unit": (_is_text, "a text"),
+    "digits": (
+        lambda value: type(value) is int and 0 < value < 18,
+        "significant digits, from 1 to 17",
+    ),
+}
+"""Of the keys of a test."""
+
+_CLAIM_FORMS: _Forms = {
+    **dict.fromkeys(("section", "says", "note", "not_measured", "not_testable"), (_is_text, "a text")),
+    "tests": (lambda value: isinstance(value, list) and value != [], "a list of tests"),
 }
 _REQUIRED = ("table", "says", "where", "column", "is")
 _BOUNDS = {"above", "below", "at_least", "at_most", "equals"}
@@ -154,12 +190,7 @@ def judge_claim(name: str, claim: Any, tables: Tables, file: str) -> Claim:
     place = f"{file}: {name}"
     if not isinstance(claim, Mapping):
         raise ConfigError(f"{place} is {shown(claim)}: it must have the keys section, says and tests")
-    unknown = claim.keys() - {"section", "says", "note", *_BASES}
-    if unknown:
-        raise ConfigError(f"{place}: unknown keys {', '.join(sorted(unknown))}")
-    for key in ("section", "says"):
-        if not isinstance(claim.get(key), str):
-            raise ConfigError(f"{place}.{key} is {shown(claim.get(key))}: it must be a text")
+    _check_keys(claim, _CLAIM_FORMS, ("section", "says"), place)
     if len(_BASES.keys() & claim.keys()) != 1:
         raise ConfigError(f"{place}: it must have one of {', '.join(_BASES)}; the latter two with the reason")
     findings = tuple(
@@ -195,13 +226,21 @@ def published_tables(published: Path = PUBLISHED) -> Tables:
     def table(name: str) -> pd.DataFrame | None:
         folder, _, stem = name.rpartition("/")
         if name.startswith("config/"):
-            content = read_yaml(ROOT / f"{name}.yaml")
-            rows = content.get("rows") or [{"name": key, **values} for key, values in content.items()]
-            return pd.DataFrame(rows)
+            return _table_of(ROOT / f"{name}.yaml")
         file = published / folder / f"tables/{stem}.csv"
         return read(file, stem) if file.exists() else None
 
     return table
+
+
+def _table_of(file: Path) -> pd.DataFrame:
+    content = read_yaml(file)
+    rows = content.get("rows", content) if isinstance(content, Mapping) else None
+    if isinstance(rows, Mapping) and all(isinstance(row, Mapping) for row in rows.values()):
+        rows = [{"name": name, **row} for name, row in rows.items()]
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise ConfigError(f"{file}: it must have a list of mappings as rows, or mappings by name")
+    return pd.DataFrame(rows)
 
 
 # ---- a test and its cases
@@ -217,23 +256,28 @@ def find(test: Any, tables: Tables, place: str) -> list[Finding]:
 def _check(test: Any, place: str) -> None:
     if not isinstance(test, Mapping):
         raise ConfigError(f"{place}: {shown(test)}: it must have the keys {', '.join(_REQUIRED)}")
-    unknown = test.keys() - _FORMS.keys()
-    if unknown:
-        raise ConfigError(f"{place}: unknown keys {', '.join(sorted(unknown))}: {', '.join(_FORMS)}")
-    missing = set(_REQUIRED) - test.keys()
-    if missing:
-        raise ConfigError(f"{place}: it lacks {', '.join(sorted(missing))}")
-    for key, (kind, right) in _FORMS.items():
-        if key in test and not isinstance(test[key], kind):
-            raise ConfigError(f"{place}.{key}: {shown(test[key])}: it must be {right}")
+    _check_keys(test, _TEST_FORMS, _REQUIRED, place)
     bounds = test["is"]
-    named = [bound for bound in bounds if bound != "equals"]
-    numbers = all(isinstance(bounds[bound], int | float) for bound in named)
-    if not bounds or bounds.keys() - _BOUNDS or ("equals" in bounds and named) or not numbers:
+    are_right = all(_is_number(one) or (key == "equals" and _is_text(one)) for key, one in bounds.items())
+    if not bounds or bounds.keys() - _BOUNDS or ("equals" in bounds and len(bounds) > 1) or not are_right:
         raise ConfigError(
             f"{place}.is: {shown(dict(bounds))}: it must be equals with a word or a number, or one or "
             "more of above, below, at_least, at_most with a number"
         )
+
+
+def _check_keys(given: Mapping[Any, Any], forms: _Forms, required: Iterable[str], place: str) -> None:
+    """Raise ConfigError, naming the key, unless all keys are known, and their values of the right form."""
+    unknown = given.keys() - forms.keys()
+    if unknown:
+        raise ConfigError(f"{place}: unknown keys {', '.join(map(str, unknown))}: {', '.join(forms)}")
+    missing = [key for key in required if key not in given]
+    if missing:
+        raise ConfigError(f"{place}: it lacks {', '.join(missing)}")
+    for key, value in given.items():
+        is_right, right = forms[key]
+        if not is_right(value):
+            raise ConfigError(f"{place}.{key}: {shown(value)}: it must be {right}")
 
 
 def _find(test: Mapping[str, Any], name: str, table: pd.DataFrame | None, place: str) -> Finding:
@@ -243,6 +287,8 @@ def _find(test: Mapping[str, Any], name: str, table: pd.DataFrame | None, place:
     cases = [case for row in rows for case in _cases(row, table, test, name, place)]
     if cases and test.get("best"):
         cases = [max(cases, key=lambda case: case.value)]
+    if len({case.at for case in cases}) < len(cases):
+        raise ConfigError(f"{place}.by: several rows of {name} have the same values: name more columns")
     printed = test["column"].startswith(("published_", "paper_"))
     named = [row.get("published_device" if printed else "device") for row in rows]
     devices = {device for device in named if isinstance(device, str)}
@@ -250,21 +296,27 @@ def _find(test: Mapping[str, Any], name: str, table: pd.DataFrame | None, place:
 
 
 def _selected(table: pd.DataFrame, where: Mapping[str, Any], name: str, place: str) -> list[dict[str, Any]]:
-    """The rows with these values; a list allows any of its values.
+    """The rows with these values; a list allows any of its values, each of which some row must have.
 
     Values match as text, too: a column of networks holds numbers or texts, depending on its other rows.
     """
     missing = where.keys() - set(table)
     if missing:
         raise ConfigError(f"{place}.where: {name} has no column {', '.join(sorted(missing))}")
+    listed = {key: wanted if isinstance(wanted, list) else [wanted] for key, wanted in where.items()}
     chosen = pd.Series(True, table.index)
-    for key, wanted in where.items():
-        values = wanted if isinstance(wanted, list) else [wanted]
-        chosen &= table[key].isin(values) | table[key].astype(str).isin([*map(str, values)])
+    for key, values in listed.items():
+        chosen &= _has_one_of(table[key], values)
+    for key, values in listed.items():
+        for value in values:
+            if not _has_one_of(table[key][chosen], [value]).any():
+                raise ConfigError(f"{place}.where: no row of {name} has {shown({**where, key: value})}")
     rows: list[dict[str, Any]] = table[chosen].to_dict("records")
-    if not rows:
-        raise ConfigError(f"{place}.where: no row of {name} has {shown(dict(where))}")
     return rows
+
+
+def _has_one_of(column: pd.Series, values: list[Any]) -> pd.Series:
+    return column.isin(values) | column.astype(str).isin([*map(str, values)])
 
 
 def _cases(
@@ -320,7 +372,7 @@ def _interval(row: Mapping[str, Any], test: Mapping[str, Any], name: str, place:
 
 
 def _as_number(value: Any) -> Any:
-    """A number that stands among texts, as the properties of a device do; any other value as it is."""
+    """The number that a text is, such as a property of a device; any other value unchanged."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
@@ -400,7 +452,7 @@ def result(finding: Finding) -> str:
 def figures(finding: Finding) -> str:
     """The value of a single case with its interval, or the range of several."""
     unit, digits, cases = finding.test.get("unit", ""), finding.test.get("digits", 3), finding.cases
-    if isinstance(cases[0].value, str):
+    if any(isinstance(case.value, str) for case in cases):
         return ", ".join(dict.fromkeys(str(case.value) for case in cases))
     if len(cases) == 1:
         (case,) = cases
