@@ -49,9 +49,8 @@ def test_a_letter_that_the_output_lacks_is_replaced(tmp_path, encoding):
     """And a byte of a file's name that is no letter at all."""
     code = "from snn import command; command.run(lambda _: print('Ω 显卡', '\\udcff') or 3)"
     (tmp_path / "t.csv").write_text("GPU,a\n显卡,1\n", encoding="utf-8")
-    done = shell(
-        f'export PYTHONIOENCODING={encoding}; python -c "{code}"; python scripts/show_table {tmp_path}/t.csv'
-    )
+    table = shlex.quote(f"{tmp_path}/t.csv")
+    done = shell(f'export PYTHONIOENCODING={encoding}; python -c "{code}"; python scripts/show_table {table}')
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.split() == ["?", "??", "?", "GPU", "a", "??", "1"]
 

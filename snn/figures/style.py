@@ -79,6 +79,8 @@ _COLOURS = 256  # of a PNG file: those of a dozen series with their soft edges
 _MOST_PIXELS = 30_000
 """Of a side of a PNG file: readers and matplotlib refuse those of 65,536."""
 
+# A name in a script that the font does not have: a table has it, too. It is measured before it is drawn.
+warnings.filterwarnings("ignore", r"Glyph .* missing from")
 matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
 plt.rcParams.update(
     {
@@ -202,12 +204,9 @@ def save(figure: Figure, paths: Sequence[str]) -> None:
     """
     figure.set_dpi(min(figure.dpi, _MOST_PIXELS / max(figure.get_size_inches())))
     literally(figure)
-    with warnings.catch_warnings():
-        # A name in a script that the font does not have; a table has it, too.
-        warnings.filterwarnings("ignore", r"Glyph .* missing from")
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
-        drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
+    drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
     plt.close(figure)
     first, *others = drawn
     sealed.write(first, drawn[first], {other: drawn[other] for other in others})
