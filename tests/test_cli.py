@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -222,7 +223,7 @@ def test_words_of_any_line_are_found_without_an_error(capsys):
 def asked_by_a_shell(script, tmp_path, *arguments):
     """What a shell prints, to which `snn` is the program of this checkout."""
     program = tmp_path / "snn"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m snn.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m snn.cli "$@"\n')
     program.chmod(0o755)
     done = subprocess.run(
         [*arguments[:1], *("-f",) * (arguments[0] == "zsh"), "-c", script, *arguments],
