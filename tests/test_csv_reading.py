@@ -668,7 +668,7 @@ WIDTH = 40_000
     [
         (("1", "2"), {}, WIDTH + 1),
         (("x", "x"), ONE_HOT, WIDTH + 1),
-        (("", ""), {}, "'a4' and 39,995 more"),
+        (("", ""), {}, "'a5' and 39,994 more"),
         (("x", "inf"), {}, "'a5' and 39,994 more"),
         (("x", "y"), DROP, "no column but the target 'y'"),
     ],

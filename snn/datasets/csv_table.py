@@ -3,7 +3,8 @@
 import hashlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,9 @@ _SLIPS = 0.1
 _FEW_ROWS, _FEW_CLASSES = 10, 20
 """Rows of which any numbers may happen to be 1, 2, 3, ...; whole numbers so few that they may be classes."""
 _NUMBERS = "numbers are predicted with mean_squared_error"
+_LABELS = "to tell texts apart, say network=layers network.loss=cross_entropy; or name another dataset.target"
+_CLASSES = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
+_NO_FEATURE = "is that meant to be a feature? To leave a column out, remove it from the file"
 _FEWER = "remove the columns that lack most from the file"
 
 
@@ -152,27 +156,23 @@ def _digest(file: Path, identity: tuple[int, ...]) -> str:
 def _target_index(sheet: Sheet, target: str | int) -> int:
     """The column with a name, such as also 2020, or with a number."""
     names, place = sheet.names, f"{sheet.file}: dataset.target is {target!r}"
-    listed = ", ".join(names[:12]) + (f", ... ({len(names)} columns)" if len(names) > 12 else "")
+    listed = f"{', '.join(names[:12])}{', ...' * (len(names) > 12)} ({len(names)} columns)"
     if sheet.header and names.count(str(target)) > 1:
-        number = setting("target", -next(i for i, name in enumerate(reversed(names), 1) if name == target))
-        raise DataError(f"{place}, which is more than once in the header: rename one, or say {number}")
+        raise DataError(f"{place}, which is more than once in the header: rename one, or give its number")
     if sheet.header and str(target) in names:
         return names.index(str(target))
-    if isinstance(target, int):
-        if not -len(names) <= target < len(names):
-            named = f", or a name in the header: {listed}" if sheet.header else ""
-            raise DataError(f"{place}: it must be between {-len(names)} and {len(names) - 1}{named}")
+    if isinstance(target, int) and -len(names) <= target < len(names):
         return target % len(names)
+    if isinstance(target, int):
+        named = f", or a name in the header: {listed}" if sheet.header else ""
+        raise DataError(f"{place}: it must be between {-len(names)} and {len(names) - 1}{named}")
     if not sheet.header:
         way = f"give its number, 0 to {len(names) - 1}, or say {setting('header', True)}"
         raise DataError(f"{place}, a name, but line {sheet.lines[0]} is read as data, not a header: {way}")
-    from difflib import get_close_matches  # only for a message
-
-    like = [name for name in names if name.lower() == target.lower()]
-    like += get_close_matches(target, names, 1, 0.7)
+    close = get_close_matches(target.lower(), [name.lower() for name in names], 1, 0.7)
+    like = [name for name in names if name.lower() in close]
     hint = f"; did you mean {like[0]!r}?" if like else ""
-    hint += sheet.hint(sheet.header)
-    raise DataError(f"{place}, which is not in the header: {listed}{hint}")
+    raise DataError(f"{place}, which is not in the header: {listed}{hint}{sheet.hint(sheet.header)}")
 
 
 def _is_text(column: Column) -> bool:
@@ -182,61 +182,64 @@ def _is_text(column: Column) -> bool:
 
 def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], drops_rows: bool) -> None:
     """Raise DataError, with every complaint, for columns that cannot be used."""
-    said, columns = list[str](), {i: sheet.columns[i] for i in used}
-
-    def complain(masks: dict[int, np.ndarray], what: str, way: str) -> None:
-        """Name the first cell of those in some columns."""
-        row, i = min((int(mask.argmax()), i) for i, mask in masks.items())
-        others = _named([columns[other] for other in masks if other != i])
-        too = f" (so it is in {others})" if others else ""
-        place = f"{sheet.file}, line {sheet.lines[row]}, column {columns[i].name!r}"
-        said.append(f"{place}: {shortened(columns[i].cells[row])} {what}{too}: {way}")
-
-    drop_rows = setting("missing", "drop_rows")
-    no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
-    if strays := {i: one.strays for i, one in columns.items() if one.strays.any()}:
-        rows = np.flatnonzero(np.any(list(strays.values()), axis=0)).tolist()
-        cells = [*dict.fromkeys(columns[i].cells[row] for row in rows for i in strays if strays[i][row])]
-        way = f"correct line {_some([sheet.lines[row] for row in rows])}"
-        if shown := [cell for cell in cells if cell.isprintable()][:5]:
-            way += f", or take it for missing: {setting('na_values', shown)} {drop_rows}"
-        if not sheet.header and not rows[0]:
-            way = f"if this is the header, say {setting('header', True)}; else {way}"
-        elif comment := re.match(r"[-+.0-9]\S*\s*([#%!;])\s*\w", cells[0]):
-            way = f"if a comment begins in it, say {setting('comment', comment[1])}; else {way}"
-        units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
-        complain(strays, f"{no_number}, as others of this column are{units}", way)
-    empty = {i for i, one in columns.items() if one.missing.all()}
-    none = empty | encodes
-    texts = {i: ~one.missing for i, one in columns.items() if one.numbers is None and i not in none}
-    values = {i: len({*columns[i].cells}) for i in texts}
-    if index in texts:
-        way = "say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
-        way = f"to tell these apart, {way}"
-        if values[index] > MOST_CLASSES:
-            way = f"cross_entropy tells at most {MOST_CLASSES} apart: name another target"
-        complain(
-            {index: texts.pop(index)}, f"{no_number}, but the target ({values[index]} different texts)", way
-        )
-    if texts:
-        many = [columns[i] for i in texts if values[i] > MOST_VALUES]
-        one_hot, drop = setting("text_columns", "one_hot"), setting("text_columns", "drop")
-        way = f"{one_hot} replaces each by a column of 0 and 1 for each value"
-        if many:
-            way = f"one_hot takes at most {MOST_VALUES} values: group those of {_named(many)}, or remove it"
-        way += f"; {drop} leaves such columns out" if {*used} - {*texts, index} else ""
-        complain(texts, f"{no_number}, but a text ({values[min(texts)]} different ones in this column)", way)
-    if empty:
-        way = f"name another target than {columns[index].name!r}, and " if index in empty else ""
-        named = _named([columns[i] for i in sorted(empty)])
-        said.append(f"{sheet.file}: no value in any row of {named}: {way}remove it from the file")
+    columns = {i: sheet.columns[i] for i in used}
+    strays = {i: one.strays for i, one in columns.items() if one.strays.any()}
+    empty = {i: ~one.missing for i, one in columns.items() if one.missing.all()}
     lacking = {i: one.missing for i, one in columns.items() if one.missing.any() and i not in empty}
-    if lacking and not drops_rows:
-        way = f"{drop_rows} leaves out the rows that lack one"
-        way = f"each row lacks one: {_FEWER}" if np.any(list(lacking.values()), axis=0).all() else way
-        complain(lacking, f"is a missing value; {_lacking(list(columns.values()))}", way)
+    texts = {i: ~one.missing for i, one in columns.items() if one.numbers is None}
+    texts = {i: mask for i, mask in texts.items() if i not in empty and i not in encodes}
+    goal = {index: texts.pop(index)} if index in texts else {}
+    units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
+    no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
+    leaves_out = f"; {setting('text_columns', 'drop')} leaves such columns out"
+    few = f"each row lacks one: {_FEWER}" if lacking and np.any([*lacking.values()], axis=0).all() else ""
+    rows = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
+    complaints = (
+        (
+            strays,
+            f"{no_number}, as others of this column are{units}",
+            _of_strays(sheet, strays) if strays else "",
+        ),
+        (goal, f"{no_number}, but the target", _LABELS),
+        (texts, f"{no_number}, but a text", _of_texts(columns, texts) + leaves_out),
+        (empty, "", "no row has a value: remove the column from the file, or name another target"),
+        ({} if drops_rows else lacking, f"is a missing value; {_lacking([*columns.values()])}", few or rows),
+    )
+    said = [_complaint(sheet, *each) for each in complaints if each[0]]
     if said:
         raise DataError("; and ".join(said))
+
+
+def _complaint(sheet: Sheet, masks: Mapping[int, np.ndarray], what: str, way: str) -> str:
+    """What is wrong with the first cell of those in some columns."""
+    row, i = min((int(mask.argmax()), i) for i, mask in masks.items())
+    others = _named([sheet.columns[other] for other in masks if other != i])
+    too = f" (so it is in {others})" if others else ""
+    place = f"{sheet.file}, line {sheet.lines[row]}, column {sheet.columns[i].name!r}"
+    return f"{place}: {shortened(sheet.columns[i].cells[row])} {what}{too}: {way}"
+
+
+def _of_strays(sheet: Sheet, strays: Mapping[int, np.ndarray]) -> str:
+    """What to do about cells that are no numbers among numbers."""
+    rows = np.flatnonzero(np.any([*strays.values()], axis=0)).tolist()
+    cells = [sheet.columns[i].cells[row] for row in rows for i in strays if strays[i][row]]
+    way = f"correct line {_some([sheet.lines[row] for row in rows])}"
+    if shown := [cell for cell in dict.fromkeys(cells) if cell.isprintable()][:5]:
+        missing = f"{setting('na_values', shown)} {setting('missing', 'drop_rows')}"
+        way += f", or take it for missing: {missing}"
+    if not sheet.header and not rows[0]:
+        return f"if this is the header, say {setting('header', True)}; else {way}"
+    if comment := re.match(r"[-+.0-9]\S*\s*([#%!;])\s*\w", cells[0]):
+        return f"if a comment begins in it, say {setting('comment', comment[1])}; else {way}"
+    return way
+
+
+def _of_texts(columns: Mapping[int, Column], texts: Iterable[int]) -> str:
+    """What to do about columns of texts."""
+    many = [columns[i] for i in texts if len({*columns[i].cells}) > MOST_VALUES]
+    if many:
+        return f"one_hot takes at most {MOST_VALUES} values: group those of {_named(many)}, or remove it"
+    return f"{setting('text_columns', 'one_hot')} replaces each by a column of 0 and 1 for each value"
 
 
 def _some(words: Sequence[object]) -> str:
@@ -332,39 +335,34 @@ def _remarks(
     sheet: Sheet, given: str | int, target: _Source, features: list[_Source], facts: Any, task: str | None
 ) -> list[str]:
     """What can be trained on, but perhaps is not meant."""
-    said = [f"read as: {sheet.found}"] if sheet.found else []
-    if sheet.header and isinstance(given, int):
-        said.append(f"the target, given as {given}, is the column {target.name!r}")
     (found, count), rows = np.unique(target.numbers, return_counts=True), len(target.numbers)
-    are_few = task is None and 2 <= len(found) <= min(_FEW_CLASSES, rows // 2)
-    if are_few and found[0] in (0, 1) and np.array_equal(found, np.arange(len(found)) + found[0]):
-        whole = f"holds the whole numbers {found[0]:.0f} to {found[-1]:.0f}, and is predicted as a number"
-        way = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
-        said.append(f"the target {target.name!r} {whole}; {way}")
-    if target.values and 2 * (alone := int((count == 1).sum())) > rows:
-        said.append(f"{alone:,} of {rows:,} rows are the only one of their class of {target.name!r}")
-    if words := sorted(MISSING.intersection(target.values)):
-        way = f"{setting('na_values', words)} makes them missing values"
-        said.append(f"{_some(words)} are classes of {target.name!r}; {way}")
-    if units := [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]:
-        said.append(f"numbers are read without their signs: {_some(units)}")
-    if encoded := [f"{one.name!r} ({len(one.values)} values)" for one in features if one.values]:
-        said.append(f"texts are replaced by columns of 0 and 1: {_some(encoded)}")
+    may_be_classes = task is None and 2 <= len(found) <= min(_FEW_CLASSES, rows // 2) and found[0] in (0, 1)
+    may_be_classes = may_be_classes and np.array_equal(found, np.arange(len(found)) + found[0])
+    alone = int((count == 1).sum()) if target.values else 0
+    words = sorted(MISSING.intersection(target.values))
     numbers = [one.numbers for one in (*features, target) if not one.values]
-    if rows > 3 and numbers and all(one[-1] and np.isclose(one[:-1].sum(), one[-1]) for one in numbers):
-        total = "in the last row each number is the sum of those above it"
-        said.append(f"{total}: if it is a row of totals, remove it from the file")
-    if gone := facts.get("left_out_rows"):
-        lacking = _lacking(
-            [one for one in sheet.columns if one.name not in facts.get("left_out_columns", ())]
-        )
-        said.append(f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value; {lacking}")
-    if names := facts.get("left_out_columns"):
-        said.append(f"left out: column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}")
-    if doubtful := [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]:
-        way = "is that meant to be a feature? To leave a column out, remove it from the file"
-        said.append(f"{_some(doubtful)}: {way}")
-    return said
+    has_totals = numbers and all(one[-1] and np.isclose(one[:-1].sum(), one[-1]) for one in numbers)
+    gone, names = facts.get("left_out_rows", 0), facts.get("left_out_columns", [])
+    lacking = _lacking([one for one in sheet.columns if one.name not in names])
+    units = [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]
+    encoded = [f"{one.name!r} ({len(one.values)} values)" for one in features if one.values]
+    doubtful = [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]
+    goal = repr(target.name)
+    whole = f"the target {goal} holds the whole numbers {found[0]:.0f} to {found[-1]:.0f}, and is predicted"
+    said = {
+        f"read as: {sheet.found}": sheet.found,
+        f"the target, given as {given}, is the column {goal}": sheet.header and isinstance(given, int),
+        f"{whole} as a number; {_CLASSES}": may_be_classes,
+        f"{alone:,} of {rows:,} rows are the only one of their class of {goal}": 2 * alone > rows,
+        f"{_some(words)} are classes of {goal}; {setting('na_values', words)} makes them missing": words,
+        f"numbers are read without their signs: {_some(units)}": units,
+        f"texts are replaced by columns of 0 and 1: {_some(encoded)}": encoded,
+        "the last row is the sum of the others: remove it if it is a row of totals": rows > 3 and has_totals,
+        f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value; {lacking}": gone,
+        f"left out: column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}": names,
+        f"{_some(doubtful)}: {_NO_FEATURE}": doubtful,
+    }
+    return [what for what, is_so in said.items() if is_so]
 
 
 def _doubtful(feature: _Source, target: np.ndarray) -> str | None:
