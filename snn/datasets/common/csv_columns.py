@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from snn.datasets.common.file_types import check_is_text
 from snn.errors import DataError
 
 MISSING = frozenset("NA na N/A n/a #N/A <NA> NaN nan NAN None NONE null NULL ?".split()) | {""}  # noqa: SIM905
@@ -76,14 +77,14 @@ def shortened(text: str) -> str:
 class Sheet:
     """The ``columns`` of a file, the ``lines`` of its rows and ``header``, and in words what was ``found``.
 
-    ``encoding`` is one that was detected. Of the keys of ``dataset=csv``, None is detected. Raises DataError,
-    with a line and a setting, for a file that is not a table, or that may be read in two ways.
+    Of the keys of ``dataset=csv``, None is detected. Raises DataError, with a line and a setting, for a file
+    that is not a table, or that may be read in two ways.
     """
 
     def __init__(
         self,
         file: Path,
-        lines: list[str],
+        content: bytes,
         encoding: str | None,
         target: str | int,
         delimiter: str | None = None,
@@ -98,6 +99,8 @@ class Sheet:
         self.file, self._given, self._na, self._thousands = file, delimiter, na_values, thousands
         self._skipped, self._spread, self._likely_header = Counter[str](), list[int](), 0
         self.lines, self.columns = list[int](), list[Column]()
+        text, found_encoding = _decoded(file, content, encoding)
+        lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
         of_excel = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
         if of_excel:
             lines[0] = ""
@@ -123,13 +126,14 @@ class Sheet:
             self._decimal = self._decimal or self._decimal_mark()
             marks = set().union(*(self._to_numbers(column) for column in self.columns))
         below = _below([cells for _, cells in sample[start:]], self._width)
-        numeric = [
-            (one.name, column)
+        cells = [
+            (cell, one.name)
             for one, column in zip(self.columns, below, strict=False)
             if one.numbers is not None
+            for cell in column
         ]
-        points = [cell for _, cells in numeric for cell in cells if "." in cell and _is_number(cell)]
-        codes = [f"{cell!r} in {name!r}" for name, cells in numeric for cell in cells if _is_code(cell)]
+        points = [cell for cell, _ in cells if "." in cell and _is_number(cell)]
+        codes = [f"{cell!r} in {name!r}" for cell, name in cells if re.fullmatch(r"\s*0[0-9]+\s*", cell)]
         self.columns = [one for one in self.columns if one.name or not one.missing.all()]
         self.names = [one.name for one in self.columns]
         self._skipped["nameless empty column"] = self._width - len(self.columns)
@@ -143,7 +147,7 @@ class Sheet:
             "decimal commas": self._decimal == "," and not decimal,
             may_be_thousands: in_doubt,
             f"{' and '.join(map(repr, sorted(marks)))} between thousands": marks and not thousands,
-            str(encoding): encoding,
+            found_encoding: found_encoding not in ("utf-8", encoding),
             f"numbers without the zeros before them, such as {', '.join(codes[:1])}": codes,
             **{f"{n} {what}{'s' * (n > 1)} skipped": n for what, n in self._skipped.items()},
             spread: self._spread,
@@ -310,7 +314,11 @@ class Sheet:
     def _to_numbers(self, column: Column) -> set[str]:
         """Make a column one of numbers if half of its values are. The marks between thousands in these."""
         decimal, present, marks = self._decimal or ".", column.values(), set[str]()
-        values = _floats(present) if decimal == "." or not any("." in cell for cell in present) else None
+        is_plain = not re.search(r"[^0-9eE+\-. ]", text := "".join(present))
+        values = None
+        if is_plain and (decimal == "." or "." not in text):
+            with suppress(ValueError):
+                values = [float(cell) for cell in present]
         if values is None:
             form, other = (_number(mark, self._thousands) for mark in (decimal, _OTHER[decimal]))
             counts, units = Counter(present), Counter[str]()
@@ -318,14 +326,13 @@ class Sheet:
             numbers = sum(counts[cell] for cell in counts if cell in found or other.fullmatch(cell))
             if 2 * numbers < len(present):
                 return marks
-            for cell, match in found.items():
-                units[match["before"] or match["after"] or ""] += counts[cell]
-            column.unit = units.most_common(1)[0][0] if units else ""
-            digits, value = re.compile(rf"[^0-9eE+\-{decimal}]"), dict[str, float]()
-            for cell, match in found.items():
-                if (match["before"] or match["after"] or "") == column.unit:
-                    value[cell] = float(digits.sub("", cell).replace(",", "."))
-                    marks.add(match["mark"] or "")
+            unit_of = {cell: match["before"] or match["after"] or "" for cell, match in found.items()}
+            for cell, unit in unit_of.items():
+                units[unit] += counts[cell]
+            column.unit = max(units, key=lambda unit: units[unit], default="")
+            used = [cell for cell, unit in unit_of.items() if unit == column.unit]
+            digits, marks = re.compile(rf"[^0-9eE+\-{decimal}]"), {found[cell]["mark"] for cell in used}
+            value = {cell: float(digits.sub("", cell).replace(",", ".")) for cell in used}
             values = [value.get(cell, np.nan) for cell in present]
         column.numbers = np.full(len(column.cells), np.nan)
         column.numbers[~column.missing] = values
@@ -333,7 +340,7 @@ class Sheet:
         column.strays = np.isnan(column.numbers) & ~column.missing
         column.missing |= np.isin(column.numbers, [one for one in self._na if not isinstance(one, str)])
         column.numbers[column.missing] = np.nan
-        return marks - {""}
+        return marks - {None}
 
 
 @cache
@@ -349,18 +356,6 @@ def _number(decimal: str, thousands: str | None = None) -> re.Pattern[str]:
 
 def _is_number(cell: str) -> bool:
     return bool(_number(".").fullmatch(cell) or _number(",").fullmatch(cell))
-
-
-def _is_code(cell: str) -> bool:
-    """Whether a cell is digits with a zero before them."""
-    return bool(re.fullmatch(r"\s*0[0-9]+\s*", cell))
-
-
-def _floats(cells: Sequence[str]) -> list[float] | None:
-    """The numbers of cells, if all are plain decimal numbers."""
-    with suppress(ValueError):
-        return None if re.search(r"[^0-9eE+\-. ]", "".join(cells)) else [float(cell) for cell in cells]
-    return None
 
 
 def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
@@ -426,29 +421,29 @@ def _tabbed(line: str) -> str:
     return re.sub(r'("[^"]*"?)|\s+', lambda at: at[1] or "\t", line.strip())
 
 
-def decoded(file: Path, content: bytes, given: str | None) -> tuple[str, str]:
+def _decoded(file: Path, content: bytes, given: str | None) -> tuple[str, str]:
     """The text of a file, and its encoding. Raises DataError, with the line, for a byte that is not of it."""
+    if not given:
+        check_is_text(file, content)
     first = given or ("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
     try:
-        return content.decode(first).removeprefix("\ufeff"), first
+        return content.decode(first), first
     except UnicodeError as error:
         at, way = getattr(error, "start", 0), "correct it"
     if given:
         way = f"{setting('encoding', None)} detects another"
-    for encoding in _others(content) if first == "utf-8" and not given else ():
-        with suppress(UnicodeError):
-            text = content.decode(encoding)
-            replaced = content.decode(errors="replace")
-            if 2 * replaced.count("\ufffd") > len(replaced) - len(replaced.encode("ascii", "ignore")):
-                return text, encoding  # else it is UTF-8 in most of its letters beyond ASCII
-            way = f"correct it, or say {setting('encoding', encoding)} if that is the encoding"
-            break
+    elif first == "utf-8":
+        text, encoding = next(_others(content))
+        replaced = content.decode(errors="replace")
+        if 2 * replaced.count("\ufffd") > len(replaced) - len(replaced.encode("ascii", "ignore")):
+            return text, encoding  # else it is UTF-8 in most of its letters beyond ASCII
+        way = f"correct it, or say {setting('encoding', encoding)} if that is the encoding"
     line = 1 + content[:at].count(b"\n")
     raise DataError(f"{file}, line {line}: the byte 0x{content[at]:02x} is not {first}; {way}")
 
 
-def _others(content: bytes) -> Iterator[str]:
-    """Encodings that a file which is not UTF-8 may have, the likeliest first; the last reads every byte."""
+def _others(content: bytes) -> Iterator[tuple[str, str]]:
+    """The text of a file that is not UTF-8, and its encoding, the likeliest first; cp850 has every byte."""
     from charset_normalizer import from_bytes  # which is large
 
     odd = b"\n".join(line for line in content.splitlines() if not line.isascii())[: 1 << 16]
@@ -457,6 +452,7 @@ def _others(content: bytes) -> Iterator[str]:
     is_latin = 2 * sum(byte > 127 for byte in letters) < len(letters) or len(letters) < 8
     others = ["cp1251", "cp1253", "koi8_r", "cp932", "gb18030", "big5", "euc_kr"]
     best = from_bytes(odd, cp_isolation=["cp1252", "cp1250", *([] if is_latin else others)]).best()
-    if best and str(best) != odd.decode("cp1252", "replace"):
-        yield best.encoding
-    yield from ("cp1252", "cp850")
+    found = [best.encoding] if best and str(best) != odd.decode("cp1252", "replace") else []
+    for encoding in [*found, "cp1252", "cp850"]:
+        with suppress(UnicodeError):
+            yield content.decode(encoding), encoding
