@@ -17,6 +17,7 @@ from snn.datasets.common.csv_columns import (
     MISSING,
     Column,
     Sheet,
+    decoded,
     detected,
     loose_rows,
     setting,
@@ -85,11 +86,13 @@ def make(
     content = files.read(file, _COPIES, LARGEST_FILE)
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise DataError(f"{file}: the file has changed since the workflow was planned; run it again")
-    sheet = Sheet(file, content, encoding, target, **written)
-    del content
+    lines, found = decoded(file, content, encoding)
+    del content  # of a large file one copy less
+    sheet = Sheet(file, lines, found, target, **written)
+    del lines
     index, columns = _target_index(sheet, target), sheet.columns
     goal, has_classes = columns[index], task == "classification"
-    if has_classes and goal.cells and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
+    if has_classes and len(goal.cells) and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
         none = {"", *map(str, written.get("na_values") or ())}  # others, such as None and NA, are classes
         goal.numbers, goal.missing = None, np.array([cell in none for cell in goal.cells])
     drops = text_columns == "drop"
@@ -175,30 +178,22 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
     """Raise DataError, with every complaint, for columns that cannot be used."""
     columns = {i: sheet.columns[i] for i in used}
     strays = {i: one.strays for i, one in columns.items() if one.strays.any()}
-    empty = {i: ~one.missing for i, one in columns.items() if one.missing.all()}
+    empty = {i: one.missing for i, one in columns.items() if one.missing.all()}
     lacking = {i: one.missing for i, one in columns.items() if one.missing.any() and i not in empty}
     texts = {i: ~one.missing for i, one in columns.items() if one.numbers is None}
     texts = {i: mask for i, mask in texts.items() if i not in empty and i not in encodes}
     goal = {index: texts.pop(index)} if index in texts else {}
     units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
     no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
-    many = [columns[i] for i in texts if len({*columns[i].cells}) > MOST_VALUES]
-    way = f"{setting('text_columns', 'one_hot')} replaces each by a column of 0 and 1 for each value"
-    if many:
-        way = f"one_hot takes at most {MOST_VALUES} values: group those of {_named(many)}, or remove it"
-    way += f"; {setting('text_columns', 'drop')} leaves such columns out"
-    few = f"each row lacks one: {_FEWER}" if lacking and np.any([*lacking.values()], axis=0).all() else ""
-    rows = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
+    one_hot = f"{setting('text_columns', 'one_hot')} replaces each by a column of 0 and 1 for each value"
+    drop = f"{setting('text_columns', 'drop')} leaves such columns out"
+    drop_rows = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
     complaints = (
-        (
-            strays,
-            f"{no_number}, as others of this column are{units}",
-            _of_strays(sheet, strays) if strays else "",
-        ),
+        (strays, f"{no_number}, as others of this column are{units}", _of_strays(sheet, strays)),
         (goal, f"{no_number}, but the target", _LABELS),
-        (texts, f"{no_number}, but a text", way),
-        (empty, "", "no row has a value: remove the column from the file, or name another target"),
-        ({} if drops_rows else lacking, f"is a missing value; {_lacking([*columns.values()])}", few or rows),
+        (texts, f"{no_number}, but a text", f"{one_hot}; {drop}"),
+        (empty, "is missing, as all values are", "remove the column from the file, or name another target"),
+        ({} if drops_rows else lacking, f"is missing; {_lacking([*columns.values()])}", drop_rows),
     )
     said = [_complaint(sheet, *each) for each in complaints if each[0]]
     if said:
@@ -216,6 +211,8 @@ def _complaint(sheet: Sheet, masks: Mapping[int, np.ndarray], what: str, way: st
 
 def _of_strays(sheet: Sheet, strays: Mapping[int, np.ndarray]) -> str:
     """What to do about cells that are no numbers among numbers."""
+    if not strays:
+        return ""
     rows = np.flatnonzero(np.any([*strays.values()], axis=0)).tolist()
     cells = [sheet.columns[i].cells[row] for row in rows for i in strays if strays[i][row]]
     way = f"correct line {_some([sheet.lines[row] for row in rows])}"
@@ -249,7 +246,7 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
     from pandas import factorize  # which takes 0.3 s
 
     is_text = column.numbers is None
-    cells = (np.array(column.cells, object) if column.numbers is None else column.numbers)[kept]
+    cells = (column.cells if column.numbers is None else column.numbers)[kept]
     numbers, found = factorize(cells, sort=True)
     values = list(found) if is_text else [f"{one + 0.0:.17g}" for one in found]
     for one, value in zip(found, values, strict=True):

@@ -32,6 +32,8 @@ _UNITS, _SPACES = "%‰$¢£¤¥฿\u20a0-\u20cf", " \u00a0\u2009\u202f"
 _OTHER = {",": ".", ".": ","}
 _POINT = re.compile(r"(?<![0-9])0?\.|[0-9]{4}\.|\.(?![0-9]{3}(?![0-9]))")
 """A point that cannot be between thousands."""
+_CODE = re.compile(r"\s*0[0-9]+\s*")
+"""Digits with a zero before them, as in a code."""
 _Rows = list[tuple[int, list[str]]]
 
 
@@ -43,15 +45,11 @@ class Column:
     """
 
     name: str
-    cells: Sequence[str]
+    cells: np.ndarray
     numbers: np.ndarray | None
     missing: np.ndarray
     strays: np.ndarray
     unit: str = ""
-
-    def values(self) -> list[str]:
-        """The cells that have a value."""
-        return [cell for cell, lacks in zip(self.cells, self.missing, strict=False) if not lacks]
 
 
 def setting(key: str, value: object) -> str:
@@ -77,14 +75,14 @@ def shortened(text: str) -> str:
 class Sheet:
     """The ``columns`` of a file, the ``lines`` of its rows and ``header``, and in words what was ``found``.
 
-    Of the keys of ``dataset=csv``, None is detected. Raises DataError, with a line and a setting, for a file
-    that is not a table, or that may be read in two ways.
+    ``encoding`` is one that was detected. Of the keys of ``dataset=csv``, None is detected. Raises DataError,
+    with a line and a setting, for a file that is not a table, or that may be read in two ways.
     """
 
     def __init__(
         self,
         file: Path,
-        content: bytes,
+        lines: list[str],
         encoding: str | None,
         target: str | int,
         delimiter: str | None = None,
@@ -99,8 +97,6 @@ class Sheet:
         self.file, self._given, self._na, self._thousands = file, delimiter, na_values, thousands
         self._skipped, self._spread, self._likely_header = Counter[str](), list[int](), 0
         self.lines, self.columns = list[int](), list[Column]()
-        text, found_encoding = _decoded(file, content, encoding)
-        lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
         of_excel = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
         if of_excel:
             lines[0] = ""
@@ -125,37 +121,34 @@ class Sheet:
             self._read(chain(sample[start:], rows), sample[start - 1][1] if names else [])
             self._decimal = self._decimal or self._decimal_mark()
             marks = set().union(*(self._to_numbers(column) for column in self.columns))
-        below = _below([cells for _, cells in sample[start:]], self._width)
-        cells = [
-            (cell, one.name)
-            for one, column in zip(self.columns, below, strict=False)
-            if one.numbers is not None
-            for cell in column
-        ]
-        points = [cell for cell, _ in cells if "." in cell and _is_number(cell)]
-        codes = [f"{cell!r} in {name!r}" for cell, name in cells if re.fullmatch(r"\s*0[0-9]+\s*", cell)]
+        doubts = list(self._doubts(sample[start:]))
         self.columns = [one for one in self.columns if one.name or not one.missing.all()]
         self.names = [one.name for one in self.columns]
         self._skipped["nameless empty column"] = self._width - len(self.columns)
-        spread = (
-            f"rows over several lines ({len(self._spread)}, the first in line {min(self._spread, default=0)})"
-        )
-        may_be_thousands = f"decimal points (if they are between thousands, say {setting('thousands', '.')})"
-        in_doubt = self._decimal != "," and not decimal and points and not any(map(_POINT.search, points))
+        spread = f"{len(self._spread)}, the first in line {min(self._spread, default=0)}"
         found = {
             _MARKS.get(mark, repr(mark)): mark != "," and not delimiter,
             "decimal commas": self._decimal == "," and not decimal,
-            may_be_thousands: in_doubt,
             f"{' and '.join(map(repr, sorted(marks)))} between thousands": marks and not thousands,
-            found_encoding: found_encoding not in ("utf-8", encoding),
-            f"numbers without the zeros before them, such as {', '.join(codes[:1])}": codes,
+            str(encoding): encoding,
+            **{what: decimal is None or "decimal" not in what for what in doubts},
             **{f"{n} {what}{'s' * (n > 1)} skipped": n for what, n in self._skipped.items()},
-            spread: self._spread,
+            f"rows over several lines ({spread})": self._spread,
             f"header in line {self.header}": self.header and self.header > 1,
             f"no header, data from line {self.lines[0]}": not self.header and header is None,
         }
         self.found = ", ".join(what for what, is_so in found.items() if is_so)
         del self._text
+
+    def _doubts(self, body: _Rows) -> Iterator[str]:
+        """What may be wrong with how the numbers in the first rows are read."""
+        named = zip(self.columns, _below([cells for _, cells in body], self._width), strict=False)
+        sampled = [(cell, one.name) for one, cells in named if one.numbers is not None for cell in cells]
+        points = [cell for cell, _ in sampled if "." in cell and _is_number(cell)]
+        if self._decimal != "," and points and not any(map(_POINT.search, points)):
+            yield f"decimal points (if they are between thousands, say {setting('thousands', '.')})"
+        if code := next((f"{cell!r} in {name!r}" for cell, name in sampled if _CODE.fullmatch(cell)), None):
+            yield f"numbers without the zeros before them, such as {code}"
 
     def error(self, line: int, what: str, column: str | None = None) -> DataError:
         """What is wrong in a line, or in the cell of a column."""
@@ -267,7 +260,7 @@ class Sheet:
             return False
         self._decimal, none = decimal, np.zeros(len(rows), bool)
         named = zip(self.names, values, strict=True)
-        self.columns = [Column(name, (), column, none, none) for name, column in named]
+        self.columns = [Column(name, np.array([]), column, none, none) for name, column in named]
         return True
 
     def _read(self, rows: Iterable[tuple[int, list[str]]], header: list[str]) -> None:
@@ -286,9 +279,9 @@ class Sheet:
         if not table:
             raise DataError(f"{self.file}: there are no rows of data")
         for name, column in zip(self.names, zip(*table, strict=True), strict=True):
-            cells = [cell.strip(" \t") for cell in column]
-            missing = np.array([cell in na for cell in cells])
-            self.columns.append(Column(name, cells, None, missing, np.zeros(len(cells), bool)))
+            texts = np.array([cell.strip(" \t") for cell in column], object)
+            missing = np.array([cell in na for cell in texts])
+            self.columns.append(Column(name, texts, None, missing, np.zeros(len(texts), bool)))
 
     def _decimal_mark(self) -> str:
         """The decimal mark that more of the cells in columns of numbers need."""
@@ -297,14 +290,14 @@ class Sheet:
         if not any("," in cell for column in self.columns for cell in column.cells):
             return "."
         for column in self.columns:
-            counts = Counter(column.values())
+            counts = Counter(column.cells[~column.missing])
             reads = {cell: "".join(mark for mark in forms if forms[mark].fullmatch(cell)) for cell in counts}
             if 2 * sum(counts[cell] for cell in counts if reads[cell]) < counts.total():
                 continue
             for cell, marks in reads.items():
                 need[marks] += counts[cell]
                 if len(marks) == 2 and "," in cell and not doubt:
-                    doubt = self.lines[column.cells.index(cell)], shortened(cell), column.name
+                    doubt = self.lines[np.argmax(column.cells == cell)], shortened(cell), column.name
         if doubt and not need[","] + need["."]:
             both = f"{setting('decimal', ',')} or {setting('thousands', ',')}"
             what = f"{doubt[1]} has a decimal comma, or one between thousands: say {both}"
@@ -313,7 +306,7 @@ class Sheet:
 
     def _to_numbers(self, column: Column) -> set[str]:
         """Make a column one of numbers if half of its values are. The marks between thousands in these."""
-        decimal, present, marks = self._decimal or ".", column.values(), set[str]()
+        decimal, present, marks = self._decimal or ".", column.cells[~column.missing], set[str]()
         is_plain = not re.search(r"[^0-9eE+\-. ]", text := "".join(present))
         values = None
         if is_plain and (decimal == "." or "." not in text):
@@ -421,25 +414,31 @@ def _tabbed(line: str) -> str:
     return re.sub(r'("[^"]*"?)|\s+', lambda at: at[1] or "\t", line.strip())
 
 
-def _decoded(file: Path, content: bytes, given: str | None) -> tuple[str, str]:
-    """The text of a file, and its encoding. Raises DataError, with the line, for a byte that is not of it."""
+def decoded(file: Path, content: bytes, given: str | None) -> tuple[list[str], str | None]:
+    """The lines of a file, and its encoding if that is detected and is not UTF-8. Raises DataError, with the
+    line, for a byte that is not of it.
+    """
     if not given:
         check_is_text(file, content)
     first = given or ("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
+    encoding = first
     try:
-        return content.decode(first), first
+        text = content.decode(first)
     except UnicodeError as error:
+        text = content.decode(first, errors="replace")
         at, way = getattr(error, "start", 0), "correct it"
-    if given:
-        way = f"{setting('encoding', None)} detects another"
-    elif first == "utf-8":
-        text, encoding = next(_others(content))
-        replaced = content.decode(errors="replace")
-        if 2 * replaced.count("\ufffd") > len(replaced) - len(replaced.encode("ascii", "ignore")):
-            return text, encoding  # else it is UTF-8 in most of its letters beyond ASCII
-        way = f"correct it, or say {setting('encoding', encoding)} if that is the encoding"
-    line = 1 + content[:at].count(b"\n")
-    raise DataError(f"{file}, line {line}: the byte 0x{content[at]:02x} is not {first}; {way}")
+        if given:
+            way = f"{setting('encoding', None)} detects another"
+        elif first == "utf-8":
+            other, encoding = next(_others(content))
+            way = f"correct it, or say {setting('encoding', encoding)} if that is the encoding"
+        # if most letters beyond ASCII are UTF-8, the others are damaged
+        if first == encoding or 2 * text.count("\ufffd") <= len(text) - len(text.encode("ascii", "ignore")):
+            place = f"{file}, line {1 + content.count(10, 0, at)}"
+            raise DataError(f"{place}: the byte 0x{content[at]:02x} is not {first}; {way}") from error
+        text = other
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines, encoding if encoding not in ("utf-8", given) else None
 
 
 def _others(content: bytes) -> Iterator[tuple[str, str]]:
