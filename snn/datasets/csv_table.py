@@ -95,11 +95,8 @@ def make(
     if has_classes and len(goal.cells) and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
         none = {"", *map(str, written.get("na_values") or ())}  # others, such as None and NA, are classes
         goal.numbers, goal.missing = None, np.array([cell in none for cell in goal.cells])
-    drops = text_columns == "drop"
-    are_numbers = [
-        one.numbers is not None and np.sum(one.strays) <= _SLIPS * np.sum(~one.missing) for one in columns
-    ]
-    dropped = [i for i, is_number in enumerate(are_numbers) if drops and i != index and not is_number]
+    texts = {i for i, one in enumerate(columns) if one.share_of_strays() > _SLIPS}
+    dropped = sorted(texts - {index}) if text_columns == "drop" else []
     used = sorted({*range(len(columns))}.difference(dropped))
     encodes = {i for i in used if (has_classes if i == index else text_columns == "one_hot")}
     _check(sheet, used, index, encodes, drops_rows=missing == "drop_rows")
@@ -157,7 +154,8 @@ def _target_index(sheet: Sheet, target: str | int) -> int:
     names, place = sheet.names, f"{sheet.file}: dataset.target is {target!r}"
     listed = f"{', '.join(names[:12])}{', ...' * (len(names) > 12)} ({len(names)} columns)"
     if sheet.header and names.count(str(target)) > 1:
-        raise DataError(f"{place}, which is more than once in the header: rename one, or give its number")
+        number = setting("target", names.index(str(target)) - len(names))
+        raise DataError(f"{place}, which is more than once in the header: rename one, or say {number}")
     if sheet.header and str(target) in names:
         return names.index(str(target))
     if isinstance(target, int) and -len(names) <= target < len(names):
@@ -246,14 +244,17 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
     from pandas import factorize  # which takes 0.3 s
 
     is_text = column.numbers is None
-    cells = (column.cells if column.numbers is None else column.numbers)[kept]
+    cells = (column.cells if is_text else column.numbers)[kept]  # type: ignore[index]
     numbers, found = factorize(cells, sort=True)
     values = list(found) if is_text else [f"{one + 0.0:.17g}" for one in found]
     for one, value in zip(found, values, strict=True):
         if (CONTROL.search(one) or len(one) > LONGEST_VALUE) if is_text else (one % 1 or abs(one) >= 2**53):
             line = sheet.lines[kept[np.argmax(cells == one)]]
-            what = f"a class is a whole number below 2^53, or a text of up to {LONGEST_VALUE} letters"
-            raise sheet.error(line, f"{shortened(value)} is none: {what}; {_NUMBERS}", column.name)
+            what = (
+                f"must be a whole number below 2^53, or a printable text of {LONGEST_VALUE} letters at most"
+            )
+            shown = shortened(value) if is_text else value
+            raise sheet.error(line, f"{shown} {what}; {_NUMBERS}", column.name)
     if len(values) > most:
         way = f"with cross_entropy; {_NUMBERS}" if has_classes else "group them, or remove the column"
         what = f"{len(values)} different values, and at most {most} are encoded: {way}"

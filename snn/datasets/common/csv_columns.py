@@ -51,6 +51,10 @@ class Column:
     strays: np.ndarray
     unit: str = ""
 
+    def share_of_strays(self) -> float:
+        """Of its values; 1 for a text."""
+        return 1.0 if self.numbers is None else np.sum(self.strays) / max(1, np.sum(~self.missing))
+
 
 def setting(key: str, value: object) -> str:
     """A setting of ``dataset=csv`` to paste on a command line, quoted for Hydra and for a shell."""
@@ -144,7 +148,7 @@ class Sheet:
         """What may be wrong with how the numbers in the first rows are read."""
         named = zip(self.columns, _below([cells for _, cells in body], self._width), strict=False)
         sampled = [(cell, one.name) for one, cells in named if one.numbers is not None for cell in cells]
-        points = [cell for cell, _ in sampled if "." in cell and _is_number(cell)]
+        points = [cell for cell, _ in sampled if "." in cell and _is_number(cell.strip())]
         if self._decimal != "," and points and not any(map(_POINT.search, points)):
             yield f"decimal points (if they are between thousands, say {setting('thousands', '.')})"
         if code := next((f"{cell!r} in {name!r}" for cell, name in sampled if _CODE.fullmatch(cell)), None):
@@ -187,7 +191,7 @@ class Sheet:
         """The names in the header, none if there is none, and at which of the first rows data begin."""
         if not sample:
             raise DataError(
-                f"{self.file}: there are no rows of data, from line {named or 1} (dataset.header) on"
+                f"{self.file}: there are no rows of data from line {named or 1} (dataset.header) on"
             )
         with_target = (line for line, cells in sample if target in [cell.strip() for cell in cells])
         self._likely_header = next(with_target, 0)
