@@ -394,6 +394,12 @@ READ = {
     "a number too far": ("x,y\n1,2\n", {"target": 2}, "dataset.target 2 -2 1", None),
     "names twice": ("x,x,y\n1,2,3\n", {}, [[1, 2, 3]], None),
     "the target twice": ("y,y\n1,2\n", {}, "dataset.target 'y' rename", None),
+    "a number that is a name twice": (
+        "0,0,y\n1,2,3\n",
+        {"header": 1, "target": 0},
+        "dataset.target 0 rename",
+        None,
+    ),
     "names that are empty": (",x,y\n0.5,1,2\n", {}, [[0.5, 1, 2]], None),
     "a name with a control character": ("x\x1b[2J,y\n1,2\n", {}, "line 1 'x\\x1b[2J'", None),
     **{
@@ -668,7 +674,7 @@ WIDTH = 40_000
     [
         (("1", "2"), {}, WIDTH + 1),
         (("x", "x"), ONE_HOT, WIDTH + 1),
-        (("", ""), {}, "'a4' and 39,995 more"),
+        (("", ""), {}, "'a5' and 39,994 more"),
         (("x", "inf"), {}, "'a5' and 39,994 more"),
         (("x", "y"), DROP, "no column but the target 'y'"),
     ],

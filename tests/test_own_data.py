@@ -145,7 +145,7 @@ def test_a_text_target_is_learned_with_cross_entropy_and_the_record_names_its_cl
     X = random.normal(size=(200, 2)) * [1000, 0.01]
     rows = [(*x, "left" if x[0] < 0 else "right") for x in X.tolist()]
     path = of_rows(tmp_path, rows, ["a", "b", "side"])
-    assert "to tell these apart, say network=layers network.loss=cross_entropy" in refused(path, "side")
+    assert "network=layers network.loss=cross_entropy" in refused(path, "side")
     few = [*LABELS, "training.batch_size=16", "training.epochs=8", "strategy=blas"]
     of_cell = arguments(
         path, "side", *few, "network.layers=[linear 8, relu, linear 2]", "training.learning_rate=0.3"

@@ -4,6 +4,7 @@ import hashlib
 import io
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,6 @@ from snn.datasets.common.csv_columns import (
     setting,
     shortened,
 )
-from snn.datasets.common.file_types import check_is_text
 from snn.datasets.common.table import Table, counts
 from snn.errors import DataError
 from snn.files.regular import opened, path_of
@@ -40,6 +40,12 @@ _SLIPS = 0.1
 _FEW_ROWS, _FEW_CLASSES = 10, 20
 """Rows of which any numbers may happen to be 1, 2, 3, ...; whole numbers so few that they may be classes."""
 _NUMBERS = "numbers are predicted with mean_squared_error"
+_LABELS = (
+    "to tell these apart, say network=layers network.loss=cross_entropy, and end network.layers in as many "
+    "outputs; or name another dataset.target"
+)
+_CLASSES = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
+_NO_FEATURE = "is that meant to be a feature? To leave a column out, remove it from the file"
 _FEWER = "remove the columns that lack most from the file"
 
 
@@ -77,13 +83,20 @@ def make(
     file = path_of(path)
     if isinstance(target, bool) or not isinstance(target, (int, str)) or target == "":
         raise DataError(f"{file}: dataset.target is {target!r}: it must be a column's name or its number")
-    sheet = Sheet(file, *_lines(file, sha256, encoding), target, **written)
+    content = files.read(file, _COPIES, LARGEST_FILE)
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+        raise DataError(f"{file}: the file has changed since the workflow was planned; run it again")
+    lines, found = decoded(file, content, encoding)
+    del content  # of a large file one copy less
+    sheet = Sheet(file, lines, found, target, **written)
+    del lines
     index, columns = _target_index(sheet, target), sheet.columns
     goal, has_classes = columns[index], task == "classification"
-    if has_classes and goal.cells and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
+    if has_classes and len(goal.cells) and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
         none = {"", *map(str, written.get("na_values") or ())}  # others, such as None and NA, are classes
         goal.numbers, goal.missing = None, np.array([cell in none for cell in goal.cells])
-    dropped = [i for i, one in enumerate(columns) if i != index and text_columns == "drop" and _is_text(one)]
+    texts = {i for i, one in enumerate(columns) if one.share_of_strays() > _SLIPS}
+    dropped = sorted(texts - {index}) if text_columns == "drop" else []
     used = sorted({*range(len(columns))}.difference(dropped))
     encodes = {i for i in used if (has_classes if i == index else text_columns == "one_hot")}
     _check(sheet, used, index, encodes, drops_rows=missing == "drop_rows")
@@ -131,19 +144,6 @@ def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
         return content.seek(0, io.SEEK_END) // columns + 1, made
 
 
-def _lines(file: Path, sha256: str | None, given: str | None) -> tuple[list[str], str | None]:
-    """The lines of a file, and its encoding if that is detected and is not UTF-8."""
-    content = files.read(file, _COPIES, LARGEST_FILE)
-    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise DataError(f"{file}: the file has changed since the workflow was planned; run it again")
-    if not given:
-        check_is_text(file, content)
-    text, encoding = decoded(file, content, given)
-    del content  # of a large file one copy less
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.split("\n"), encoding if encoding not in ("utf-8", given) else None
-
-
 @cache
 def _digest(file: Path, identity: tuple[int, ...]) -> str:
     return hashlib.sha256(files.read(file, _COPIES, LARGEST_FILE)).hexdigest()
@@ -152,91 +152,76 @@ def _digest(file: Path, identity: tuple[int, ...]) -> str:
 def _target_index(sheet: Sheet, target: str | int) -> int:
     """The column with a name, such as also 2020, or with a number."""
     names, place = sheet.names, f"{sheet.file}: dataset.target is {target!r}"
-    listed = ", ".join(names[:12]) + (f", ... ({len(names)} columns)" if len(names) > 12 else "")
+    listed = f"{', '.join(names[:12])}{', ...' * (len(names) > 12)} ({len(names)} columns)"
     if sheet.header and names.count(str(target)) > 1:
-        number = setting("target", -next(i for i, name in enumerate(reversed(names), 1) if name == target))
+        number = setting("target", names.index(str(target)) - len(names))
         raise DataError(f"{place}, which is more than once in the header: rename one, or say {number}")
     if sheet.header and str(target) in names:
         return names.index(str(target))
-    if isinstance(target, int):
-        if not -len(names) <= target < len(names):
-            named = f", or a name in the header: {listed}" if sheet.header else ""
-            raise DataError(f"{place}: it must be between {-len(names)} and {len(names) - 1}{named}")
+    if isinstance(target, int) and -len(names) <= target < len(names):
         return target % len(names)
+    if isinstance(target, int):
+        named = f", or a name in the header: {listed}" if sheet.header else ""
+        raise DataError(f"{place}: it must be between {-len(names)} and {len(names) - 1}{named}")
     if not sheet.header:
         way = f"give its number, 0 to {len(names) - 1}, or say {setting('header', True)}"
         raise DataError(f"{place}, a name, but line {sheet.lines[0]} is read as data, not a header: {way}")
-    from difflib import get_close_matches  # only for a message
-
-    like = [name for name in names if name.lower() == target.lower()]
-    like += get_close_matches(target, names, 1, 0.7)
+    close = get_close_matches(target.lower(), [name.lower() for name in names], 1, 0.7)
+    like = [name for name in names if name.lower() in close]
     hint = f"; did you mean {like[0]!r}?" if like else ""
-    hint += sheet.hint(sheet.header)
-    raise DataError(f"{place}, which is not in the header: {listed}{hint}")
-
-
-def _is_text(column: Column) -> bool:
-    """Whether a column is left out with those of text; a few texts among numbers would be a slip."""
-    return column.numbers is None or bool(np.sum(column.strays) > _SLIPS * np.sum(~column.missing))
+    raise DataError(f"{place}, which is not in the header: {listed}{hint}{sheet.hint(sheet.header)}")
 
 
 def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], drops_rows: bool) -> None:
     """Raise DataError, with every complaint, for columns that cannot be used."""
-    said, columns = list[str](), {i: sheet.columns[i] for i in used}
-
-    def complain(masks: dict[int, np.ndarray], what: str, way: str) -> None:
-        """Name the first cell of those in some columns."""
-        row, i = min((int(mask.argmax()), i) for i, mask in masks.items())
-        others = _named([columns[other] for other in masks if other != i])
-        too = f" (so it is in {others})" if others else ""
-        place = f"{sheet.file}, line {sheet.lines[row]}, column {columns[i].name!r}"
-        said.append(f"{place}: {shortened(columns[i].cells[row])} {what}{too}: {way}")
-
-    drop_rows = setting("missing", "drop_rows")
-    no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
-    if strays := {i: one.strays for i, one in columns.items() if one.strays.any()}:
-        rows = np.flatnonzero(np.any(list(strays.values()), axis=0)).tolist()
-        cells = [*dict.fromkeys(columns[i].cells[row] for row in rows for i in strays if strays[i][row])]
-        way = f"correct line {_some([sheet.lines[row] for row in rows])}"
-        if shown := [cell for cell in cells if cell.isprintable()][:5]:
-            way += f", or take it for missing: {setting('na_values', shown)} {drop_rows}"
-        if not sheet.header and not rows[0]:
-            way = f"if this is the header, say {setting('header', True)}; else {way}"
-        elif comment := re.match(r"[-+.0-9]\S*\s*([#%!;])\s*\w", cells[0]):
-            way = f"if a comment begins in it, say {setting('comment', comment[1])}; else {way}"
-        units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
-        complain(strays, f"{no_number}, as others of this column are{units}", way)
-    empty = {i for i, one in columns.items() if one.missing.all()}
-    none = empty | encodes
-    texts = {i: ~one.missing for i, one in columns.items() if one.numbers is None and i not in none}
-    values = {i: len({*columns[i].cells}) for i in texts}
-    if index in texts:
-        way = "say network=layers network.loss=cross_entropy, and end network.layers in as many outputs"
-        way = f"to tell these apart, {way}"
-        if values[index] > MOST_CLASSES:
-            way = f"cross_entropy tells at most {MOST_CLASSES} apart: name another target"
-        complain(
-            {index: texts.pop(index)}, f"{no_number}, but the target ({values[index]} different texts)", way
-        )
-    if texts:
-        many = [columns[i] for i in texts if values[i] > MOST_VALUES]
-        one_hot, drop = setting("text_columns", "one_hot"), setting("text_columns", "drop")
-        way = f"{one_hot} replaces each by a column of 0 and 1 for each value"
-        if many:
-            way = f"one_hot takes at most {MOST_VALUES} values: group those of {_named(many)}, or remove it"
-        way += f"; {drop} leaves such columns out" if {*used} - {*texts, index} else ""
-        complain(texts, f"{no_number}, but a text ({values[min(texts)]} different ones in this column)", way)
-    if empty:
-        way = f"name another target than {columns[index].name!r}, and " if index in empty else ""
-        named = _named([columns[i] for i in sorted(empty)])
-        said.append(f"{sheet.file}: no value in any row of {named}: {way}remove it from the file")
+    columns = {i: sheet.columns[i] for i in used}
+    strays = {i: one.strays for i, one in columns.items() if one.strays.any()}
+    empty = {i: one.missing for i, one in columns.items() if one.missing.all()}
     lacking = {i: one.missing for i, one in columns.items() if one.missing.any() and i not in empty}
-    if lacking and not drops_rows:
-        way = f"{drop_rows} leaves out the rows that lack one"
-        way = f"each row lacks one: {_FEWER}" if np.any(list(lacking.values()), axis=0).all() else way
-        complain(lacking, f"is a missing value; {_lacking(list(columns.values()))}", way)
+    texts = {i: ~one.missing for i, one in columns.items() if one.numbers is None}
+    texts = {i: mask for i, mask in texts.items() if i not in empty and i not in encodes}
+    goal = {index: texts.pop(index)} if index in texts else {}
+    units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
+    no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
+    one_hot = f"{setting('text_columns', 'one_hot')} replaces each by a column of 0 and 1 for each value"
+    drop = f"{setting('text_columns', 'drop')} leaves such columns out"
+    drop_rows = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
+    complaints = (
+        (strays, f"{no_number}, as others of this column are{units}", _of_strays(sheet, strays)),
+        (goal, f"{no_number}, but the target", _LABELS),
+        (texts, f"{no_number}, but a text", f"{one_hot}; {drop}"),
+        (empty, "is missing, as all values are", "remove the column from the file, or name another target"),
+        ({} if drops_rows else lacking, f"is missing; {_lacking([*columns.values()])}", drop_rows),
+    )
+    said = [_complaint(sheet, *each) for each in complaints if each[0]]
     if said:
         raise DataError("; and ".join(said))
+
+
+def _complaint(sheet: Sheet, masks: Mapping[int, np.ndarray], what: str, way: str) -> str:
+    """What is wrong with the first cell of those in some columns."""
+    row, i = min((int(mask.argmax()), i) for i, mask in masks.items())
+    others = _named([sheet.columns[other] for other in masks if other != i])
+    too = f" (so it is in {others})" if others else ""
+    place = f"{sheet.file}, line {sheet.lines[row]}, column {sheet.columns[i].name!r}"
+    return f"{place}: {shortened(sheet.columns[i].cells[row])} {what}{too}: {way}"
+
+
+def _of_strays(sheet: Sheet, strays: Mapping[int, np.ndarray]) -> str:
+    """What to do about cells that are no numbers among numbers."""
+    if not strays:
+        return ""
+    rows = np.flatnonzero(np.any([*strays.values()], axis=0)).tolist()
+    cells = [sheet.columns[i].cells[row] for row in rows for i in strays if strays[i][row]]
+    way = f"correct line {_some([sheet.lines[row] for row in rows])}"
+    if shown := [cell for cell in dict.fromkeys(cells) if cell.isprintable()][:5]:
+        missing = f"{setting('na_values', shown)} {setting('missing', 'drop_rows')}"
+        way += f", or take it for missing: {missing}"
+    if not sheet.header and not rows[0]:
+        return f"if this is the header, say {setting('header', True)}; else {way}"
+    if comment := re.match(r"[-+.0-9]\S*\s*([#%!;])\s*\w", cells[0]):
+        return f"if a comment begins in it, say {setting('comment', comment[1])}; else {way}"
+    return way
 
 
 def _some(words: Sequence[object]) -> str:
@@ -254,26 +239,26 @@ def _lacking(columns: Sequence[Column]) -> str:
 
 def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_classes: bool = False) -> _Source:
     """A column in the rows that are kept: its numbers, or of texts and classes those of their values."""
-    place = f"{sheet.file}, column {column.name!r}"
     if column.numbers is not None and not has_classes:
         return _Source(column.name, column.numbers[kept])
-    if column.numbers is not None:
-        found, numbers = np.unique(column.numbers[kept], return_inverse=True)
-        if len(odd := found[(found % 1 != 0) | (np.abs(found) >= 2**53)]):
-            line = sheet.lines[int(np.argmax(column.numbers == odd[0]))]
-            what = f"{odd[0]:.17g} is not a class: it must be a text, or a whole number below 2^53"
-            raise sheet.error(line, f"{what}; {_NUMBERS}", column.name)
-        values = [f"{one + 0.0:.0f}" for one in found]
-    else:
-        used = np.array(column.cells, object)[kept]
-        values = sorted(set(used))
-        numbers = np.searchsorted(np.array(values, object), used)
-        if bad := next((one for one in values if CONTROL.search(one) or len(one) > LONGEST_VALUE), None):
-            what = f"has a control character, or more than {LONGEST_VALUE} characters"
-            raise sheet.error(sheet.lines[column.cells.index(bad)], f"{shortened(bad)} {what}", column.name)
+    from pandas import factorize  # which takes 0.3 s
+
+    is_text = column.numbers is None
+    cells = (column.cells if is_text else column.numbers)[kept]  # type: ignore[index]
+    numbers, found = factorize(cells, sort=True)
+    values = list(found) if is_text else [f"{one + 0.0:.17g}" for one in found]
+    for one, value in zip(found, values, strict=True):
+        if (CONTROL.search(one) or len(one) > LONGEST_VALUE) if is_text else (one % 1 or abs(one) >= 2**53):
+            line = sheet.lines[kept[np.argmax(cells == one)]]
+            what = (
+                f"must be a whole number below 2^53, or a printable text of {LONGEST_VALUE} letters at most"
+            )
+            shown = shortened(value) if is_text else value
+            raise sheet.error(line, f"{shown} {what}; {_NUMBERS}", column.name)
     if len(values) > most:
         way = f"with cross_entropy; {_NUMBERS}" if has_classes else "group them, or remove the column"
-        raise DataError(f"{place}: {len(values)} different values, and at most {most} are encoded: {way}")
+        what = f"{len(values)} different values, and at most {most} are encoded: {way}"
+        raise DataError(f"{sheet.file}, column {column.name!r}: {what}")
     return _Source(column.name, numbers.astype(float), values)
 
 
@@ -281,39 +266,36 @@ def _assembled(
     file: Path, features: list[_Source], target: _Source, order: np.ndarray, training: int, standardise: bool
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """The table, and its facts. Raises DataError for a z beyond float32, and for a constant target."""
-    facts: dict[str, Any] = {"classes": list(target.values)} if target.values else {}
-    made = np.empty((len(order), sum(len(one.values) or 1 for one in features) + 1), np.float32)
-    moments, at = list[tuple[float, float]](), 0
+    blocks, moments, facts = list[np.ndarray](), list[tuple[float, float]](), dict[str, Any]()
     for source in (*features, target):
-        column, width = source.numbers[order], 1
+        column = source.numbers[order]
+        place = f"{file}, column {source.name!r}"
         if source.values and source is not target:
-            width = len(source.values)
-            column = column[:, None] == np.arange(width)
+            column = column[:, None] == np.arange(len(source.values))
         elif standardise and not source.values:
-            moments.append(_moments(column[:training]))
-            mean, scale = moments[-1]
+            mean, scale = _moments(column[:training])
+            moments.append((mean, scale))
             z = (column - mean) / scale if scale else np.zeros_like(column)
             if (far := np.abs(z) > np.finfo(np.float32).max).any():
                 what = f"{column[far.argmax()]:g} is too far from the rows that are trained on"
-                what += f", with mean {mean:g} and standard deviation {scale:g}"
-                raise DataError(f"{file}, column {source.name!r}: {what}")
+                raise DataError(f"{place}: {what}, with mean {mean:g} and standard deviation {scale:g}")
             column = z
-        made[:, at : at + width] = column.reshape(len(order), width)
-        at += width
+        blocks.append(column.astype(np.float32))
     if standardise:
         facts["standardised_sha256"] = hashlib.sha256(np.array(moments, "<f8").tobytes()).hexdigest()
     if standardise and not target.values:
+        facts |= {"target_mean": mean, "target_scale": scale}
         if not scale:
             what = f"the target is {mean:g} in each of the {training} rows that are trained on"
-            raise DataError(f"{file}, column {target.name!r}: {what}: there is nothing to predict")
-        facts |= {"target_mean": mean, "target_scale": scale}
+            raise DataError(f"{place}: {what}: there is nothing to predict")
     if encoded := [one.name for one in features if one.values]:
         facts["one_hot_columns"] = encoded
+    if target.values:
+        facts["classes"] = list(target.values)
     if target.values and training < len(order):
-        labels = target.numbers[order].astype(np.intp)
-        commonest = np.bincount(labels[:training]).argmax()
-        facts["majority_accuracy"] = float(np.mean(labels[training:] == commonest))
-    return made, facts
+        commonest = np.bincount(column[:training].astype(np.intp)).argmax()
+        facts["majority_accuracy"] = float(np.mean(column[training:] == commonest))
+    return np.column_stack(blocks), facts
 
 
 def _moments(column: np.ndarray) -> tuple[float, float]:
@@ -332,39 +314,34 @@ def _remarks(
     sheet: Sheet, given: str | int, target: _Source, features: list[_Source], facts: Any, task: str | None
 ) -> list[str]:
     """What can be trained on, but perhaps is not meant."""
-    said = [f"read as: {sheet.found}"] if sheet.found else []
-    if sheet.header and isinstance(given, int):
-        said.append(f"the target, given as {given}, is the column {target.name!r}")
     (found, count), rows = np.unique(target.numbers, return_counts=True), len(target.numbers)
-    are_few = task is None and 2 <= len(found) <= min(_FEW_CLASSES, rows // 2)
-    if are_few and found[0] in (0, 1) and np.array_equal(found, np.arange(len(found)) + found[0]):
-        whole = f"holds the whole numbers {found[0]:.0f} to {found[-1]:.0f}, and is predicted as a number"
-        way = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
-        said.append(f"the target {target.name!r} {whole}; {way}")
-    if target.values and 2 * (alone := int((count == 1).sum())) > rows:
-        said.append(f"{alone:,} of {rows:,} rows are the only one of their class of {target.name!r}")
-    if words := sorted(MISSING.intersection(target.values)):
-        way = f"{setting('na_values', words)} makes them missing values"
-        said.append(f"{_some(words)} are classes of {target.name!r}; {way}")
-    if units := [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]:
-        said.append(f"numbers are read without their signs: {_some(units)}")
-    if encoded := [f"{one.name!r} ({len(one.values)} values)" for one in features if one.values]:
-        said.append(f"texts are replaced by columns of 0 and 1: {_some(encoded)}")
+    may_be_classes = task is None and 2 <= len(found) <= min(_FEW_CLASSES, rows // 2) and found[0] in (0, 1)
+    may_be_classes = may_be_classes and np.array_equal(found, np.arange(len(found)) + found[0])
+    alone = int((count == 1).sum()) if target.values else 0
+    words = sorted(MISSING.intersection(target.values))
     numbers = [one.numbers for one in (*features, target) if not one.values]
-    if rows > 3 and numbers and all(one[-1] and np.isclose(one[:-1].sum(), one[-1]) for one in numbers):
-        total = "in the last row each number is the sum of those above it"
-        said.append(f"{total}: if it is a row of totals, remove it from the file")
-    if gone := facts.get("left_out_rows"):
-        lacking = _lacking(
-            [one for one in sheet.columns if one.name not in facts.get("left_out_columns", ())]
-        )
-        said.append(f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value; {lacking}")
-    if names := facts.get("left_out_columns"):
-        said.append(f"left out: column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}")
-    if doubtful := [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]:
-        way = "is that meant to be a feature? To leave a column out, remove it from the file"
-        said.append(f"{_some(doubtful)}: {way}")
-    return said
+    has_totals = numbers and all(one[-1] and np.isclose(one[:-1].sum(), one[-1]) for one in numbers)
+    gone, names = facts.get("left_out_rows", 0), facts.get("left_out_columns", [])
+    lacking = _lacking([one for one in sheet.columns if one.name not in names])
+    units = [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]
+    encoded = [f"{one.name!r} ({len(one.values)} values)" for one in features if one.values]
+    doubtful = [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]
+    goal = repr(target.name)
+    whole = f"the target {goal} holds the whole numbers {found[0]:.0f} to {found[-1]:.0f}, and is predicted"
+    said = {
+        f"read as: {sheet.found}": sheet.found,
+        f"the target, given as {given}, is the column {goal}": sheet.header and isinstance(given, int),
+        f"{whole} as a number; {_CLASSES}": may_be_classes,
+        f"{alone:,} of {rows:,} rows are the only one of their class of {goal}": 2 * alone > rows,
+        f"{_some(words)} are classes of {goal}; {setting('na_values', words)} makes them missing": words,
+        f"numbers are read without their signs: {_some(units)}": units,
+        f"texts are replaced by columns of 0 and 1: {_some(encoded)}": encoded,
+        "the last row is the sum of the others: remove it if it is a row of totals": rows > 3 and has_totals,
+        f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value; {lacking}": gone,
+        f"left out: column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}": names,
+        f"{_some(doubtful)}: {_NO_FEATURE}": doubtful,
+    }
+    return [what for what, is_so in said.items() if is_so]
 
 
 def _doubtful(feature: _Source, target: np.ndarray) -> str | None:
