@@ -59,6 +59,13 @@ READ = {
         [[1, 2], [3, 4]],
         "tabs",
     ),
+    "tabs and blanks between thousands": (
+        "0.5\t1 000.5\tred\n",
+        {**ONE_HOT, "target": 1},
+        [[0.5, 1, 1000.5]],
+        "tabs",
+    ),
+    "blanks, and a tab in each line": ("7 2\t3\n4 5\t6\n", {"target": -1}, [[7, 2, 3], [4, 5, 6]], "blanks"),
     "bars": ("x|y\n1|2\n", {}, [[1, 2]], "bars"),
     "blanks": (
         " 0.01  18.00  2 24.0\n 12.5   0.00  7 21.6\n",

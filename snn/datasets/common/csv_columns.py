@@ -383,16 +383,19 @@ def _are_numbers(cells: Sequence[str]) -> bool:
 
 
 def detected(lines: Sequence[str]) -> str:
-    """The delimiter of most lines, so that each cell is a number, or has no other delimiter in it."""
+    """The delimiter of most lines, so that each cell is a number, or has no other delimiter in it.
+
+    Of several, the one with the fewest texts; tabs before blanks, which may be between thousands.
+    """
     some = list(islice((line for line in lines if line.strip() and line.lstrip()[0] not in "#%"), _SAMPLE))
 
-    def score(mark: str) -> tuple[float, float]:
+    def score(mark: str) -> tuple[float, ...]:
         rows = loose_rows(some, mark)
         width, count = _width(rows)
         cells = [cell.strip() for row in rows if len(row) == width > 1 for cell in row] or [",,"]
         numbers = sum(map(_is_number, cells))
         texts = sum(not _is_number(cell) and not re.search(r"[,;|\t]", cell) for cell in cells)
-        return count * (numbers + texts) / len(cells), numbers / len(cells)
+        return count * (numbers + texts) / len(cells), -texts, mark == "\t", numbers / len(cells)
 
     return max(_MARKS, key=score)
 
