@@ -50,7 +50,7 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "dataset.path": (3, 1.5, None, True, {"a": 1}, "", "a\0b", "a\nb", "x" * 5000, "${oc.env:HOME}"),
     "dataset.shape": _NO_SHAPE,
     "dataset.target": (1.5, None, True, {"a": 1}, "", "a\nb", "${oc.env:HOME}"),
-    "dataset.header": (1, 0, 1.5, None, "yes", "true ", "", {"a": 1}),
+    "dataset.header": (0, -1, 1.5, "yes", "true ", "", {"a": 1}),
     "dataset.delimiter": (3, None, True, "", ",,", "a", "1", ".", "-", "+", '"', "'", "\n", "\0", {"a": 1}),
     "dataset.sha256": (3, True, "", "12", "g" * 64, "A" * 64, "0" * 63, "0" * 65, {"a": 1}),
     "device.name": ({"a": 1}, "a\nb", "a\0b", "${oc.env:HOME}"),
@@ -113,7 +113,7 @@ def _wrong_for(where: str, usual: Any) -> tuple[Any, ...]:
     if where in _OF_KEY:
         return _OF_KEY[where]
     if isinstance(usual, bool):
-        return _OF_KEY["dataset.header"]
+        return (1, 0, 1.5, None, "yes", "true ", "", {"a": 1})
     if where in RANGES or isinstance(usual, int | float):
         return _outside(of(where, usual))
     return _NO_TEXT
