@@ -29,7 +29,7 @@ def _main(arguments: list[str]) -> int:
     names = [argument for argument in arguments if argument != JSON]
     for name in names:
         if name.startswith("-"):
-            raise ConfigError(f"{shown(name)}: there is no such option; there is {JSON}")
+            raise ConfigError(f"{shown(name)}: unknown option; the only one is {JSON}")
     command.counted(names, "claims", f"[SOURCE] [{JSON}]", 0, 1)
     tables = claims.published_tables()
     sources = [claims.judge(name, tables) for name in names or claims.source_names()]

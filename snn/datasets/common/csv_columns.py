@@ -39,7 +39,7 @@ _Rows = list[tuple[int, list[str]]]
 
 @dataclass
 class Column:
-    """A column of ``cells``, as float64 ``numbers``, NaN where there is none; these are None for a text.
+    """A column of ``cells``, as float64 ``numbers`` (NaN if a cell has none); None for a text.
 
     ``missing`` and ``strays`` (rows,) tell which have no value, and which no number with the ``unit``, as %.
     """
