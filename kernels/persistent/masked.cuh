@@ -32,6 +32,18 @@ __device__ void multiply(float (&sum)[M][N][4], const Masked<4> (&a)[M], const M
                 mma_m16n8k8_tf32(sum[m][n], which == 1 ? a[m].small : a[m].big, which == 2 ? b[n].small : b[n].big);
 }
 
+// Accumulators of a few terms, to a float32 sum (tf32.cuh).
+template <int M, int N>
+__device__ void add(float (&sum)[M][N][4], const float (&part)[M][N][4])
+{
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sum[m][n][i] += part[m][n][i];
+}
+
 __device__ float2 pair_at(const float* from) { return *reinterpret_cast<const float2*>(from); }
 
 // A left operand of two rows, and a right one.

@@ -111,7 +111,7 @@ __device__ void product(const T& tile, float* parts, A& a, B& b, float (&element
             } else if (!EQUAL) {
                 raw_a[stage] = {}, raw_b[stage] = {};   // a slab of zeros, in place of a branch
             }
-            multiply<T::A_ROWS, T::B_COLS>(sum, left, right);
+            multiply<8, T::A_ROWS, T::B_COLS>(sum, left, right);
         }
 
     if (group < T::GROUPS) {  // of each mma a lane holds rows g and g + 8, columns 2t and 2t + 1

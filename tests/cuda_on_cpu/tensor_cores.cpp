@@ -7,8 +7,15 @@ float tf32_in(unsigned bits, int) { return bits_as<float>(bits & 0xffffe000); } 
 float bf16_in(unsigned bits, int place) { return bits_as<float>(bits >> 16 * place << 16); }
 float fp16_in(unsigned bits, int place) { return fp16_value(bits >> 16 * place & 0xffff); }
 
+// The last bits are left out, as an NVIDIA H100 does where it adds up.
+float towards_zero(double sum)
+{
+    const float nearest = sum;
+    return std::fabs((double)nearest) > std::fabs(sum) ? std::nextafter(nearest, 0.0f) : nearest;
+}
+
 // PACK numbers a register, K values of k, and what the bits of one number are worth. A sum is one in double, in the order
-// of k, then rounded.
+// of k, then truncated.
 template <int PACK, int K, float (*value)(unsigned bits, int place)>
 void multiply(void* const (&lanes)[32])
 {
@@ -31,7 +38,7 @@ void multiply(void* const (&lanes)[32])
         for (int column = 0; column < 8; ++column) sum[column] = own(column);
         for (int k = 0; k < K; ++k)
             for (int column = 0; column < 8; ++column) sum[column] += A[row][k] * B[k][column];
-        for (int column = 0; column < 8; ++column) own(column) = sum[column];
+        for (int column = 0; column < 8; ++column) own(column) = towards_zero(sum[column]);
     }
 }
 

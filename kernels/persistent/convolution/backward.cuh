@@ -49,6 +49,7 @@ struct Backward : Linear {
             for (int r = 0; r < ROWS2; ++r) {
                 const float* const of_row = s.dZ + ((r + K2 - 1) * DP + K2 - 1 + 2 * q) * FS + f + p;
                 const float* const inputs = s.A1 + ((r + kr) * P + 2 * q) * CS + c + p;
+                float part[1][K2][4] = {};
 #pragma unroll 3
                 for (int i = 0; i < STEPS2; ++i) {
                     const float *const dz = of_row + i * 8 * FS, *const x = inputs + i * 8 * CS;
@@ -62,8 +63,9 @@ struct Backward : Linear {
                         if (j < K2) b[j].set(0, value, high);
                         if (j > 0) b[j - 1].set(1, value, high);
                     }
-                    multiply(sum, a, b);
+                    multiply(part, a, b);
                 }
+                add(sum, part);
             }
 #pragma unroll
             for (int kc = 0; kc < K2; ++kc) tell_gradients((unit * K2 + kc) * 128 + 4 * lane, sum[0][kc]);
@@ -85,7 +87,8 @@ struct Backward : Linear {
                 }
             float sum[2][C8][4] = {};
 #pragma unroll 1
-            for (int kr = 0; kr < K2; ++kr)
+            for (int kr = 0; kr < K2; ++kr) {
+                float part[2][C8][4] = {};
 #pragma unroll
                 for (int kc = 0; kc < K2; ++kc)
 #pragma unroll
@@ -98,8 +101,10 @@ struct Backward : Linear {
 #pragma unroll
                         for (int c = 0; c < C8; ++c)
                             b[c] = right_at(s.Wb + (((kr * K2 + kc) * N8 + f) * C8 + c) * 64 + 2 * lane, high);
-                        multiply(sum, a, b);
+                        multiply(part, a, b);
                     }
+                add(sum, part);
+            }
 #pragma unroll
             for (int i = 0; i < 2; ++i)
 #pragma unroll

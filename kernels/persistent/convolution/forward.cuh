@@ -70,7 +70,8 @@ struct Forward : Weights {
             }
             float sum[GROUPS * HALVES][1][4] = {};
 #pragma unroll 1
-            for (int kr = 0; kr < K2; ++kr)
+            for (int kr = 0; kr < K2; ++kr) {
+                float part[GROUPS * HALVES][1][4] = {};
 #pragma unroll
                 for (int kc = 0; kc < K2; ++kc)
 #pragma unroll 2
@@ -83,8 +84,10 @@ struct Forward : Weights {
                             a[i] = left_at(s.A1 + rows[i % HALVES * 2] + at, s.A1 + rows[i % HALVES * 2 + 1] + at, high);
                         }
                         const Masked<2> b[1] = {right_at(s.Wf + (((kr * K2 + kc) * C8 + c) * N8 + n) * 64 + 2 * lane, high)};
-                        multiply(sum, a, b);
+                        multiply(part, a, b);
                     }
+                add(sum, part);
+            }
 #pragma unroll
             for (int g = 0; g < GROUPS; ++g)
 #pragma unroll

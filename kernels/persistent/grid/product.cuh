@@ -44,7 +44,7 @@ __device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, 
                 a.read_early(k_of(next), raw_a[stage]), b.read_early(k_of(next), raw_b[stage]);
                 a.read_late(k_of(next), raw_a[stage]), b.read_late(k_of(next), raw_b[stage]);
             }
-            multiply<S::A_ROWS, S::B_COLS>(sum, left, right);
+            multiply<16, S::A_ROWS, S::B_COLS>(sum, left, right);
         }
 
     if (S::group(at) < S::GROUPS) {  // of each mma a lane holds rows g and g + 8, columns 2t and 2t + 1

@@ -65,9 +65,10 @@ struct FirstLayer : SecondLayer {
             __syncthreads();
             for (int from = 0; from < WARPS; ++from) {
                 const float2 v = take2(s.dW1[from][smaller(lane, F - 1)]);
-                if (CLIP) dw1[i][0] += v.x, dw1[i][1] += v.y;
-                else W1[i][0] -= rate * v.x, W1[i][1] -= rate * v.y;
+                dw1[i][0] += v.x, dw1[i][1] += v.y;
             }
+            if (!CLIP)
+                for (int n = 0; n < 2; ++n) W1[i][n] -= rate * dw1[i][n];
             if (!CLIP && !last) tell_H1(step + 1, i, x);
             if (i + 1 < PAIRS) __syncthreads();
         }
