@@ -34,10 +34,10 @@ class _Config(ctypes.Structure):
 class CooperativeLaunch:
     """A launch whose blocks wait for each other: within clusters of ``cluster`` blocks, or all (0).
 
-    ``together``: the clusters wait for each other, too, so none may start before the device has room for all.
-    Other clusters may be more than the device runs at the same time. ``function`` is a kernel of a CuPy
-    module, ``blocks`` the grid size, ``threads`` the block size, ``shared_bytes`` the dynamic shared memory of
-    a block.
+    ``together``: the clusters wait for each other, too, so none may start before the device has room for
+    all. Other clusters may be more than the device runs at the same time. ``function`` is a kernel of a CuPy
+    module, ``blocks`` the grid size, ``threads`` the block size, ``shared_bytes`` the dynamic shared memory
+    of a block.
     """
 
     def __init__(

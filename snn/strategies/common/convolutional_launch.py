@@ -21,7 +21,7 @@ _LAYERS = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
 
 
 class ConvolutionalLaunch(DeviceDriven):
-    """Training of conv2d, relu, conv2d, relu, maxpool2d and linear, with cross-entropy, by ``LaunchedTraining``.
+    """Training of conv2d, relu, conv2d, relu, maxpool2d and linear, with cross-entropy, many steps a launch.
 
     Data, parameters, the loss of every row and the workspace are on the device as they are, without padding.
     ``setup`` raises Unsupported, before it allocates anything, if the network is another or the backend has

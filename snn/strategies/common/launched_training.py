@@ -1,4 +1,4 @@
-"""Training by launches of many steps, of at most about a second each, and the steps that the device counts."""
+"""Training by launches of many steps, of at most about a second each, and the steps the device counts."""
 
 import math
 import time
