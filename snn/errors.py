@@ -35,7 +35,7 @@ class LeakError(SnnError):
 
 
 class MeasurementError(SnnError):
-    """A measured time is impossible: it is shorter than the lower bound for this device."""
+    """A measurement is impossible: a time below the device's lower bound, or a device that did not train."""
 
 
 class OutputError(SnnError):

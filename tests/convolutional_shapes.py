@@ -96,13 +96,14 @@ def oracle(shape, X, labels, weights, epochs, rate):
 def buffers_of(shape, X, Y, weights):
     """What the op is launched on; what is not read before it is written is not a number."""
     S = np.full(shape.workspace, np.nan, np.float32)
-    S[:4] = 0  # the barrier's
+    S[:4] = 0  # the head
     E = np.full(len(X), np.nan, np.float32)
     return [*(a.reshape(-1).copy() for a in (X, Y, *weights)), E, S]
 
 
 def launched(shape, buffers, rows, epochs, rate, source=ROOT / SOURCE, limits=H200, **further):
-    emulated(plan_for(shape, limits), buffers, rows, epochs, rate, source, **further)
+    steps = epochs * -(-rows // shape.batch)
+    emulated(plan_for(shape, limits), buffers, rows, 0, steps, rate, source, **further)
 
 
 def check(shape, found, E, rows, expected, losses, within):

@@ -12,6 +12,7 @@ import numpy as np
 
 from snn.backends.cpu import ops
 from snn.backends.cpu.ops import trainings, views
+from snn.backends.persistent_plans import HEAD
 
 RATE = 1024.0
 """So large that the rounding of old parameters is nothing beside their update."""
@@ -32,8 +33,8 @@ _OF_TF32 = 2.0**-18  # the same of three TF32 products: 3 x 2^-20, and the addit
 def state_after(shape, X, Y, weights, steps, rate=0.02):
     """The parameters after so many steps in float64, rounded to float32; X has whole batches."""
     flat = [W.reshape(-1).astype(np.float64) for W in (X, Y, *weights)]
-    epochs, losses = steps * shape.batch // len(X), np.empty(len(X))
-    ops.train_convolutional(*flat, losses, None, len(X), shape.batch, epochs, rate, *shape.sizes)
+    losses, head = np.empty(len(X)), np.zeros(HEAD, np.float32)
+    ops.train_convolutional(*flat, losses, head, *shape.numbers(len(X), 0, steps, rate))
     return [W.astype(np.float32).reshape(old.shape) for W, old in zip(flat[2:], weights, strict=True)]
 
 

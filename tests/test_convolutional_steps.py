@@ -45,13 +45,14 @@ def test_the_kernel_and_numpy_train_as_the_oracle(name, limits, random):
     rows, epochs = 2 * shape.batch + 1, 2
     X, labels, Y, weights = made(shape, rows, random)
     buffers, by_numpy = (buffers_of(shape, X, Y, weights) for _ in range(2))
+    numbers = shape.numbers(rows, 0, epochs * 3, rate)
     launched(shape, buffers, rows, epochs, rate, limits=limits)
-    ops.train_convolutional(*by_numpy, rows, shape.batch, epochs, rate, *shape.sizes)
+    ops.train_convolutional(*by_numpy, *numbers)
     expected, losses = oracle(shape, X, labels, weights, epochs, rate)
     for found in (buffers, by_numpy):
         check(shape, found[2:8], found[8], rows, expected, losses, 3e-6)
     exactly = [buffer.astype(np.float64) for buffer in buffers_of(shape, X, Y, weights)]
-    ops.train_convolutional(*exactly, rows, shape.batch, epochs, rate, *shape.sizes)
+    ops.train_convolutional(*exactly, *numbers)
     check(shape, exactly[2:8], exactly[8], rows, expected, losses, 1e-7)  # what one_step rests on
 
 
@@ -91,18 +92,6 @@ def test_an_error_of_a_hundred_thousandth_is_seen(line, instead, tmp_path, rando
     launched(shape, buffers, len(X), 1, one_step.RATE, broken)
     with pytest.raises(AssertionError):
         one_step.check(shape, X, Y, weights, buffers[2:8], buffers[8].mean())
-
-
-@on_cpu
-def test_the_kernel_goes_on_where_the_last_launch_ended(random):
-    shape = SMALL["uneven"]
-    X, _, Y, weights = made(shape, 5, random)
-    once, twice = (buffers_of(shape, X, Y, weights) for _ in range(2))
-    launched(shape, once, 5, 2, 0.05)
-    for _ in range(2):
-        launched(shape, twice, 5, 1, 0.05)
-    for a, b in zip(once[2:9], twice[2:9], strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 @on_cpu

@@ -9,7 +9,7 @@ from test_persistent_on_cpu import H200, launched, made, plan_for
 
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS
-from snn.backends.persistent_plans import LaunchPlan, Shape, launch_plans, padded
+from snn.backends.persistent_plans import HEAD, LaunchPlan, Shape, launch_plans, padded
 
 RATES = np.array([0.01, 0.002, 0.03], dtype=np.float32)
 
@@ -20,12 +20,13 @@ def members_of(layers, batch, rows, epochs, random):
     X, Y, W, E, S = buffers
     of_each = [(W * np.float32(1 + 0.1 * m)).astype(np.float32) for m in range(len(RATES))]
     alone = [([X, Y, own, E.copy(), S.copy()], with_rate(numbers, RATES[m])) for m, own in enumerate(of_each)]
-    together = [X, Y, np.concatenate(of_each), np.concatenate([E] * len(RATES)), RATES.copy()]
-    return alone, together, (*numbers[:4], np.float32(np.nan), 0.0, len(RATES), *numbers[7:])
+    workspace = np.concatenate([np.zeros(HEAD, np.float32), RATES])
+    together = [X, Y, np.concatenate(of_each), np.concatenate([E] * len(RATES)), workspace]
+    return alone, together, (*with_rate(numbers, np.float32(np.nan))[:7], len(RATES), *numbers[8:])
 
 
 def with_rate(numbers, rate):
-    return (*numbers[:4], rate, *numbers[5:])
+    return (*numbers[:5], rate, *numbers[6:])
 
 
 def by_kernel(buffers, numbers):
@@ -63,7 +64,7 @@ def test_each_member_ends_as_it_does_alone(train, layers, batch, rows, random):
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 def test_one_that_diverges_leaves_the_others_alone(random):
     alone, together, numbers = members_of((20, 24, 1), 32, 70, 3, random)
-    together[4][1] = 1e30
+    together[4][HEAD + 1] = 1e30
     by_kernel(together, numbers)
     errors = together[3].reshape(len(RATES), -1)[:, : 70 % 32]
     assert np.isfinite(errors).all(axis=1).tolist() == [True, False, True]
@@ -79,11 +80,11 @@ def test_one_that_diverges_leaves_the_others_alone(random):
 )
 def test_members_share_the_data_and_nothing_else(rows, batch, members, hidden):
     one, several = (
-        OPS["train"].elements(rows, batch, 1, 1, 0.1, 0.0, count, 16, *hidden) for count in (1, members)
+        OPS["train"].elements(rows, batch, 0, 1, 1, 0.1, 0.0, count, 16, *hidden) for count in (1, members)
     )
     assert several[:2] == one[:2]
     assert several[2:4] == tuple(members * n for n in one[2:4])
-    assert several[4] == members  # their rates
+    assert several[4] == HEAD + members  # their rates
 
 
 @given(members=st.integers(2, 500), hidden=st.integers(1, 1024).map(padded), batch=st.integers(1, 128))

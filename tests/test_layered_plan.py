@@ -30,7 +30,7 @@ def test_a_small_network_has_a_tile_of_every_product_in_each_block_and_a_wide_on
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_survives_as_numbers(name):
     one = SHAPES[name]
-    assert LayeredShape.of((100, one.batch, 3, 0.5, *one.sizes)) == one
+    assert LayeredShape.of(one.numbers(100, 2, 3, 0.5)) == one
 
 
 def test_what_graph_trains_faster_has_no_plan():

@@ -22,6 +22,7 @@ from snn.measurement.untrained import untrained_loss
 from snn.models.network import mlp
 from snn.profiling.unlaunched import Unlaunched
 from snn.strategies.common.job import Job
+from snn.strategies.common.strategy import unwatched
 from snn.strategies.reference import Reference
 
 RANDOM = np.random.default_rng(3)
@@ -106,7 +107,7 @@ def test_a_strategy_is_told_how_long_it_will_train():
     job = replace(JOB, strategy={"_target_": f"{__name__}.Prepared", "name": "prepared"})
     backend = CpuBackend()
     found = runs.Measurement()
-    runs._time_runs(job, RULES, backend, found, lambda runs: None)
+    runs._time_runs(job, RULES, backend, found, lambda runs: None, unwatched)
     assert len(found.runs) == 4
 
 

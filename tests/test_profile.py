@@ -41,7 +41,7 @@ class Poisoned(CpuBackend):
 
     def launch(self, op, buffers, numbers, stream=None):
         if op == "train":
-            assert not buffers[-1].words.any()
+            assert not np.delete(buffers[-1].words, [2, 3]).any()  # the steps trained
         super().launch(op, buffers, numbers, stream)
 
 

@@ -98,3 +98,19 @@ def test_a_record_of_this_workflow_is_not_older_than_its_plan(tmp_path, monkeypa
     os.utime(record, ns=(0, progress.PLAN.stat().st_mtime_ns))
     assert progress.made_since_start(record)
     assert not progress.made_since_start(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_long_run_says_on_a_terminal_how_far_it_is(is_terminal, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    printer = progress.Printer(CELL, 2, 256, 32, None)
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: is_terminal)
+    now = progress.time.monotonic()
+    for at, done, seconds in ((1.9, 10, 9.0), (2.1, 20, 1.9), (2.2, 412.5, 10.0), (3.9, 500, 11.7)):
+        monkeypatch.setattr(progress.time, "monotonic", lambda at=at: now + at)
+        printer.of_run(done, 1000, seconds)
+    line = "small reference, round 2: run 1 of 3, 412 of 1000 epochs (41%), about 14 s left of it\n"
+    assert capsys.readouterr().err == (line if is_terminal else "")
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now + 4.3)
+    printer.of_run(600, 1000, 12.1)
+    assert (", 600 of 1000 epochs (60%)" in capsys.readouterr().err) == is_terminal

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import Shape, padded
+from snn.backends.persistent_plans import HEAD, Shape, padded
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.network import mlp
@@ -100,12 +100,12 @@ def test_batches_are_padded_by_zeros(rows, columns, batch, extra):
 @pytest.mark.parametrize(
     ("network", "batch", "numbers"),
     [
-        (mlp((3, 5, 2, 1)), 3, (7, 3, 1, 1, float(np.float32(0.1)), 0.0, 1, 16, 16, 16)),
-        (mlp((3, 20, 1), clip_norm=2.5), 99, (7, 7, 1, 1, float(np.float32(0.1)), 2.5, 1, 16, 32)),
+        (mlp((3, 5, 2, 1)), 3, (7, 3, 0, 3, 1, float(np.float32(0.1)), 0.0, 1, 16, 16, 16)),
+        (mlp((3, 20, 1), clip_norm=2.5), 99, (7, 7, 0, 1, 1, float(np.float32(0.1)), 2.5, 1, 16, 32)),
         (
             mlp((3, 5, 1), update_order="simultaneous"),
             7,
-            (7, 7, 1, 0, float(np.float32(0.1)), 0.0, 1, 16, 16),
+            (7, 7, 0, 1, 0, float(np.float32(0.1)), 0.0, 1, 16, 16),
         ),
     ],
 )
@@ -116,21 +116,21 @@ def test_the_numbers_of_a_launch(launching, network, batch, numbers):
     strategy.train(4)
     assert backend.launched == [
         ("train", numbers, False),
-        ("train", (*numbers[:2], 4, *numbers[3:]), False),
+        ("train", (*numbers[:3], 4 * numbers[3], *numbers[4:]), False),
     ]
-    assert [(one.sequential, one.clipped) for one in backend.shapes] == [(bool(numbers[3]), numbers[5] > 0)]
+    assert [(one.sequential, one.clipped) for one in backend.shapes] == [(bool(numbers[4]), numbers[6] > 0)]
 
 
 def test_rates_of_members_stand_in_the_workspace(launching):
     backend, strategy = launching(rates=(0.5, 0.25, 2.0))
     *_, workspace = words(backend)
-    np.testing.assert_array_equal(workspace, [0.5, 0.25, 2.0])
+    np.testing.assert_array_equal(workspace, [0, 0, 0, 0, 0.5, 0.25, 2.0])
     assert backend.shapes[0].members == 3
     strategy.train(1)
-    assert backend.launched[0][1][4:7] == (0.5, 0.0, 3)
+    assert backend.launched[0][1][5:8] == (0.5, 0.0, 3)
     for rates, expected in (((0.5, 0.25), [0.5, 0.25]), ((0.5,), [0.0])):
         backend, _ = launching(rates=rates)
-        assert words(backend)[4][: len(rates)].tolist() == expected
+        assert words(backend)[4][HEAD : HEAD + len(rates)].tolist() == expected
 
 
 def test_weights_come_back_as_they_were_loaded(launching):

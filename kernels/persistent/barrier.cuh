@@ -1,8 +1,9 @@
 // A barrier of the whole grid, for GRID blocks that all run at once, split in two: arrive() ends a phase and wait()
 // begins the next one; between the two a block may read what was written in earlier phases. All blocks share one
-// counter: eight counters, each in its own L2 cache line, were 2% slower.
+// counter: eight counters, each in its own L2 cache line, were 2% slower. It and another are the first words of the
+// workspace's head (steps.cuh).
 
-constexpr int BARRIER_FLOATS = 4;   // of the workspace; must be 0 before the first launch
+#include "steps.cuh"
 
 struct Barrier {
     unsigned* counter;

@@ -1,4 +1,4 @@
-// The whole training of a convolutional network, all epochs, in one launch:
+// The training of a convolutional network, all steps of a launch (steps.cuh):
 //
 //   conv2d, ReLU, conv2d, ReLU, maxpool2d, linear; softmax and cross-entropy
 //
@@ -81,25 +81,26 @@ struct Training : Update {
             if (to >= 0) W3[to * OUTPUTS + i % OUTPUTS] = from_l2(S + AT_FC + i);
         }
         if (blockIdx.x == 0 && t < OUTPUTS) b3[t] = s.b3[t];
+        if (blockIdx.x == 0 && t == 0) count_steps(S, step);
         barrier.reset();
     }
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const float* X, const float* Y, float* W1, float* b1, float* W2, float* b2, float* W3, float* b3, float* E, float* S,
-    int rows, int epochs, float rate)
+    int rows, int first, int steps, float rate)
 {
     extern __shared__ __align__(16) float dynamic[];
     const State state{*reinterpret_cast<Shared*>(dynamic), Barrier{reinterpret_cast<unsigned*>(S)},
                       X, Y, W1, b1, W2, b2, W3, b3, E, S, rate, high_bits(rows)};
     Training training{state};
-    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    const int batches = (rows + BATCH - 1) / BATCH;
+    training.batch = first;
     training.start();
     float pixels[PIXELS];
-    training.fetch_image(rows, batches, 0, pixels);
+    training.fetch_image(rows, first, pixels);
     training.store_image(pixels);
     for (; training.step < steps; ++training.step) {
-        training.batch = training.step % batches;
         training.count = min(BATCH, rows - training.batch * BATCH);
         training.begin_step();
         training.hear_weights();
@@ -115,7 +116,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.differentiate_pooled();
         training.differentiate_second();
         training.barrier.arrive();    // has published its features, and has read that matrix
-        training.fetch_image(rows, batches, training.step + 1, pixels);   // arrives meanwhile
+        training.batch = batch_after(training.batch, batches);
+        training.fetch_image(rows, training.batch, pixels);   // arrives meanwhile
         training.propagate();
         training.differentiate_first();
         training.store_image(pixels);

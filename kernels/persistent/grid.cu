@@ -1,4 +1,4 @@
-// The whole training of a network, all epochs, in one launch of one block per SM: for networks of any depth whose
+// The training of a network, all steps of a launch (steps.cuh) of one block per SM: for networks of any depth whose
 // arithmetic is too much for one block or one cluster.
 //
 //   H_i = max(H_{i-1} W_i, 0), H_0 = X;  y = H_L w;  e = y - Y;  g = 2/rows e                      forward
@@ -94,26 +94,29 @@ struct Training : PropagatePhase {
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* X, const float* Y, float* weights, float* E, float* workspace, int rows, int epochs, float rate,
-    float max_norm)
+    const float* X, const float* Y, float* weights, float* E, float* workspace, int rows, int first, int steps,
+    float rate, float max_norm)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
     Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
     Training training{State{shared, barrier, X, Y, weights, E, workspace, rate, max_norm}};
-    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    const int batches = (rows + BATCH - 1) / BATCH;
+    int step = 0;
+    training.batch = first;
     training.start<L>();
     training.barrier.arrive();
-    for (int step = 0; step < steps; ++step) {
-        training.batch = step % batches;
+    for (; step < steps; ++step) {
         training.rows = smaller(BATCH, rows - training.batch * BATCH);
         training.last = step == steps - 1;
         training.forward_up_to<L>();
         training.backward_from<L>();
         training.first = false;
+        training.batch = batch_after(training.batch, batches);
     }
     training.barrier.wait();
     training.settle<1>();
     training.finish<L>();
+    if (blockIdx.x == 0 && threadIdx.x == 0) count_steps(workspace, step);
     training.barrier.reset();
 }

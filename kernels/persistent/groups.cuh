@@ -11,8 +11,9 @@ struct Groups {
     const float *X, *Y;
     float *weights, *E, *workspace;
     float rate;
+    int next;                             // the next batch; at first that of the first step
     int group = blockIdx.x / BLOCKS, rank = blockIdx.x % BLOCKS, t = threadIdx.x;
-    int batch = 0, next = 0, count = 0, step = 0;   // next: the next batch; count: rows of this batch
+    int batch = 0, count = 0, step = 0;   // count: rows of this batch
     bool last = false;
 
     __device__ void all_meet()
@@ -29,8 +30,14 @@ struct Groups {
 
     __device__ void turn_to_step(int steps, int batches, int rows)
     {
-        batch = step % batches, next = (step + 1) % batches;
+        batch = next, next = batch_after(batch, batches);
         count = min(BATCH, rows - batch * BATCH);
         last = step == steps - 1;
+    }
+
+    __device__ void leave()  // after the last step
+    {
+        if (blockIdx.x == 0 && t == 0) count_steps(workspace, step);
+        barrier.reset();
     }
 };

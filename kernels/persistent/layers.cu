@@ -1,5 +1,6 @@
-// The whole training of a stack of linear layers, with or without biases and ReLU, in one launch of one block per SM:
-// with several outputs and a softmax, or with the squared error; of widths that need several tiles per block, too.
+// The training of a stack of linear layers, with or without biases and ReLU, all steps of a launch (steps.cuh) of one
+// block per SM: with several outputs and a softmax, or with the squared error; of widths that need several tiles per
+// block, too.
 //
 //   Z_i = H_{i-1} W_i + b_i, H_i = max(Z_i, 0) or Z_i, H_0 = X                                         i = 1, ..., L
 //   dZ_L = scale (softmax(Z_L) - Y)   or   dZ_L = scale (Z_L - Y)
@@ -54,7 +55,7 @@ __device__ constexpr int sum_of_widths(int layers)
     for (int i = 1; i <= layers; ++i) sum += WIDTH[i];
     return sum;
 }
-constexpr int AT_H = BARRIER_FLOATS, AT_DZ = AT_H + ROWS * sum_of_widths(L - 1);
+constexpr int AT_H = HEAD_FLOATS, AT_DZ = AT_H + ROWS * sum_of_widths(L - 1);
 extern "C" __device__ const int workspace_floats = AT_DZ + ROWS * sum_of_widths(L);
 
 template <int I> __device__ constexpr int most_floats()
@@ -276,21 +277,25 @@ struct Training {
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* X, const float* Y, float* parameters, float* E, float* workspace, int rows, int epochs, float rate)
+    const float* X, const float* Y, float* parameters, float* E, float* workspace, int rows, int first, int steps,
+    float rate)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
     Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
     Training training{shared, barrier, X, Y, parameters, E, workspace, rate};
-    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    const int batches = (rows + BATCH - 1) / BATCH;
+    int step = 0;
+    training.batch = first;
     training.barrier.arrive();
-    for (int step = 0; step < steps; ++step) {
-        training.batch = step % batches;
+    for (; step < steps; ++step) {
         training.rows = smaller(BATCH, rows - training.batch * BATCH);
         training.forward_up_to<L>();
         if constexpr (SEQUENTIAL) training.one_after_the_other<L>();
         else training.at_the_same_time<L>();
+        training.batch = batch_after(training.batch, batches);
     }
     training.barrier.wait();
+    if (blockIdx.x == 0 && threadIdx.x == 0) count_steps(workspace, step);
     training.barrier.reset();
 }

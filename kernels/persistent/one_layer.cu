@@ -1,4 +1,4 @@
-// The whole training of a network with one hidden layer, all epochs, in one launch.
+// The training of a network with one hidden layer, all steps of a launch (steps.cuh).
 //
 //   Z = X W1, H = max(Z, 0), y = H w2, e = y - Y, g = scale e        forward, equations (1) and (2)
 //   w2 -= rate H^T g, then W1 -= rate X^T (g w2^T where H > 0)       backward, in the paper's order
@@ -32,7 +32,7 @@
 // Layout: the batch, features and hidden neurons are padded with zeros to multiples of 16; each batch of X and Y is
 // stored contiguously. `weights` is W1, then w2.
 // Members: MEMBERS networks train on the same X and Y, each with its own weights and learning rate, stored one after
-// the other in `weights`, E and, where there are several, `workspace`. They are independent: those that do not fit on
+// the other in `weights`, E and, where there are several, behind the head of `workspace`. They are independent: those that do not fit on
 // the device start when others have finished.
 // Launch: MEMBERS times CLUSTERS clusters of CLUSTER blocks of 32 (WARPS + 1) threads (`shared_bytes` of dynamic shared
 // memory); the device must be able to run the CLUSTERS clusters of one network at the same time. Needs sm_90.
@@ -41,6 +41,7 @@
 #include "copies.cuh"
 #include "masked.cuh"
 #include "messages.cuh"
+#include "steps.cuh"
 #include "one_layer/layout.cuh"
 #include "one_layer/instructions.cuh"
 #include "one_layer/rows.cuh"
@@ -226,29 +227,29 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float* workspace, int rows,
-    int epochs, float rate, float)
+    int first, int steps, float rate, float)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& s = *reinterpret_cast<Shared*>(dynamic);
     const int t = threadIdx.x, batches = (rows + BATCH - 1) / BATCH;
     const int member = blockIdx.x / BLOCKS, cluster = blockIdx.x / CLUSTER % CLUSTERS;
-    const Data data{X, Y, rows, batches, epochs * batches};
+    const Data data{X, Y, rows, batches, first, steps};
     float *W1 = weights + (size_t)member * (FEATURES + 1) * HIDDEN, *W2 = W1 + FEATURES * HIDDEN;
-    if (MEMBERS > 1) rate = workspace[member];
+    if (MEMBERS > 1) rate = workspace[HEAD_FLOATS + member];
 
     if (t == 0)
         for (int i = 0; i < 2 * PARTS; ++i)
             mbarrier_init(shared_address(s.parts_there[0] + i)), mbarrier_init(shared_address(s.g_there[0] + i));
     mbarriers_made();
     for (int i = t + PADDED * STRIDE; i < ROWS * STRIDE; i += THREADS) s.X[0][i] = s.X[1][i] = 0.0f;
-    if (t >= COMPUTING) fetch(s.X[0], X);
+    if (t >= COMPUTING) fetch(s.X[0], data.of(first));
     copies_done();
     __syncthreads();
     cluster_barrier();  // every block has initialised its mbarriers
 
     const int warp = __shfl_sync(0xffffffffu, t / 32, 0);  // so that the compiler knows that a warp stays together
     if (warp == WARPS)
-        exchange(s, data, E + member * PADDED, reinterpret_cast<Word*>(workspace), cluster);
+        exchange(s, data, E + (size_t)member * PADDED, workspace, cluster);
     else
         compute(s, data, W1, W2, rate, cluster);
     cluster_barrier();  // no block may exit while others still write to its shared memory

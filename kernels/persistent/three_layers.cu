@@ -1,4 +1,4 @@
-// The whole training of a network with three hidden layers, all epochs, in one launch of GROUPS groups of 8 blocks.
+// The training of a network with three hidden layers, all steps of a launch (steps.cuh) of GROUPS groups of 8 blocks.
 //
 //   H_i = max(H_{i-1} W_i, 0), H_0 = X;  y = H_3 w;  e = y - Y;  g = 2/rows e                      forward
 //   w -= rate H_3^T g;  dZ_3 = g w^T where H_3 > 0                                               backward, where
@@ -68,8 +68,8 @@ struct Training : FirstLayer {
         const float w[1] = {w_in_memory()[t]};
         w_of(0)[t] = w[0];
         float x_most[4] = {};
-        for (int i = blockIdx.x * THREADS + t; i < batches * (ROWS * F / 4); i += GRID * THREADS) {
-            const float4 v = take4(X + 4 * (size_t)i);
+        for (size_t i = blockIdx.x * THREADS + t; i < (size_t)batches * (ROWS * F / 4); i += GRID * THREADS) {
+            const float4 v = take4(X + 4 * i);
             const float one[] = {v.x, v.y, v.z, v.w};
             for (int j = 0; j < 4; ++j) x_most[j] = __uint_as_float(max(bits_of(x_most[j]), bits_of(one[j])));
         }
@@ -77,7 +77,7 @@ struct Training : FirstLayer {
         leave_largest_W1();
         leave_largest(s.largest[1], W2[0], W2[1]), leave_largest(s.largest[2], W3[0], W3[1]);
         leave_largest(s.largest[3], x_most);
-        fetch_X(0, 0);
+        fetch_X(0, next);
         forget(AT_BITS, workspace_floats);
         copies_done();
         all_meet();
@@ -95,20 +95,20 @@ struct Training : FirstLayer {
         for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
         if (blockIdx.x == 0) w_in_memory()[t] = w_of(step)[t];
         all_meet();
-        barrier.reset();
+        leave();
     }
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* X, const float* Y, float* weights, float* E, float* workspace, int rows, int epochs, float rate,
-    float max_norm)
+    const float* X, const float* Y, float* weights, float* E, float* workspace, int rows, int first, int steps,
+    float rate, float max_norm)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
     const Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
-    const State state{{barrier, X, Y, weights, E, workspace, rate}, shared, max_norm};
+    const State state{{barrier, X, Y, weights, E, workspace, rate, first}, shared, max_norm};
     Training training{state};
-    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    const int batches = (rows + BATCH - 1) / BATCH;
     training.start(batches);
     for (; training.step < steps; ++training.step) {
         training.turn_to_step(steps, batches, rows);

@@ -1,4 +1,4 @@
-// The whole training of a network with two hidden layers, all epochs, in one launch of GROUPS groups of 8 blocks.
+// The training of a network with two hidden layers, all steps of a launch (steps.cuh) of GROUPS groups of 8 blocks.
 //
 //   H1 = max(X W1, 0), H2 = max(H1 W2, 0), y = H2 w, e = y - Y, g = 2/rows e                       forward
 //   w -= rate H2^T g;  W2 -= rate H1^T (g w^T where H2 > 0);  dZ1 = g w^T W2^T where H1 > 0;       backward, in
@@ -54,7 +54,7 @@ struct Training : FirstLayer {
         if (t < COLS2) s.w[0][t] = weights[FEATURES * N1 + N1 * N2 + col + t];
         for (int i = t; i < (ROWS - PADDED) * STRIDE_X; i += THREADS)
             for (auto& of_X : s.X) of_X[PADDED + i / STRIDE_X][i % STRIDE_X] = 0.0f;
-        fetch_X(0, 0);
+        fetch_X(0, next);
         forget(AT_WORDS, workspace_floats);
         copies_done();
         all_meet();
@@ -68,19 +68,19 @@ struct Training : FirstLayer {
         for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
         if (has_w) weights[FEATURES * N1 + N1 * N2 + col + t] = old_w()[t];
         all_meet();
-        barrier.reset();
+        leave();
     }
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const float* __restrict__ X, const float* __restrict__ Y, float* weights, float* E, float* workspace, int rows,
-    int epochs, float rate, float max_norm)
+    int first, int steps, float rate, float max_norm)
 {
     extern __shared__ __align__(16) float dynamic[];
     Shared& s = *reinterpret_cast<Shared*>(dynamic);
     const Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
-    Training training{State{{barrier, X, Y, weights, E, workspace, rate}, s, max_norm}};
-    const int batches = (rows + BATCH - 1) / BATCH, steps = epochs * batches;
+    Training training{State{{barrier, X, Y, weights, E, workspace, rate, first}, s, max_norm}};
+    const int batches = (rows + BATCH - 1) / BATCH;
     training.start();
     for (; training.step < steps; ++training.step) {
         training.turn_to_step(steps, batches, rows);

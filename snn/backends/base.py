@@ -160,7 +160,11 @@ class Backend(ABC):
 
     @abstractmethod
     def training_plan(self, shape: TrainingShape) -> str:
-        """How ``train`` runs for this shape, in words. Raises Unsupported with the reason if it cannot."""
+        """How its op trains this shape, in words. Raises Unsupported with the reason if it cannot."""
+
+    @abstractmethod
+    def steps_per_launch(self, shape: TrainingShape) -> int:
+        """How many steps of this shape one launch may train: at most about a second's on a GPU."""
 
     @abstractmethod
     def stream_create(self) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, padded
+from snn.backends.persistent_plans import HEAD, DeviceCapability, LaunchPlan, padded
 
 SOURCE = "kernels/persistent/convolution.cu"
 THREADS = 384
@@ -14,7 +14,6 @@ _MOST_BLOCKS = 128  # of a launch, each on an SM of its own: an H100 or an H200 
 _MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 3  # what a thread's registers allow
 _MOST_OUTPUTS = 32  # a lane of a warp for each
 _WARPS = THREADS // 32
-_BARRIER = 4  # floats
 
 
 @dataclass(frozen=True)
@@ -39,13 +38,20 @@ class ConvolutionalShape:
     window: int
     outputs: int
 
-    members = 1
+    members, clipped = 1, False
+    op = "train_convolutional"
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "ConvolutionalShape":
         """The shape in the numbers of the op ``train_convolutional``."""
-        _, batch, _, _, mean, *sizes = numbers
+        _, batch, _, _, _, mean, *sizes = numbers
         return cls(int(batch), bool(mean), *map(int, sizes))
+
+    def numbers(
+        self, rows: int, first: int, steps: int, rate: float, max_norm: float = 0.0
+    ) -> tuple[float, ...]:
+        """The numbers of the op, for so many rows of data."""
+        return rows, self.batch, first, steps, rate, *self.sizes
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -177,7 +183,7 @@ class Layout:
             16,
         )
         messages = 2 * (1 + blocks) * own_gradients * blocks
-        at = _up(_BARRIER + 2 * blocks * outputs, 4) + own_rows * blocks * outputs
+        at = _up(HEAD + 2 * blocks * outputs, 4) + own_rows * blocks * outputs
         self.workspace = _up(at + shape.batch * outputs, 4) + shape.batch * own_rows * blocks + messages
 
 

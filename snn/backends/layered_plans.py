@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, if_it_fits
+from snn.backends.persistent_plans import HEAD, DeviceCapability, LaunchPlan, if_it_fits
 
 SOURCE = "kernels/persistent/layers.cu"
 THREADS = 256
@@ -15,7 +15,6 @@ _READING = 32  # cost of an operand's row or column, over that of an element of 
 _OUTPUT_ROWS = 16  # of a tile of the outputs, which has all columns
 _MOST_LAYERS, _MOST_WIDTH, _MOST_OUTPUTS = 8, 2048, 256
 _NARROW = 512  # neurons that the kernels of perceptrons take, if not too many rows or features forbid it
-_BARRIER = 4  # floats
 
 
 @dataclass(frozen=True)
@@ -42,17 +41,24 @@ class LayeredShape:
     features: int
     layers: tuple[LinearLayer, ...]
 
-    members = 1
+    members, clipped = 1, False
+    op = "train_layers"
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "LayeredShape":
         """The shape in the numbers of the op ``train_layers``."""
-        _, batch, _, _, sequential, mean, cross_entropy, features, *rest = map(int, numbers)
+        _, batch, _, _, _, sequential, mean, cross_entropy, features, *rest = map(int, numbers)
         layers = zip(rest[::3], map(bool, rest[1::3]), map(bool, rest[2::3]), strict=True)
         return cls(
             *(batch, bool(sequential), bool(mean), bool(cross_entropy), features),
             tuple(LinearLayer(*layer) for layer in layers),
         )
+
+    def numbers(
+        self, rows: int, first: int, steps: int, rate: float, max_norm: float = 0.0
+    ) -> tuple[float, ...]:
+        """The numbers of the op, for so many rows of data."""
+        return rows, self.batch, first, steps, rate, *self.sizes
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -88,9 +94,9 @@ class LayeredShape:
 
     @property
     def workspace(self) -> int:
-        """Floats of the workspace: the barrier's, every H but the outputs, and every dZ."""
+        """Floats of the workspace: its head, every H but the outputs, and every dZ."""
         _, *widths = self.widths
-        return _BARRIER + self.rows * (sum(widths[:-1]) + sum(widths))
+        return HEAD + self.rows * (sum(widths[:-1]) + sum(widths))
 
     def plans(self, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
         """The plan, or the reason why there is none."""

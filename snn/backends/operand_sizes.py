@@ -5,12 +5,10 @@ import math
 
 from snn.backends.convolutional_plans import ConvolutionalShape
 from snn.backends.layered_plans import LayeredShape
-from snn.backends.persistent_plans import padded, workspace_of_groups
+from snn.backends.persistent_plans import HEAD, padded, workspace_of_groups
 
 MOST_BLOCKS = 1024
 """Of a launch whose blocks work together: more multiprocessors than any device has."""
-
-_BARRIER = 4  # floats, of a grid's blocks: BARRIER_FLOATS of kernels/persistent/barrier.cuh
 
 
 def of_patches(
@@ -38,7 +36,8 @@ def of_filters(
 def of_training(
     rows: int,
     batch: int,
-    epochs: int,
+    first: int,
+    steps: int,
     sequential: int,
     rate: float,
     max_norm: float,
@@ -48,19 +47,19 @@ def of_training(
     """Of ``train``: X, Y, the weights and errors of all members, and the workspace."""
     layers, last, lines = len(widths) - 1, widths[-1], padded(batch)
     weights = sum(k * n for k, n in itertools.pairwise(widths))
-    workspace = _BARRIER + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
-    workspace = max(workspace, _BARRIER + workspace_of_groups(widths, batch))
+    workspace = HEAD + 2 * lines * sum(widths[1:]) + lines * last // 8 + last
+    workspace = max(workspace, HEAD + workspace_of_groups(widths, batch))
     if max_norm:
         workspace += 2 * weights + 4 * MOST_BLOCKS * layers
     if members > 1:
-        workspace = members
+        workspace = HEAD + members
     batches, of_each = math.ceil(rows / batch), (weights + last, lines)
     return batches * lines * widths[0], batches * lines, *(members * n for n in of_each), workspace
 
 
-def of_convolutional(rows: int, batch: int, epochs: int, rate: float, *sizes: int) -> tuple[int, ...]:
+def of_convolutional(rows: int, *rest: int) -> tuple[int, ...]:
     """Of ``train_convolutional``: X, Y, six parameters, the losses and the workspace."""
-    shape = ConvolutionalShape.of((rows, batch, epochs, rate, *sizes))
+    shape = ConvolutionalShape.of((rows, *rest))
     pixels, patch1 = shape.channels * shape.height * shape.width, shape.channels * shape.kernel1**2
     convolved = shape.filters1 * patch1, shape.filters1, shape.filters2 * shape.filters1 * shape.kernel2**2
     linear = shape.filters2, shape.features * shape.outputs, shape.outputs

@@ -241,19 +241,20 @@ OPS = {
         lambda parts, weights, biases, rate: (parts * (weights + biases), weights, biases),
         lambda parts, weights, biases, rate: THREADS * math.ceil((weights + biases) / 32),
     ),
-    # All epochs of the trainings of so many members, which share X and Y and nothing else; behind the
-    # numbers come the widths of the features and the hidden layers. Widths and batches are padded
-    # (``snn.backends.persistent_plans``), batches one by one; W is all weights of a member in turn, member
-    # by member. E is each member's error of the last batch, S workspace, 0 at first, or, of several
-    # members, the rate of each in place of ``rate``; a max_norm of 0 clips nothing.
-    "train": _op("X Y W E S", "rows batch epochs sequential rate max_norm members", of_training),
+    # So many steps of the trainings of so many members, which share X and Y and nothing else, from batch
+    # ``first`` on, the first batch again after the last; behind the numbers come the widths of the features
+    # and the hidden layers. Widths and batches are padded (``snn.backends.persistent_plans``), batches one by
+    # one; W is all weights of a member in turn, member by member. E is each member's error of the last batch.
+    # S is workspace, 0 at first: its head, in which the device counts steps (``snn.backends.trainings``), and
+    # behind that, of several members, the rate of each instead of ``rate``. A max_norm of 0 clips nothing.
+    "train": _op("X Y W E S", "rows batch first steps sequential rate max_norm members", of_training),
     # The same of conv2d, ReLU, conv2d, ReLU, maxpool2d and linear, softmax and cross-entropy, with
     # simultaneous updates. Behind the rate come the ``sizes`` of a ConvolutionalShape. Nothing is padded,
     # E is the loss of each row when it was last trained on, S workspace, 0 at first.
-    "train_convolutional": _op("X Y W1 b1 W2 b2 W3 b3 E S", "rows batch epochs rate", of_convolutional),
+    "train_convolutional": _op("X Y W1 b1 W2 b2 W3 b3 E S", "rows batch first steps rate", of_convolutional),
     # The same of linear layers with biases, or with several outputs, with the squared error or with softmax
     # and cross-entropy; nothing is clipped. Behind the rate come the ``sizes`` of a LayeredShape. W is all
     # parameters in turn, padded. E is, for each row when it was last trained on, its cross-entropy or its
     # errors, S workspace, 0 at first.
-    "train_layers": _op("X Y W E S", "rows batch epochs rate", of_layers),
+    "train_layers": _op("X Y W E S", "rows batch first steps rate", of_layers),
 }

@@ -1,4 +1,4 @@
-"""How to train whole networks in one launch: a cluster of blocks for each, or the whole device for one."""
+"""How to train networks in one launch: a cluster of blocks for each, or the whole device for one."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,6 +8,9 @@ from snn.backends.launch_memory import shared_bytes
 
 UNIT = 16
 """Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
+
+HEAD = 4
+"""Floats with which a workspace begins: HEAD_FLOATS of kernels/persistent/steps.cuh."""
 
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
 _MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # blocks per cluster; clusters per network
@@ -39,11 +42,20 @@ class Shape:
     clipped: bool
     members: int = 1
 
+    op = "train"
+
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Shape":
         """The shape in the numbers of the op ``train``."""
-        _, batch, _, sequential, _, max_norm, members, *widths = numbers
+        _, batch, _, _, sequential, _, max_norm, members, *widths = numbers
         return cls(tuple(map(int, widths)), int(batch), bool(sequential), max_norm > 0, int(members))
+
+    def numbers(
+        self, rows: int, first: int, steps: int, rate: float, max_norm: float = 0.0
+    ) -> tuple[float, ...]:
+        """The numbers of the op, for so many rows of data."""
+        of_launch = rows, self.batch, first, steps
+        return *of_launch, int(self.sequential), rate, max_norm, self.members, *self.widths
 
     @property
     def rows(self) -> int:

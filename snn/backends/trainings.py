@@ -1,9 +1,29 @@
-"""What can be trained in one launch: the shapes of the ops that do it."""
+"""What one launch can train: the shapes of the ops that do it, how many steps, and how steps are counted."""
+
+from collections.abc import Callable, Iterator
 
 from snn.backends.convolutional_plans import ConvolutionalShape
 from snn.backends.layered_plans import LayeredShape
-from snn.backends.persistent_plans import Shape
+from snn.backends.persistent_plans import HEAD, Shape
 from snn.errors import Unsupported
+
+TrainingShape = Shape | LayeredShape | ConvolutionalShape
+"""A training whose steps one launch does."""
+
+TRAININGS: dict[str, type[Shape] | type[LayeredShape] | type[ConvolutionalShape]] = {
+    shape.op: shape for shape in (Shape, LayeredShape, ConvolutionalShape)
+}
+"""The shapes of the ops of ``snn.backends.ops`` that train many steps in one launch."""
+
+TRAINED = slice(2, HEAD)
+"""Where in a workspace the device counts the steps of all launches and members: one number of 64 bits."""
+
+MOST_STEPS = 1 << 30
+"""Steps of a launch at most: kernels have them in 32 bits."""
+
+_MOST = (1 << 31) - 1  # of a kernel's int
+_LONGEST = 0.7  # seconds of a launch, so that an interrupt is heard within a second and a half
+_CALIBRATING, _REPEATED = 0.005, 10  # seconds of a launch whose time is taken at least; launches at most
 
 
 def check_precision(precision: str) -> None:
@@ -12,12 +32,46 @@ def check_precision(precision: str) -> None:
         raise Unsupported(f"training in one launch supports precision fp32, not {precision}")
 
 
-TrainingShape = Shape | LayeredShape | ConvolutionalShape
-"""A whole training in one launch."""
+def launch_seconds(has_time_limit: bool) -> float:
+    """How long a launch may take: half as long if the device ends kernels that run for a few seconds.
 
-TRAININGS: dict[str, type[Shape] | type[LayeredShape] | type[ConvolutionalShape]] = {
-    "train": Shape,
-    "train_layers": LayeredShape,
-    "train_convolutional": ConvolutionalShape,
-}
-"""The shapes of the ops of ``snn.backends.ops`` that train in one launch."""
+    A GPU with a display does (cudaDevAttrKernelExecTimeout), and every GPU under WDDM and WSL 2: after two
+    seconds there.
+    """
+    return _LONGEST / 2 if has_time_limit else _LONGEST
+
+
+def steps_within(seconds: float, timed: Callable[[int], float]) -> int:
+    """How many steps take so long, at least one. ``timed`` trains so many and returns the seconds it took.
+
+    The first launches are of one step: nothing is shorter, however slow the device is. Each further one
+    is eight times as long, until its time can be taken; that one is repeated until it is no longer getting
+    faster, since a device may be raising its clocks.
+    """
+    steps, taken = 1, 0.0
+    timed(steps)  # may load the kernel
+    while (taken := timed(steps)) < _CALIBRATING and steps < MOST_STEPS:
+        steps *= 8
+    for _ in range(_REPEATED):
+        again = timed(steps)
+        is_steady, taken = again > 0.95 * taken, min(taken, again)
+        if is_steady:
+            break
+    return max(1, min(MOST_STEPS, int(steps * seconds / taken)))
+
+
+def launches(steps: int, batches: int, most: int) -> Iterator[tuple[int, int]]:
+    """The first batch and the steps of each launch that trains ``steps`` from batch 0 on, ``most`` at once.
+
+    Launches begin with batch 0 if an epoch of so many ``batches`` fits one.
+    """
+    most = most // batches * batches or most
+    for done in range(0, steps, most):
+        yield done % batches, min(most, steps - done)
+
+
+def checked(name: str, size: int) -> int:
+    """A size that a kernel has in 32 bits. Raises Unsupported if it does not fit."""
+    if not 0 <= size <= _MOST:
+        raise Unsupported(f"training in one launch: {name} is {size}, and may be at most {_MOST}")
+    return size

@@ -79,7 +79,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
         else:
             gc.freeze()  # what is there stays: every timed run collects garbage first, and would look at it
             measurement, profile_of_run, machine = measured(
-                job, rules, backend, device, progress, progress.live, number
+                job, rules, backend, device, progress, progress.of_run, progress.live, number
             )
             at_work = neighbour.account()
         # Under the lock as well: it takes the host's cores, and another measurement may wait for them.

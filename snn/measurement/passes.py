@@ -21,6 +21,7 @@ from snn.profiling.batch_fit import advice
 from snn.profiling.profile import Profile, profile
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, Test
+from snn.strategies.common.strategy import Progress as OfRun
 
 _NAMED = 12
 
@@ -80,20 +81,34 @@ def _whole(rows: int, batch_size: int) -> int:
 
 
 def measured(
-    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, live: Live, number: int
+    job: Job,
+    rules: Round,
+    backend: Backend,
+    device: Device,
+    progress: Progress,
+    of_run: OfRun,
+    live: Live,
+    number: int,
 ) -> tuple[Measurement, Profile | None, dict[str, Any]]:
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
 
-    ``live`` sees the samples of the machine as they are taken.
+    ``progress`` and ``of_run`` are those of ``measure``; ``live`` sees the samples of the machine as they are
+    taken.
     """
     with Sampler(device, live) as sampler:
-        measurement, profile_of_run, machine = _passes(job, rules, backend, device, progress, number)
+        measurement, profile_of_run, machine = _passes(job, rules, backend, device, progress, of_run, number)
     windows = [(run.began, run.began + run.seconds) for run in measurement.runs]
     return measurement, profile_of_run, machine | {"samples": sampler.described(windows)}
 
 
 def _passes(
-    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
+    job: Job,
+    rules: Round,
+    backend: Backend,
+    device: Device,
+    progress: Progress,
+    of_run: OfRun,
+    number: int,
 ) -> tuple[Measurement, Profile | None, dict[str, Any]]:
     before, watch = _costs(backend), Watch(device)
 
@@ -101,7 +116,7 @@ def _passes(
         watch.after_run()
         progress(runs)
 
-    measurement = measure(job, rules, backend, after_run)
+    measurement = measure(job, rules, backend, after_run, of_run)
     profile_of_run = None
     seen = not factory.class_of(job.strategy).own_runtime
     if seen and measurement.status == "out_of_memory":

@@ -108,7 +108,8 @@ def made_since_start(path: Path) -> bool:
 class Printer:
     """Prints a line to standard error, at most every two seconds, and one at the end of the job.
 
-    During a long run, the state of the machine, ten seconds after the last line.
+    During a long run, the epochs that are done, if standard error is a terminal; and the state of the
+    machine, ten seconds after the last other line.
     """
 
     def __init__(
@@ -117,13 +118,15 @@ class Printer:
         self._cell, self._output = cell, output
         self._number, self._rules = number, of_round(cell["protocol"], number)
         self._rows, self._features = rows, features
-        self._last = time.monotonic()
+        self._last = self._last_of_run = time.monotonic()
+        self._runs = 0
         self._name = f"{cell['dataset']['name']} {cell['strategy']['name']}, round {number}"
         self._own = _name(_kind(cell, number))
         plan = _plan_of(output)
         self._plan = plan if self._own in plan else {}
 
     def __call__(self, runs: list[Run]) -> None:
+        self._runs = len(runs)
         mean = sum(run.seconds for run in runs) / len(runs)
         left = round_seconds(self._rules, mean) - mean * len(runs)
         if left > 0 and time.monotonic() - self._last < _QUIET_SECONDS:
@@ -140,6 +143,20 @@ class Printer:
             )
         parts.append(f"about {_duration(left)} left")
         say(", ".join(parts), sys.stderr)
+
+    def of_run(self, done: float, epochs: int, seconds: float) -> None:
+        """Print on a terminal how far a run of more than two seconds is, at most every two seconds."""
+        now = time.monotonic()
+        since = now - max(self._last, self._last_of_run)
+        if min(seconds, since) < _QUIET_SECONDS or sys.stderr is None or not sys.stderr.isatty():
+            return
+        self._last_of_run = now
+        run = f"{self._name}: run {self._runs + 1} of {self._rules.runs}"
+        left = _duration(seconds * (epochs - done) / done)
+        say(
+            f"{run}, {math.floor(done)} of {epochs} epochs ({done / epochs:.0%}), about {left} left of it",
+            sys.stderr,
+        )
 
     def live(self, sample: Sample, limits: Mapping[str, Any]) -> None:
         """Print a sample of the machine, unless a line was printed within the last ten seconds."""

@@ -21,7 +21,8 @@ from snn.profiling.observed import ObservedBackend
 from snn.profiling.unlaunched import Unlaunched
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, Test, start
-from snn.strategies.common.strategy import Strategy
+from snn.strategies.common.strategy import Progress as OfRun
+from snn.strategies.common.strategy import Strategy, unwatched
 
 _COUNTED_EPOCHS = 3
 
@@ -91,8 +92,17 @@ class Measurement:
 Progress = Callable[[list[Run]], None]
 
 
-def measure(job: Job, rules: Round, backend: Backend, progress: Progress = lambda runs: None) -> Measurement:
+def measure(
+    job: Job,
+    rules: Round,
+    backend: Backend,
+    progress: Progress = lambda runs: None,
+    of_run: OfRun = unwatched,
+) -> Measurement:
     """Count one run, then time the runs of the round. Raises LeakError if something is not freed.
+
+    Raises MeasurementError if the device did not train all steps of a run. ``progress`` is called after each
+    run, ``of_run`` during a long one, as far as the host has nothing else to do.
 
     The time of a run is that of its epochs until the device has finished. It excludes setup, drawing weights,
     reading losses, and predicting test rows, which has a time of its own.
@@ -101,7 +111,7 @@ def measure(job: Job, rules: Round, backend: Backend, progress: Progress = lambd
     try:
         with np.errstate(all="ignore"):  # a diverging run is an outcome, visible in its loss
             measurement.ledger, measurement.memory = count(job, backend)
-            _time_runs(job, rules, backend, measurement, progress)
+            _time_runs(job, rules, backend, measurement, progress, of_run)
     except OutOfMemory as error:
         measurement.status, measurement.reason = "out_of_memory", str(error)
     except Unsupported as error:
@@ -163,7 +173,7 @@ def _train_counted(job: Job, strategy: Strategy, ledger: Ledger) -> dict[str, in
 
 
 def _time_runs(
-    job: Job, rules: Round, backend: Backend, measurement: Measurement, progress: Progress
+    job: Job, rules: Round, backend: Backend, measurement: Measurement, progress: Progress, of_run: OfRun
 ) -> None:
     started = time.perf_counter()
     strategy = start(job, backend)
@@ -177,7 +187,7 @@ def _time_runs(
         runs = measurement.runs
         while measurement.stopped is None:
             is_long = measurement.warmup.seconds > _LONG_EPOCH * measurement.warmup.epochs
-            runs.append(_run(job, strategy, backend, next(starts), after_epoch=not is_long))
+            runs.append(_run(job, strategy, backend, next(starts), of_run, after_epoch=not is_long))
             measurement.stopped = rules.stop([run.seconds for run in runs])
             progress(runs)
     finally:
@@ -200,7 +210,14 @@ def _warm_up(job: Job, rules: Round, strategy: Strategy, backend: Backend) -> Wa
     return WarmUp(elapsed, epochs, steadiness.reached)
 
 
-def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray], after_epoch: bool) -> Run:
+def _run(
+    job: Job,
+    strategy: Strategy,
+    backend: Backend,
+    weights: list[np.ndarray],
+    of_run: OfRun,
+    after_epoch: bool,
+) -> Run:
     """One timed training; right after an untimed epoch, unless that is long, so that all start alike."""
     if after_epoch:
         strategy.load(weights)
@@ -210,12 +227,16 @@ def _run(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarra
     epochs: list[Epoch] = []
     began = time.perf_counter()
     if job.is_classification:
-        for _ in range(job.epochs):
+        for done in range(1, job.epochs + 1):
             seconds = _timed(backend, strategy.epoch)
             epochs.append(Epoch(seconds, float(np.mean(strategy.epoch_losses()))))
+            if done < job.epochs:
+                of_run(done, job.epochs, time.perf_counter() - began)
         seconds = math.fsum(epoch.seconds for epoch in epochs)
     else:
+        strategy.progress = of_run
         seconds = _timed(backend, lambda: strategy.train(job.epochs))
+    strategy.check_trained()
     losses = strategy.losses()
     run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
     return (

@@ -184,6 +184,7 @@ def _seconds_per_step(device: Backend, strategy: Strategy, steps: int, effort: E
         epochs = max(1, min(epochs, _MOST_STEPS // steps))
     strategy.prepare(epochs)
     seconds = effort.repeated(lambda: train(epochs))
+    strategy.check_trained()
     return [one / (steps * epochs) for one in seconds]
 
 

@@ -23,6 +23,9 @@ class NullBackend(CpuBackend):
     def training_plan(self, shape: TrainingShape) -> str:
         return self._real.training_plan(shape)
 
+    def steps_per_launch(self, shape: TrainingShape) -> int:
+        return self._real.steps_per_launch(shape)
+
     def malloc(self, nbytes: int, purpose: str | None = None) -> HostBuffer:
         return HostBuffer(np.empty(0, dtype=np.float32))
 

@@ -134,6 +134,9 @@ class ObservedBackend(Backend):
     def training_plan(self, shape: TrainingShape) -> str:
         return self.inner.training_plan(shape)
 
+    def steps_per_launch(self, shape: TrainingShape) -> int:
+        return self.inner.steps_per_launch(shape)
+
     def stream_create(self) -> Resource:
         return self._do(self._call("stream_create"), self.inner.stream_create)
 

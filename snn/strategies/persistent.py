@@ -1,4 +1,4 @@
-"""A whole training, all epochs, in one kernel launch: the host has no work in the loop."""
+"""A whole training in one kernel launch of at most a second, or several: the host has no work in the loop."""
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Persistent(Strategy):
 
     ``setup`` allocates everything, copies the padded data in and compiles the kernel for exactly this
     network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
+    A run that takes longer than about a second is several, each of at most about a second, between which the
+    host waits (``LaunchedTraining``).
 
     The backend's plan chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
     other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
@@ -69,7 +71,11 @@ class Persistent(Strategy):
         self._strategy.epoch()
 
     def train(self, epochs: int) -> None:
+        self._strategy.progress = self.progress
         self._strategy.train(epochs)
+
+    def check_trained(self) -> None:
+        self._strategy.check_trained()
 
     def loss(self) -> float:
         return self._strategy.loss()

@@ -5,10 +5,10 @@
 __device__ float rectified(float z) { return z < 0.0f ? 0.0f : z; }  // a NaN is not < 0 and stays
 
 struct Forward : Weights {
-    // Loads the pixels and the target of a step's image; of a row that the batch does not have, zeros.
-    __device__ void fetch_image(int rows, int batches, int of_step, float (&pixels)[PIXELS])
+    // Loads the pixels and the target of the block's image of a batch; of a row that the batch does not have, zeros.
+    __device__ void fetch_image(int rows, int of_batch, float (&pixels)[PIXELS])
     {
-        const int row = of_step % batches * BATCH + image;
+        const int row = of_batch * BATCH + image;
         const bool has = row < rows;
         const int top = first_row2() - PADDING2 - PADDING1, left = -PADDING2 - PADDING1;
 #pragma unroll

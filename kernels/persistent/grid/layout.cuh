@@ -1,4 +1,4 @@
-// The layout of the workspace, as offsets in floats, the barrier's first; and of shared memory.
+// The layout of the workspace, as offsets in floats, the head first; and of shared memory.
 
 constexpr int SPAN = smaller(Forward<L>::tile.cols, 32);   // columns of H_L in one partial sum of y
 constexpr int Y_PARTS = LAST / SPAN;
@@ -16,7 +16,7 @@ __device__ constexpr int sum_of_widths(int layers)
     return sum;
 }
 constexpr int WEIGHTS = sum_of_weights(L), NEURONS = sum_of_widths(L);
-constexpr int AT_H = BARRIER_FLOATS, AT_DZ = AT_H + ROWS * NEURONS, AT_Y = AT_DZ + ROWS * NEURONS;
+constexpr int AT_H = HEAD_FLOATS, AT_DZ = AT_H + ROWS * NEURONS, AT_Y = AT_DZ + ROWS * NEURONS;
 constexpr int AT_DW_OUT = AT_Y + ROWS * Y_PARTS, AT_SECOND = AT_DW_OUT + LAST;
 constexpr int AT_DW = AT_SECOND + CLIP * WEIGHTS, AT_NORMS = AT_DW + CLIP * WEIGHTS;
 extern "C" __device__ const int workspace_floats = AT_NORMS + CLIP * L * GRID * 4;

@@ -6,7 +6,7 @@
 // With several clusters, those that add up the same rows first exchange their sums through global memory, in words that
 // also hold the step: a reader that sees the step has the sum.
 
-__device__ void exchange(Shared& s, const Data& data, float* E, Word* words, int cluster)
+__device__ void exchange(Shared& s, const Data& data, float* E, float* workspace, int cluster)
 {
     constexpr int PER = smaller(PART_OWN, 32), TIMES = PART_OWN / PER, VECTORS = PER / VEC, COPIES = 32 / VECTORS;
     const int lane = threadIdx.x % 32, rank = cluster_rank(), own = rank * PART_OWN + lane % PER;
@@ -15,10 +15,11 @@ __device__ void exchange(Shared& s, const Data& data, float* E, Word* words, int
 #pragma unroll
     for (int part = 0; part < PARTS; ++part)
 #pragma unroll
-        for (int i = 0; i < TIMES; ++i) y[part][i] = data.target(0, row_of(part * PART_ROWS + own + 32 * i));
+        for (int i = 0; i < TIMES; ++i) y[part][i] = data.target(data.first, row_of(part * PART_ROWS + own + 32 * i));
 
     // What clusters exchange: for each half, position and cluster, a sum and, in the upper half of the word, its step.
     // Steps are counted on from the last launch, whose last step is in this cluster's own words.
+    Word* const words = reinterpret_cast<Word*>(workspace + HEAD_FLOATS);
     const auto words_of = [&](int half, int position) { return words + (half * ROWS + position) * CLUSTERS; };
     unsigned before = 0;
     if constexpr (CLUSTERS > 1) {
@@ -27,8 +28,8 @@ __device__ void exchange(Shared& s, const Data& data, float* E, Word* words, int
         __syncwarp();  // lanes with the same row have read it
     }
 
-    int batch = 0;
-    for (int step = 0; step < data.steps; ++step) {
+    int batch = data.first, step = 0;
+    for (; step < data.steps; ++step) {
         const int half = step % 2, parity = step / 2 % 2, next = data.after(batch);
         const int count = min(BATCH, data.rows - batch * BATCH);
         if (lane < PARTS) {
@@ -84,4 +85,5 @@ __device__ void exchange(Shared& s, const Data& data, float* E, Word* words, int
         block_barrier();
         batch = next;
     }
+    if (rank == 0 && cluster == 0 && lane == 0) count_steps(workspace, step);
 }

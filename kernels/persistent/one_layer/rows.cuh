@@ -3,11 +3,11 @@
 
 struct Data {
     const float *X, *Y;
-    int rows, batches, steps;
+    int rows, batches, first, steps;
 
     __device__ const float* of(int batch) const { return X + (size_t)batch * PADDED * FEATURES; }
     __device__ float target(int batch, int row) const { return row < PADDED ? Y[(size_t)batch * PADDED + row] : 0.0f; }
-    __device__ int after(int batch) const { return batch + 1 < batches ? batch + 1 : 0; }
+    __device__ int after(int batch) const { return batch_after(batch, batches); }
 };
 
 __device__ void fetch(float* slab, const float* __restrict__ X)  // by the 32 threads of a warp

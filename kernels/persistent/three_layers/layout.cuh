@@ -39,7 +39,7 @@ typedef Messages<ROWS * N2> OfDZ;                                // [GROUPS][GRO
 typedef Messages<GROUPS * ROWS * N1> OfDH;                       // [GROUPS][N1 / 2][GROUPS][8][4]
 typedef Messages<4 * GRID> OfLargest;                            // of a block's W_1, W_2, W_3 and its share of X
 typedef Messages<GRID> OfSquares;                                // CLIP: a squared norm, one partial sum per block
-constexpr int AT_BITS = BARRIER_FLOATS;                          // the step, above 32 bits; [GROUPS][WORDS][8][2]
+constexpr int AT_BITS = HEAD_FLOATS;                             // the step, above 32 bits; [GROUPS][WORDS][8][2]
 constexpr int AT_W2 = AT_BITS + 2 * ROWS * WORDS, AT_W3 = AT_W2 + OfW2::FLOATS;
 constexpr int AT_H1 = AT_W3 + OfW3::FLOATS, AT_H2 = AT_H1 + OfH1::FLOATS, AT_Z3 = AT_H2 + OfH2::FLOATS;
 constexpr int AT_Y = AT_Z3 + OfZ3::FLOATS, AT_DW = AT_Y + OfY::FLOATS, AT_DZ = AT_DW + OfDW::FLOATS;

@@ -17,7 +17,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.cpu import ops
-from snn.backends.trainings import TrainingShape
+from snn.backends.trainings import MOST_STEPS, TrainingShape
 from snn.errors import Unsupported, out_of_memory
 
 _PAGE = 4096
@@ -95,6 +95,9 @@ class CpuBackend(Backend):
     def training_plan(self, shape: TrainingShape) -> str:
         many = f", {shape.members} networks one after the other" if shape.members > 1 else ""
         return f"NumPy, all epochs in one call{many}"
+
+    def steps_per_launch(self, shape: TrainingShape) -> int:
+        return MOST_STEPS
 
     def stream_create(self) -> int:
         return next(self._stream_numbers)

@@ -164,6 +164,9 @@ class CudaBackend(Backend):
         check_precision(self.precision)
         return self._trainer(shape).words
 
+    def steps_per_launch(self, shape: TrainingShape) -> int:
+        return self._trainer(shape).steps_per_launch
+
     def _trainer(self, shape: TrainingShape) -> Trainer:
         if shape not in self._trainers:
             self._trainers[shape] = Trainer(shape, self._root)

@@ -34,22 +34,33 @@ class _Config(ctypes.Structure):
 class CooperativeLaunch:
     """A launch whose blocks wait for each other: within clusters of ``cluster`` blocks, or all (0).
 
-    ``function`` is a kernel of a CuPy module, ``blocks`` the grid size, ``threads`` the block size,
-    ``shared_bytes`` the dynamic shared memory of a block.
+    ``together``: the clusters wait for each other, too, so none may start before the device has room for
+    all. Other clusters may be more than the device runs at the same time. ``function`` is a kernel of a CuPy
+    module, ``blocks`` the grid size, ``threads`` the block size, ``shared_bytes`` the dynamic shared memory
+    of a block.
     """
 
     def __init__(
-        self, function: Any, blocks: int, threads: int, cluster: int = 0, shared_bytes: int = 0
+        self,
+        function: Any,
+        blocks: int,
+        threads: int,
+        cluster: int = 0,
+        shared_bytes: int = 0,
+        together: bool = False,
     ) -> None:
         self._function = function  # keeps the module loaded
         self._pointer = ctypes.c_void_p(function.kernel.ptr)
-        self._attribute = _Attribute(id=_CLUSTER if cluster else _COOPERATIVE)
+        attributes = []
         if cluster:
-            self._attribute.value.sizes[:] = [cluster, 1, 1]
-        else:
-            self._attribute.value.flag = 1
-        self._config = _Config(shared_bytes=shared_bytes, count=1)
-        self._config.attributes = ctypes.pointer(self._attribute)
+            attributes.append(_Attribute(id=_CLUSTER))
+            attributes[0].value.sizes[:] = [cluster, 1, 1]
+        if together or not cluster:
+            attributes.append(_Attribute(id=_COOPERATIVE))
+            attributes[-1].value.flag = 1
+        self._attributes = (_Attribute * len(attributes))(*attributes)
+        self._config = _Config(shared_bytes=shared_bytes, count=len(attributes))
+        self._config.attributes = self._attributes
         self._config.grid[:], self._config.block[:] = [blocks, 1, 1], [threads, 1, 1]
         if shared_bytes:
             status = _driver.cuFuncSetAttribute(self._pointer, _DYNAMIC_SHARED, shared_bytes)
@@ -62,8 +73,10 @@ class CooperativeLaunch:
     def held_clusters(self) -> int:
         """Number of such clusters that the device runs at the same time; 0 if it cannot run one."""
         count = ctypes.c_int(0)
+        clusters = _Config.from_buffer_copy(self._config)
+        clusters.count = 1  # the cluster's size, which comes first
         status = _driver.cuOccupancyMaxActiveClusters(
-            ctypes.byref(count), self._pointer, ctypes.byref(self._config)
+            ctypes.byref(count), self._pointer, ctypes.byref(clusters)
         )
         return count.value if status == 0 else 0
 

@@ -1,20 +1,24 @@
-"""Whole trainings in one launch: the best launch plan for a shape on this device, compiled."""
+"""Many steps of a training in one launch: the best launch plan for a shape on this device, compiled."""
 
 import ctypes
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import cupy
+from cupy.cuda import runtime
 
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
-from snn.backends.trainings import TrainingShape
-from snn.errors import Unsupported
+from snn.backends.trainings import TrainingShape, checked, launch_seconds, steps_within
+from snn.errors import Unsupported, out_of_memory
 from snn.hardware.devices import usable_processors
 
 
@@ -42,15 +46,54 @@ class Trainer:
         best = min(launchers, key=lambda it: it.cost(shape.members))
         held = f", at most {best.held} networks at the same time" if shape.members > 1 else ""
         self.words = "; ".join([best.plan.words + held, *reasons])
-        self._launch = best.launch
+        self._launch, self._shape = best.launch, shape
 
     def launch(self, op: str, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
-        """Train all epochs: a training op of ``snn.backends.ops``."""
+        """Train many steps: a training op of ``snn.backends.ops``."""
         named = dict(zip(OPS[op].numbers, numbers, strict=False))
         values: list[Any] = [ctypes.c_void_p(buffer) for buffer in buffers]
-        values += [ctypes.c_int(int(named[name])) for name in ("rows", "epochs")]
+        checked("rows + batch", int(named["rows"] + named["batch"]))  # sums that kernels compute
+        checked("steps + 1", int(named["steps"] + 1))
+        values += [ctypes.c_int(int(named[name])) for name in ("rows", "first", "steps")]
         values += [ctypes.c_float(named[name]) for name in OPS[op].reals]
         self._launch(values, stream)
+
+    @cached_property
+    def steps_per_launch(self) -> int:
+        """How many steps a launch may train, by the time that a few take on a batch of zeros."""
+        op, batch, clip = self._shape.op, self._shape.batch, float(self._shape.clipped)
+        sizes = OPS[op].elements(*self._shape.numbers(batch, 0, 1, 0.0, clip))
+        with _zeros(sizes) as buffers:
+
+            def timed(steps: int) -> float:
+                started = time.perf_counter()
+                self.launch(op, buffers, self._shape.numbers(batch, 0, steps, 0.0, clip), 0)
+                runtime.streamSynchronize(0)
+                return time.perf_counter() - started
+
+            return steps_within(longest_launch(), timed)
+
+
+def longest_launch() -> float:
+    """How long a launch may take on this device, in seconds."""
+    return launch_seconds(bool(cupy.cuda.Device().attributes["KernelExecTimeout"]))
+
+
+@contextmanager
+def _zeros(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Device memory of so many float32 each, all zero. Raises OutOfMemory."""
+    buffers: list[int] = []
+    try:
+        for elements in sizes:
+            try:
+                buffers.append(runtime.malloc(4 * elements))
+            except runtime.CUDARuntimeError as error:
+                raise out_of_memory("cudaMalloc", 4 * elements, *runtime.memGetInfo()) from error
+            runtime.memset(buffers[-1], 0, 4 * elements)
+        yield buffers
+    finally:
+        for buffer in buffers:
+            runtime.free(buffer)
 
 
 def compile_ahead(trainings: Iterable[Sequence[TrainingShape]], root: Path) -> None:
@@ -97,7 +140,14 @@ class _Launcher:
             self.reason = plan.too_large(shared_bytes, limits)
             return
         function = module.get_function("train_persistent")
-        self.launch = CooperativeLaunch(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
+        self.launch = CooperativeLaunch(
+            function,
+            checked("blocks", plan.blocks),
+            plan.threads,
+            plan.cluster,
+            shared_bytes,
+            together=plan.clusters > 1,
+        )
         if plan.cluster:
             self.held = self.launch.held_clusters() // plan.clusters
         else:

@@ -1,4 +1,4 @@
-"""Training of a convolutional network in a single kernel launch, where the backend has a plan for it."""
+"""Training of a convolutional network in launches of many steps, where the backend has a plan for it."""
 
 from math import prod
 from typing import Any
@@ -6,23 +6,22 @@ from typing import Any
 import numpy as np
 
 from snn.backends.convolutional_plans import ConvolutionalShape
-from snn.backends.ops import OPS
 from snn.errors import Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.strategies.common.device_driven import DeviceDriven
+from snn.strategies.common.launched_training import LaunchedTraining
 
 KERNELS = ("kernels/persistent/convolution.cu",)
 """Sources of the plans; a cell depends on them if its strategy imports this module."""
 
-_OP = "train_convolutional"
 _LAYERS = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
 
 
 class ConvolutionalLaunch(DeviceDriven):
-    """Training of conv2d, relu, conv2d, relu, maxpool2d and linear in a single launch, with cross-entropy.
+    """Training of conv2d, relu, conv2d, relu, maxpool2d and linear, with cross-entropy, many steps a launch.
 
     Data, parameters, the loss of every row and the workspace are on the device as they are, without padding.
     ``setup`` raises Unsupported, before it allocates anything, if the network is another or the backend has
@@ -39,10 +38,10 @@ class ConvolutionalLaunch(DeviceDriven):
         self._batch = self._micro = min(batch_size, rows)
         shape = shape_of(network, self._batch)
         self.plan = self.backend.training_plan(shape)
-        self._before_epochs, self._last = (rows, self._batch), rows % self._batch or self._batch
-        self._after_epochs = (float(np.float32(learning_rate)), *shape.sizes)
+        self._last = rows % self._batch or self._batch
+        self._training = LaunchedTraining(self.backend, shape, rows, learning_rate)
         self._stream = self.backend.stream_create()
-        workspace = np.zeros(OPS[_OP].elements(*self._numbers(1))[-1], dtype=np.float32)
+        workspace = np.zeros(self._training.sizes[-1], dtype=np.float32)
         self._named: dict[str, Any] = {"X": self.upload(X, "data"), "Y": self.upload(Y, "data")}
         for parameter in network.parameters:
             self._named[parameter.name] = self.malloc(prod(parameter.shape), "weights")
@@ -56,17 +55,16 @@ class ConvolutionalLaunch(DeviceDriven):
         self.train(1)
 
     def train(self, epochs: int) -> None:
-        self.backend.launch(
-            _OP, tuple(self._named[name] for name in self._operands), self._numbers(epochs), self._stream
-        )
+        buffers = tuple(self._named[name] for name in self._operands)
+        self._training.train(epochs, buffers, self._stream, self.progress)
         self._rows = self._last
+
+    def check_trained(self) -> None:
+        self._training.check(self._named["S"])
 
     @property
     def _operands(self) -> tuple[str, ...]:
         return ("X", "Y", *(parameter.name for parameter in self.network.parameters), "E", "S")
-
-    def _numbers(self, epochs: int) -> tuple[float, ...]:
-        return (*self._before_epochs, epochs, *self._after_epochs)
 
 
 def shape_of(network: Network, batch: int) -> ConvolutionalShape:

@@ -1,4 +1,4 @@
-"""Training of a stack of linear layers in a single kernel launch, where the backend has a plan for it."""
+"""Training of a stack of linear layers in launches of many steps, where the backend has a plan for it."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -15,16 +15,15 @@ from snn.models.layers import Layer, Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.strategies.common.device_driven import DeviceDriven
+from snn.strategies.common.launched_training import LaunchedTraining
 from snn.strategies.common.single_launch import in_batches
 
 KERNELS = ("kernels/persistent/layers.cu",)
 """Sources of the plans; a cell depends on them if its strategy imports this module."""
 
-_OP = "train_layers"
-
 
 class LayeredLaunch(DeviceDriven):
-    """Training of linear layers, with or without biases and ReLU, in a single launch, with any loss.
+    """Training of linear layers, with or without biases and ReLU, in launches of many steps, with any loss.
 
     Data, parameters, the loss of every row and the workspace are on the device, padded
     (``snn.backends.layered_plans``): what is trained is a network of the padded widths, whose further
@@ -44,10 +43,10 @@ class LayeredLaunch(DeviceDriven):
         self.plan = self.backend.training_plan(shape)
         self._shapes, self.network = network.shapes, _padded(network, shape.widths)
         self._outputs, self._features = network.outputs, shape.widths[0]
-        self._before_epochs, self._last = (rows, self._batch), rows % self._batch or self._batch
-        self._after_epochs = (float(np.float32(learning_rate)), *shape.sizes)
+        self._last = rows % self._batch or self._batch
+        self._training = LaunchedTraining(self.backend, shape, rows, learning_rate)
         self._stream = self.backend.stream_create()
-        *_, weights, errors, workspace = OPS[_OP].elements(*self._numbers(1))
+        *_, weights, errors, workspace = self._training.sizes
         batches = (
             in_batches(matrix, self._batch, width, shape.rows)
             for matrix, width in ((X, shape.widths[0]), (Y, shape.widths[-1]))
@@ -74,9 +73,12 @@ class LayeredLaunch(DeviceDriven):
         self.train(1)
 
     def train(self, epochs: int) -> None:
-        buffers = tuple(self._named[name] for name in OPS[_OP].operands)
-        self.backend.launch(_OP, buffers, self._numbers(epochs), self._stream)
+        buffers = tuple(self._named[name] for name in OPS[LayeredShape.op].operands)
+        self._training.train(epochs, buffers, self._stream, self.progress)
         self._rows = self._last
+
+    def check_trained(self) -> None:
+        self._training.check(self._named["S"])
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return super().predict(_with_zeros(X, (len(X), self._features)))[:, : self._outputs].copy()
@@ -84,9 +86,6 @@ class LayeredLaunch(DeviceDriven):
     def weights(self) -> list[np.ndarray]:
         padded = zip(super().weights(), self._shapes, strict=True)
         return [W[tuple(map(slice, shape))].copy() for W, shape in padded]
-
-    def _numbers(self, epochs: int) -> tuple[float, ...]:
-        return (*self._before_epochs, epochs, *self._after_epochs)
 
 
 def shape_of(network: Network, batch: int) -> LayeredShape:

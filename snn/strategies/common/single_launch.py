@@ -1,4 +1,4 @@
-"""Training in a single kernel launch, for networks that the backend has a plan for."""
+"""Training in one launch of at most about a second, or several, for networks that the backend plans for."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.ops import OPS
-from snn.backends.persistent_plans import Shape, padded
+from snn.backends.persistent_plans import HEAD, Shape, padded
 from snn.errors import Unsupported
 from snn.models.host_ops import squared_error
 from snn.models.network import Network
+from snn.strategies.common.launched_training import LaunchedTraining
 from snn.strategies.common.on_device import OnDevice
 
 KERNELS = (
@@ -24,7 +24,7 @@ KERNELS = (
 
 
 class SingleLaunch(OnDevice):
-    """Training of one or several networks in a single kernel launch.
+    """Training of one or several networks in one launch of at most about a second, or several of them.
 
     Weights, data and workspace are on the device, padded (``snn.backends.persistent_plans``). ``setup``
     raises Unsupported if the backend has no plan for the network. Lists of weights hold those of the first
@@ -50,13 +50,11 @@ class SingleLaunch(OnDevice):
         self._members = len(rates)
         shape = Shape(widths, batch, sequential, max_norm > 0, self._members)
         self.plan = self.backend.training_plan(shape)
-        self._numbers_before_epochs = (len(X), batch)
-        rate = float(np.float32(rates[0]))
-        self._numbers_after_epochs = (int(sequential), rate, max_norm, self._members, *widths)
+        self._training = LaunchedTraining(self.backend, shape, len(X), rates[0], max_norm)
         self._shapes = [(k, n) for k, n in zip(widths, (*widths[1:], 1), strict=True)]
         self._last_rows = len(X) % batch or batch
         self._stream = self.backend.stream_create()
-        sizes = OPS["train"].elements(*self._numbers(1))
+        sizes = self._training.sizes
         for elements, purpose in zip(
             sizes, ("data", "data", "weights", "gradients", "workspace"), strict=True
         ):
@@ -65,7 +63,7 @@ class SingleLaunch(OnDevice):
             self._upload(buffer, in_batches(matrix, batch, width, padded(batch)), "data")
         workspace = np.zeros(sizes[4], dtype=np.float32)
         if self._members > 1:
-            workspace[:] = rates
+            workspace[HEAD:] = rates
         self._upload(self._buffers[4], workspace, "workspace")
         self._upload(self._buffers[3], np.zeros(sizes[3], dtype=np.float32), "gradients")
         for elements, purpose in zip(sizes[2:4], ("weights", "gradients"), strict=True):
@@ -87,8 +85,11 @@ class SingleLaunch(OnDevice):
         self.train(1)
 
     def train(self, epochs: int) -> None:
-        self.backend.launch("train", tuple(self._buffers), self._numbers(epochs), self._stream)
+        self._training.train(epochs, tuple(self._buffers), self._stream, self.progress)
         self._trained = True
+
+    def check_trained(self) -> None:
+        self._training.check(self._buffers[4])
 
     def loss(self) -> float:
         return fmean(self.losses())
@@ -116,10 +117,6 @@ class SingleLaunch(OnDevice):
             weights.append(flat[offset : offset + k * n].reshape(k, n)[:rows, :cols].copy())
             offset += k * n
         return weights
-
-    def _numbers(self, epochs: int) -> tuple[float, ...]:
-        """The scalar arguments of the launch."""
-        return (*self._numbers_before_epochs, epochs, *self._numbers_after_epochs)
 
     def _upload(self, buffer: Any, matrix: np.ndarray, purpose: str) -> None:
         """Copy a matrix to the device through a pinned array, which is freed afterwards."""

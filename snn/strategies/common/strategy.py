@@ -1,7 +1,7 @@
 """The contract of a strategy."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,13 @@ from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
+
+Progress = Callable[[float, int, float], None]
+"""Is given the epochs done of a training in progress, all its epochs, and the seconds since it began."""
+
+
+def unwatched(done: float, epochs: int, seconds: float) -> None:
+    """Nobody is told how far a training is."""
 
 
 class Strategy(ABC):
@@ -47,6 +54,9 @@ class Strategy(ABC):
 
     keeps_losses: bool = False
     """Whether the loss of every batch of an epoch is kept, for ``epoch_losses``; set before ``setup``."""
+
+    progress: Progress = staticmethod(unwatched)
+    """Called while ``train`` waits for the device, if it waits in the middle of a training."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -96,6 +106,9 @@ class Strategy(ABC):
     @abstractmethod
     def loss(self) -> float:
         """The loss of the last batch trained on, before that batch's update."""
+
+    def check_trained(self) -> None:  # noqa: B027 - the host itself counts the steps of most strategies
+        """Raise MeasurementError if the device did not train what it was asked for since ``setup``."""
 
     def losses(self) -> list[float]:
         """The loss of each network that a run trains; ``loss`` is their mean."""

@@ -1,4 +1,4 @@
-"""Whole trainings, which a GPU does in one launch."""
+"""Many steps of a training, which a GPU does in one launch."""
 
 import itertools
 
@@ -10,32 +10,43 @@ from snn.backends.cpu.ops.elementwise import error, softmax_cross_entropy, sum_r
 from snn.backends.cpu.ops.products import matmul_bias, matmul_nt_mask, matmul_tn
 from snn.backends.cpu.ops.views import as_matrix, outputs_of, unpool
 from snn.backends.layered_plans import LayeredShape
-from snn.backends.persistent_plans import padded
+from snn.backends.persistent_plans import HEAD, padded
+from snn.backends.trainings import TRAINED
 from snn.models.host_ops import clip
 
 
-def train(X, Y, W, E, S, rows, batch, epochs, sequential, rate, max_norm, members, *widths):
-    weights = sum(k * n for k, n in itertools.pairwise((*widths, 1)))
+def train(X, Y, W, E, S, rows, batch, first, steps, sequential, rate, max_norm, members, *widths):
+    weights, starts = sum(k * n for k, n in itertools.pairwise((*widths, 1))), [*range(0, rows, batch)]
     for m in range(members):
-        own = W[m * weights :], E[m * padded(batch) :], S[m] if members > 1 else rate
-        _train_member(X, Y, *own, rows, batch, epochs, sequential, max_norm, widths)
+        own = W[m * weights :], E[m * padded(batch) :], S[HEAD + m] if members > 1 else rate
+        for start in _from(starts, first, steps):
+            _train_batch(X, Y, *own, rows, batch, start // batch, sequential, max_norm, widths)
+    _count(S, steps * members)
 
 
-def _train_member(X, Y, W, E, rate, rows, batch, epochs, sequential, max_norm, widths):
-    lines, batches, at = padded(batch), -(-rows // batch), 0
+def _from(starts, first, steps):
+    """The first rows of the batches of so many steps, from a batch on."""
+    return itertools.islice(itertools.cycle(starts), first, first + steps)
+
+
+def _count(S, steps):
+    """Add to the steps trained: 64 bits of the workspace."""
+    S[TRAINED].view(np.uint64)[...] += np.uint64(steps)
+
+
+def _train_batch(X, Y, W, E, rate, rows, batch, b, sequential, max_norm, widths):
+    lines, at = padded(batch), 0
     weights = []
     for k, n in itertools.pairwise((*widths, 1)):
         weights.append(as_matrix(W[at:], k, n))
         at += k * n
-    for step in range(epochs * batches):
-        b = step % batches
-        count = min(batch, rows - b * batch)
-        activations = [as_matrix(X[b * lines * widths[0] :], count, widths[0])]
-        for matrix in weights[:-1]:
-            activations.append(np.maximum(activations[-1] @ matrix, 0))
-        error = activations[-1] @ weights[-1] - as_matrix(Y[b * lines :], count, 1)
-        _descend(weights, activations, error * np.float32(2.0 / count), sequential, rate, max_norm)
-        E[:count] = error[:, 0]
+    count = min(batch, rows - b * batch)
+    activations = [as_matrix(X[b * lines * widths[0] :], count, widths[0])]
+    for matrix in weights[:-1]:
+        activations.append(np.maximum(activations[-1] @ matrix, 0))
+    error = activations[-1] @ weights[-1] - as_matrix(Y[b * lines :], count, 1)
+    _descend(weights, activations, error * np.float32(2.0 / count), sequential, rate, max_norm)
+    E[:count] = error[:, 0]
 
 
 def _descend(weights, activations, dZ, sequential, rate, max_norm):
@@ -48,14 +59,15 @@ def _descend(weights, activations, dZ, sequential, rate, max_norm):
         dZ = (dZ @ old.T) * (H > 0)
 
 
-def train_convolutional(X, Y, W1, b1, W2, b2, W3, b3, E, S, rows, batch, epochs, rate, *sizes):
-    shape = ConvolutionalShape.of((rows, batch, epochs, rate, *sizes))
+def train_convolutional(X, Y, W1, b1, W2, b2, W3, b3, E, S, rows, batch, first, steps, rate, *sizes):
+    shape = ConvolutionalShape.of((rows, batch, first, steps, rate, *sizes))
     pixels, parameters = shape.channels * shape.height * shape.width, (W1, b1, W2, b2, W3, b3)
-    for start in [*range(0, rows, batch)] * epochs:
+    for start in _from([*range(0, rows, batch)], first, steps):
         count = min(batch, rows - start)
         x, y = X[start * pixels :], Y[start * shape.outputs :]
         for W, dW in zip(parameters, _convolutional(x, y, parameters, E[start:], count, shape), strict=True):
             update(W, dW, dW.size, rate)
+    _count(S, steps)
 
 
 def _convolutional(X, Y, parameters, E, rows, shape):
@@ -83,21 +95,22 @@ def _convolutional(X, Y, parameters, E, rows, shape):
     return gradients
 
 
-def train_layers(X, Y, W, E, S, rows, batch, epochs, rate, *sizes):
-    shape = LayeredShape.of((rows, batch, epochs, rate, *sizes))
+def train_layers(X, Y, W, E, S, rows, batch, first, steps, rate, *sizes):
+    shape = LayeredShape.of((rows, batch, first, steps, rate, *sizes))
     inputs, outputs, parameters, at = shape.widths[0], shape.widths[-1], [], 0
     for (k, n), layer in zip(itertools.pairwise(shape.widths), shape.layers, strict=True):
         parameters.append((as_matrix(W[at:], k, n), W[at + k * n :][: n * layer.bias]))
         at += (k + layer.bias) * n
-    for start in [*range(0, rows, batch)] * epochs:
-        count, first = min(batch, rows - start), start // batch * shape.rows
-        x, y = as_matrix(X[first * inputs :], count, inputs), as_matrix(Y[first * outputs :], count, outputs)
+    for start in _from([*range(0, rows, batch)], first, steps):
+        count, line = min(batch, rows - start), start // batch * shape.rows
+        x, y = as_matrix(X[line * inputs :], count, inputs), as_matrix(Y[line * outputs :], count, outputs)
         activations = [x]
         for (matrix, bias), layer in zip(parameters, shape.layers, strict=True):
             z = activations[-1] @ matrix + (bias if layer.bias else 0)
             activations.append(np.maximum(z, 0) if layer.relu else z)
         dZ = _gradient_of_outputs(activations.pop(), y, E[start * shape.errors :], shape)
         _descend_layers(parameters, activations, dZ, shape, rate)
+    _count(S, steps)
 
 
 def _gradient_of_outputs(P, Y, E, shape):
