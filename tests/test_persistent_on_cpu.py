@@ -1,6 +1,8 @@
 """The kernels of whole trainings, on the CPU by cuda_on_cpu, against the NumPy op and a float64 oracle."""
 
+import itertools
 from dataclasses import replace
+from functools import partial
 
 import cuda_on_cpu
 import numpy as np
@@ -12,6 +14,7 @@ from snn.backends import kernel_source
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded
+from snn.backends.trainings import TRAINED, relayed
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.strategies.common.single_launch import in_batches
@@ -49,7 +52,7 @@ def made(layers, batch, rows, epochs, order, clip, random):
     weights = draw_weights(mlp(layers, init="he_uniform", update_order=order, clip_norm=clip), GlibcRandom(3))
     widths = tuple(map(padded, layers[:-1]))
     steps = epochs * -(-rows // batch)
-    numbers = (rows, batch, 0, steps, int(order == "sequential"), RATE, clip or 0.0, 1, *widths)
+    numbers = (rows, batch, 0, steps, int(order == "sequential"), RATE, clip or 0.0, 1, 0, *widths)
     W = np.concatenate(
         [
             in_batches(matrix, len(matrix), k_n[1], k_n[0])[0, : k_n[0]].ravel()
@@ -245,6 +248,44 @@ def test_three_layers_end_with_any_bits_of_what_is_not_a_number(bits, random):
         buffer.reshape(-1)[:3].view(np.uint32)[...] = bits
     launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, numbers)
     assert np.isnan(buffers[3][: 50 % 20]).all()
+
+
+def relayed_on_cpu(buffers, numbers):
+    """Train as the backend does where three layers may stop: the grid goes on. The steps of each launch."""
+    launches = []
+
+    def train(kernel, first, steps):
+        before = buffers[4][TRAINED].view(np.uint64)[0]
+        limits = SMALL if kernel == "grid" else H200
+        launched(
+            plan_for(Shape.of(numbers), limits, kernel), buffers, (*numbers[:2], first, steps, *numbers[4:])
+        )
+        launches.append((kernel, int(buffers[4][TRAINED].view(np.uint64)[0] - before)))
+        return launches[-1][1]
+
+    rows, batch, first, steps = numbers[:4]
+    batches = -(-rows // batch)
+    relayed(first, steps, batches, partial(train, "three_layers"), partial(train, "grid"))
+    return launches
+
+
+@pytest.mark.parametrize("layer", range(3))
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+def test_a_layer_of_zeros_grows_as_in_float64(layer, order, random):
+    """Its scale follows from the weights before, 0, so that FP16 would hold none of the new ones."""
+    layers, batch, rows = (20, 120, 120, 250, 1), 20, 50
+    X, Y, weights, buffers, numbers = made(layers, batch, rows, 1, order, None, random)
+    tiny = [W * np.float32(1e-9) if i == layer else W for i, W in enumerate(weights)]
+    at = sum(k * n for k, n in itertools.pairwise(map(padded, layers[: layer + 1])))
+    size = padded(layers[layer]) * padded(layers[layer + 1])
+    buffers[2][at : at + size] *= np.float32(1e-9)
+    launches = relayed_on_cpu(buffers, numbers)
+    expected, loss = train(tiny, X, Y, epochs=1, batch_size=batch, rate=RATE, update_order=order)
+    assert launches == [("three_layers", 0), ("grid", 3)]
+    np.testing.assert_allclose(np.mean(np.square(buffers[3][: rows % batch])), loss, rtol=5e-6)
+    found = buffers[2][at : at + size].reshape(padded(layers[layer]), -1)
+    distance = np.linalg.norm(found[: layers[layer], : layers[layer + 1]] - expected[layer])
+    assert distance < 1e-5 * np.linalg.norm(expected[layer])
 
 
 def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):

@@ -100,12 +100,12 @@ def test_batches_are_padded_by_zeros(rows, columns, batch, extra):
 @pytest.mark.parametrize(
     ("network", "batch", "numbers"),
     [
-        (mlp((3, 5, 2, 1)), 3, (7, 3, 0, 3, 1, float(np.float32(0.1)), 0.0, 1, 16, 16, 16)),
-        (mlp((3, 20, 1), clip_norm=2.5), 99, (7, 7, 0, 1, 1, float(np.float32(0.1)), 2.5, 1, 16, 32)),
+        (mlp((3, 5, 2, 1)), 3, (7, 3, 0, 3, 1, float(np.float32(0.1)), 0.0, 1, 0, 16, 16, 16)),
+        (mlp((3, 20, 1), clip_norm=2.5), 99, (7, 7, 0, 1, 1, float(np.float32(0.1)), 2.5, 1, 0, 16, 32)),
         (
             mlp((3, 5, 1), update_order="simultaneous"),
             7,
-            (7, 7, 0, 1, 0, float(np.float32(0.1)), 0.0, 1, 16, 16),
+            (7, 7, 0, 1, 0, float(np.float32(0.1)), 0.0, 1, 0, 16, 16),
         ),
     ],
 )

@@ -83,6 +83,7 @@ struct Training : FirstLayer {
         all_meet();
         tell_largest();
         hear_scales(0);
+        if (t == 0) s.grown = false;
         __syncthreads();
         put2(0), put3(0);
         float x[F];
@@ -92,8 +93,20 @@ struct Training : FirstLayer {
     }
     __device__ void finish()
     {
-        for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
-        if (blockIdx.x == 0) w_in_memory()[t] = w_of(step)[t];
+        const bool stopped = s.grown;
+        leave_largest_W1();
+        __syncthreads();
+        if (!stopped) {  // weights may have grown in the last step
+            tell_largest();
+            hear_scales(step + 1);
+            __syncthreads();
+        }
+        if (!s.grown) {
+            for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
+            if (blockIdx.x == 0) w_in_memory()[t] = w_of(step)[t];
+        } else {
+            step = 0;
+        }
         all_meet();
         leave();
     }
@@ -110,7 +123,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     Training training{state};
     const int batches = (rows + BATCH - 1) / BATCH;
     training.start(batches);
-    for (; training.step < steps; ++training.step) {
+    for (; training.step < steps && !shared.grown; ++training.step) {
         training.turn_to_step(steps, batches, rows);
         training.scale = 2.0f / training.count;
         training.tell_H2();

@@ -42,6 +42,7 @@ def of_training(
     rate: float,
     max_norm: float,
     members: int,
+    outliers: int,
     *widths: int,
 ) -> tuple[int, ...]:
     """Of ``train``: X, Y, the weights and errors of all members, and the workspace."""

@@ -246,8 +246,11 @@ OPS = {
     # and the hidden layers. Widths and batches are padded (``snn.backends.persistent_plans``), batches one by
     # one; W is all weights of a member in turn, member by member. E is each member's error of the last batch.
     # S is workspace, 0 at first: its head, in which the device counts steps (``snn.backends.trainings``), and
-    # behind that, of several members, the rate of each instead of ``rate``. A max_norm of 0 clips nothing.
-    "train": _op("X Y W E S", "rows batch first steps sequential rate max_norm members", of_training),
+    # behind that, of several members, the rate of each instead of ``rate``. A max_norm of 0 clips nothing,
+    # and outliers in X decide the kernel.
+    "train": _op(
+        "X Y W E S", "rows batch first steps sequential rate max_norm members outliers", of_training
+    ),
     # The same of conv2d, ReLU, conv2d, ReLU, maxpool2d and linear, softmax and cross-entropy, with
     # simultaneous updates. Behind the rate come the ``sizes`` of a ConvolutionalShape. Nothing is padded,
     # E is the loss of each row when it was last trained on, S workspace, 0 at first.

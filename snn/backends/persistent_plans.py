@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from snn.backends.launch_memory import shared_bytes
 
 UNIT = 16
@@ -21,6 +23,7 @@ _CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # per block, at most; above the se
 _CLUSTER_THREADS = 5 * 32  # a warp for each scheduler of an SM computes, one more exchanges
 _PARTS_ROWS, _PARTS_NEURONS = 240, 256  # at least, for two parts to be faster; the last per cluster
 _PARTS_WEIGHTS = range(512, 1025)  # per block: with fewer, two parts are slower; with more, they spill
+_OUTLIER = 4096.0
 _MOST_GROUPS, _DEEP_FEATURES = 16, 32  # with two or three hidden layers, at most: groups of blocks; features
 
 
@@ -29,11 +32,22 @@ def padded(n: int) -> int:
     return -(-n // UNIT) * UNIT
 
 
+def has_outliers(X: np.ndarray) -> bool:
+    """Whether the largest element of the data is so far above their mean that FP16 halves lose precision.
+
+    The kernel for three hidden layers scales by the largest element. Up to this ratio its results are as
+    close to float64's as without outliers; at 1e6 the weights are off by 1e-4 (NVIDIA H100).
+    """
+    largest, mean = float(np.abs(X).max(initial=0.0)), float(np.abs(X).mean(dtype=np.float64))
+    return bool(np.isfinite(largest)) and largest > _OUTLIER * mean
+
+
 @dataclass(frozen=True)
 class Shape:
     """What a persistent kernel is compiled for. ``widths``: features and hidden layers, padded.
 
     ``batch`` is the number of rows per step, ``members`` the number of networks that one launch trains.
+    ``outliers``: some of the data are far larger than the rest (``has_outliers``).
     """
 
     widths: tuple[int, ...]
@@ -41,21 +55,24 @@ class Shape:
     sequential: bool
     clipped: bool
     members: int = 1
+    outliers: bool = False
 
     op = "train"
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> "Shape":
         """The shape in the numbers of the op ``train``."""
-        _, batch, _, _, sequential, _, max_norm, members, *widths = numbers
-        return cls(tuple(map(int, widths)), int(batch), bool(sequential), max_norm > 0, int(members))
+        _, batch, _, _, sequential, _, max_norm, members, outliers, *widths = numbers
+        flags = bool(sequential), max_norm > 0
+        return cls(tuple(map(int, widths)), int(batch), *flags, int(members), bool(outliers))
 
     def numbers(
         self, rows: int, first: int, steps: int, rate: float, max_norm: float = 0.0
     ) -> tuple[float, ...]:
         """The numbers of the op, for so many rows of data."""
         of_launch = rows, self.batch, first, steps
-        return *of_launch, int(self.sequential), rate, max_norm, self.members, *self.widths
+        flags = self.members, int(self.outliers)
+        return *of_launch, int(self.sequential), rate, max_norm, *flags, *self.widths
 
     @property
     def rows(self) -> int:
@@ -83,7 +100,8 @@ class LaunchPlan:
     ``cluster`` is the number of blocks per cluster, ``clusters`` the number of clusters per network. Networks
     are independent, so a launch may have more of them than the device runs at the same time. ``cluster`` 0:
     all blocks train one network together. ``cost``: of a step, relative to other plans with clusters.
-    ``words`` describes the plan.
+    ``words`` describes the plan. ``may_stop``: a launch may train nothing, where weights grow too
+    much in one step, for the next plan of the shape to take such steps.
     """
 
     source: str
@@ -94,6 +112,7 @@ class LaunchPlan:
     defines: tuple[tuple[str, str], ...]
     words: str
     cost: float = 1.0
+    may_stop: bool = False
 
     def too_large(self, needed: int, limits: DeviceCapability) -> str:
         """Why a device does not launch it: a block needs so many bytes of shared memory."""
@@ -222,12 +241,17 @@ def _of_groups(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
             ("SEQUENTIAL", str(int(shape.sequential))),
         ),
         f"{groups} groups of 8 blocks together",
+        may_stop=len(shape.widths) == 4,
     )
 
 
 def _why_no_groups(shape: Shape, limits: DeviceCapability) -> str:
     if limits.capability < (8, 0):
         return f"compute capability {limits.capability[0]}.{limits.capability[1]}, TF32 needs 8.0"
+    if len(shape.widths) == 4 and shape.outliers:
+        return (
+            f"the largest element of X is over {_OUTLIER:.0f} times their mean, FP16 halves lose the others"
+        )
     if not _groups(shape.widths, shape.rows):
         return f"{'-'.join(map(str, shape.widths))} in batches of {shape.batch} is no shape for their kernel"
     return ""

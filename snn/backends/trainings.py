@@ -21,6 +21,7 @@ TRAINED = slice(2, HEAD)
 MOST_STEPS = 1 << 30
 """Steps of a launch at most: kernels have them in 32 bits."""
 
+_AFTER_STOP = 16  # steps
 _MOST = (1 << 31) - 1  # of a kernel's int
 _LONGEST = 0.7  # seconds of a launch, so that an interrupt is heard within a second and a half
 _CALIBRATING, _REPEATED = 0.005, 10  # seconds of a launch whose time is taken at least; launches at most
@@ -68,6 +69,27 @@ def launches(steps: int, batches: int, most: int) -> Iterator[tuple[int, int]]:
     most = most // batches * batches or most
     for done in range(0, steps, most):
         yield done % batches, min(most, steps - done)
+
+
+def relayed(
+    first: int,
+    steps: int,
+    batches: int,
+    train: Callable[[int, int], int],
+    instead: Callable[[int, int], None],
+) -> None:
+    """Train ``steps`` from batch ``first`` on by ``train``, which may stop; after a stop some by ``instead``.
+
+    Both are given a first batch and how many steps; ``train`` returns how many it has trained. After each
+    stop, ``instead`` trains twice as many steps as after the last one.
+    """
+    done, some = 0, _AFTER_STOP
+    while done < steps:
+        done += train((first + done) % batches, steps - done)
+        if done < steps:
+            some = min(some, steps - done)
+            instead((first + done) % batches, some)
+            done, some = done + some, 2 * some
 
 
 def checked(name: str, size: int) -> int:

@@ -15,7 +15,7 @@ from snn.strategies.graph import Graph
 
 def _launches(network: Network) -> tuple[type[Strategy], ...]:
     """What may train the network in one launch, the one to be preferred first."""
-    if network.widths is not None:
+    if network.widths is not None and network.outputs == 1:
         return SingleLaunch, LayeredLaunch
     linear = all(isinstance(layer, Linear | ReLU) for layer in network.layers)
     return (LayeredLaunch,) if linear else (ConvolutionalLaunch,)

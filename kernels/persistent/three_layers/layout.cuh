@@ -75,5 +75,6 @@ struct Shared {
     float H3[16][OWN3], w[2 - SEQUENTIAL][N3], g[ROWS];
     float dZ1[THREADS][2], dW1[WARPS][F][2], W1[WARPS][F][2];
     float squares[WARPS], clipped_rate;
+    bool grown;                                                  // weights, out of their scales: the launch stops
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);

@@ -1,8 +1,11 @@
 // The scales of what is split into halves. FP16 has a narrow range, so a number is first divided by a power of two.
 // For g and w this is about the largest of them. The other scales belong to a step, and follow from the largest
 // weights one step before, which all blocks exchange, and from the largest of X: W_2 and W_3 are below 2, and H_1
-// and H_2, by bounds of them, below 512. What is below 2^-36 then is lost. If weights grow 16-fold in one step, a
-// number may become infinite, and then all weights what is not a number: a training that diverges.
+// and H_2, by bounds of them, below 512. What is below 2^-36 then is lost: data with outliers are for grid.cu.
+//
+// If weights have grown so much in one step that a scaled number might have been infinite, all blocks learn it from the
+// largest weights in the next step, or at the end. The launch stops and has trained nothing: the weights in memory are
+// those that it began with. The host lets grid.cu take such steps.
 
 struct Scaling : State {
     static __device__ unsigned bits_of(float v) { return __float_as_uint(v) & 0x7fffffff; }
@@ -56,8 +59,15 @@ struct Scaling : State {
             most[kind] = __uint_as_float(__reduce_max_sync(0xffffffff, bits));
         }
         const float H1 = F / 256.0f * most[3] * most[0], H2 = N1 * H1 * most[1];
-        if (t % 32 == 0)
-            s.scales[of_step % 2] = {
-                Scale(bits_of(H1)), Scale(bits_of(most[1])), Scale(bits_of(H2)), Scale(bits_of(most[2]))};
+        if (t % 32 != 0) return;
+        if (of_step > step) {
+            constexpr float MOST = 32768.0f;   // half of what FP16 holds
+            const Scales& now = scales(step);
+            float scaled = fmaxf(most[1] * now.W2.over, most[2] * now.W3.over);
+            scaled = fmaxf(scaled, 256.0f * fmaxf(H1 * now.H1.over, H2 * now.H2.over));
+            s.grown = scaled >= MOST && scaled < __uint_as_float(0x7f800000);   // a training that diverges goes on
+        }
+        s.scales[of_step % 2] = {
+            Scale(bits_of(H1)), Scale(bits_of(most[1])), Scale(bits_of(H2)), Scale(bits_of(most[2]))};
     }
 };

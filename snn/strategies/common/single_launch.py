@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.persistent_plans import HEAD, Shape, padded
+from snn.backends.persistent_plans import HEAD, Shape, has_outliers, padded
 from snn.errors import Unsupported
 from snn.models.host_ops import squared_error
 from snn.models.network import Network
@@ -48,7 +48,7 @@ class SingleLaunch(OnDevice):
         sequential, max_norm = network.update_order == "sequential", network.clip_norm or 0.0
         rates = self.rates or [learning_rate]
         self._members = len(rates)
-        shape = Shape(widths, batch, sequential, max_norm > 0, self._members)
+        shape = Shape(widths, batch, sequential, max_norm > 0, self._members, has_outliers(X))
         self.plan = self.backend.training_plan(shape)
         self._training = LaunchedTraining(self.backend, shape, len(X), rates[0], max_norm)
         self._shapes = [(k, n) for k, n in zip(widths, (*widths[1:], 1), strict=True)]

@@ -15,7 +15,7 @@ from snn.backends.trainings import TRAINED
 from snn.models.host_ops import clip
 
 
-def train(X, Y, W, E, S, rows, batch, first, steps, sequential, rate, max_norm, members, *widths):
+def train(X, Y, W, E, S, rows, batch, first, steps, sequential, rate, max_norm, members, outliers, *widths):
     weights, starts = sum(k * n for k, n in itertools.pairwise((*widths, 1))), [*range(0, rows, batch)]
     for m in range(members):
         own = W[m * weights :], E[m * padded(batch) :], S[HEAD + m] if members > 1 else rate
