@@ -8,8 +8,8 @@ from snn.errors import OutOfMemory
 class FailingBackend(Captures):
     """Fails at its n-th allocation, copy, launch or capture, as a device may.
 
-    While a stream captures, nothing is waited for, allocated or freed, and what failed meanwhile makes the capture
-    invalid. ``plan``: whether a whole training in one launch can be planned.
+    While a stream captures, nothing is waited for, allocated or freed, and what failed meanwhile makes the
+    capture invalid. ``plan``: whether a whole training in one launch can be planned.
     """
 
     def __init__(self, fail_at, plan=True):
@@ -78,6 +78,10 @@ class FailingBackend(Captures):
     def pool_create(self, *arguments):
         self._tick()
         return super().pool_create(*arguments)
+
+    def try_training(self, *arguments):
+        self._tick()
+        super().try_training(*arguments)
 
     def advise(self, *arguments):
         self._tick()

@@ -13,7 +13,9 @@ NAIVE = groups.load("kernel", "naive")
 IM2COL = (2048 * 26 * 26, 9 * 32, 64)  # of a second convolution: a product of so many rows of patches
 
 
-@pytest.mark.parametrize("name", [one for one in groups.names("kernel") if groups.load("kernel", one)["source"]])
+@pytest.mark.parametrize(
+    "name", [one for one in groups.names("kernel") if groups.load("kernel", one)["source"]]
+)
 @pytest.mark.parametrize(
     ("op", "numbers"), [("matmul", IM2COL), ("matmul_nt", (2**21, 9, 1)), ("transpose", (2**22, 3))]
 )
@@ -21,7 +23,9 @@ def test_a_grid_is_one_that_cuda_launches(name, op, numbers):
     shape = launch_shape(op, numbers, groups.load("kernel", name), 132)
     across, down = shape.grid
     assert down <= MOST_Y
-    tile = (32, 32) if op == "transpose" else [b * w for b, w in zip(shape.block, shape.work[::-1], strict=True)]
+    tile = (
+        (32, 32) if op == "transpose" else [b * w for b, w in zip(shape.block, shape.work[::-1], strict=True)]
+    )
     rows, cols = (across, down) if shape.tall else (down, across)
     last = numbers[1] if op == "transpose" else numbers[2]
     assert 0 <= rows * tile[1] - numbers[0] < tile[1]
@@ -68,7 +72,11 @@ def test_a_product_of_more_rows_than_y_has_blocks(op):
     backend = EmulatedBackend({**NAIVE, "block": [1, 1]})
     random = np.random.default_rng(1)
     A, B = random.standard_normal((m, k), np.float32), random.standard_normal((k, n), np.float32)
-    operands = [A.T if op == "matmul_tn" else A, B.T if op == "matmul_nt" else B, np.zeros((m, n), np.float32)]
+    operands = [
+        A.T if op == "matmul_tn" else A,
+        B.T if op == "matmul_nt" else B,
+        np.zeros((m, n), np.float32),
+    ]
     buffers = []
     for matrix in operands:
         buffers.append(backend.malloc(matrix.nbytes))

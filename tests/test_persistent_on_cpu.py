@@ -138,6 +138,32 @@ def test_groups_of_blocks_go_on_where_the_last_launch_ended(kernel, layers, batc
     assert np.array_equal(buffers[2], once[2])
 
 
+@pytest.mark.parametrize(
+    "kernel, layers, batch, rows, clip",
+    [
+        ("one_layer", (20, 24, 1), 32, 70, None),
+        ("one_layer", (13, 200, 1), 140, 300, None),
+        ("two_layers", (20, 60, 64, 1), 70, 100, None),
+        ("three_layers", (20, 120, 120, 250, 1), 20, 30, 0.5),
+        ("grid", (33, 24, 40, 17, 1), 40, 90, 0.5),
+    ],
+)
+def test_a_step_tried_before_changes_no_bit_of_a_training(kernel, layers, batch, rows, clip, random):
+    """As ``Backend.try_training``: the first batch, from parameters of zero."""
+    *_, buffers, numbers = made(layers, batch, rows, 2, "sequential", clip, random)
+    if kernel == "one_layer":
+        buffers[4].fill(0)
+    plan = plan_for(Shape.of(numbers), SMALL if kernel == "grid" else H200, kernel)
+    untried, fresh = [buffer.copy() for buffer in buffers], buffers[2].copy()
+    launched(plan, untried, numbers)
+    buffers[2].fill(0)
+    launched(plan, buffers, (batch, batch, 1, *numbers[3:]))
+    buffers[2][:] = fresh
+    launched(plan, buffers, numbers)
+    last = rows % batch
+    assert np.array_equal(buffers[2], untried[2]) and np.array_equal(buffers[3][:last], untried[3][:last])
+
+
 @pytest.mark.parametrize("layers, batch, rows, order, clip", GRID)
 def test_the_grid_trains_as_the_oracle(layers, batch, rows, order, clip, random):
     check("grid", SMALL, layers, batch, rows, order, clip, random)

@@ -162,6 +162,15 @@ class Backend(ABC):
     def training_plan(self, shape: TrainingShape) -> str:
         """How ``train`` runs for this shape, in words. Raises Unsupported with the reason if it cannot."""
 
+    def try_training(  # noqa: B027 - without a driver nothing is refused
+        self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any
+    ) -> None:
+        """Train for a step from parameters of zero, which hold anything afterwards, and wait for it.
+
+        A driver may refuse a launch that fits the device, as under a limit of MPS: this asks it before
+        anything is timed. Raises Unsupported with the driver's reason, or OutOfMemory.
+        """
+
     @abstractmethod
     def stream_create(self) -> Any:
         """Create a stream (cudaStreamCreate)."""

@@ -15,7 +15,9 @@ _SPLIT_BLOCK = (1024, 1)
 _SIDE, _STRIPS = 32, 8  # tile side of the transpose kernels; their block size is _SIDE x _STRIPS
 _ON_MATRICES = ("rows", "cols")
 _MOST = 2**31 - 2**16  # of a kernel's int; the rest is for indices of threads behind the last element
-_INDEXED_BY_INT = ("published_wgrad",)  # besides the convolutions: its speed is that of the program it repeats
+_INDEXED_BY_INT = (
+    "published_wgrad",
+)  # besides the convolutions: its speed is that of the program it repeats
 
 
 MOST_Y = 65_535
@@ -62,7 +64,9 @@ def check_grid(op: str, numbers: Sequence[float], down: int) -> None:
 def check_sizes(op: str, numbers: Sequence[float]) -> None:
     """Raise Unsupported if a number of an operation, or an index of its kernel, does not fit in 32 bits."""
     kind = OPS[op]
-    largest = max(int(number) for name, number in zip(kind.numbers, numbers, strict=True) if name not in kind.reals)
+    largest = max(
+        int(number) for name, number in zip(kind.numbers, numbers, strict=True) if name not in kind.reals
+    )
     if kind.is_convolution or op in _INDEXED_BY_INT:
         largest = max(largest, *kind.elements(*map(int, numbers)))
     if largest > _MOST:
@@ -73,7 +77,9 @@ def check_sizes(op: str, numbers: Sequence[float]) -> None:
 
 
 def _named(op: str, numbers: Sequence[float]) -> str:
-    return f"{op} of " + ", ".join(f"{name} {number}" for name, number in zip(OPS[op].numbers, numbers, strict=True))
+    return f"{op} of " + ", ".join(
+        f"{name} {number}" for name, number in zip(OPS[op].numbers, numbers, strict=True)
+    )
 
 
 def _shape(op: str, numbers: Sequence[float], kernel: Mapping[str, Any], multiprocessors: int) -> LaunchShape:

@@ -9,6 +9,7 @@ from snn.backends.launch_memory import shared_bytes
 UNIT = 16
 """Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
 
+_GRID = "kernels/persistent/grid.cu"
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
 _MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # blocks per cluster; clusters per network
 _ALL_ELSE = 1.2  # fixed cost of a step (waits, updates) over that of 16 neurons' arithmetic, on an H200
@@ -83,10 +84,15 @@ class LaunchPlan:
     words: str
     cost: float = 1.0
 
+    @property
+    def refused(self) -> str:
+        """How the reason begins why a device does not launch it: ``snn.analysis.kernels`` reads it."""
+        return f"{'no grid:' if self.source == _GRID else 'not'} {self.words}"
+
     def too_large(self, needed: int, limits: DeviceCapability) -> str:
         """Why a device does not launch it: a block needs so many bytes of shared memory."""
         return (
-            f"not {self.words}: a block would need {needed} bytes of shared memory, the device has "
+            f"{self.refused}: a block would need {needed} bytes of shared memory, the device has "
             f"{limits.shared_bytes}"
         )
 
@@ -273,7 +279,7 @@ def _of_the_grid(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
     defines += [("GRID", str(most)), ("CLIP", str(int(shape.clipped)))]
     defines.append(("SEQUENTIAL", str(int(shape.sequential))))
     words = f"{most} blocks together, a tile of every product in each"
-    return LaunchPlan("kernels/persistent/grid.cu", most, 256, 0, 1, tuple(defines), words)
+    return LaunchPlan(_GRID, most, 256, 0, 1, tuple(defines), words)
 
 
 def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:

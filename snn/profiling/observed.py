@@ -183,6 +183,12 @@ class ObservedBackend(Backend):
 
     # Questions, of which no observer is told.
 
+    def try_training(
+        self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any
+    ) -> None:
+        handles = tuple(buffer.handle for buffer in buffers)
+        self.inner.try_training(op, handles, numbers, stream.handle)
+
     def pool_bytes(self, pool: Any) -> int:
         return self.inner.pool_bytes(self.live.find(pool, "pool").handle)
 

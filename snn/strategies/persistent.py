@@ -1,9 +1,11 @@
 """A whole training, all epochs, in one kernel launch: the host has no work in the loop."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.errors import Unsupported
+from snn.errors import OutOfMemory, SnnError, Unsupported
 from snn.models.layers import Linear, ReLU
 from snn.models.network import Network
 from snn.strategies.common.convolutional_launch import ConvolutionalLaunch
@@ -21,6 +23,10 @@ def _launches(network: Network) -> tuple[type[Strategy], ...]:
     return (LayeredLaunch,) if linear else (ConvolutionalLaunch,)
 
 
+def _reasons(failures: Sequence[SnnError]) -> list[str]:
+    return list(dict.fromkeys(map(str, failures)))
+
+
 class Persistent(Strategy):
     """Training by one kernel launch per run, or by ``graph`` if no kernel fits the network.
 
@@ -29,14 +35,14 @@ class Persistent(Strategy):
 
     The backend's plan chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
     other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
-    network a block for each part of an image. If there is no plan for the network, ``graph`` trains in its
-    place, and ``plan`` says why.
+    network a block for each part of an image. If there is no plan for the network, if its buffers do not fit,
+    or if the driver refuses the launch, ``graph`` trains instead, and ``plan`` says why.
     """
 
     by_epoch = at_once = any_network = True
 
     fallback: type[Strategy] | None = Graph
-    """What trains where no kernel fits; None: ``setup`` raises Unsupported with the reasons."""
+    """What trains if no launch can; None: ``setup`` raises Unsupported with the reasons, or OutOfMemory."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -45,20 +51,24 @@ class Persistent(Strategy):
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
-        reasons: list[str] = []
+        failures: list[SnnError] = []
         for launch in _launches(network):
             self._strategy = launch(self.backend)
             try:
                 self._strategy.check_network(network)
                 self._strategy.setup(network, X, Y, batch_size, learning_rate)
-            except Unsupported as error:
-                reasons += [reason for reason in [str(error)] if reason not in reasons]
+            except (Unsupported, OutOfMemory) as error:
+                failures.append(error)
+                self._strategy.close()
+                if self._strategy.plan or isinstance(error, OutOfMemory):
+                    break  # the device refuses what was planned: it would refuse the next launch, too
             else:
-                self.plan = "; ".join([str(self._strategy.plan), *reasons])
+                self.plan = "; ".join([str(self._strategy.plan), *_reasons(failures)])
                 return
+        reasons = "; ".join(_reasons(failures))
         if self.fallback is None:
-            raise Unsupported("; ".join(reasons))
-        self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
+            raise failures[-1] if isinstance(failures[-1], OutOfMemory) else Unsupported(reasons)
+        self._strategy, self.plan = self.fallback(self.backend), f"graph: {reasons}"
         self._strategy.keeps_losses = self.keeps_losses
         self._strategy.setup(network, X, Y, batch_size, learning_rate)
 

@@ -16,6 +16,7 @@ from snn.backends.cuda.managed import Managed
 from snn.backends.cuda.persistent import Trainer
 from snn.backends.cuda.pools import CupyPool, DriverPool
 from snn.backends.cuda.views import address_of, as_array
+from snn.backends.ops import OPS
 from snn.backends.trainings import TRAININGS, TrainingShape, check_precision
 from snn.config.groups import ROOT
 from snn.errors import DeviceError, OutOfMemory, Unsupported, out_of_memory
@@ -163,6 +164,16 @@ class CudaBackend(Backend):
     def training_plan(self, shape: TrainingShape) -> str:
         check_precision(self.precision)
         return self._trainer(shape).words
+
+    def try_training(
+        self, op: str, buffers: tuple[int, ...], numbers: tuple[float, ...], stream: int
+    ) -> None:
+        sizes = zip(OPS[op].operands, buffers, OPS[op].elements(*numbers), strict=True)
+        for name, buffer, elements in sizes:
+            if name not in ("X", "Y", "S"):
+                runtime.memsetAsync(buffer, 0, 4 * elements, stream)
+        self.launch(op, buffers, numbers, stream)
+        runtime.streamSynchronize(stream)
 
     def _trainer(self, shape: TrainingShape) -> Trainer:
         if shape not in self._trainers:

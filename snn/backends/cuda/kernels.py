@@ -54,8 +54,8 @@ class Kernels:
         precision = self._precision if shape.of_products else "fp32"
         if shape.tall and not kernel_source.knows_tall_grids(source):
             raise Unsupported(
-                f"{op} needs {shape.grid[0]} blocks in y, CUDA launches {MOST_Y} at most, and {shape.source} "
-                "cannot count them in x: let it include tile_place.cuh, or choose a smaller training.batch_size"
+                f"{op} needs {shape.grid[0]} blocks in y: CUDA launches {MOST_Y} at most, and {shape.source} "
+                "cannot count them in x. Choose a smaller training.batch_size, or include tile_place.cuh"
             )
         function = _compile(source, shape.compiled_block, shape.work, precision, op, shape.tall)
         return _Launcher(function, kind, numbers, shape.grid, shape.block)

@@ -2,7 +2,7 @@
 
 import ctypes
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from cupy.cuda import driver, runtime
 from snn.backends.cuda import latencies
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.cuda.timing import Launch, address, load, memory_of, seconds_per_round, warm_up
+from snn.errors import Unsupported
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured, too_old
 
 KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
@@ -195,7 +196,7 @@ def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int
                 ) -> None:
                     together([*given, ctypes.c_int(rounds)])
 
-                yield Limit(what, blocks, SECONDS, how, _seconds_per_round(effort, launch))
+                yield _limit(what, blocks, how, lambda: _seconds_per_round(effort, launch))
 
 
 def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
@@ -217,7 +218,15 @@ def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iter
                 def clear() -> None:
                     runtime.memset(words, 0, 4 * multiprocessors)
 
-                yield Limit(what, blocks, SECONDS, how, _seconds_per_round(effort, launch, before=clear))
+                yield _limit(what, blocks, how, lambda: _seconds_per_round(effort, launch, before=clear))
+
+
+def _limit(what: str, blocks: int, how: str, measure: Callable[[], tuple[float, ...]]) -> Limit:
+    """The limit, or the reason why there is none if the driver refuses its launch."""
+    try:
+        return Limit(what, blocks, SECONDS, how, measure())
+    except Unsupported as error:
+        return Limit(what, blocks, SECONDS, how, reason=str(error))
 
 
 def _seconds_per_round(effort: Effort, launch: Launch, **further: Any) -> tuple[float, ...]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import cupy
+from cupy.cuda.driver import CUDADriverError
 
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
-from snn.backends.cuda.cooperative import CooperativeLaunch
+from snn.backends.cuda.cooperative import CooperativeLaunch, failure
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.backends.trainings import TrainingShape
@@ -29,7 +30,11 @@ class Trainer:
             if isinstance(plan, str):
                 reasons.append(plan)
                 continue
-            launcher = _Launcher(plan, limits, root)
+            try:
+                launcher = _Launcher(plan, limits, root)
+            except Unsupported as error:
+                reasons.append(f"{plan.refused}: {error}")
+                continue
             if launcher.reason:
                 reasons.append(launcher.reason)
                 continue
@@ -91,7 +96,10 @@ class _Launcher:
     def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
         self.plan, self.held, self.reason = plan, 0, ""
         module = _module(plan, root)
-        constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
+        try:
+            constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
+        except CUDADriverError as error:
+            raise failure(error.status, "cuModuleLoadData") from error
         shared_bytes = int(constant.get()[0])
         if shared_bytes > limits.shared_bytes:
             self.reason = plan.too_large(shared_bytes, limits)
@@ -103,7 +111,7 @@ class _Launcher:
         else:
             self.held = int(self.launch.held_blocks() * limits.multiprocessors >= plan.blocks)
         if not self.held:
-            self.reason = f"not {plan.words}: the device does not hold them at the same time"
+            self.reason = f"{plan.refused}: the device does not hold them at the same time"
 
     def cost(self, members: int) -> float:
         """Of a step of all members, relative to other plans."""

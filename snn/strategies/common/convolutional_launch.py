@@ -51,19 +51,20 @@ class ConvolutionalLaunch(DeviceDriven):
         self._errors = self._parts_of_errors(rows, 4)
         self._host_parameters = [self.host(shape, "weights") for shape in network.shapes]
         self._host_errors = self.host((rows, 1), "gradients")
+        one_step = (self._batch, self._batch, 1, *self._after_epochs)
+        self.backend.try_training(_OP, self._operands, one_step, self._stream)
 
     def epoch(self) -> None:
         self.train(1)
 
     def train(self, epochs: int) -> None:
-        self.backend.launch(
-            _OP, tuple(self._named[name] for name in self._operands), self._numbers(epochs), self._stream
-        )
+        self.backend.launch(_OP, self._operands, self._numbers(epochs), self._stream)
         self._rows = self._last
 
     @property
-    def _operands(self) -> tuple[str, ...]:
-        return ("X", "Y", *(parameter.name for parameter in self.network.parameters), "E", "S")
+    def _operands(self) -> tuple[Any, ...]:
+        names = ("X", "Y", *(parameter.name for parameter in self.network.parameters), "E", "S")
+        return tuple(self._named[name] for name in names)
 
     def _numbers(self, epochs: int) -> tuple[float, ...]:
         return (*self._before_epochs, epochs, *self._after_epochs)

@@ -65,6 +65,8 @@ class LayeredLaunch(DeviceDriven):
         self._errors = self._parts_of_errors(rows, 4 * shape.errors)
         self._host_parameters = [self.host(each, "weights") for each in self.network.shapes]
         self._host_errors = self.host((rows, shape.errors), "gradients")
+        one_step = (self._batch, self._batch, 1, *self._after_epochs)
+        self.backend.try_training(_OP, self._operands, one_step, self._stream)
 
     def load(self, weights: list[np.ndarray]) -> None:
         shapes = zip(weights, self.network.shapes, strict=True)
@@ -74,8 +76,7 @@ class LayeredLaunch(DeviceDriven):
         self.train(1)
 
     def train(self, epochs: int) -> None:
-        buffers = tuple(self._named[name] for name in OPS[_OP].operands)
-        self.backend.launch(_OP, buffers, self._numbers(epochs), self._stream)
+        self.backend.launch(_OP, self._operands, self._numbers(epochs), self._stream)
         self._rows = self._last
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -84,6 +85,10 @@ class LayeredLaunch(DeviceDriven):
     def weights(self) -> list[np.ndarray]:
         padded = zip(super().weights(), self._shapes, strict=True)
         return [W[tuple(map(slice, shape))].copy() for W, shape in padded]
+
+    @property
+    def _operands(self) -> tuple[Any, ...]:
+        return tuple(self._named[name] for name in OPS[_OP].operands)
 
     def _numbers(self, epochs: int) -> tuple[float, ...]:
         return (*self._before_epochs, epochs, *self._after_epochs)

@@ -70,6 +70,8 @@ class SingleLaunch(OnDevice):
         self._upload(self._buffers[3], np.zeros(sizes[3], dtype=np.float32), "gradients")
         for elements, purpose in zip(sizes[2:4], ("weights", "gradients"), strict=True):
             self._host.append(self.backend.host_alloc((elements,), purpose))
+        one_step = (batch, batch, 1, *self._numbers_after_epochs)
+        self.backend.try_training("train", tuple(self._buffers), one_step, self._stream)
 
     def load(self, weights: list[np.ndarray]) -> None:
         flat, offset = self._host[0], 0
