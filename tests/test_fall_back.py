@@ -55,8 +55,10 @@ class FakeDriver:
 @pytest.fixture
 def faked(monkeypatch):
     """The module of cooperative launches on a fake driver, and that driver."""
-    driver = FakeDriver()
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
+    driver, load = FakeDriver(), ctypes.CDLL
+    monkeypatch.setattr(
+        ctypes, "CDLL", lambda name, *more: driver if "libcuda" in name else load(name, *more)
+    )
     path = ROOT / "snn/backends/cuda/cooperative.py"
     spec = importlib.util.spec_from_file_location("cooperative_on_a_fake_driver", path)
     module = importlib.util.module_from_spec(spec)
@@ -92,6 +94,25 @@ def test_a_call_that_fails_is_named_as_cuda_names_it(call, status, kind, faked):
         launched(module)
     named = [text.decode() for text in NAMES.get(status, ())] or [str(status)]
     assert all(word in str(failed.value) for word in (call, *named))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="no Numba on this machine")
+def test_a_compiled_loop_launches_as_often_as_it_is_told(faked):
+    module, driver = faked
+    seen = []
+
+    def launch(*arguments):
+        seen.append(arguments)
+        return TOO_LARGE if len(seen) > 5 else 0
+
+    kinds = [ctypes.c_uint64, *7 * [ctypes.c_uint32], *3 * [ctypes.c_uint64]]
+    driver.cuLaunchKernel = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(launch)
+    loop = module.compiled_launches()
+    loop(2**40, 5)
+    assert seen == 5 * [(2**40, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0)]
+    with pytest.raises(Unsupported, match="cuLaunchKernel"):
+        loop(2**40, 3)
+    assert len(seen) == 6
 
 
 # ---- persistent

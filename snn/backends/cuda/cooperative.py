@@ -1,7 +1,7 @@
-"""Launches that CuPy has no call for: with clusters of blocks, and cooperative grids."""
+"""Launches that CuPy has no call for: with clusters of blocks, of cooperative grids, from a compiled loop."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from snn.errors import DeviceError, OutOfMemory, SnnError, Unsupported
@@ -90,6 +90,30 @@ class CooperativeLaunch:
         self._config.stream = stream
         status = _driver.cuLaunchKernelEx(ctypes.byref(self._config), self._pointer, arguments, None)
         _check(status, "cuLaunchKernelEx")
+
+
+def compiled_launches() -> Callable[[int, int], None]:
+    """A compiled loop: launches a kernel without arguments, by its pointer, so many times with one warp.
+
+    Raises Unsupported if Numba, which compiles it, is missing.
+    """
+    try:
+        import numba
+    except ImportError as error:
+        raise Unsupported(f"numba cannot be imported ({error}): `make env` installs it") from error
+    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    address, number = ctypes.c_uint64, ctypes.c_uint32  # Numba takes addresses as integers
+    launch.argtypes, launch.restype = [address, *7 * [number], *3 * [address]], ctypes.c_int
+
+    @numba.njit("int32(uint64, int64)")
+    def loop(pointer, count):
+        for _ in range(count):
+            status = launch(pointer, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0)
+            if status != 0:
+                return status
+        return 0
+
+    return lambda pointer, count: _check(loop(pointer, count), "cuLaunchKernel")
 
 
 def failure(status: int, call: str) -> SnnError:
