@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kernel_builds import SOURCES, Build, builds, builds_of_old
 from rounding import rounded
 
+from snn.backends import kernel_source
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.models.layer_text import parse
@@ -216,7 +217,7 @@ class TestProducts:
                 np.testing.assert_array_equal(first, second)
 
 
-TALL = [source for source in PRODUCT_SOURCES if source.stem != "split_k"]  # whose products have few rows
+TALL = [source for source in PRODUCT_SOURCES if kernel_source.knows_tall_grids(kernel_source.text(source))]
 
 
 @pytest.mark.parametrize("build", [builds(source)[0] for source in TALL], ids=str)

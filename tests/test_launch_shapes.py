@@ -3,8 +3,10 @@
 import cuda_on_cpu
 import numpy as np
 import pytest
+from conftest import ROOT
 from emulated import EmulatedBackend
 
+from snn.backends import kernel_source
 from snn.backends.launch_shapes import MOST_Y, check_grid, check_sizes, launch_shape
 from snn.config import groups
 from snn.errors import Unsupported
@@ -30,6 +32,13 @@ def test_a_grid_is_one_that_cuda_launches(name, op, numbers):
     last = numbers[1] if op == "transpose" else numbers[2]
     assert 0 <= rows * tile[1] - numbers[0] < tile[1]
     assert 0 <= cols * tile[0] - last < tile[0]
+
+
+def test_every_kernel_with_many_rows_of_blocks_can_count_them_in_x():
+    sources = [groups.load("kernel", name)["source"] for name in groups.names("kernel")]
+    for source in {*filter(None, sources), "kernels/elementwise.cu"}:
+        assert kernel_source.knows_tall_grids(kernel_source.text(ROOT / source)), source
+    assert not kernel_source.knows_tall_grids(kernel_source.text(ROOT / kernel_source.SPLIT_K))
 
 
 def test_only_a_grid_that_is_too_tall_counts_rows_in_x():

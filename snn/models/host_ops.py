@@ -47,7 +47,7 @@ def mask(D: np.ndarray, H: np.ndarray) -> None:
 
     Bits are cleared, since infinity times 0 is NaN; a choice by ``np.where`` takes ten times as long.
     """
-    bits, kept = D.view(np.int32), (H > 0).view(np.int8)
+    bits, kept = D.view(f"i{D.itemsize}"), (H > 0).view(np.int8)
     np.bitwise_and(bits, np.negative(kept, out=kept), out=bits)  # -1 has all bits
 
 
