@@ -21,6 +21,7 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
+from snn.strategies.graph import Graph
 from snn.strategies.persistent import Persistent
 
 TOO_LARGE = 720
@@ -237,6 +238,45 @@ def test_the_reason_of_a_grid_says_that_there_is_none():
 
 
 # ---- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "invalid", [False, True], ids=["by an exception", "by a call that a capture forbids"]
+)
+def test_a_capture_that_fails_says_why_and_frees_everything(invalid, cuda_backend, monkeypatch):
+    from cupy.cuda import runtime
+
+    network, X_shape = NETWORKS["perceptron"]
+    X, Y, weights = data_of(network, X_shape)
+    free = cuda_backend.memory()[0]
+    expected = trained("graph", cuda_backend, network, X, Y, 3, 20, 0.01, weights)
+    capturing, launch, begin = [], cuda_backend.launch, cuda_backend.graph_begin
+
+    def begins(stream):
+        begin(stream)
+        capturing.append(stream)
+
+    def launches(*arguments):
+        launch(*arguments)
+        if capturing and invalid:
+            runtime.deviceSynchronize()
+        if capturing:
+            raise RuntimeError("planted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cuda_backend, "graph_begin", begins)
+        patched.setattr(cuda_backend, "launch", launches)
+        strategy = Graph(ObservedBackend(cuda_backend))
+        with pytest.raises(RuntimeError, match="StreamCapture" if invalid else "planted"):
+            try:
+                strategy.setup(network, X, Y, 20, 0.01)
+            finally:
+                strategy.close()
+        strategy.backend.live.check_nothing_held()
+    again = trained("graph", cuda_backend, network, X, Y, 3, 20, 0.01, weights)
+    assert all(map(np.array_equal, again[0], expected[0]))
+    assert cuda_backend.memory()[0] > free - (64 << 20)
 
 
 @pytest.mark.gpu
