@@ -162,7 +162,8 @@ class Backend(ABC):
     def training_plan(self, shape: TrainingShape) -> str:
         """How ``train`` runs for this shape, in words. Raises Unsupported with the reason if it cannot."""
 
-    def try_training(  # noqa: B027 - without a driver nothing is refused
+    @abstractmethod
+    def try_training(
         self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any
     ) -> None:
         """Train for a step from parameters of zero, which hold anything afterwards, and wait for it.

@@ -105,6 +105,11 @@ class TimingBackend(Backend):
     def training_plan(self, shape: TrainingShape) -> str:
         return self.inner.training_plan(shape)
 
+    def try_training(
+        self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any
+    ) -> None:
+        self.inner.try_training(op, buffers, numbers, stream)
+
     def memory(self) -> tuple[int, int]:
         return self.inner.memory()
 

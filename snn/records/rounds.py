@@ -90,9 +90,8 @@ def _measured_with(record: Record) -> dict[str, Any]:
         if package not in left_out
     }
     rest = {"sources": provenance["source_hash"], "BLAS threads": provenance.get("blas_threads"), **versions}
-    around = {
-        what: value for what, value in surroundings(record).items() if what != NUMA
-    }  # as GPUs take turns
+    around = surroundings(record)
+    around.pop(NUMA, None)  # rounds may be measured on GPUs in turn
     return rest | around | ({"ledgers": record["ledger"]} if record["ledger"] else {})
 
 

@@ -1,7 +1,5 @@
 """A whole training, all epochs, in one kernel launch: the host has no work in the loop."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from snn.backends.base import Backend
@@ -21,10 +19,6 @@ def _launches(network: Network) -> tuple[type[Strategy], ...]:
         return SingleLaunch, LayeredLaunch
     linear = all(isinstance(layer, Linear | ReLU) for layer in network.layers)
     return (LayeredLaunch,) if linear else (ConvolutionalLaunch,)
-
-
-def _reasons(failures: Sequence[SnnError]) -> list[str]:
-    return list(dict.fromkeys(map(str, failures)))
 
 
 class Persistent(Strategy):
@@ -51,24 +45,26 @@ class Persistent(Strategy):
     def setup(
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
-        failures: list[SnnError] = []
+        reasons: list[str] = []
+        failure: type[SnnError] = Unsupported
         for launch in _launches(network):
             self._strategy = launch(self.backend)
             try:
                 self._strategy.check_network(network)
                 self._strategy.setup(network, X, Y, batch_size, learning_rate)
             except (Unsupported, OutOfMemory) as error:
-                failures.append(error)
+                planned, failure = self._strategy.plan, type(error)
+                reason = f"{planned}: {error}" if planned else str(error)
+                reasons += [one for one in [reason] if one not in reasons]
                 self._strategy.close()
-                if self._strategy.plan or isinstance(error, OutOfMemory):
-                    break  # the device refuses what was planned: it would refuse the next launch, too
+                if planned or failure is OutOfMemory:
+                    break  # what was planned is refused, and so would the next launch be
             else:
-                self.plan = "; ".join([str(self._strategy.plan), *_reasons(failures)])
+                self.plan = "; ".join([str(self._strategy.plan), *reasons])
                 return
-        reasons = "; ".join(_reasons(failures))
         if self.fallback is None:
-            raise failures[-1] if isinstance(failures[-1], OutOfMemory) else Unsupported(reasons)
-        self._strategy, self.plan = self.fallback(self.backend), f"graph: {reasons}"
+            raise failure("; ".join(reasons))
+        self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
         self._strategy.keeps_losses = self.keeps_losses
         self._strategy.setup(network, X, Y, batch_size, learning_rate)
 

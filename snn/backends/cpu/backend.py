@@ -96,6 +96,11 @@ class CpuBackend(Backend):
         many = f", {shape.members} networks one after the other" if shape.members > 1 else ""
         return f"NumPy, all epochs in one call{many}"
 
+    def try_training(
+        self, op: str, buffers: tuple[HostBuffer, ...], numbers: tuple[float, ...], stream: int
+    ) -> None:
+        """No driver refuses anything."""
+
     def stream_create(self) -> int:
         return next(self._stream_numbers)
 

@@ -1,4 +1,4 @@
-"""Launches that CuPy has no call for: with clusters of blocks, of cooperative grids, from a compiled loop."""
+"""Launches that CuPy has no call for: of clusters of blocks, of cooperative grids, and in a compiled loop."""
 
 import ctypes
 from collections.abc import Callable, Sequence

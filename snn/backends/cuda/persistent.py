@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import cupy
-from cupy.cuda.driver import CUDADriverError
+from cupy.cuda import driver
 
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
@@ -98,7 +98,7 @@ class _Launcher:
         module = _module(plan, root)
         try:
             constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
-        except CUDADriverError as error:
+        except driver.CUDADriverError as error:
             raise failure(error.status, "cuModuleLoadData") from error
         shared_bytes = int(constant.get()[0])
         if shared_bytes > limits.shared_bytes:
