@@ -3,7 +3,7 @@
 //
 //   relu                  Z = max(Z, 0), in place
 //   error                 E = P - Y, D = scale E
-//   mask                  D = D where H > 0, else D * 0: the derivative of ReLU
+//   mask                  D = D where H > 0, else 0: the derivative of ReLU
 //   update                W = W - rate G
 //   update_both           the same, and WT = W^T
 //   sum_squares           partial[b] = block b's share of the sum of squares of G
@@ -11,8 +11,9 @@
 //   clipped_update_both   the same, and WT = W^T
 //   transpose             T = A^T
 //
-// A NaN passes through all of them, as in NumPy. Updates are rounded twice, as in NumPy: the step first, then
-// the difference. Hence __fmul_rn and __fsub_rn; otherwise the compiler would fuse both into one multiply-add.
+// A NaN passes through all of them, except where it is masked. Updates are rounded twice, as in NumPy: the step
+// first, then the difference. Hence __fmul_rn and __fsub_rn; otherwise the compiler would fuse both into one
+// multiply-add.
 // Every sum is added in one fixed order, so the same input always gives the same bits.
 //
 // Launch, with blocks of 256 threads:
@@ -20,25 +21,27 @@
 //   sum_squares             blockDim = (256), gridDim = (256)
 //   transpose and ..._both  blockDim = (32, 8), gridDim = (ceil(cols / 32), ceil(rows / 32))
 
+#include "tile_place.cuh"
+
 constexpr int THREADS = 256;
 constexpr int TILE = 32;          // rows and columns of a transposed tile
 constexpr int TILE_THREADS_Y = 8;
 constexpr int PARTIALS = 256;     // blocks of sum_squares, each with one partial sum
 
-__device__ int own_element() { return blockIdx.x * THREADS + threadIdx.x; }
+__device__ unsigned own_element() { return blockIdx.x * THREADS + threadIdx.x; }
 
 // ---- forward
 
 extern "C" __global__ void relu(float* __restrict__ Z, int n)
 {
-    const int i = own_element();
+    const unsigned i = own_element();
     if (i < n) Z[i] = Z[i] < 0.0f ? 0.0f : Z[i];  // a NaN is not < 0 and stays
 }
 
 extern "C" __global__ void error(const float* __restrict__ P, const float* __restrict__ Y,
                                  float* __restrict__ E, float* __restrict__ D, int n, float scale)
 {
-    const int i = own_element();
+    const unsigned i = own_element();
     if (i >= n) return;
     const float difference = P[i] - Y[i];
     E[i] = difference;
@@ -49,8 +52,8 @@ extern "C" __global__ void error(const float* __restrict__ P, const float* __res
 
 extern "C" __global__ void mask(float* __restrict__ D, const float* __restrict__ H, int n)
 {
-    const int i = own_element();
-    if (i < n) D[i] *= H[i] > 0.0f ? 1.0f : 0.0f;
+    const unsigned i = own_element();
+    if (i < n) D[i] = H[i] > 0.0f ? D[i] : 0.0f;  // not D * 0, which is NaN if D is infinite
 }
 
 __device__ float stepped(float w, float gradient, float rate)
@@ -60,7 +63,7 @@ __device__ float stepped(float w, float gradient, float rate)
 
 extern "C" __global__ void update(float* __restrict__ W, const float* __restrict__ G, int n, float rate)
 {
-    const int i = own_element();
+    const unsigned i = own_element();
     if (i < n) W[i] = stepped(W[i], G[i], rate);
 }
 
@@ -101,7 +104,7 @@ extern "C" __global__ void clipped_update(float* __restrict__ W, const float* __
                                           const float* __restrict__ partial, int n, float rate, float max_norm)
 {
     const float factor = clipping(partial, max_norm);
-    const int i = own_element();
+    const unsigned i = own_element();
     if (i < n) W[i] = stepped(W[i], __fmul_rn(G[i], factor), rate);
 }
 
@@ -114,7 +117,7 @@ template <class Value>
 __device__ void transposed(float* __restrict__ T, int rows, int cols, Value value)
 {
     __shared__ float tile[TILE][TILE + 1];
-    const int first_row = blockIdx.y * TILE, first_col = blockIdx.x * TILE;
+    const int first_row = tile_row() * TILE, first_col = tile_col() * TILE;
 
     for (int i = threadIdx.y; i < TILE; i += TILE_THREADS_Y) {
         const int row = first_row + i, col = first_col + threadIdx.x;

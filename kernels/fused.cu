@@ -16,6 +16,7 @@
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
 
 #include "bias_update.cuh"
+#include "tile_place.cuh"
 
 struct Element {
     int row, col;
@@ -25,8 +26,8 @@ struct Element {
 
 __device__ Element own_element(int m, int n)
 {
-    const int row = blockIdx.y * blockDim.y + threadIdx.y;
-    const int col = blockIdx.x * blockDim.x + threadIdx.x;
+    const int row = tile_row() * blockDim.y + threadIdx.y;
+    const int col = tile_col() * blockDim.x + threadIdx.x;
     return {row, col, row < m && col < n, (size_t)row * n + col};
 }
 

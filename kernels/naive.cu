@@ -15,11 +15,13 @@
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
 
+#include "tile_place.cuh"
+
 extern "C" __global__ void matmul(const float* __restrict__ A, const float* __restrict__ B,
                                   float* __restrict__ C, int m, int k, int n)
 {
-    const int row = blockIdx.y * blockDim.y + threadIdx.y;
-    const int col = blockIdx.x * blockDim.x + threadIdx.x;
+    const int row = tile_row() * blockDim.y + threadIdx.y;
+    const int col = tile_col() * blockDim.x + threadIdx.x;
     if (row >= m || col >= n) return;
 
     float sum = 0.0f;
@@ -31,8 +33,8 @@ extern "C" __global__ void matmul(const float* __restrict__ A, const float* __re
 extern "C" __global__ void matmul_tn(const float* __restrict__ A, const float* __restrict__ B,
                                      float* __restrict__ C, int m, int k, int n)
 {
-    const int row = blockIdx.y * blockDim.y + threadIdx.y;
-    const int col = blockIdx.x * blockDim.x + threadIdx.x;
+    const int row = tile_row() * blockDim.y + threadIdx.y;
+    const int col = tile_col() * blockDim.x + threadIdx.x;
     if (row >= m || col >= n) return;
 
     float sum = 0.0f;
@@ -44,8 +46,8 @@ extern "C" __global__ void matmul_tn(const float* __restrict__ A, const float* _
 extern "C" __global__ void matmul_nt(const float* __restrict__ A, const float* __restrict__ B,
                                      float* __restrict__ C, int m, int k, int n)
 {
-    const int row = blockIdx.y * blockDim.y + threadIdx.y;
-    const int col = blockIdx.x * blockDim.x + threadIdx.x;
+    const int row = tile_row() * blockDim.y + threadIdx.y;
+    const int col = tile_col() * blockDim.x + threadIdx.x;
     if (row >= m || col >= n) return;
 
     float sum = 0.0f;

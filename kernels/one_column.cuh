@@ -7,7 +7,7 @@ __device__ void row_sums(const float* __restrict__ A, const float* __restrict__ 
 {
     constexpr int WARPS = (THREADS + 31) / 32, OWN = (TILE_ROWS + WARPS - 1) / WARPS;  // OWN: rows per warp
     const int lane = thread_in_block() % 32, first = thread_in_block() / 32 * OWN;
-    const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
+    const int tile = tile_row() * TILE_ROWS, end = min(m - tile, TILE_ROWS);
 
     float sum[OWN] = {};
 #pragma unroll (OWN < 16 ? 16 / OWN : 1)
@@ -27,7 +27,7 @@ __device__ void column_sums(const float* __restrict__ A, const float* __restrict
                             float* partial, Finish finish)
 {
     constexpr int SPLITS = THREADS / TILE_ROWS > 0 ? THREADS / TILE_ROWS : 1;  // parts of k
-    const int tile = blockIdx.y * TILE_ROWS, end = min(m - tile, TILE_ROWS);
+    const int tile = tile_row() * TILE_ROWS, end = min(m - tile, TILE_ROWS);
     for (int i = thread_in_block(); i < SPLITS * TILE_ROWS; i += THREADS) {
         float sum = 0.0f;
 #pragma unroll 8

@@ -30,6 +30,7 @@
 // Choice of work: of [4, 4], [2, 4], [2, 2], [1, 2], [1, 1] with blocks of [16, 16], the first whose grid has
 // at least 3/4 as many blocks as the device has SMs, else the last.
 
+#include "tile_place.cuh"
 #include "tensor_core/layout.cuh"
 #include "mma.cuh"
 #include "tensor_core/operand.cuh"
@@ -57,7 +58,7 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
     }
 
     const unsigned thread = thread_in_block();
-    const int first_row = blockIdx.y * TILE_ROWS, first_col = blockIdx.x * TILE_COLS;
+    const int first_row = tile_row() * TILE_ROWS, first_col = tile_col() * TILE_COLS;
     const auto inside = [&](int r, int c) { return first_row + r < m && first_col + c < n; };
     const auto at = [&](int r, int c) { return (size_t)(first_row + r) * n + first_col + c; };
 

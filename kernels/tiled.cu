@@ -14,6 +14,8 @@
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), each 1 to 32, gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; elements outside the matrices count as 0.
 
+#include "tile_place.cuh"
+
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
 constexpr int DEPTH = BLOCK_X > BLOCK_Y ? BLOCK_X : BLOCK_Y;  // k values of a slab
 
@@ -38,7 +40,7 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
 {
     __shared__ float a[BLOCK_Y][DEPTH + 1];
     __shared__ float b[DEPTH][BLOCK_X + 1];
-    const int first_row = blockIdx.y * BLOCK_Y, first_col = blockIdx.x * BLOCK_X;
+    const int first_row = tile_row() * BLOCK_Y, first_col = tile_col() * BLOCK_X;
 
     float sum = 0.0f;
     for (int start = 0; start < k; start += DEPTH) {

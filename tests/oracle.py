@@ -26,6 +26,6 @@ def train(weights, X, Y, *, epochs, batch_size, rate, update_order="sequential",
                 new[i] = W[i] - rate * dW
                 through = new[i] if update_order == "sequential" else W[i]
                 if i > 0:
-                    dZ = (dZ @ through.T) * (H[i] > 0)
+                    dZ = np.where(H[i] > 0, dZ @ through.T, 0.0)
             W = new
     return W, loss

@@ -1,5 +1,6 @@
 """The user's cache: what is compiled once stays, for the same source, options, architecture and compiler."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
@@ -19,6 +21,11 @@ from snn.backends import kernel_source
 from snn.errors import OutputError
 from snn.files import cache
 from snn.strategies.common import numba_loops
+
+try:
+    import nvidia
+except ImportError:
+    nvidia = None
 
 try:
     from cuda.bindings import nvrtc
@@ -246,22 +253,83 @@ def test_headers_of_the_system_errors_and_a_full_cache_are_left_to_cupy(process,
     assert load(KERNEL, ("-DN=1",))["code"] == KERNEL
 
 
+class Loader:
+    """A dynamic loader that has loaded these libraries, by path their soname and version, in this order."""
+
+    byref, c_int = ctypes.byref, ctypes.c_int
+
+    def __init__(self, loaded):
+        self.loaded = loaded
+
+    def CDLL(self, name):
+        for handle, (path, (soname, version)) in enumerate(self.loaded.items()):
+            if name in (path, soname):
+                return SimpleNamespace(_handle=handle, nvrtcVersion=partial(self.write, version))
+        raise OSError(name)
+
+    @staticmethod
+    def write(version, *numbers):
+        for number, value in zip(numbers, version, strict=True):
+            number._obj.value = value
+
+
+OURS, ALIKE = "/home/a user/lib/libnvrtc.so.13", "/torch/lib/libnvrtc.so.13"
+OTHER, BUILTINS = "/torch/lib/libnvrtc.so.12", "/lib/libnvrtc-builtins.so.13.0"
+IS_13, IS_12 = ("libnvrtc.so.13", (13, 0)), ("libnvrtc.so.12", (12, 8))
+
+
 @pytest.mark.parametrize(
-    ("maps", "path"),
+    ("maps", "loaded", "path"),
     [
-        ("7f-80 r-xp 00 08:01 9   /home/a user/lib/libnvrtc.so.13\n", "/home/a user/lib/libnvrtc.so.13"),
-        ("7f-80 r-xp 00 08:01 9   /lib/libnvrtc-builtins.so.13.0\n", None),
-        ("7f-80 r-xp 00 08:01 9   /lib/libnvrtc.so.13 (deleted)\n", None),
-        ("7f-80 rw-p 00 00:00 0\n7f-81 r-xp 00 08:01 9 /lib/libnvrtc.so.12\n", "/lib/libnvrtc.so.12"),
+        ([OURS], {OURS: IS_13}, OURS),
+        ([OTHER, BUILTINS, OURS], {OTHER: IS_12, OURS: IS_13}, OURS),  # the addresses have no order
+        ([ALIKE, OURS], {OURS: IS_13, ALIKE: IS_13}, OURS),
+        ([ALIKE, OURS], {ALIKE: IS_13, OURS: IS_13}, ALIKE),  # which was there when CuPy asked for one
+        ([OURS], {OURS: ("libnvrtc.so.13", (13, 1))}, None),
+        ([OTHER], {OTHER: IS_12}, None),
+        ([BUILTINS], {OURS: IS_13}, None),
+        ([f"{OURS} (deleted)"], {OURS: IS_13}, None),
+        ([], {OURS: IS_13}, None),
     ],
 )
-def test_the_library_is_the_one_that_the_process_has_loaded(process, tmp_path, maps, path):
-    process.modules._MAPS = tmp_path / "maps"
-    process.modules._MAPS.write_text(maps)
+def test_the_library_is_the_one_that_cupy_uses(process, tmp_path, monkeypatch, maps, loaded, path):
+    modules = process.modules
+    monkeypatch.setattr(modules, "ctypes", Loader(loaded))
+    monkeypatch.setattr(modules.nvrtc, "getVersion", lambda: (13, 0))
+    modules._MAPS = tmp_path / "maps"
+    lines = (f"7f{i}-80 r-xp 00 08:01 9   {name}\n" for i, name in enumerate(maps) for _ in range(2))
+    modules._MAPS.write_text("7f-80 rw-p 00 00:00 0\n" + "".join(lines))
     if path:
-        assert process.modules._loaded()[0] == path
+        assert modules._loaded() == (path, (13, 0))
         return
-    assert process.modules.load(KERNEL, ("-DN=1",))["code"] == KERNEL  # left to CuPy
+    assert modules.load(KERNEL, ("-DN=1",))["code"] == KERNEL  # left to CuPy
+
+
+BOTH = """
+import ctypes, json, sys
+from types import ModuleType, SimpleNamespace
+*paths, used = sys.argv[1:]
+for path in paths:
+    ctypes.CDLL(path)
+major, minor = ctypes.c_int(), ctypes.c_int()
+ctypes.CDLL(used).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+sys.modules["cupy"] = SimpleNamespace(RawModule=None)
+of_cupy = SimpleNamespace(getVersion=lambda: (major.value, minor.value))
+sys.modules["cupy_backends.cuda.libs"] = SimpleNamespace(nvrtc=of_cupy)
+from snn.backends.cuda import modules
+print(json.dumps(modules._loaded()[0]))
+"""
+
+
+def test_of_two_libraries_in_a_process_it_is_that_of_cupys_cuda():
+    found = (
+        {path.resolve() for path in Path(nvidia.__path__[0]).glob("*/lib/libnvrtc.so.1?")} if nvidia else ()
+    )
+    paths = sorted(map(str, found), key=lambda path: path[-2:])
+    if [path[-2:] for path in paths] != ["12", "13"]:
+        pytest.skip("not both versions of NVRTC are installed")
+    for used in paths:
+        assert printed(BOTH, *paths, used) == printed(BOTH, *reversed(paths), used) == used
 
 
 def test_several_threads_compile_at_once(process):

@@ -2,12 +2,13 @@
 
 import re
 import tempfile
+from types import SimpleNamespace
 
 import pynvml
 import pytest
 
 from snn.errors import DeviceError
-from snn.hardware import devices
+from snn.hardware import devices, driver, limits
 from snn.hardware.locks import device_lock
 
 
@@ -164,6 +165,112 @@ def test_gpus_that_are_chosen_by_uuid_are_seen_in_that_order(monkeypatch, tmp_pa
         with device_lock(*seen) as second:
             assert devices.choices("cuda") == [second] == seen[1:]
     assert devices.choices("cuda") == seen
+
+
+class Divided(FakeNvml):
+    """Two GPUs, of which the first is in MIG mode, with parts of a seventh and of a half in some places."""
+
+    def __init__(self, monkeypatch, parts=(None, "1g", "4g"), named=True, count=2):
+        super().__init__(monkeypatch, count=count)
+        self.parts = [part for part in parts if part]
+        numbers = {"GPU-0": 0, "GPU-1": 1} | {f"MIG-{part}": part for part in self.parts}
+        slices = {"1g": SimpleNamespace(gpuInstanceSliceCount=1, memorySizeMB=9856)}
+
+        def name(handle):
+            profile = f" MIG {handle[0]}.10gb" if handle[0] in self.parts and named else ""
+            return f"NVIDIA H100{profile}"
+
+        def of_place(handle, place):
+            if place >= len(parts) or parts[place] is None:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+            return [parts[place]]
+
+        def mode(handle):
+            if handle[0] in self.parts:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+            return [int(handle[0] == 0), 0]
+
+        def memory(handle, version=None):
+            shares = {"1g": 10, "4g": 40}
+            return SimpleNamespace(total=2**30 * shares.get(handle[0], 80), free=1)
+
+        answers = {
+            "nvmlDeviceGetHandleByUUID": lambda uuid: [numbers[uuid]],
+            "nvmlDeviceGetUUID": lambda handle: f"{'MIG' if handle[0] in self.parts else 'GPU'}-{handle[0]}",
+            "nvmlDeviceGetName": name,
+            "nvmlDeviceGetMigMode": mode,
+            "nvmlDeviceGetMaxMigDeviceCount": lambda handle: 7,
+            "nvmlDeviceGetMigDeviceHandleByIndex": of_place,
+            "nvmlDeviceIsMigDeviceHandle": lambda handle: handle[0] in self.parts,
+            "nvmlDeviceGetAttributes": lambda handle: slices[handle[0]],
+            "nvmlDeviceGetMemoryInfo": memory,
+            "nvmlDeviceGetNumGpuCores": lambda handle: 16896,
+            "nvmlDeviceGetMaxClockInfo": lambda handle, which: 2619,
+            "nvmlDeviceGetMemoryBusWidth": lambda handle: 5120,
+            "nvmlDeviceGetPciInfo": lambda handle: SimpleNamespace(busId="00000000:17:00.0"),
+        }
+        for one, answer in answers.items():
+            monkeypatch.setattr(pynvml, one, answer)
+        monkeypatch.setattr(limits, "_copy_engines", lambda bus_id: 3)
+
+
+@pytest.mark.parametrize("visible", [None, "0", "GPU-0", "MIG-1g"])
+@pytest.mark.parametrize("named", [True, False])
+def test_of_a_divided_gpu_the_part_that_cuda_uses_is_recorded(monkeypatch, visible, named):
+    Divided(monkeypatch, named=named)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    found = devices.find("cuda")
+    assert (found.name, found.uuid) == ("NVIDIA H100 MIG 1g.10gb", "MIG-1g")
+    properties = limits.properties(found.uuid)
+    assert properties["memory_bytes"] == 10 * 2**30
+    assert properties["cuda_cores"] is properties["memory_bus_bits"] is properties["copy_engines"] is None
+    assert limits.properties("GPU-1")["memory_bus_bits"] == 5120
+
+
+def test_a_part_is_chosen_by_its_uuid_and_a_whole_gpu_stays_whole(monkeypatch):
+    Divided(monkeypatch)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-4g")
+    assert devices.find("cuda").uuid == "MIG-4g"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert devices.find("cuda") == devices.Device("cuda", "NVIDIA H100", "GPU-1", "580.1")
+
+
+def test_a_gpu_in_mig_mode_without_parts_cannot_be_used(monkeypatch):
+    Divided(monkeypatch, parts=(), count=1)
+    with pytest.raises(DeviceError, match="MIG mode"):
+        devices.find("cuda")
+    Divided(monkeypatch, parts=())
+    assert devices.find("cuda").uuid == "GPU-1"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "uuid", "gib", "named"),
+    [
+        ("GPU-1", "1", 79, ()),
+        ("GPU-1", "4g", 39.5, ("GPU-1", "4g")),  # a part, under the UUID of the whole in older drivers:
+        ("GPU-1", "1", 39.5, ("GPU-1", str(80 * 2**30))),
+        ("MIG-1g", "1g", 9.6, ()),
+        ("MIG-1g", "4g", 39, ("MIG-1g", "4g")),
+    ],
+)
+def test_a_record_is_of_the_device_that_cuda_uses(monkeypatch, recorded, uuid, gib, named):
+    Divided(monkeypatch)
+    monkeypatch.setattr(driver, "first_device", lambda: driver.Seen(uuid, int(gib * 2**30)))
+    device = devices.Device("cuda", "NVIDIA H100", recorded, "580.1")
+    if not named:
+        devices.check_cuda(device)
+        return
+    with pytest.raises(DeviceError) as refused:
+        devices.check_cuda(device)
+    assert all(word in str(refused.value) for word in (*named, "CUDA_VISIBLE_DEVICES"))
+
+
+@pytest.mark.gpu
+def test_cuda_and_nvml_describe_the_same_gpu():
+    with device_lock(*devices.choices("cuda")) as device:
+        devices.check_cuda(device)
+        assert f"GPU-{driver.first_device().uuid}" == device.uuid or device.uuid.startswith("MIG-")
 
 
 def test_a_lost_gpu_hides_those_behind_it_alone(monkeypatch):

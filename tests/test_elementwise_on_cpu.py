@@ -59,7 +59,7 @@ def test_elements_are_numpys_to_the_bit(elementwise, n, seed):
 
         masked = D.copy()
         by_element(elementwise["mask"], masked, H, n)
-        np.testing.assert_array_equal(masked, D * (H > 0))
+        np.testing.assert_array_equal(masked, np.where(H > 0, D, 0))
 
         updated = W.copy()
         by_element(elementwise["update"], updated, G, n, RATE)
@@ -82,6 +82,13 @@ def test_transposes_are_numpys_to_the_bit(elementwise, rows, cols, seed):
     by_tile(elementwise["update_both"], rows, cols, W, T, G, rows, cols, RATE)
     np.testing.assert_array_equal(W, expected)
     np.testing.assert_array_equal(T, expected.T)
+
+
+def test_rows_of_tiles_may_be_counted_in_x(elementwise):
+    tall = cuda_on_cpu.load(ROOT / "kernels/elementwise.cu", TALL=1)
+    A, T = numbers(1, 70, 40), np.zeros((40, 70), dtype=np.float32)
+    tall["transpose"]((3, 2), (32, 8), (A, T, 70, 40))
+    np.testing.assert_array_equal(T, A.T)
 
 
 @settings(max_examples=10)

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import sys
 import types
 from importlib import import_module
@@ -72,6 +73,7 @@ def test_the_kernel_multiplies(name, tmp_path):
     given = yaml.safe_load(page["config/kernel/unrolled.yaml"])
     assert given.keys() == groups.load("kernel", "naive").keys()
     source = tmp_path / "unrolled.cu"
+    shutil.copy(ROOT / "kernels/tile_place.cuh", tmp_path)
     source.write_text(page[given["source"]])
     random = np.random.default_rng(1)
     A, B = random.normal(size=(5, 7)).astype("f4"), random.normal(size=(7, 3)).astype("f4")

@@ -241,6 +241,14 @@ def test_not_a_number_survives_relu(backend):
     np.testing.assert_array_equal(found[0], np.array([np.nan, 0.0, 2.0, 0.0], np.float32))
 
 
+def test_what_is_masked_is_zero_even_if_it_was_infinite(backend):
+    """As in the kernels that mask a product: a factor of 0 would make it NaN."""
+    D = np.array([np.inf, -np.inf, np.nan, -1.0, 1.0, np.inf], np.float32)
+    H = np.array([0.0, -1.0, -0.0, np.nan, 2.0, np.inf], np.float32)
+    found = run(backend, "mask", [D, H], (6,))
+    np.testing.assert_array_equal(found[0], np.array([0.0, 0.0, 0.0, 0.0, 1.0, np.inf], np.float32))
+
+
 @pytest.mark.gpu
 def test_page_locked_memory_is_page_locked_and_reusable(cuda_backend):
     from cupy.cuda import runtime

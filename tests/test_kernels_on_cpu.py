@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kernel_builds import SOURCES, Build, builds, builds_of_old
 from rounding import rounded
 
+from snn.backends import kernel_source
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.models.layer_text import parse
@@ -214,6 +215,26 @@ class TestProducts:
                 run(build, name, given), run(build, name, given), strict=True
             ):
                 np.testing.assert_array_equal(first, second)
+
+
+TALL = [source for source in PRODUCT_SOURCES if kernel_source.knows_tall_grids(kernel_source.text(source))]
+
+
+@pytest.mark.parametrize("build", [builds(source)[0] for source in TALL], ids=str)
+def test_rows_of_blocks_may_be_counted_in_x(build):
+    random = np.random.default_rng(1)
+    matrices = [random.standard_normal(size, dtype=np.float32) for size in ((130, 20), (20, 67), (130, 67))]
+    columns = [matrix[:, :1] for matrix in matrices[1:]]
+    tall = cuda_on_cpu.load(build.source, **build.defines, TALL=1)
+    for A, B, beside in (matrices, (matrices[0], *map(np.ascontiguousarray, columns))):
+        given = given_of(build, A, B, beside)
+        for name in ("matmul", "matmul_tn"):
+            (C, *_), *_ = run(build, name, given)
+            turned = nothing(given)
+            left = np.ascontiguousarray(A.T if name == "matmul_tn" else A)
+            arguments = (left, B, turned, len(A), A.shape[1], B.shape[1])
+            tall[name](build.grid(len(A), B.shape[1])[::-1], build.block, arguments)
+            np.testing.assert_array_equal(C, turned)
 
 
 @pytest.mark.parametrize("name", [name for name in groups.names("kernel") if name != "cublas"])

@@ -90,7 +90,7 @@ def test_a_device_too_full_to_load_a_kernel_leaves_a_record(monkeypatch):
             return "one cluster"
 
     monkeypatch.setattr(backends, "make", lambda *arguments: Full(1000, 2**30))
-    found = cell.run(composed(["device=cpu", "dataset=small", "strategy=persistent", "protocol=brief"]))
+    found = cell.run(composed(["device=cpu", "dataset=small", "strategy=ensemble", "protocol=brief"]))
     assert found["status"] == "out_of_memory"
     assert "would fit" not in found["reason"]
 

@@ -157,6 +157,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/measurement/cell.py": "joins the parts below to a record",
     "snn/measurement/progress.py": "prints between runs",
     "snn/measurement/provenance.py": "describes the machine",
+    "snn/hardware/surroundings.py": "as above",
     "snn/measurement/record.py": "builds the record",
     "snn/measurement/untrained.py": "holds the loss against one before training, after the runs",
     "snn/profiling/nvtx.py": "annotates steps after the runs",

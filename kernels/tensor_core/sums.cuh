@@ -30,8 +30,8 @@ __device__ void tile_sums(const float* __restrict__ A, const float* __restrict__
     const int down = part / ACROSS * WARP_ROWS, across = part % ACROSS * WARP_COLS;  // in the tile
     if (group >= GROUPS) return;
 
-    Operand<!A_TRANSPOSED, ROWS> a(A, m, k, blockIdx.y * TILE_ROWS + down, group);
-    Operand<B_TRANSPOSED, COLS> b(B, n, k, blockIdx.x * TILE_COLS + across, group);
+    Operand<!A_TRANSPOSED, ROWS> a(A, m, k, tile_row() * TILE_ROWS + down, group);
+    Operand<B_TRANSPOSED, COLS> b(B, n, k, tile_col() * TILE_COLS + across, group);
     float sum[ROWS / 2][COLS][4] = {};
     const int left = k - group * SLAB, step = GROUPS * SLAB;  // left: of k, from its first slab on; step: to its next
 #pragma unroll 1

@@ -19,7 +19,7 @@ _OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work", "precision")
 
 COMPARED = (
     *(*_EQUAL, *_OF_KERNEL),
-    *("strategy", "status", "runs", "rounds", "gpus", "device_uuid", "runtime", "probe"),
+    *("strategy", "status", "runs", "rounds", "gpus", "device_uuid", "runtime", "probe", "surroundings"),
 )
 """Columns that ``reason`` and ``common_rounds`` read."""
 
@@ -27,11 +27,11 @@ COMPARED = (
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
     """Why the times of two rows of ``snn.analysis.frame`` may not be divided; empty where they may.
 
-    They may not where all rounds of both were measured on two devices, where the drivers or the BLAS threads
-    of the processes differ, where the probe's costs drifted between the two, or where a side has no run. The
-    probe launches the cell's own kernel, and what an allocation costs depends on the memory that a library
-    holds. So of cells with different kernels, or with a runtime of their own, only the cost of a copy is
-    compared.
+    They may not where all rounds of both were measured on two devices, where the drivers, the BLAS threads or
+    the surroundings of the processes (``snn.records.rounds``) differ, where the probe's costs drifted between
+    the two, or where a side has no run. The probe launches the cell's own kernel, and what an allocation
+    costs depends on the memory that a library holds. So of cells with different kernels, or with a runtime of
+    their own, only the cost of a copy is compared.
     """
     for row in (a, b):
         if not row["runs"]:
@@ -39,6 +39,11 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     for key, what in _EQUAL.items():
         if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
             return f"different {what}: {a[key]} and {b[key]}"
+    around, others = (row.get("surroundings") for row in (a, b))
+    if isinstance(around, Mapping) and isinstance(others, Mapping):  # of earlier records nothing is known
+        for what in filter(others.__contains__, around):
+            if around[what] != others[what]:
+                return f"different {what}: {around[what]} and {others[what]}"
     rounds = zip(_gpus(a), _gpus(b), a["rounds"], b["rounds"], strict=False)
     on = [(x, y) for x, y, *seconds in rounds if all(seconds)]
     if on and not any(x == y for x, y in on):

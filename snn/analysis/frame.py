@@ -215,6 +215,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "device_uuid": joined(record["provenance"]["device_uuid"] for record in records) or None,
         "driver": joined(record["provenance"]["driver"] for record in records),
         "blas_threads": provenance.get("blas_threads"),
+        "surroundings": rounds.surroundings(first),
         "commit": provenance["git"]["commit"],
         "started": provenance["started"],
         "probe": mean_costs(probe for one in records for probe in one["machine"]["probe"].values()),

@@ -164,7 +164,11 @@ class Backend(ABC):
 
     @abstractmethod
     def steps_per_launch(self, shape: TrainingShape) -> int:
-        """How many steps of this shape one launch may train: at most about a second's on a GPU."""
+        """How many steps of this shape one launch may train: at most about a second's on a GPU.
+
+        A GPU tries it: its driver may refuse a launch that fits the device, as under a limit of MPS. Raises
+        Unsupported with the driver's reason, or OutOfMemory.
+        """
 
     @abstractmethod
     def stream_create(self) -> Any:

@@ -20,6 +20,11 @@ def no_capture(kernel: str | None) -> str:
     return "" if kernel else "CuPy's cuBLAS refuses to run while a stream is being captured"
 
 
+def knows_tall_grids(source: str) -> bool:
+    """Whether a source, expanded, lets the host count rows of blocks in x: kernels/tile_place.cuh."""
+    return "#ifdef TALL\n" in source
+
+
 def text(path: Path) -> str:
     """The source with its local includes expanded: everything that the compiler sees."""
     return _INCLUDE.sub(lambda include: text(path.parent / include[1]), path.read_text(encoding="utf-8"))

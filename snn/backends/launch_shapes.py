@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from snn.backends.kernel_source import SPLIT_K
 from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS
+from snn.errors import Unsupported
 
 WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
 """Elements per thread, rows by columns, to choose from where ``kernel.work`` is null."""
@@ -13,13 +14,22 @@ WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
 _SPLIT_BLOCK = (1024, 1)
 _SIDE, _STRIPS = 32, 8  # tile side of the transpose kernels; their block size is _SIDE x _STRIPS
 _ON_MATRICES = ("rows", "cols")
+_MOST = 2**31 - 2**16  # of a kernel's int; the rest is for indices of threads behind the last element
+_INDEXED_BY_INT = (
+    "published_wgrad",
+)  # besides the convolutions: its speed is that of the program it repeats
+
+
+MOST_Y = 65_535
+"""Blocks that a grid may have in y; in x it may have 2^31 - 1."""
 
 
 class LaunchShape(NamedTuple):
     """A kernel's source, what it is compiled for, and its launch; ``work`` is rows by columns per thread.
 
     ``compiled_block`` is the block that the source is told, of kernels whose blocks are their own (1, 1).
-    ``of_products``: the source is the cell's kernel, which is compiled for a precision.
+    ``of_products``: the source is the cell's kernel, which is compiled for a precision. ``tall``: the rows of
+    blocks are counted in x, because y cannot hold them; the source is compiled with -DTALL.
     """
 
     source: str
@@ -28,12 +38,51 @@ class LaunchShape(NamedTuple):
     grid: tuple[int, int]
     block: tuple[int, int]
     of_products: bool = False
+    tall: bool = False
 
 
 def launch_shape(
     op: str, numbers: Sequence[float], kernel: Mapping[str, Any], multiprocessors: int
 ) -> LaunchShape:
-    """The shape of a launch of an operation that is no convolution, with a choice of ``config/kernel``."""
+    """The shape of a launch of an operation that is no convolution, with a choice of ``config/kernel``.
+
+    Raises Unsupported if no grid can hold it.
+    """
+    shape = _shape(op, numbers, kernel, multiprocessors)
+    if shape.grid[1] <= MOST_Y:
+        return shape
+    check_grid(op, numbers, shape.grid[0])
+    return shape._replace(grid=shape.grid[::-1], tall=True)
+
+
+def check_grid(op: str, numbers: Sequence[float], down: int) -> None:
+    """Raise Unsupported if a grid has more blocks in y than a launch may have."""
+    if down > MOST_Y:
+        raise Unsupported(f"{_named(op, numbers)} needs {down} blocks in y: CUDA launches {MOST_Y} at most")
+
+
+def check_sizes(op: str, numbers: Sequence[float]) -> None:
+    """Raise Unsupported if a number of an operation, or an index of its kernel, does not fit in 32 bits."""
+    kind = OPS[op]
+    largest = max(
+        int(number) for name, number in zip(kind.numbers, numbers, strict=True) if name not in kind.reals
+    )
+    if kind.is_convolution or op in _INDEXED_BY_INT:
+        largest = max(largest, *kind.elements(*map(int, numbers)))
+    if largest > _MOST:
+        raise Unsupported(
+            f"{_named(op, numbers)} has {largest} elements, its kernel counts to {_MOST}: choose a smaller "
+            "training.batch_size, or train in micro-batches (training.accumulate)"
+        )
+
+
+def _named(op: str, numbers: Sequence[float]) -> str:
+    return f"{op} of " + ", ".join(
+        f"{name} {number}" for name, number in zip(OPS[op].numbers, numbers, strict=True)
+    )
+
+
+def _shape(op: str, numbers: Sequence[float], kernel: Mapping[str, Any], multiprocessors: int) -> LaunchShape:
     kind = OPS[op]
     if kind.is_product and kernel["fused"] and _has_long_sums(op, numbers):
         grid = _grid(int(numbers[0]), int(numbers[2]), _SPLIT_BLOCK, (1, 1))

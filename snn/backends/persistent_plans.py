@@ -14,6 +14,7 @@ UNIT = 16
 HEAD = 4
 """Floats with which a workspace begins: HEAD_FLOATS of kernels/persistent/steps.cuh."""
 
+_GRID = "kernels/persistent/grid.cu"
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
 _MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # blocks per cluster; clusters per network
 _ALL_ELSE = 1.2  # fixed cost of a step (waits, updates) over that of 16 neurons' arithmetic, on an H200
@@ -114,10 +115,15 @@ class LaunchPlan:
     cost: float = 1.0
     may_stop: bool = False
 
+    @property
+    def refused(self) -> str:
+        """How the reason begins why a device does not launch it: ``snn.analysis.kernels`` reads it."""
+        return f"{'no grid:' if self.source == _GRID else 'not'} {self.words}"
+
     def too_large(self, needed: int, limits: DeviceCapability) -> str:
         """Why a device does not launch it: a block needs so many bytes of shared memory."""
         return (
-            f"not {self.words}: a block would need {needed} bytes of shared memory, the device has "
+            f"{self.refused}: a block would need {needed} bytes of shared memory, the device has "
             f"{limits.shared_bytes}"
         )
 
@@ -309,7 +315,7 @@ def _of_the_grid(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
     defines += [("GRID", str(most)), ("CLIP", str(int(shape.clipped)))]
     defines.append(("SEQUENTIAL", str(int(shape.sequential))))
     words = f"{most} blocks together, a tile of every product in each"
-    return LaunchPlan("kernels/persistent/grid.cu", most, 256, 0, 1, tuple(defines), words)
+    return LaunchPlan(_GRID, most, 256, 0, 1, tuple(defines), words)
 
 
 def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:

@@ -27,6 +27,9 @@ BACKENDS = ("auto", "cuda", "cpu")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """The variable of the environment that says which GPUs a process may see, by number or UUID."""
 
+_LEAST_OF_MEMORY = 0.6
+"""The least share of a GPU's memory that CUDA has of it; a part (MIG) has half or less."""
+
 _DRIVER_SECONDS = 60
 """How long a driver may take to start: a broken one may take for ever."""
 
@@ -172,7 +175,7 @@ def _visible_gpus(starts_driver: bool) -> list[Device]:
         if starts_driver and (failure := _failure_of_driver()):
             raise _NoGpuError(failure)
         return [
-            Device("cuda", pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle), version)
+            Device("cuda", _name(handle), pynvml.nvmlDeviceGetUUID(handle), version)
             for i, handle in enumerate(handles)
             if i not in unusable
         ]
@@ -213,7 +216,8 @@ def free_bytes(device: Device) -> int:
 def _visible() -> list[Any]:
     """The NVML handles of the GPUs that CUDA will number from 0, in PCI bus order.
 
-    As CUDA does, it ignores what follows an entry of CUDA_VISIBLE_DEVICES that is no GPU.
+    As CUDA does, it ignores what follows an entry of CUDA_VISIBLE_DEVICES that is no GPU, and takes the first
+    part of a GPU that is divided into parts (MIG).
     """
     count = pynvml.nvmlDeviceGetCount()
     if count == 0:
@@ -235,7 +239,71 @@ def _visible() -> list[Any]:
             break
     if not handles:
         raise _NoGpuError(f"{VISIBLE}={visible!r} selects none of the {count} GPUs", "unset it")
-    return handles
+    parts = [part for handle in handles if (part := _part(handle)) is not None]
+    if not parts:
+        raise _NoGpuError(
+            f"{_name(handles[0])} is in MIG mode and has no part",
+            "create a compute instance, or leave the mode",
+        )
+    return parts
+
+
+def _part(handle: Any) -> Any:
+    """The handle itself or, of a GPU in MIG mode, of its first part; None if it has no part."""
+    try:
+        if pynvml.nvmlDeviceGetMigMode(handle)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+            return handle
+        count = pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)
+    except pynvml.NVMLError:  # not of a part, nor of a GPU that cannot be divided
+        return handle
+    for number in range(count):
+        with suppress(pynvml.NVMLError):
+            return pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+    return None
+
+
+def is_part(handle: Any) -> bool:
+    """Whether an NVML handle is of a part of a GPU (MIG)."""
+    try:
+        return bool(pynvml.nvmlDeviceIsMigDeviceHandle(handle))
+    except pynvml.NVMLError:
+        return False
+
+
+def _name(handle: Any) -> str:
+    """The name of a GPU; of a part also what part it is: ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
+    name: str = pynvml.nvmlDeviceGetName(handle)
+    if not is_part(handle) or " MIG " in name:
+        return name
+    of_part = pynvml.nvmlDeviceGetAttributes(handle)
+    return f"{name} MIG {of_part.gpuInstanceSliceCount}g.{round(of_part.memorySizeMB / 1024)}gb"
+
+
+def check_cuda(device: Device) -> None:
+    """Raise DeviceError if CUDA, in this process, uses another device than NVML describes.
+
+    It may be a part of the GPU (MIG), with less memory and fewer SMs, or another GPU.
+    """
+    if device.uuid is None or "/" in device.uuid:  # the name of a part in drivers before 470 holds its GPU's
+        return
+    try:
+        seen = driver.first_device()
+    except OSError:  # no driver, so no CUDA
+        return
+    except driver.DriverError as error:
+        raise DeviceError(f"{device.name} cannot be used: {error}") from error
+    pynvml.nvmlInit()
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByUUID(device.uuid)
+        nbytes: int = pynvml.nvmlDeviceGetMemoryInfo(handle).total
+    finally:
+        pynvml.nvmlShutdown()
+    if device.uuid.partition("-")[2].lower() != seen.uuid or seen.memory_bytes < _LEAST_OF_MEMORY * nbytes:
+        raise DeviceError(
+            f"CUDA uses a device with the UUID {seen.uuid} and {seen.memory_bytes} bytes, but the driver "
+            f"describes {device.name} as {device.uuid} with {nbytes} bytes: set {VISIBLE} to the UUID of one "
+            "device or part, as `nvidia-smi -L` lists them"
+        )
 
 
 def _of_uuid(entry: str, count: int) -> Any:

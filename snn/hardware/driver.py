@@ -6,6 +6,7 @@ process that has started the driver can no longer choose its GPUs.
 
 import ctypes
 from typing import Any, NamedTuple
+from uuid import UUID
 
 LEAST, LEAST_OF_CUDA_13 = (7, 0), (7, 5)
 """The least compute capability for the kernels (waits with ``.acq_rel``), and that CUDA 13 supports."""
@@ -13,6 +14,7 @@ LEAST, LEAST_OF_CUDA_13 = (7, 0), (7, 5)
 NO_DEVICE = 100
 """What ``cuInit`` answers without a GPU that this process may use."""
 
+_SCHEDULES = {0: "auto", 1: "spin", 2: "yield", 4: "blocking"}  # CU_CTX_SCHED_ and so on
 _CAPABILITY = (75, 76)  # CUdevice_attribute: the major and the minor number of a compute capability
 
 _ERRORS = {
@@ -62,6 +64,43 @@ def read() -> Driver | None:
     _check(library, "cuDriverGetVersion", ctypes.byref(version))
     _check(library, "cuDeviceGetCount", ctypes.byref(count))
     return Driver(version.value // 1000, [_capability(library, number) for number in range(count.value)])
+
+
+class Seen(NamedTuple):
+    """CUDA's first device in this process: its UUID without a prefix, and the bytes of its memory."""
+
+    uuid: str
+    memory_bytes: int
+
+
+def first_device() -> Seen:
+    """The device that CUDA uses in this process. Raises DriverError, or OSError without a driver."""
+    library, device = _started()
+    uuid, nbytes = (ctypes.c_ubyte * 16)(), ctypes.c_size_t(0)
+    # Of a part of a GPU (MIG) only the second version of the call gives the part's own UUID.
+    call = "cuDeviceGetUuid_v2" if hasattr(library, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
+    _check(library, call, uuid, device)
+    _check(library, "cuDeviceTotalMem_v2", ctypes.byref(nbytes), device)
+    return Seen(str(UUID(bytes=bytes(uuid))), nbytes.value)
+
+
+def schedule() -> str | None:
+    """How a thread of this process waits for CUDA's first device; None if the driver does not say it."""
+    flags, active = ctypes.c_uint(0), ctypes.c_int(0)
+    try:
+        library, device = _started()
+        _check(library, "cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
+    except (DriverError, OSError):
+        return None
+    return _SCHEDULES.get(flags.value & 7)
+
+
+def _started() -> tuple[Any, ctypes.c_int]:
+    """The library of the driver, and CUDA's first device."""
+    library, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
+    _check(library, "cuInit", 0)
+    _check(library, "cuDeviceGet", ctypes.byref(device), 0)
+    return library, device
 
 
 def _check(library: Any, call: str, *arguments: Any) -> None:

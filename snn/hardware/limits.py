@@ -7,8 +7,12 @@ from typing import Any
 
 import pynvml
 
+from snn.hardware.devices import is_part
+
 FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"
 """Units of limits."""
+
+_OF_WHOLE = ("cuda_cores", "memory_bus_bits", "copy_engines")  # which a part of a GPU (MIG) shares
 
 VERSION = 2
 """The schema version of a record of limits."""
@@ -81,7 +85,10 @@ class Measured:
 
 
 def properties(uuid: str) -> dict[str, Any]:
-    """What the driver reports about the GPU with this UUID; None for what it does not know, as with MIG."""
+    """What the driver reports about the GPU with this UUID; None for what it does not know.
+
+    Of a part of a GPU (MIG) nothing that the whole GPU has is reported as the part's.
+    """
     pynvml.nvmlInit()
     try:
         gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -93,7 +100,8 @@ def properties(uuid: str) -> dict[str, Any]:
             "compute_capability": lambda: "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(gpu)),
             "copy_engines": lambda: _copy_engines(pynvml.nvmlDeviceGetPciInfo(gpu).busId),
         }
-        return {name: _answer(ask) for name, ask in asked.items()}
+        of_whole = _OF_WHOLE if is_part(gpu) else ()
+        return {name: None if name in of_whole else _answer(ask) for name, ask in asked.items()}
     finally:
         pynvml.nvmlShutdown()
 

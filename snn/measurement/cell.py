@@ -15,7 +15,7 @@ from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
-from snn.hardware.devices import choices, nvml_open, say_unused_gpu
+from snn.hardware.devices import check_cuda, choices, nvml_open, say_unused_gpu
 from snn.hardware.locks import device_lock, in_turn
 from snn.hardware.monitor import state_before
 from snn.hardware.neighbours import Neighbours
@@ -72,6 +72,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
             backend = backends.make(
                 device.backend, cell["kernel"], ROOT, cell["precision"]["name"], published
             )
+            check_cuda(device)
             neighbour.await_work()
         except Unsupported as error:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None

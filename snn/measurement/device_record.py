@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from snn.files import outputs
-from snn.hardware.devices import Device
+from snn.hardware.devices import Device, check_cuda
 from snn.hardware.locks import device_lock
 from snn.hardware.monitor import gpu_state
 from snn.measurement import provenance
@@ -23,6 +23,7 @@ def measured(
         before = gpu_state(device)
         found = measure()
         after = gpu_state(device)
+        check_cuda(device)
         elapsed = time.perf_counter() - clock
     described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash()}
     return sealed(

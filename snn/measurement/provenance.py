@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from snn.files import revision
+from snn.hardware import surroundings
 from snn.hardware.devices import Device, find, usable_processors
 from snn.hardware.threads import blas_threads
 
@@ -30,6 +31,7 @@ def describe(device: Device) -> dict[str, Any]:
             "jax": _version("jax"),
         },
         "blas_threads": blas_threads(),
+        "surroundings": surroundings.describe(device),
         "git": revision.git(),
         "host": {
             "system": f"{platform.system()} {platform.machine()}",

@@ -43,8 +43,12 @@ def error(P: np.ndarray, Y: np.ndarray, scale: float) -> np.ndarray:
 
 
 def mask(D: np.ndarray, H: np.ndarray) -> None:
-    """D where H > 0, else 0: the derivative of ReLU."""
-    D *= H > 0
+    """D where H > 0, else 0: the derivative of ReLU.
+
+    Bits are cleared, since infinity times 0 is NaN; a choice by ``np.where`` takes ten times as long.
+    """
+    bits, kept = D.view(f"i{D.itemsize}"), (H > 0).view(np.int8)
+    np.bitwise_and(bits, np.negative(kept, out=kept), out=bits)  # -1 has all bits
 
 
 def update(W: np.ndarray, dW: np.ndarray, rate: float) -> None:

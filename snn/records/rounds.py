@@ -11,12 +11,14 @@ Record = Mapping[str, Any]
 _OPTIONAL = ("numba", "torch", "jax")
 """Packages that only some strategies train with."""
 
+NUMA = "NUMA node of the process"
+
 
 def check(records: Mapping[str, Record]) -> None:
     """Raise RecordError, naming both places, where two records by place do not belong together.
 
     They do not where they are of one round of one cell, or of two rounds of a cell that differ in their
-    sources, the versions of what took part, their threads, or their ledgers.
+    sources, the versions of what took part, their threads, surroundings or ledgers.
     """
     cells: dict[str, dict[str, Record]] = {}
     for place, record in records.items():
@@ -28,6 +30,30 @@ def check(records: Mapping[str, Record]) -> None:
 def host(provenance: Mapping[str, Any]) -> list[Any]:
     """The machine around a device, as far as it is known; records of equal GPUs of equal ones go together."""
     return [provenance.get("host", {}).get(key) for key in ("system", "cpu", "cpus")]
+
+
+def surroundings(record: Record) -> dict[str, str]:
+    """What changes the times of a record from outside (``snn.hardware.surroundings``), by what it is.
+
+    Only what concerns its strategy, device and kernel; empty for earlier records, which do not say it.
+    """
+    found = record["provenance"].get("surroundings")
+    if not found:
+        return {}
+    variables, traits, kernel = found["environment"], record.get("traits") or {}, record["cell"].get("kernel")
+    runtime, said = traits.get("own_runtime"), {}
+    if runtime == "jax":
+        said["XLA_FLAGS"] = variables.get("XLA_FLAGS") or "none"
+    if record["provenance"]["backend"] != "cuda":
+        return said
+    if runtime or (kernel or {}).get("name") == "cublas":
+        said["NVIDIA_TF32_OVERRIDE"] = variables.get("NVIDIA_TF32_OVERRIDE") or "none"
+    blocking = variables.get("CUDA_LAUNCH_BLOCKING") or "0"
+    known = {"CUDA_LAUNCH_BLOCKING": blocking, "schedule of waits": found.get("schedule")}
+    nodes, of_gpu = found.get("numa_nodes"), found.get("gpu_numa_node")
+    if nodes and of_gpu is not None:
+        known[NUMA] = "any" if len(nodes) > 1 else "the GPU's" if nodes == [of_gpu] else "another"
+    return said | {what: value for what, value in known.items() if value is not None}
 
 
 def _check_rounds(rounds: Mapping[str, Record]) -> None:
@@ -64,7 +90,9 @@ def _measured_with(record: Record) -> dict[str, Any]:
         if package not in left_out
     }
     rest = {"sources": provenance["source_hash"], "BLAS threads": provenance.get("blas_threads"), **versions}
-    return rest | ({"ledgers": record["ledger"]} if record["ledger"] else {})
+    around = surroundings(record)
+    around.pop(NUMA, None)  # rounds may be measured on GPUs in turn
+    return rest | around | ({"ledgers": record["ledger"]} if record["ledger"] else {})
 
 
 def _shown(value: Any) -> str:

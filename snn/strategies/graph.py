@@ -1,5 +1,6 @@
 """The resident strategy with an epoch captured in a CUDA graph: one graph launch per epoch."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,14 @@ class Graph(Resident):
         self.load([np.zeros(shape, dtype=np.float32) for shape in network.shapes])
         super().epoch()
         self.backend.graph_begin(self._stream)
-        super().epoch()
+        try:
+            super().epoch()
+        except BaseException:
+            # While a stream captures, nothing can be waited for or freed. What failed has made the capture
+            # invalid, which ending it reports once more.
+            with suppress(Exception):
+                self.backend.graph_destroy(self.backend.graph_end(self._stream))
+            raise
         self._graph = self.backend.graph_end(self._stream)
         self._last_rows = self._rows
 

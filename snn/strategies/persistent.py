@@ -3,7 +3,7 @@
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.errors import Unsupported
+from snn.errors import OutOfMemory, SnnError, Unsupported
 from snn.models.layers import Linear, ReLU
 from snn.models.network import Network
 from snn.strategies.common.convolutional_launch import ConvolutionalLaunch
@@ -31,14 +31,14 @@ class Persistent(Strategy):
 
     The backend's plan chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
     other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
-    network a block for each part of an image. If there is no plan for the network, ``graph`` trains in its
-    place, and ``plan`` says why.
+    network a block for each part of an image. If there is no plan for the network, if its buffers do not fit,
+    or if the driver refuses the launch, ``graph`` trains instead, and ``plan`` says why.
     """
 
     by_epoch = at_once = any_network = True
 
     fallback: type[Strategy] | None = Graph
-    """What trains where no kernel fits; None: ``setup`` raises Unsupported with the reasons."""
+    """What trains if no launch can; None: ``setup`` raises Unsupported with the reasons, or OutOfMemory."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -48,18 +48,24 @@ class Persistent(Strategy):
         self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
     ) -> None:
         reasons: list[str] = []
+        failure: type[SnnError] = Unsupported
         for launch in _launches(network):
             self._strategy = launch(self.backend)
             try:
                 self._strategy.check_network(network)
                 self._strategy.setup(network, X, Y, batch_size, learning_rate)
-            except Unsupported as error:
-                reasons += [reason for reason in [str(error)] if reason not in reasons]
+            except (Unsupported, OutOfMemory) as error:
+                planned, failure = self._strategy.plan, type(error)
+                reason = f"{planned}: {error}" if planned else str(error)
+                reasons += [one for one in [reason] if one not in reasons]
+                self._strategy.close()
+                if planned or failure is OutOfMemory:
+                    break  # what was planned is refused, and so would the next launch be
             else:
                 self.plan = "; ".join([str(self._strategy.plan), *reasons])
                 return
         if self.fallback is None:
-            raise Unsupported("; ".join(reasons))
+            raise failure("; ".join(reasons))
         self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
         self._strategy.keeps_losses = self.keeps_losses
         self._strategy.setup(network, X, Y, batch_size, learning_rate)

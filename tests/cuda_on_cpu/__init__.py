@@ -42,6 +42,7 @@ KERNEL = [
 LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []  # half of the time
 GUARD_BYTES = 4096
 GUARD = 0xA5
+_MOST_Y = 65_535  # blocks of a grid in y, and in z
 _LOCK = threading.Lock()  # sources may be compiled by several threads at once
 
 
@@ -212,7 +213,7 @@ class Kernel:
         if len(arguments) != len(self.parameters):
             raise KernelError(f"{self.name} takes {len(self.parameters)} arguments, got {len(arguments)}")
         sizes = [tuple(size) + (1,) * (3 - len(size)) for size in (grid, block)]
-        if not 1 <= np.prod(sizes[1]) <= 1024 or min(*sizes[0], *sizes[1]) < 1:
+        if not 1 <= np.prod(sizes[1]) <= 1024 or min(*sizes[0], *sizes[1]) < 1 or max(sizes[0][1:]) > _MOST_Y:
             raise KernelError(f"{self.name}: no such launch, grid {grid}, block {block}")
         if np.prod(sizes[0]) >= 2**20:
             raise KernelError(f"{self.name}: {grid} is too large a grid for the emulator")

@@ -16,7 +16,7 @@ _OF_CUDA = {
     FLOPS: ("tf32", "bf16"),
     BYTES: ("dram_read", "l2_read", "l2_copy"),
     SECONDS: (
-        *("launch", "graph_node", "cluster_barrier", "cluster_exchange"),
+        *("launch", "launch_compiled", "graph_node", "cluster_barrier", "cluster_exchange"),
         *("grid_barrier", "grid_exchange"),
     ),
     CYCLES: ("shared_latency", "l1_latency", "l2_latency", "dram_latency"),

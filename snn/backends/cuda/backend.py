@@ -18,7 +18,7 @@ from snn.backends.cuda.pools import CupyPool, DriverPool
 from snn.backends.cuda.views import address_of, as_array
 from snn.backends.trainings import TRAININGS, TrainingShape, check_precision
 from snn.config.groups import ROOT
-from snn.errors import DeviceError, Unsupported, out_of_memory
+from snn.errors import DeviceError, OutOfMemory, Unsupported, out_of_memory
 
 _MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 _REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
@@ -208,6 +208,13 @@ class CudaBackend(Backend):
         captured = runtime.streamEndCapture(stream)
         try:
             return runtime.graphInstantiate(captured)
+        except runtime.CUDARuntimeError as error:
+            if error.status != _MEMORY_ALLOCATION:
+                raise
+            free, total = self.memory()
+            raise OutOfMemory(
+                f"cudaGraphInstantiate ran out of memory: {free} of {total} bytes are free"
+            ) from error
         finally:
             runtime.graphDestroy(captured)
 

@@ -1,13 +1,18 @@
-"""Launches that CuPy has no call for: with clusters of blocks, and cooperative grids."""
+"""Launches that CuPy has no call for: of clusters of blocks, of cooperative grids, and in a compiled loop."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from snn.errors import DeviceError, OutOfMemory, SnnError, Unsupported
 
 _driver = ctypes.CDLL("libcuda.so.1")
 _COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
 _DYNAMIC_SHARED, _ANY_CLUSTER = 8, 14  # CUfunction_attribute
 _MOST_PORTABLE = 8  # cluster size that every device with clusters supports
+_OUT_OF_MEMORY = 2  # CUresult
+_REFUSALS = (1, 209, 701, 720, 800, 801, 912, 914, 915)
+"""CUresult of what the device, or a limit of this process, does not allow: another launch may be allowed."""
 
 
 class _Value(ctypes.Union):
@@ -100,6 +105,46 @@ class CooperativeLaunch:
         _check(status, "cuLaunchKernelEx")
 
 
+def compiled_launches() -> Callable[[int, int], None]:
+    """A compiled loop: launches a kernel without arguments, by its pointer, so many times with one warp.
+
+    Raises Unsupported if Numba, which compiles it, is missing.
+    """
+    try:
+        import numba
+    except ImportError as error:
+        raise Unsupported(f"numba cannot be imported ({error}): `make env` installs it") from error
+    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    address, number = ctypes.c_uint64, ctypes.c_uint32  # Numba takes addresses as integers
+    launch.argtypes, launch.restype = [address, *7 * [number], *3 * [address]], ctypes.c_int
+
+    @numba.njit("int32(uint64, int64)")
+    def loop(pointer, count):
+        for _ in range(count):
+            status = launch(pointer, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0)
+            if status != 0:
+                return status
+        return 0
+
+    return lambda pointer, count: _check(loop(pointer, count), "cuLaunchKernel")
+
+
+def failure(status: int, call: str) -> SnnError:
+    """The error for a call of the driver that failed with this CUresult, with CUDA's name for it.
+
+    Unsupported if the driver refuses what was asked, OutOfMemory, or DeviceError.
+    """
+    said = []
+    for ask in (_driver.cuGetErrorName, _driver.cuGetErrorString):
+        text = ctypes.c_char_p()
+        if ask(status, ctypes.byref(text)) == 0 and text.value:
+            said.append(text.value.decode())
+    name = f"{said[0]} ({', '.join(said[1:])})" if len(said) > 1 else f"CUDA error {status}"
+    if status in _REFUSALS:
+        return Unsupported(f"the driver refuses {call}: {name}")
+    return (OutOfMemory if status == _OUT_OF_MEMORY else DeviceError)(f"{call} failed: {name}")
+
+
 def _check(status: int, call: str) -> None:
     if status:
-        raise RuntimeError(f"{call} failed with CUDA error {status}")
+        raise failure(status, call)

@@ -13,8 +13,9 @@ from cupy.cuda import driver
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
 from snn.backends.cuda.cublas import Cublas
-from snn.backends.launch_shapes import launch_shape
+from snn.backends.launch_shapes import MOST_Y, check_grid, check_sizes, launch_shape
 from snn.backends.ops import OPS, Op
+from snn.errors import Unsupported
 
 
 class Kernels:
@@ -43,6 +44,7 @@ class Kernels:
 
     def _make(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
         kind = OPS[op]
+        check_sizes(op, numbers)
         if kind.is_product and self._library is not None:
             return self._library.make(op, numbers)
         if kind.is_convolution:
@@ -50,7 +52,12 @@ class Kernels:
         shape = launch_shape(op, numbers, self._kernel, self._multiprocessors)
         source = self._source if shape.of_products else self._text(shape.source)
         precision = self._precision if shape.of_products else "fp32"
-        function = _compile(source, shape.compiled_block, shape.work, precision, op)
+        if shape.tall and not kernel_source.knows_tall_grids(source):
+            raise Unsupported(
+                f"{op} needs {shape.grid[0]} blocks in y: CUDA launches {MOST_Y} at most, and {shape.source} "
+                "cannot count them in x. Choose a smaller training.batch_size, or include tile_place.cuh"
+            )
+        function = _compile(source, shape.compiled_block, shape.work, precision, op, shape.tall)
         return _Launcher(function, kind, numbers, shape.grid, shape.block)
 
     def _convolve(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
@@ -61,6 +68,7 @@ class Kernels:
         source = self._text(self._convolution)
         module = _module(source, self._block, (1, 1), self._precision, (*shape, *only))
         x, y, threads = (_constant(module, f"{op}_{name}") for name in ("grid_x", "grid_y", "threads"))
+        check_grid(op, numbers, y)
         return _Launcher(module.get_function(op), OPS[op], numbers, (x, y), (threads, 1))
 
     def _text(self, source: str) -> str:
@@ -105,8 +113,10 @@ def _constant(module: cupy.RawModule, name: str) -> int:
 
 
 @cache
-def _compile(source: str, block: tuple[int, int], work: tuple[int, int], precision: str, name: str) -> Any:
-    return _module(source, block, work, precision).get_function(name)
+def _compile(
+    source: str, block: tuple[int, int], work: tuple[int, int], precision: str, name: str, tall: bool
+) -> Any:
+    return _module(source, block, work, precision, (("TALL", 1),) if tall else ()).get_function(name)
 
 
 @cache
@@ -115,10 +125,10 @@ def _module(
     block: tuple[int, int],
     work: tuple[int, int],
     precision: str,
-    shape: tuple[tuple[str, int], ...] = (),
+    further: tuple[tuple[str, int], ...] = (),
 ) -> cupy.RawModule:
     defines = {"BLOCK_X": block[0], "BLOCK_Y": block[1], "WORK_ROWS": work[0], "WORK_COLS": work[1]}
-    options = [f"-D{name}={value}" for name, value in (defines | dict(shape)).items()]
+    options = [f"-D{name}={value}" for name, value in (defines | dict(further)).items()]
     if precision != "fp32":
         options.append(f"-D{precision.upper()}")
     return modules.load(source, tuple(options))

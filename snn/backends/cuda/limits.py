@@ -2,7 +2,7 @@
 
 import ctypes
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import numpy as np
 from cupy.cuda import driver, runtime
 
 from snn.backends.cuda import latencies
-from snn.backends.cuda.cooperative import CooperativeLaunch
+from snn.backends.cuda.cooperative import CooperativeLaunch, compiled_launches
 from snn.backends.cuda.timing import Launch, address, load, memory_of, seconds_per_round, warm_up
+from snn.errors import Unsupported
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured, too_old
 
 KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
@@ -55,7 +56,7 @@ def measure(root: Path, effort: Effort = Effort()) -> Measured:
     limits = [
         *_products(effort, rates, multiprocessors, capability),
         *_memory(effort, rates, multiprocessors, l2_bytes),
-        _launch(effort, waits),
+        *_launches(effort, waits),
         _graph_node(effort, waits),
         *_clusters(effort, waits, capability),
         *_grids(effort, waits, multiprocessors),
@@ -129,19 +130,31 @@ def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_byt
 # ---- waits
 
 
-def _launch(effort: Effort, module: cupy.RawModule) -> Limit:
-    """Seconds from one launch to the next, over many consecutive launches."""
+def _launches(effort: Effort, module: cupy.RawModule) -> Iterator[Limit]:
+    """Seconds from one launch to the next, in a loop in Python, whose own time counts, and a compiled one."""
     pointer = module.get_function("empty").kernel.ptr
-    samples = []
-    for _ in range(effort.repeats + 1):
-        started = time.perf_counter()
-        for _ in range(effort.launches):
+
+    def from_python(count: int) -> None:
+        for _ in range(count):
             driver.launchKernel(pointer, 1, 1, 1, 32, 1, 1, 0, 0, 0, 0)
-        runtime.deviceSynchronize()
-        samples.append((time.perf_counter() - started) / effort.launches)
-    return Limit(
-        "launch", 1, SECONDS, f"{effort.launches} consecutive launches of an empty kernel", tuple(samples[1:])
-    )
+
+    def samples(launch: Callable[[int], None]) -> tuple[float, ...]:
+        found = []
+        for _ in range(effort.repeats + 1):
+            started = time.perf_counter()
+            launch(effort.launches)
+            runtime.deviceSynchronize()
+            found.append((time.perf_counter() - started) / effort.launches)
+        return tuple(found[1:])
+
+    how = f"{effort.launches} consecutive launches of an empty kernel, from a"
+    yield _limit("launch", 1, f"{how} loop in Python", lambda: samples(from_python))
+
+    def from_compiled() -> tuple[float, ...]:
+        launch = compiled_launches()
+        return samples(lambda count: launch(pointer, count))
+
+    yield _limit("launch_compiled", 1, f"{how} compiled loop", from_compiled)
 
 
 def _graph_node(effort: Effort, module: cupy.RawModule) -> Limit:
@@ -195,7 +208,7 @@ def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int
                 ) -> None:
                     together([*given, ctypes.c_int(rounds)])
 
-                yield Limit(what, blocks, SECONDS, how, _seconds_per_round(effort, launch))
+                yield _limit(what, blocks, how, lambda: _seconds_per_round(effort, launch))
 
 
 def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
@@ -217,7 +230,15 @@ def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iter
                 def clear() -> None:
                     runtime.memset(words, 0, 4 * multiprocessors)
 
-                yield Limit(what, blocks, SECONDS, how, _seconds_per_round(effort, launch, before=clear))
+                yield _limit(what, blocks, how, lambda: _seconds_per_round(effort, launch, before=clear))
+
+
+def _limit(what: str, blocks: int, how: str, measure: Callable[[], tuple[float, ...]]) -> Limit:
+    """The limit, or the reason why there is none if the driver refuses its launch."""
+    try:
+        return Limit(what, blocks, SECONDS, how, measure())
+    except Unsupported as error:
+        return Limit(what, blocks, SECONDS, how, reason=str(error))
 
 
 def _seconds_per_round(effort: Effort, launch: Launch, **further: Any) -> tuple[float, ...]:

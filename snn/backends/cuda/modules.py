@@ -85,12 +85,26 @@ def _compiler() -> str:
 
 @cache
 def _loaded() -> tuple[str, tuple[int, int]]:
-    """The path of NVRTC's library, and its version. Raises NotCompiledError where the system does not say."""
+    """The path of the NVRTC that CuPy uses, and its version. Raises NotCompiledError if it is not known.
+
+    PyTorch or JAX may have loaded others: CuPy, and cuda-pathfinder for it, take the first one that was
+    loaded as ``libnvrtc.so`` of their CUDA's major version, wherever it lies.
+    """
     version = nvrtc.getVersion()  # loads it
     try:
-        found = _LOADED.search(_MAPS.read_text(encoding="utf-8", errors="surrogateescape"))
+        used = ctypes.CDLL(f"libnvrtc.so.{version[0]}")
+        maps = _MAPS.read_text(encoding="utf-8", errors="surrogateescape")
+        found = [
+            path for path in dict.fromkeys(_LOADED.findall(maps)) if ctypes.CDLL(path)._handle == used._handle
+        ]
     except OSError:
-        found = None
-    if not found:
-        raise NotCompiledError("the system does not say which NVRTC is loaded")
-    return found[1], version
+        found = []
+    if not found or _version(used) != version:
+        raise NotCompiledError("the system does not say which NVRTC CuPy has loaded")
+    return found[0], version
+
+
+def _version(library: ctypes.CDLL) -> tuple[int, int]:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import cupy
 import numpy as np
-from cupy.cuda import runtime
+from cupy.cuda import driver, runtime
 
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
-from snn.backends.cuda.cooperative import CooperativeLaunch
+from snn.backends.cuda.cooperative import CooperativeLaunch, failure
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import HEAD, DeviceCapability, LaunchPlan
 from snn.backends.trainings import TRAINED, TrainingShape, checked, launch_seconds, relayed, steps_within
@@ -34,7 +34,11 @@ class Trainer:
             if isinstance(plan, str):
                 reasons.append(plan)
                 continue
-            launcher = _Launcher(plan, limits, root)
+            try:
+                launcher = _Launcher(plan, limits, root)
+            except Unsupported as error:
+                reasons.append(f"{plan.refused}: {error}")
+                continue
             if launcher.reason:
                 reasons.append(launcher.reason)
                 continue
@@ -173,7 +177,10 @@ class _Launcher:
     def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
         self.plan, self.held, self.reason = plan, 0, ""
         module = _module(plan, root)
-        constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
+        try:
+            constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
+        except driver.CUDADriverError as error:
+            raise failure(error.status, "cuModuleLoadData") from error
         shared_bytes = int(constant.get()[0])
         if shared_bytes > limits.shared_bytes:
             self.reason = plan.too_large(shared_bytes, limits)
@@ -192,7 +199,7 @@ class _Launcher:
         else:
             self.held = int(self.launch.held_blocks() * limits.multiprocessors >= plan.blocks)
         if not self.held:
-            self.reason = f"not {plan.words}: the device does not hold them at the same time"
+            self.reason = f"{plan.refused}: the device does not hold them at the same time"
 
     def cost(self, members: int) -> float:
         """Of a step of all members, relative to other plans."""

@@ -55,16 +55,16 @@ class ConvolutionalLaunch(DeviceDriven):
         self.train(1)
 
     def train(self, epochs: int) -> None:
-        buffers = tuple(self._named[name] for name in self._operands)
-        self._training.train(epochs, buffers, self._stream, self.progress)
+        self._training.train(epochs, self._operands, self._stream, self.progress)
         self._rows = self._last
 
     def check_trained(self) -> None:
         self._training.check(self._named["S"])
 
     @property
-    def _operands(self) -> tuple[str, ...]:
-        return ("X", "Y", *(parameter.name for parameter in self.network.parameters), "E", "S")
+    def _operands(self) -> tuple[Any, ...]:
+        names = ("X", "Y", *(parameter.name for parameter in self.network.parameters), "E", "S")
+        return tuple(self._named[name] for name in names)
 
 
 def shape_of(network: Network, batch: int) -> ConvolutionalShape:

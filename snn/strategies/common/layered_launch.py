@@ -73,8 +73,7 @@ class LayeredLaunch(DeviceDriven):
         self.train(1)
 
     def train(self, epochs: int) -> None:
-        buffers = tuple(self._named[name] for name in OPS[LayeredShape.op].operands)
-        self._training.train(epochs, buffers, self._stream, self.progress)
+        self._training.train(epochs, self._operands, self._stream, self.progress)
         self._rows = self._last
 
     def check_trained(self) -> None:
@@ -86,6 +85,10 @@ class LayeredLaunch(DeviceDriven):
     def weights(self) -> list[np.ndarray]:
         padded = zip(super().weights(), self._shapes, strict=True)
         return [W[tuple(map(slice, shape))].copy() for W, shape in padded]
+
+    @property
+    def _operands(self) -> tuple[Any, ...]:
+        return tuple(self._named[name] for name in OPS[LayeredShape.op].operands)
 
 
 def shape_of(network: Network, batch: int) -> LayeredShape:

@@ -4,6 +4,7 @@ import numpy as np
 
 from snn.backends.cpu.ops.views import as_matrix
 from snn.backends.ops import PARTIAL_SUMS
+from snn.models import host_ops
 
 
 def relu(Z, n):
@@ -16,7 +17,7 @@ def error(P, Y, E, D, n, scale):
 
 
 def mask(D, H, n):
-    D[:n] *= H[:n] > 0
+    host_ops.mask(D[:n], H[:n])
 
 
 def update(W, G, n, rate):

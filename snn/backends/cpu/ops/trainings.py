@@ -56,7 +56,7 @@ def _descend(weights, activations, dZ, sequential, rate, max_norm):
         clip(gradient, max_norm or None)
         old = matrix if sequential else matrix.copy()
         matrix -= np.float32(rate) * gradient
-        dZ = (dZ @ old.T) * (H > 0)
+        dZ = np.where(H > 0, dZ @ old.T, np.float32(0))
 
 
 def train_convolutional(X, Y, W1, b1, W2, b2, W3, b3, E, S, rows, batch, first, steps, rate, *sizes):
@@ -135,4 +135,4 @@ def _descend_layers(parameters, activations, dZ, shape, rate):
         old = matrix if shape.sequential else matrix.copy()
         matrix -= np.float32(rate) * (H.T @ dZ)
         bias -= np.float32(rate) * dZ.sum(axis=0)[: len(bias)]
-        dZ = (dZ @ old.T) * ((H > 0) | (not rectified))
+        dZ = np.where((H > 0) | (not rectified), dZ @ old.T, np.float32(0))
