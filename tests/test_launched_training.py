@@ -551,7 +551,7 @@ print("together", flush=True)
 
 @pytest.mark.gpu
 def test_clusters_that_wait_for_each_other_run_together(cuda_backend):
-    """Three trainings of which the device holds two, on streams of three priorities, all end."""
+    """Three trainings that do not fit the device together, on streams of three priorities, all end."""
     try:
         plan = cuda_backend.training_plan(Shape((32, 1024), 256, True, False))
     except Unsupported as error:
