@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cupy
 import numpy as np
 from steps import ROOT  # it puts snn on the path
 
@@ -97,6 +96,8 @@ def steady_rate(X: np.ndarray, weights: Sequence[np.ndarray]) -> float:
 
 def exact(of: Problem) -> tuple[float, list[np.ndarray]]:
     """The outputs' root mean square in the last batch, and the weights after all steps, in float64."""
+    import cupy  # only where there is a GPU
+
     X, Y = (cupy.asarray(M, dtype=np.float64) for M in (of.X, of.Y))
     weights = [cupy.asarray(W, dtype=np.float64) for W in of.weights]
     y = float(cupy.sqrt(cupy.mean(cupy.square(forward(cupy, X[-BATCH:], weights)[-1]))))

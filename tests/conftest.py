@@ -51,7 +51,10 @@ TOGETHER = {
 }
 """Files of one group: they share a project in which everything was made, or loops that Numba compiled."""
 
-LONGEST = ("pipeline", "test_persistent_on_cpu.py", "test_compile.py", "numba", "test_convolutions_on_cpu.py")
+LONGEST = (
+    *("pipeline", "test_persistent_on_cpu.py", "test_compile.py", "numba", "test_launched_training.py"),
+    "test_convolutions_on_cpu.py",
+)
 """Groups that begin first, so that at the end no process waits for the other."""
 
 PEERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]

@@ -1,5 +1,6 @@
 """Trainings split into launches: the same bits wherever they are split, and steps that the device counts."""
 
+import ctypes
 import os
 import pty
 import signal
@@ -8,7 +9,9 @@ import sys
 import time
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from select import select
+from types import SimpleNamespace
 
 import convolutional_shapes
 import layered_shapes
@@ -365,6 +368,51 @@ def test_progress_is_told_between_the_launches_of_a_run():
     assert told == [(1, 3), (2, 3)]
 
 
+# ---- how it is launched
+
+
+class Driver:
+    """A CUDA driver that keeps the attributes of launches and questions, and says yes to all."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __getattr__(self, name):
+        return lambda *arguments: 0
+
+    def _keep(self, call, config):
+        config = config._obj
+        self.seen.append((call, [config.attributes[i].id for i in range(config.count)]))
+        return 0
+
+    def cuOccupancyMaxActiveClusters(self, count, pointer, config):
+        count._obj.value = 8
+        return self._keep("question", config)
+
+    def cuLaunchKernelEx(self, config, pointer, arguments, extra):
+        return self._keep("launch", config)
+
+
+@pytest.mark.parametrize(
+    "cluster, together, asked, at_launch",
+    [(16, True, [4], [4, 2]), (16, False, [4], [4]), (0, False, None, [2])],  # 4: clusters, 2: cooperative
+)
+def test_clusters_that_wait_for_each_other_are_launched_cooperatively(
+    cluster, together, asked, at_launch, monkeypatch
+):
+    driver = Driver()
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
+    monkeypatch.delitem(sys.modules, "snn.backends.cuda.cooperative", raising=False)
+    cooperative = import_module("snn.backends.cuda.cooperative")
+    monkeypatch.delitem(sys.modules, "snn.backends.cuda.cooperative")  # not for other tests
+    function = SimpleNamespace(kernel=SimpleNamespace(ptr=1))
+    launch = cooperative.CooperativeLaunch(function, 64, 160, cluster, 1024, together=together)
+    if cluster:
+        assert launch.held_clusters() == 8
+    launch([ctypes.c_int(1)])
+    assert driver.seen == [("question", asked)] * bool(cluster) + [("launch", at_launch)]
+
+
 # ---- on a GPU
 
 
@@ -503,7 +551,7 @@ print("together", flush=True)
 
 @pytest.mark.gpu
 def test_clusters_that_wait_for_each_other_run_together(cuda_backend):
-    """Three trainings of which the device holds two, on streams of three priorities, all end."""
+    """Three trainings that do not fit the device together, on streams of three priorities, all end."""
     try:
         plan = cuda_backend.training_plan(Shape((32, 1024), 256, True, False))
     except Unsupported as error:

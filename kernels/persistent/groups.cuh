@@ -11,9 +11,9 @@ struct Groups {
     const float *X, *Y;
     float *weights, *E, *workspace;
     float rate;
-    int next;                             // the next batch; at first that of the first step
+    unsigned first;                       // the batch of the first step
     int group = blockIdx.x / BLOCKS, rank = blockIdx.x % BLOCKS, t = threadIdx.x;
-    int batch = 0, count = 0, step = 0;   // count: rows of this batch
+    int batch = 0, next = 0, count = 0, step = 0;   // next: the next batch; count: rows of this batch
     bool last = false;
 
     __device__ void all_meet()
@@ -28,9 +28,12 @@ struct Groups {
         for (int i = from + (int)blockIdx.x * THREADS + t; i < to; i += GRID * THREADS) workspace[i] = 0.0f;
     }
 
-    __device__ void turn_to_step(int steps, int batches, int rows)
+    // In two parts, each where its results are needed: together, with three layers, they took more registers than
+    // there are.
+    __device__ void look_ahead(int batches) { next = (first + step + 1) % (unsigned)batches; }
+    __device__ void turn_to_batch(int steps, int batches, int rows)
     {
-        batch = next, next = batch_after(batch, batches);
+        batch = (first + step) % (unsigned)batches;
         count = min(BATCH, rows - batch * BATCH);
         last = step == steps - 1;
     }

@@ -32,8 +32,8 @@
 // Layout: the batch, features and hidden neurons are padded with zeros to multiples of 16; each batch of X and Y is
 // stored contiguously. `weights` is W1, then w2.
 // Members: MEMBERS networks train on the same X and Y, each with its own weights and learning rate, stored one after
-// the other in `weights`, E and, where there are several, behind the head of `workspace`. They are independent: those that do not fit on
-// the device start when others have finished.
+// the other in `weights`, E and, where there are several, behind the head of `workspace`. They are independent: those
+// that do not fit on the device start when others have finished.
 // Launch: MEMBERS times CLUSTERS clusters of CLUSTER blocks of 32 (WARPS + 1) threads (`shared_bytes` of dynamic shared
 // memory); the device must be able to run the CLUSTERS clusters of one network at the same time. Needs sm_90.
 

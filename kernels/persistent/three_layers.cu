@@ -68,16 +68,17 @@ struct Training : FirstLayer {
         const float w[1] = {w_in_memory()[t]};
         w_of(0)[t] = w[0];
         float x_most[4] = {};
-        for (size_t i = blockIdx.x * THREADS + t; i < (size_t)batches * (ROWS * F / 4); i += GRID * THREADS) {
-            const float4 v = take4(X + 4 * i);
-            const float one[] = {v.x, v.y, v.z, v.w};
-            for (int j = 0; j < 4; ++j) x_most[j] = __uint_as_float(max(bits_of(x_most[j]), bits_of(one[j])));
-        }
+        for (int b = blockIdx.x; b < batches; b += GRID)
+            for (int i = t; i < ROWS * F / 4; i += THREADS) {
+                const float4 v = take4(X + (size_t)b * ROWS * F + 4 * i);
+                const float one[] = {v.x, v.y, v.z, v.w};
+                for (int j = 0; j < 4; ++j) x_most[j] = __uint_as_float(max(bits_of(x_most[j]), bits_of(one[j])));
+            }
         leave_largest(s.largest_w[0], w);
         leave_largest_W1();
         leave_largest(s.largest[1], W2[0], W2[1]), leave_largest(s.largest[2], W3[0], W3[1]);
         leave_largest(s.largest[3], x_most);
-        fetch_X(0, next);
+        fetch_X(0, first);
         forget(AT_BITS, workspace_floats);
         copies_done();
         all_meet();
@@ -119,16 +120,17 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     extern __shared__ __align__(16) float dynamic[];
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
     const Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
-    const State state{{barrier, X, Y, weights, E, workspace, rate, first}, shared, max_norm};
+    const State state{{barrier, X, Y, weights, E, workspace, rate, (unsigned)first}, shared, max_norm};
     Training training{state};
     const int batches = (rows + BATCH - 1) / BATCH;
     training.start(batches);
     for (; training.step < steps && !shared.grown; ++training.step) {
-        training.turn_to_step(steps, batches, rows);
-        training.scale = 2.0f / training.count;
+        training.look_ahead(batches);
         training.tell_H2();
         training.tell_Z3();
         training.tell_y();
+        training.turn_to_batch(steps, batches, rows);
+        training.scale = 2.0f / training.count;
         training.hear_errors();
         training.third_layer();
         training.second_layer();

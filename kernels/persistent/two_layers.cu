@@ -54,7 +54,7 @@ struct Training : FirstLayer {
         if (t < COLS2) s.w[0][t] = weights[FEATURES * N1 + N1 * N2 + col + t];
         for (int i = t; i < (ROWS - PADDED) * STRIDE_X; i += THREADS)
             for (auto& of_X : s.X) of_X[PADDED + i / STRIDE_X][i % STRIDE_X] = 0.0f;
-        fetch_X(0, next);
+        fetch_X(0, first);
         forget(AT_WORDS, workspace_floats);
         copies_done();
         all_meet();
@@ -79,12 +79,13 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     extern __shared__ __align__(16) float dynamic[];
     Shared& s = *reinterpret_cast<Shared*>(dynamic);
     const Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
-    Training training{State{{barrier, X, Y, weights, E, workspace, rate, first}, s, max_norm}};
+    Training training{State{{barrier, X, Y, weights, E, workspace, rate, (unsigned)first}, s, max_norm}};
     const int batches = (rows + BATCH - 1) / BATCH;
     training.start();
     for (; training.step < steps; ++training.step) {
-        training.turn_to_step(steps, batches, rows);
+        training.look_ahead(batches);
         training.tell_y();
+        training.turn_to_batch(steps, batches, rows);
         training.hear_errors();
         if (training.has_neurons) training.second_layer();
         training.look_for_weights(training.step + 1);

@@ -24,7 +24,7 @@ MOST_STEPS = 1 << 30
 _AFTER_STOP = 16  # steps
 _MOST = (1 << 31) - 1  # of a kernel's int
 _LONGEST = 0.7  # seconds of a launch, so that an interrupt is heard within a second and a half
-_CALIBRATING, _REPEATED = 0.005, 10  # seconds of a launch whose time is taken at least; launches at most
+_CALIBRATING, _REPEATED = 0.002, 10  # seconds of a launch whose time is taken at least; launches at most
 
 
 def check_precision(precision: str) -> None:

@@ -22,7 +22,7 @@ typedef Messages<16 * N2> OfDW;                         // dw, one partial sum p
 typedef Messages<PADDED * BLOCKS> OfY;                  // the prediction of each row, one partial sum per block
 typedef Messages<N1 / 2 * BLOCKS * PADDED * 2> OfDH;    // dH1 of two neurons, one partial sum per block of their group
 typedef Messages<GRID * 4> OfSquares;                   // CLIP: squared norms of gradients, one partial sum per block
-constexpr int AT_WORDS = HEAD_FLOATS;                // words: the step, above the bits of H2 > 0; [BLOCKS][PADDED]
+constexpr int AT_WORDS = HEAD_FLOATS;                   // words: the step, above the bits of H2 > 0; [BLOCKS][PADDED]
 constexpr int AT_W2 = AT_WORDS + 2 * BLOCKS * PADDED, AT_W = AT_W2 + OfW2::FLOATS, AT_H1 = AT_W + OfW::FLOATS;
 constexpr int AT_DW = AT_H1 + OfH1::FLOATS, AT_Y = AT_DW + OfDW::FLOATS, AT_DH = AT_Y + OfY::FLOATS;
 constexpr int AT_SQUARES2 = AT_DH + OfDH::FLOATS, AT_SQUARES1 = AT_SQUARES2 + CLIP * OfSquares::FLOATS;
