@@ -20,6 +20,7 @@ from snn.models.network import trained
 from snn.records.digest import sealed
 from snn.records.store import checked
 from snn.strategies.common import factory
+from snn.strategies.common.strategy import unwatched
 
 ARGUMENTS = (
     *("dataset=patterns", "dataset.rows=22", "dataset.test_rows=10", "network=layers"),
@@ -98,7 +99,7 @@ def test_losses_are_read_and_rows_predicted_outside_of_the_clock(monkeypatch):
     strategy = runs.start(job_, CpuBackend())
     weights = next(strategy.starts(job_.network, 1))
     events.clear()
-    runs._run(job_, strategy, CpuBackend(), weights, after_epoch=False)
+    runs._run(job_, strategy, CpuBackend(), weights, unwatched, after_epoch=False)
     timed = ["clock", "epoch", "clock", "epoch_losses"]
     began = "clock"
     assert events == [began, *timed, *timed, "predict", "clock", "predict", "clock"]

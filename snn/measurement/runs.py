@@ -227,11 +227,13 @@ def _run(
     epochs: list[Epoch] = []
     began = time.perf_counter()
     if job.is_classification:
-        for done in range(1, job.epochs + 1):
-            seconds = _timed(backend, strategy.epoch)
-            epochs.append(Epoch(seconds, float(np.mean(strategy.epoch_losses()))))
-            if done < job.epochs:
-                of_run(done, job.epochs, time.perf_counter() - began)
+        seconds = 0.0
+        for done in range(job.epochs):
+            if done:
+                of_run(done, job.epochs, seconds)
+            of_epoch = _timed(backend, strategy.epoch)
+            epochs.append(Epoch(of_epoch, float(np.mean(strategy.epoch_losses()))))
+            seconds += of_epoch
         seconds = math.fsum(epoch.seconds for epoch in epochs)
     else:
         strategy.progress = of_run

@@ -17,10 +17,10 @@ from snn.strategies.common.strategy import Progress
 class LaunchedTraining:
     """The launches of a training of this shape, on ``rows`` rows of data.
 
-    A training that takes less than about a second is one launch. Of others a launch takes less than that, and
-    the host waits between them: so an interrupt is heard, progress is reported, and a device that ends long
-    kernels does not end these. Weights and all else stay on the device. However the steps are split, the bits
-    are those of one launch.
+    A training that takes less than about a second is one launch. A longer one is several, each of at most
+    about a second, and the host waits between them: so it notices an interrupt and reports progress, and a
+    device with a time limit for kernels does not end them. Weights stay on the device. The result has the
+    bits of one launch, however the steps are split.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LaunchedTraining:
     def check(self, workspace: Any) -> None:
         """Raise MeasurementError if the device has not trained exactly the steps that it was asked for.
 
-        The device counts them in the workspace, which was 0 when this was made, by 64 bits.
+        The device counts them in the workspace, which was 0 before the first launch.
         """
         head = self._backend.host_alloc((HEAD,), "workspace", page_locked=False)
         try:
