@@ -168,6 +168,21 @@ def test_a_perceptron_ends_with_the_same_bits_wherever_it_is_split(name, random)
 
 
 @on_cpu
+def test_three_layers_keep_their_scales_from_launch_to_launch():
+    """Scales follow from the weights one step before: here the largest of W_3 grows beyond 0.125."""
+    random = np.random.default_rng(1)
+    *_, buffers, numbers = made((20, 120, 120, 250, 1), 20, 50, 1, "sequential", None, random)
+    buffers[2] *= (10.0 ** random.uniform(-6, 0, buffers[2].shape)).astype(np.float32)  # some below 2^-14
+    numbers = (*numbers[:5], np.float32(0.3), *numbers[6:])
+    plan = plan_for(Shape.of(numbers), H200, "three_layers")
+
+    def train(own, first, steps):
+        launched(plan, own, (*numbers[:2], first, steps, *numbers[4:]))
+
+    check_splits(train, buffers, 3, [2])
+
+
+@on_cpu
 @pytest.mark.parametrize("name", ["classifier", "in turn", "deep", "regression"])
 def test_so_does_a_stack_of_layers(name, random):
     one = layered_shapes.SHAPES[name]

@@ -114,35 +114,37 @@ struct Stepped {
 template <int SPAN, int A_ROWS, int B_COLS>
 __device__ void multiply(float (&sum)[A_ROWS / 2][B_COLS][4], const Share<A_ROWS>& a, const Share<B_COLS>& b)
 {
-    typedef Split<SPAN == 8> SplitA;
-    float part[A_ROWS / 2][B_COLS][4] = {};
+    constexpr int STEPS = SPAN / 4;   // values of k that a lane has of an accumulator's terms: two for each mma
 #pragma unroll
-    for (int s = 0; s < 4; s += 2) {
-        unsigned big[B_COLS][2], small[B_COLS][2];
+    for (int from = 0; from < 4; from += STEPS) {
+        unsigned big[B_COLS][STEPS], small[B_COLS][STEPS];
 #pragma unroll
         for (int c = 0; c < B_COLS; ++c)
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const Split<true> x(b.v[c][s + i]);
+            for (int i = 0; i < STEPS; ++i) {
+                const Split<true> x(b.v[c][from + i]);
                 big[c][i] = x.big, small[c][i] = x.small;
             }
 #pragma unroll
         for (int p = 0; p < A_ROWS / 2; ++p) {
-            const float(&top)[4] = a.v[2 * p], (&bottom)[4] = a.v[2 * p + 1];
-            const SplitA x[] = {SplitA(top[s]), SplitA(bottom[s]), SplitA(top[s + 1]), SplitA(bottom[s + 1])};
-            const unsigned left[] = {x[0].big, x[1].big, x[2].big, x[3].big};
-            const unsigned rest[] = {x[0].small, x[1].small, x[2].small, x[3].small};
+            float part[B_COLS][4] = {};
 #pragma unroll
-            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(part[p][c], rest, big[c]);
+            for (int i = 0; i < STEPS; i += 2) {
+                Parts<4, SPAN == 8> left;
 #pragma unroll
-            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(part[p][c], left, small[c]);
+                for (int j = 0; j < 4; ++j) left.set(j, a.v[2 * p + j % 2][from + i + j / 2]);
 #pragma unroll
-            for (int c = 0; c < B_COLS; ++c) mma_m16n8k8_tf32(part[p][c], left, big[c]);
-            if (SPAN == 16 && s == 0) continue;
+                for (int which = 0; which < 3; ++which)
+#pragma unroll
+                    for (int c = 0; c < B_COLS; ++c) {
+                        const unsigned right[] = {which == 1 ? small[c][i] : big[c][i], which == 1 ? small[c][i + 1] : big[c][i + 1]};
+                        mma_m16n8k8_tf32(part[c], which == 0 ? left.small : left.big, right);
+                    }
+            }
 #pragma unroll
             for (int c = 0; c < B_COLS; ++c)
 #pragma unroll
-                for (int i = 0; i < 4; ++i) sum[p][c][i] += part[p][c][i], part[p][c][i] = 0.0f;
+                for (int i = 0; i < 4; ++i) sum[p][c][i] += part[c][i];
         }
     }
 }

@@ -79,7 +79,7 @@ struct Training : FirstLayer {
         leave_largest(s.largest[1], W2[0], W2[1]), leave_largest(s.largest[2], W3[0], W3[1]);
         leave_largest(s.largest[3], x_most);
         fetch_X(0, first);
-        forget(AT_BITS, workspace_floats);
+        forget(AT_BITS, AT_KEPT);
         copies_done();
         all_meet();
         tell_largest();
@@ -105,10 +105,10 @@ struct Training : FirstLayer {
         if (!s.grown) {
             for_weights(warp == 0, [](const float& kept, float* to) { *to = kept; });
             if (blockIdx.x == 0) w_in_memory()[t] = w_of(step)[t];
-        } else {
-            step = 0;
         }
         all_meet();
+        if (blockIdx.x == 0 && t == 0 && !s.grown) keep_scales();
+        if (s.grown) step = 0;
         leave();
     }
 };

@@ -7,7 +7,7 @@
 
 constexpr int WARPS = THREADS / 32;
 constexpr int SLAB = 16;               // values of k that a warp takes at a time
-constexpr int MOST_REGISTERS = 64;     // per thread, for operands in flight
+constexpr int MOST_REGISTERS = 64 - 16 * (__CUDA_ARCH__ >= 1000);   // per thread, for operands in flight
 
 struct Tile {
     int rows, cols;

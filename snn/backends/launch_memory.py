@@ -48,7 +48,7 @@ def _three_layers(defines: Mapping[str, str], capability: tuple[int, int]) -> in
     scaled = (groups + third // 16) * 2 * 64 + (1 + 2 + 4) * _WARPS + 2 * 4 * 2
     weights = groups * words * 16 + _BLOCKS * tiles * tile // 2
     data = 2 * rows * (features + 4) + 16 * 32 + (2 - int(defines["SEQUENTIAL"])) * third + rows
-    return own + of_rows + scaled + weights + data + 2 * _THREADS + 4 * _WARPS * features + _WARPS + 2
+    return own + of_rows + scaled + weights + data + 2 * _THREADS + 4 * _WARPS * features + _WARPS + 5
 
 
 def _grid(defines: Mapping[str, str], capability: tuple[int, int]) -> int:

@@ -290,7 +290,8 @@ def workspace_of_groups(widths: Sequence[int], batch: int) -> int:
         return 2 * 8 * rows + 2 * (m * n + n + rows * (m + 8) + 16 * n + 8 * m * rows + squares)
     (p,) = last
     sums = groups * p + 7 * 8 * groups  # of dw, and of squares; the largest weights
-    return rows * p // 16 + 2 * (n * (m + p) + sums + rows * (m + 2 * n + 16 * p + 8 + groups * m))
+    kept = 11  # for the next launch
+    return rows * p // 16 + 2 * (n * (m + p) + sums + rows * (m + 2 * n + 16 * p + 8 + groups * m)) + kept
 
 
 def _of_the_grid(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:

@@ -46,7 +46,8 @@ constexpr int AT_Y = AT_Z3 + OfZ3::FLOATS, AT_DW = AT_Y + OfY::FLOATS, AT_DZ = A
 constexpr int AT_DH = AT_DZ + OfDZ::FLOATS;
 constexpr int AT_LARGEST = AT_DH + OfDH::FLOATS;
 constexpr int AT_SQUARES = AT_LARGEST + OfLargest::FLOATS;       // of the gradients of W_1, W_2, W_3
-extern "C" __device__ const int workspace_floats = AT_SQUARES + CLIP * 3 * OfSquares::FLOATS;
+constexpr int AT_KEPT = AT_SQUARES + CLIP * 3 * OfSquares::FLOATS;   // for the next launch: scales, and largest weights
+extern "C" __device__ const int workspace_floats = AT_KEPT + 11;
 
 // ---- shared memory
 
@@ -76,5 +77,6 @@ struct Shared {
     float dZ1[THREADS][2], dW1[WARPS][F][2], W1[WARPS][F][2];
     float squares[WARPS], clipped_rate;
     bool grown;                                                  // weights, out of their scales: the launch stops
+    float most[3];                                               // of W_1, W_2 and W_3, of the last step heard of
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);

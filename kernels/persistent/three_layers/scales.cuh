@@ -6,6 +6,9 @@
 // If weights have grown so much in one step that a scaled number might have been infinite, all blocks learn it from the
 // largest weights in the next step, or at the end. The launch stops and has trained nothing: the weights in memory are
 // those that it began with. The host lets grid.cu take such steps.
+//
+// A launch that goes on with the weights that the last one has left, by the largest of each layer, goes on with its
+// scales: the same bits, wherever a training is split into launches.
 
 struct Scaling : State {
     static __device__ unsigned bits_of(float v) { return __float_as_uint(v) & 0x7fffffff; }
@@ -60,6 +63,8 @@ struct Scaling : State {
         }
         const float H1 = F / 256.0f * most[3] * most[0], H2 = N1 * H1 * most[1];
         if (t % 32 != 0) return;
+        Scales& next = s.scales[of_step % 2];
+        next = {Scale(bits_of(H1)), Scale(bits_of(most[1])), Scale(bits_of(H2)), Scale(bits_of(most[2]))};
         if (of_step > step) {
             constexpr float MOST = 32768.0f;   // half of what FP16 holds
             const Scales& now = scales(step);
@@ -67,7 +72,21 @@ struct Scaling : State {
             scaled = fmaxf(scaled, 256.0f * fmaxf(H1 * now.H1.over, H2 * now.H2.over));
             s.grown = scaled >= MOST && scaled < __uint_as_float(0x7f800000);   // a training that diverges goes on
         }
-        s.scales[of_step % 2] = {
-            Scale(bits_of(H1)), Scale(bits_of(most[1])), Scale(bits_of(H2)), Scale(bits_of(most[2]))};
+        if (of_step == step) {   // at the start
+            const float* const kept = workspace + AT_KEPT;
+            bool goes_on = from_l2(kept) > 0.0f;
+            for (int i = 0; i < 3; ++i) goes_on &= bits_of(from_l2(kept + 8 + i)) == bits_of(most[i]);
+            if (goes_on)
+                for (int i = 0; i < 8; ++i) reinterpret_cast<float*>(&next)[i] = from_l2(kept + i);
+        }
+        for (int i = 0; i < 3; ++i) s.most[i] = most[i];
+    }
+
+    // By one thread, after hear_scales() of the last step.
+    __device__ void keep_scales() const
+    {
+        float* const kept = workspace + AT_KEPT;
+        for (int i = 0; i < 8; ++i) kept[i] = reinterpret_cast<const float*>(&scales(step))[i];
+        for (int i = 0; i < 3; ++i) kept[8 + i] = s.most[i];
     }
 };
