@@ -105,6 +105,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     training.start<L>();
     training.barrier.arrive();
     for (int step = 0; step < steps; ++step) {
+        training.step = step;
         training.batch = step % batches;
         training.rows = smaller(BATCH, rows - training.batch * BATCH);
         training.last = step == steps - 1;
@@ -112,7 +113,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.backward_from<L>();
         training.first = false;
     }
-    training.barrier.wait();
+    training.barrier.wait("blocks", steps);
     training.settle<1>();
     training.finish<L>();
     training.barrier.reset();
