@@ -1,21 +1,25 @@
 """Whole trainings in one launch: the best launch plan for a shape on this device, compiled."""
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
 import cupy
+from cupy.cuda import runtime
 
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
-from snn.backends.trainings import TrainingShape
-from snn.errors import Unsupported
+from snn.backends.trainings import TrainingShape, error_of_wait
+from snn.errors import LaunchError, Unsupported
 from snn.hardware.devices import usable_processors
+
+_PORTABLE, _MAPPED = 1, 2  # flags of cudaHostAlloc
 
 
 class Trainer:
@@ -42,10 +46,18 @@ class Trainer:
         best = min(launchers, key=lambda it: it.cost(shape.members))
         held = f", at most {best.held} networks at the same time" if shape.members > 1 else ""
         self.words = "; ".join([best.plan.words + held, *reasons])
-        self._launch = best.launch
+        self._launch, self._workspace = best.launch, best.workspace
+        self._is_checked = False
 
     def launch(self, op: str, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
         """Train all epochs: a training op of ``snn.backends.ops``."""
+        if not self._is_checked:
+            allocated = OPS[op].elements(*numbers)[-1]
+            if self._workspace > allocated:
+                raise RuntimeError(
+                    f"{op}: the kernel needs {self._workspace} floats of workspace, {allocated} are allocated"
+                )
+            self._is_checked = True
         named = dict(zip(OPS[op].numbers, numbers, strict=False))
         values: list[Any] = [ctypes.c_void_p(buffer) for buffer in buffers]
         values += [ctypes.c_int(int(named[name])) for name in ("rows", "epochs")]
@@ -86,16 +98,25 @@ def _module(plan: LaunchPlan, root: Path) -> cupy.RawModule:
 
 
 class _Launcher:
-    """A compiled plan. ``held``: networks that the device trains simultaneously; ``reason``: why it is 0."""
+    """A compiled plan. ``held``: networks that the device trains simultaneously; ``reason``: why it is 0.
+
+    ``workspace``: floats that the kernel uses.
+    """
 
     def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
         self.plan, self.held, self.reason = plan, 0, ""
         module = _module(plan, root)
-        constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
-        shared_bytes = int(constant.get()[0])
+        shared_bytes, self.workspace = (
+            _constant(module, "shared_bytes"),
+            _constant(module, "workspace_floats"),
+        )
         if shared_bytes > limits.shared_bytes:
             self.reason = plan.too_large(shared_bytes, limits)
             return
+        if _report() is not None:
+            address = ctypes.c_uint64(ctypes.addressof(_report()))
+            pointer = module.get_global("wait_report").ptr
+            runtime.memcpy(pointer, ctypes.addressof(address), 8, runtime.memcpyHostToDevice)
         function = module.get_function("train_persistent")
         self.launch = CooperativeLaunch(function, plan.blocks, plan.threads, plan.cluster, shared_bytes)
         if plan.cluster:
@@ -108,3 +129,39 @@ class _Launcher:
     def cost(self, members: int) -> float:
         """Of a step of all members, relative to other plans."""
         return self.plan.total_cost(members, self.held, self.launch.held_blocks())
+
+
+def _constant(module: cupy.RawModule, name: str) -> int:
+    return int(cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global(name)).get()[0])
+
+
+@cache
+def _report() -> Any:
+    """Two words that a block writes when it gives up waiting; None if the system locks no page for them.
+
+    In memory of the host, since nothing can be read from the device's afterwards. All kernels of the process
+    share them, and they are never freed: after the first report the process launches nothing more.
+    """
+    try:
+        address = runtime.hostAlloc(16, _PORTABLE | _MAPPED)
+    except runtime.CUDARuntimeError:
+        return None
+    report = (ctypes.c_uint64 * 2).from_address(address)
+    report[:] = [0, 0]
+    return report
+
+
+def naming_waits(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call, which raises LaunchError if it fails because a block gave up waiting."""
+
+    @wraps(call)
+    def named(*arguments: Any, **options: Any) -> Any:
+        try:
+            return call(*arguments, **options)
+        except Exception as error:
+            report = _report()
+            if report is None or not report[0]:
+                raise
+            raise LaunchError(f"{error_of_wait(*report)} (CUDA: {error})") from error
+
+    return named
