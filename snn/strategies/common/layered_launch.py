@@ -15,7 +15,7 @@ from snn.models.layers import Layer, Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.strategies.common.device_driven import DeviceDriven
-from snn.strategies.common.single_launch import in_batches
+from snn.strategies.common.single_launch import in_batches, words_of_padding
 
 KERNELS = ("kernels/persistent/layers.cu",)
 """Sources of the plans; a cell depends on them if its strategy imports this module."""
@@ -41,13 +41,16 @@ class LayeredLaunch(DeviceDriven):
         rows = len(X)
         self._batch = self._micro = min(batch_size, rows)
         shape = shape_of(network, self._batch)
-        self.plan = self.backend.training_plan(shape)
+        plan = self.backend.training_plan(shape)
         self._shapes, self.network = network.shapes, _padded(network, shape.widths)
         self._outputs, self._features = network.outputs, shape.widths[0]
         self._before_epochs, self._last = (rows, self._batch), rows % self._batch or self._batch
         self._after_epochs = (float(np.float32(learning_rate)), *shape.sizes)
         self._stream = self.backend.stream_create()
-        *_, weights, errors, workspace = OPS[_OP].elements(*self._numbers(1))
+        of_X, of_Y, weights, errors, workspace = OPS[_OP].elements(*self._numbers(1))
+        times = (of_X + of_Y) / (X.size + Y.size)
+        of_data = (self._batch, prod(network.inputs)), (shape.rows, shape.widths[0]), times
+        self.plan = "; ".join(filter(None, [plan, words_of_padding(*of_data)]))
         batches = (
             in_batches(matrix, self._batch, width, shape.rows)
             for matrix, width in ((X, shape.widths[0]), (Y, shape.widths[-1]))

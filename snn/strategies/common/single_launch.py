@@ -49,7 +49,7 @@ class SingleLaunch(OnDevice):
         rates = self.rates or [learning_rate]
         self._members = len(rates)
         shape = Shape(widths, batch, sequential, max_norm > 0, self._members)
-        self.plan = self.backend.training_plan(shape)
+        plan = self.backend.training_plan(shape)
         self._numbers_before_epochs = (len(X), batch)
         rate = float(np.float32(rates[0]))
         self._numbers_after_epochs = (int(sequential), rate, max_norm, self._members, *widths)
@@ -57,6 +57,8 @@ class SingleLaunch(OnDevice):
         self._last_rows = len(X) % batch or batch
         self._stream = self.backend.stream_create()
         sizes = OPS["train"].elements(*self._numbers(1))
+        of_data = (batch, X.shape[1]), (padded(batch), widths[0]), sum(sizes[:2]) / (X.size + Y.size)
+        self.plan = "; ".join(filter(None, [plan, words_of_padding(*of_data)]))
         for elements, purpose in zip(
             sizes, ("data", "data", "weights", "gradients", "workspace"), strict=True
         ):
@@ -129,6 +131,18 @@ class SingleLaunch(OnDevice):
             self.backend.copy_in(buffer, staged)
         finally:
             self.backend.host_free(staged)
+
+
+def words_of_padding(of_batch: tuple[int, int], stored: tuple[int, int], times: float) -> str:
+    """What a plan says of data whose batches are stored as larger matrices; "" if they are not.
+
+    ``times``: the memory that all data take, relative to the data themselves.
+    """
+    if of_batch == stored:
+        return ""
+    (rows, features), (lines, width) = of_batch, stored
+    padded_to = f"batches of {rows} x {features} padded to {lines} x {width}"
+    return f"{padded_to}: data take {times:.2f} times their memory"
 
 
 def in_batches(matrix: np.ndarray, batch: int, width: int, lines: int) -> np.ndarray:
