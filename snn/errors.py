@@ -26,6 +26,10 @@ def out_of_memory(call: str, asked: int, free: int, total: int) -> OutOfMemory:
     return OutOfMemory(f"{call} of {asked} bytes failed: {free} of {total} bytes are free")
 
 
+class LaunchError(SnnError):
+    """A kernel was ended on the device; the process has lost its context and cannot go on."""
+
+
 class Unsupported(SnnError):
     """This device or library does not support the request: an outcome that is recorded, not a failure."""
 

@@ -26,7 +26,6 @@ from kernel_builds import (
 )
 
 from snn.backends import kernel_source
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape
 from snn.config import groups
 from snn.hardware import driver
 
@@ -160,14 +159,3 @@ def test_every_compute_capability_that_is_claimed_is_compiled_for():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"from compute capability {least} on with CUDA 12 and from {of_cuda_13} on with CUDA 13" in readme
     assert f"{', '.join(numbers[:-1])} and {numbers[-1]}. " in readme
-
-
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("widths", [(16, 64, 64), (16, 128, 128, 256)])
-def test_an_sm_holds_one_block_of_groups_even_of_the_smallest_shape(widths, architecture):
-    """A plan counts on it: two would have 128 of an SM's 65,536 registers per thread."""
-    plans = Shape(widths, 32, True, False).plans(DeviceCapability(132, 227 * 1024, (8, 0)))
-    plan = next(one for one in plans if isinstance(one, LaunchPlan) and "_layers.cu" in one.source)
-    build = Training(SOURCES[0].parents[1] / plan.source, dict(plan.defines), (architecture,))
-    (registers,) = re.findall(r"Used (\d+) registers", log_of(build, architecture))
-    assert int(registers) > 128

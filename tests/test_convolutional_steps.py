@@ -121,8 +121,11 @@ def test_any_bits_of_what_is_not_a_number_end_as_such(which, bits, random):
 @pytest.mark.parametrize(
     ("line", "instead"),
     [
-        ("training.barrier.wait();\n        training.update();", "training.update();"),
-        ("training.convolve_first();\n        training.barrier.wait();", "training.convolve_first();"),
+        ('training.barrier.wait("update", training.step);\n        training.update();', "training.update();"),
+        (
+            'training.convolve_first();\n        training.barrier.wait("linear", training.step);',
+            "training.convolve_first();",
+        ),
         ("training.hear_weights();\n        __syncthreads();\n", "training.hear_weights();\n"),
     ],
     ids=["before the update", "after the update", "of a block"],

@@ -90,11 +90,27 @@ def test_the_barrier_of_a_warp_orders_its_lanes_only(kernel):
         ("if (threadIdx.x < 8) __syncthreads();", r"8 wait at __syncthreads in line 4 .*, 56 have ended"),
         ("if (threadIdx.x < 8)\n__syncthreads();\nelse\n__syncthreads();", r"in line 5 .* in line 7"),
         ("if (threadIdx.x < 8) __syncwarp(); else __syncthreads();", r"8 wait at __syncwarp .*, 56"),
+        (
+            "if (threadIdx.x < 8) __syncthreads(); else BARRIER(1, 64);",
+            r"8 wait at __sync.*, 56 wait at barrier 1 ",
+        ),
+        (
+            "if (threadIdx.x < 8) BARRIER(2, 64); else BARRIER(1, 64);",
+            r"8 wait at barrier 2 .*, 56 wait at barrier 1 ",
+        ),
     ],
 )
 def test_a_divergent_barrier_is_told(kernel, body, says):
     with pytest.raises(KernelError, match=rf"divergent barrier in block \(0, 0, 0\): .*{says}"):
-        launched(kernel(body))
+        launched(kernel(body, BARRIER="cuda_on_cpu::named_barrier"))
+
+
+def test_a_named_barrier_is_reached_in_any_line_by_all_of_the_block(kernel):
+    body = REVERSE.replace("BARRIER", "if (threadIdx.x < 32) BARRIER(1, SIZE);\nelse BARRIER(1, SIZE);")
+    named = {"BARRIER": "cuda_on_cpu::named_barrier"}
+    np.testing.assert_array_equal(launched(kernel(body, SIZE=64, **named)), np.arange(64)[::-1])
+    with pytest.raises(KernelError, match="waits at barrier 1 for 64 of 32 threads"):
+        launched(kernel(body, SIZE=64, **named), n=32, block=(32,))
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def plan_for(shape, limits, kernel):
 def launched(plan, buffers, numbers, **further):
     kernels = cuda_on_cpu.load(ROOT / plan.source, **dict(plan.defines), **further)
     rows, _, first, steps, _, rate, max_norm, *_ = numbers
+    assert kernels["workspace_floats"] <= len(buffers[-1])
     kernels["train_persistent"](
         (plan.blocks,),
         (plan.threads,),

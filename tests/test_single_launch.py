@@ -17,7 +17,7 @@ from snn.models.network import mlp
 from snn.profiling.observed import ObservedBackend
 from snn.strategies import blas
 from snn.strategies.common import factory
-from snn.strategies.common.single_launch import SingleLaunch, in_batches
+from snn.strategies.common.single_launch import SingleLaunch, in_batches, words_of_padding
 
 
 class Spied(CpuBackend):
@@ -68,9 +68,15 @@ def words(backend):
     return [buffer.words for buffer in backend.buffers]
 
 
+def test_a_plan_says_what_padding_takes():
+    words = words_of_padding((1, 32), (16, 32), 16.0)
+    assert "1 x 32 padded to 16 x 32" in words and "16.00 times" in words
+    assert words_of_padding((256, 32), (256, 32), 1.0) == ""
+
+
 def test_the_device_holds_padded_batches_and_zeros(launching):
     backend, strategy = launching()
-    assert strategy.plan == "a plan"
+    assert strategy.plan.startswith("a plan; batches of 3 x 3 padded to 16 x 16: ")
     assert backend.shapes == [Shape((16, 16, 16), 3, True, False, 1)]
     data, targets, weights, errors, workspace = words(backend)
     assert [purpose for _, purpose in backend.allocated] == [

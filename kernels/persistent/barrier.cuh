@@ -4,6 +4,7 @@
 // workspace's head (steps.cuh).
 
 #include "steps.cuh"
+#include "waits.cuh"
 
 struct Barrier {
     unsigned* counter;
@@ -18,20 +19,27 @@ struct Barrier {
 #endif
     }
 
-    __device__ void wait()
+    __device__ void wait(const Awaited& awaited, int step)   // for a report: what follows the barrier
     {
 #ifdef CUDA_ON_CPU
         cuda_on_cpu::grid_barrier();
 #else
         target += GRID;
         if (threadIdx.x == 0) {
-            unsigned now;
-            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
-            while ((int)(now - target) < 0);
+            for (WaitLimit limit; (int)(arrived() - target) < 0;) limit.after_failed_look(awaited, step);
         }
         __syncthreads();
 #endif
     }
+
+#ifndef CUDA_ON_CPU
+    __device__ unsigned arrived() const
+    {
+        unsigned now;
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
+        return now;
+    }
+#endif
 
     __device__ void reset()  // after the last wait(), so that the next launch starts at 0
     {

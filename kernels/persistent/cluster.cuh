@@ -1,8 +1,14 @@
 // Communication within a cluster of blocks, in PTX: asynchronous stores to another block's shared memory, completed on
 // an mbarrier there, which counts the bytes that have arrived. Needs sm_90.
 
-#ifdef CUDA_ON_CPU  // the CPU emulator of the tests defines these
+#include "waits.cuh"
+
+#ifdef CUDA_ON_CPU  // the CPU emulator of the tests defines the others
 using namespace cuda_on_cpu;
+__device__ void mbarrier_wait(unsigned mbarrier, unsigned parity, const Awaited& awaited, unsigned step)
+{
+    for (WaitLimit limit; !mbarrier_try_wait(mbarrier, parity);) limit.after_failed_look(awaited, step);
+}
 #else
 __device__ unsigned cluster_rank()
 {
@@ -45,11 +51,16 @@ __device__ void mbarrier_expect(unsigned mbarrier, unsigned bytes)
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(mbarrier), "r"(bytes) : "memory");
 }
 
-__device__ void mbarrier_wait(unsigned mbarrier, unsigned parity)
+// The first attempt stands alone, so that the compiler places other instructions between it and its result.
+#define TRY_WAIT "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+
+__device__ void mbarrier_wait(unsigned mbarrier, unsigned parity, const Awaited& awaited, unsigned step)
 {
-    asm volatile("{\n.reg .pred done;\n"
-                 "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again;\n}" :: "r"(mbarrier), "r"(parity) : "memory");
+    asm volatile("{\n.reg .pred done;\n" FAILED_LOOK_REGISTERS
+                 TRY_WAIT "@done bra come;\nmov.u32 looks, 0;\nmov.u32 last, 0;\n"
+                 "again:\n" AFTER_FAILED_LOOK("%2", "%3", "%4", "%5", "%6") TRY_WAIT "@!done bra again;\ncome:\n}"
+                 :: "r"(mbarrier), "r"(parity), "l"(awaited.name), "r"(awaited.layer), "r"(step), "n"(MOST_PER_LOOK),
+                    "n"(WAIT_LIMIT) : "memory");
 }
 
 __device__ void mbarriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }

@@ -65,7 +65,7 @@ struct Training : Update {
         __syncthreads();
         if (t < OUTPUTS) s.b3[t] = from_l2(b3 + t);
         barrier.arrive();
-        barrier.wait();
+        barrier.wait("blocks", step);
         for (int i = t; i < OWN_G; i += THREADS) {
             const float* const w = parameter(blockIdx.x * OWN_G + i);
             tell_weight(0, i, w ? from_l2(w) : 0.0f);
@@ -106,7 +106,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.hear_weights();
         __syncthreads();
         training.convolve_first();
-        training.barrier.wait();      // all have updated the linear layer's matrix
+        training.barrier.wait("linear", training.step);   // they have updated its matrix
         training.read_linear();
         training.convolve_second();
         copies_done();
@@ -121,10 +121,10 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.propagate();
         training.differentiate_first();
         training.store_image(pixels);
-        training.barrier.wait();
+        training.barrier.wait("update", training.step);
         training.update();
         training.barrier.arrive();
     }
-    training.barrier.wait();
+    training.barrier.wait("blocks", training.step);
     training.finish();
 }

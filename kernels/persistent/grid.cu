@@ -107,6 +107,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     training.start<L>();
     training.barrier.arrive();
     for (; step < steps; ++step) {
+        training.step = step;
         training.rows = smaller(BATCH, rows - training.batch * BATCH);
         training.last = step == steps - 1;
         training.forward_up_to<L>();
@@ -114,7 +115,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.first = false;
         training.batch = batch_after(training.batch, batches);
     }
-    training.barrier.wait();
+    training.barrier.wait("blocks", steps);
     training.settle<1>();
     training.finish<L>();
     if (blockIdx.x == 0 && threadIdx.x == 0) count_steps(workspace, step);

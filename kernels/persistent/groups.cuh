@@ -19,7 +19,7 @@ struct Groups {
     __device__ void all_meet()
     {
         barrier.arrive();
-        barrier.wait();
+        barrier.wait("blocks", step);
     }
 
     // Clears the messages of an earlier launch.

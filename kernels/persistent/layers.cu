@@ -94,7 +94,7 @@ struct Training {
     const float *X, *Y;
     float *parameters, *E, *workspace;
     float rate;
-    int batch = 0, rows = 0;   // rows: of this batch
+    int step = 0, batch = 0, rows = 0;   // rows: of this batch
     bool waited = false;       // for the barrier before this phase
 
     template <int I> __device__ const float* H() const
@@ -107,16 +107,16 @@ struct Training {
     template <int I> __device__ float* b() const { return W<I>() + WIDTH[I - 1] * WIDTH[I]; }
 
     // Before an operand of the phase is read that the last one wrote; and before shared memory of a tile is used again.
-    __device__ void ready()
+    __device__ void ready(const Awaited& awaited)
     {
         if (waited) __syncthreads();
-        else barrier.wait();
+        else barrier.wait(awaited, step);
         waited = true;
     }
 
-    __device__ void end_phase()
+    __device__ void end_phase(const Awaited& awaited)
     {
-        if (!waited) barrier.wait();   // a block without a tile
+        if (!waited) barrier.wait(awaited, step);   // a block without a tile
         waited = false;
         barrier.arrive();
     }
@@ -136,7 +136,7 @@ struct Training {
             Matrix<true, T::A_ROWS, I == 1> x{H<I - 1>() + tile.lane_row() * WIDTH[I - 1], WIDTH[I - 1]};
             Matrix<false, T::B_COLS, I != 1> w{W<I>() + tile.lane_col(), WIDTH[I]};
             float z[T::ELEMENTS], bias = 0.0f;
-            product(tile, shared.parts, x, w, z, [&] { ready(); }, [&] {
+            product(tile, shared.parts, x, w, z, [&] { ready({"forward", I}); }, [&] {
                 if constexpr (BIAS[I]) bias = from_l2(b<I>() + tile.own_col());
             });
             if constexpr (I < L) {
@@ -152,7 +152,7 @@ struct Training {
                 tile.each([&](int e, int row) { squared_error(z[e] + bias, row, tile.own_col()); });
             }
         });
-        end_phase();
+        end_phase({"forward", I});
     }
 
     __device__ float scale() const { return (CROSS_ENTROPY ? 1.0f : 2.0f) / (MEAN ? float(rows) : 1.0f); }
@@ -206,7 +206,7 @@ struct Training {
             float* const own = W<I>() + tile.own_col();
             const auto read_old = [&] { tile.each([&](int e, int row) { old[e] = from_l2(own + row * WIDTH[I]); }); };
             if (T::ELEMENTS <= MOST_EARLY) read_old();
-            product(tile, shared.parts, x, dz, gradient, [&] { ready(); }, [] {});
+            product(tile, shared.parts, x, dz, gradient, [&] { ready({"update", I}); }, [] {});
             if (T::ELEMENTS > MOST_EARLY) read_old();
             tile.each([&](int e, int row) { own[row * WIDTH[I]] = old[e] - rate * gradient[e]; });
             if (BIAS[I] && tile.row == 0) update_bias<I>(tile, dz.sum);
@@ -241,7 +241,7 @@ struct Training {
                     tile.each([&](int e, int row) { h[e] = from_l2(H<I - 1>() + row * WIDTH[I - 1] + tile.own_col()); });
             };
             if (T::ELEMENTS <= MOST_EARLY) read_h();
-            product(tile, shared.parts, dz, w, dH, [&] { ready(); }, [] {});
+            product(tile, shared.parts, dz, w, dH, [&] { ready({"backward", I}); }, [] {});
             if (T::ELEMENTS > MOST_EARLY) read_h();
             tile.each([&](int e, int row) {
                 dZ<I - 1>()[row * WIDTH[I - 1] + tile.own_col()] = !RELU[I - 1] || h[e] > 0.0f ? dH[e] : 0.0f;
@@ -258,10 +258,10 @@ struct Training {
     template <int I> __device__ void one_after_the_other()
     {
         descend<I, false, 0>();
-        end_phase();
+        end_phase({"update", I});
         if constexpr (I > 1) {
             propagate<I>();
-            end_phase();
+            end_phase({"backward", I});
             one_after_the_other<I - 1>();
         }
     }
@@ -271,7 +271,7 @@ struct Training {
         if constexpr (I > 1) propagate<I>();
         else descend<1, false, 0>();
         if constexpr (I < L) descend<I + 1, true, (I > 1 ? Propagate<I>::COUNT : Descend<1>::COUNT)>();
-        end_phase();
+        end_phase({"backward", I});
         if constexpr (I > 1) at_the_same_time<I - 1>();
     }
 };
@@ -289,13 +289,14 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     training.batch = first;
     training.barrier.arrive();
     for (; step < steps; ++step) {
+        training.step = step;
         training.rows = smaller(BATCH, rows - training.batch * BATCH);
         training.forward_up_to<L>();
         if constexpr (SEQUENTIAL) training.one_after_the_other<L>();
         else training.at_the_same_time<L>();
         training.batch = batch_after(training.batch, batches);
     }
-    training.barrier.wait();
+    training.barrier.wait("blocks", steps);
     if (blockIdx.x == 0 && threadIdx.x == 0) count_steps(workspace, step);
     training.barrier.reset();
 }

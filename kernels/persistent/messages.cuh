@@ -5,16 +5,35 @@
 //            of the 24 bits of precision arrive.
 //   words    64 bits: 32 bits of data, and the number of the step in the upper half.
 //
-// All loads and stores are relaxed, at GPU scope.
+// What of this the PTX memory model covers: that a value which carries its tag is the message. Value and tag are one
+// scalar, and a scalar is read and written as a whole. A vector is, to the model, as many scalars in any order, and may be:
+// each has its own tag. What the model does not cover: that a message is read before it is overwritten. The reader's load,
+// a barrier of its block, its block's next message, perhaps third blocks' messages, and at last the overwriting store are
+// a chain, but relaxed loads and stores order nothing beyond their own location. Three properties of the hardware do:
+//
+//   - A load has returned before a later store of its thread is issued, if a branch depends on its value: every wait is
+//     such a branch. Stores are not issued speculatively.
+//   - The same holds across bar.sync, for later stores of other threads of the block.
+//   - L2 is the one place where these loads and stores take effect, so that what one block has seen, all do.
+//
+// Tested on H100 and H200 (sm_90) only. With FENCES = 1 messages are loaded by ld.acquire and stored by st.release: with
+// bar.sync, which orders a block's threads, each link of the chain then synchronizes with the next, and the model covers
+// all of it, except that polling ever ends: it promises no progress. tests/test_waits.py trains by both builds, and
+// expects the same bits.
 //
 // Two buffers alternate: even steps use one, odd steps the other. A float's tag, 0 at first, is 1, 0, 1, ... in
 // successive uses of its buffer. So a value may be overwritten once every reader has read what was there two steps
 // earlier; each kernel says why that holds.
 
+#include "waits.cuh"
+
+#ifndef FENCES
+#define FENCES 0
+#endif
+
 typedef unsigned long long Word;
 
-#ifdef CUDA_ON_CPU  // the CPU emulator of the tests defines these
-using namespace cuda_on_cpu;
+#ifdef CUDA_ON_CPU  // the CPU emulator of the tests defines more
 __device__ void let_come(unsigned) { pause(); }
 template <int COUNT>
 __device__ void look(const float* from, float (&to)[COUNT]) { strong_read(from, to, COUNT); }
@@ -22,41 +41,51 @@ template <int COUNT>
 __device__ void leave(float* to, const float (&from)[COUNT]) { strong_write(to, from, COUNT); }
 __device__ void look(const Word* from, Word (&to)[2]) { to[0] = look(from), to[1] = look(from + 1); }
 #else
+#if FENCES
+#define LOAD "ld.acquire.gpu.global."
+#define STORE "st.release.gpu.global."
+#define ORDERED : "memory"
+#else
+#define LOAD "ld.relaxed.gpu.global."
+#define STORE "st.relaxed.gpu.global."
+#define ORDERED
+#endif
+
 __device__ void publish(Word* to, Word value)
 {
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(to), "l"(value) : "memory");
+    asm volatile(STORE "u64 [%0], %1;" :: "l"(to), "l"(value) : "memory");
 }
 
 __device__ Word look(const Word* from)
 {
     Word found;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(found) : "l"(from) : "memory");
+    asm volatile(LOAD "u64 %0, [%1];" : "=l"(found) : "l"(from) : "memory");
     return found;
 }
 
 __device__ void look(const Word* from, Word (&to)[2])
 {
-    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(to[0]), "=l"(to[1]) : "l"(from) : "memory");
+    asm volatile(LOAD "v2.u64 {%0, %1}, [%2];" : "=l"(to[0]), "=l"(to[1]) : "l"(from) : "memory");
 }
 
-// Without a memory clobber: the compiler may move these loads, but not past each other.
+// Unless FENCES is set, without a memory clobber: the compiler may move these loads, but not past each other.
 template <int COUNT>
 __device__ void look(const float* from, float (&to)[COUNT])
 {
     if constexpr (COUNT % 4 == 0) {
 #pragma unroll
         for (int i = 0; i < COUNT; i += 4)
-            asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-                         : "=f"(to[i]), "=f"(to[i + 1]), "=f"(to[i + 2]), "=f"(to[i + 3]) : "l"(from + i));
+            asm volatile(LOAD "v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(to[i]), "=f"(to[i + 1]), "=f"(to[i + 2]), "=f"(to[i + 3]) : "l"(from + i) ORDERED);
     } else if constexpr (COUNT % 2 == 0) {
 #pragma unroll
         for (int i = 0; i < COUNT; i += 2)
-            asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];"
-                         : "=f"(to[i]), "=f"(to[i + 1]) : "l"(from + i));
+            asm volatile(LOAD "v2.f32 {%0, %1}, [%2];"
+                         : "=f"(to[i]), "=f"(to[i + 1]) : "l"(from + i) ORDERED);
     } else {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i)
-            asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(to[i]) : "l"(from + i));
+            asm volatile(LOAD "f32 %0, [%1];" : "=f"(to[i]) : "l"(from + i) ORDERED);
     }
 }
 
@@ -66,20 +95,18 @@ __device__ void leave(float* to, const float (&from)[COUNT])
     if constexpr (COUNT % 4 == 0) {
 #pragma unroll
         for (int i = 0; i < COUNT; i += 4)
-            asm volatile("st.relaxed.gpu.global.v4.f32 [%0], {%1, %2, %3, %4};"
-                         :: "l"(to + i), "f"(from[i]), "f"(from[i + 1]), "f"(from[i + 2]), "f"(from[i + 3]));
+            asm volatile(STORE "v4.f32 [%0], {%1, %2, %3, %4};"
+                         :: "l"(to + i), "f"(from[i]), "f"(from[i + 1]), "f"(from[i + 2]), "f"(from[i + 3]) ORDERED);
     } else if constexpr (COUNT % 2 == 0) {
 #pragma unroll
         for (int i = 0; i < COUNT; i += 2)
-            asm volatile("st.relaxed.gpu.global.v2.f32 [%0], {%1, %2};" :: "l"(to + i), "f"(from[i]), "f"(from[i + 1]));
+            asm volatile(STORE "v2.f32 [%0], {%1, %2};" :: "l"(to + i), "f"(from[i]), "f"(from[i + 1]) ORDERED);
     } else {
 #pragma unroll
         for (int i = 0; i < COUNT; ++i)
-            asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" :: "l"(to + i), "f"(from[i]));
+            asm volatile(STORE "f32 [%0], %1;" :: "l"(to + i), "f"(from[i]) ORDERED);
     }
 }
-
-__device__ void pause() {}
 
 // A pause of so many clock cycles, before polling starts for a message that cannot have arrived yet, so that polling does
 // not slow down its writers. __nanosleep is too coarse: it saves 7 to 8% of a step with two or three hidden layers, where
@@ -91,22 +118,15 @@ __device__ void let_come(unsigned cycles)
 }
 #endif
 
-__device__ Word await(const Word* from, unsigned high)
+__device__ Word await(const Word* from, unsigned high, const Awaited& awaited, int step)
 {
-    for (;;) {
-        const Word found = look(from);
-        if (found >> 32 == high) return found;
-        pause();
-    }
+    Word found = look(from);
+    for (WaitLimit limit; found >> 32 != high; found = look(from)) limit.after_failed_look(awaited, step);
+    return found;
 }
 
-// Whether the messages of all lanes of a warp have arrived; otherwise the warp polls again.
-__device__ bool all_have(bool mine)
-{
-    const bool all = __all_sync(0xffffffffu, mine);
-    if (!all) pause();
-    return all;
-}
+// Whether the messages of all lanes of a warp have arrived.
+__device__ bool all_have(bool mine) { return __all_sync(0xffffffffu, mine); }
 
 __device__ unsigned turn_of(int step) { return ~((unsigned)step >> 1) & 1; }
 
@@ -163,10 +183,28 @@ __device__ void without_turn(float (&v)[N][COUNT])
     for (int i = 0; i < N; ++i) without_turn(v[i]);
 }
 
-template <int N, int COUNT, class Where>
-__device__ void await(float (&v)[N][COUNT], unsigned turn, Where where)
+template <int N, int COUNT, class Has, class Where>
+__device__ void await(float (&v)[N][COUNT], int step, Has has, Where where, const Awaited& awaited)
 {
-    while (!all_have(have_come(v, turn))) look_again(v, turn, where);
+    const unsigned turn = turn_of(step);
+    for (unsigned looks = 0; !all_have(have_come(v, turn));) {
+        const bool long_wait = is_long(++looks);
+        look_again(v, turn, where);
+        if (long_wait) {  // no vector is kept meanwhile, so that registers are free
+            await_long(awaited, step, [&] {
+                bool come = true;
+#pragma unroll 1
+                for (int i = 0; i < N; ++i) {
+                    float one[COUNT];
+                    if (!has(i)) continue;
+                    look(where(i), one);
+                    come &= has_come(one, turn);
+                }
+                return all_have(come);
+            });
+            look_for(v, turn, has, where);
+        }
+    }
     without_turn(v);
 }
 

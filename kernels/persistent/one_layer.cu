@@ -143,7 +143,7 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
 #pragma unroll UNROLLED
         for (int group = 0; group < GROUPS; ++group) {
             const int part = group / (GROUPS / PARTS);
-            if (group % (GROUPS / PARTS) == 0) mbarrier_wait(shared_address(&s.g_there[half][part]), parity);
+            if (group % (GROUPS / PARTS) == 0) mbarrier_wait(shared_address(&s.g_there[half][part]), parity, "g", step);
             if (!BACKWARD_AHEAD) take_backward(backward_rows, here + backward_from, p, group);
             float g[TOGETHER][2];
 #pragma unroll

@@ -230,7 +230,7 @@ def _of_groups(shape: Shape, limits: DeviceCapability) -> LaunchPlan | str:
     if reason:
         return f"no groups of blocks: {reason}"
     groups = _groups(shape.widths, shape.rows)
-    if 8 * groups > limits.multiprocessors:  # their registers allow one block per SM
+    if 8 * groups > limits.multiprocessors:  # an SM each, even if registers allow two: they would take turns
         return (
             f"no groups of blocks: {8 * groups} blocks would run together, the device has "
             f"{limits.multiprocessors} SMs"

@@ -33,6 +33,18 @@ def check_precision(precision: str) -> None:
         raise Unsupported(f"training in one launch supports precision fp32, not {precision}")
 
 
+def error_of_wait(name: int, where: int) -> str:
+    """Error text for a block that gave up waiting, from the two words that it wrote (waits.cuh)."""
+    awaited = name.to_bytes(8, "little").rstrip(b"\0").decode("ascii", "replace")
+    block, layer, step = where >> 36, where >> 32 & 15, where & 0xFFFFFFFF
+    of_layer = f" of layer {layer}" if layer else ""
+    return (
+        f"block {block} waited too long for '{awaited}'{of_layer} in step {step}, so the kernel ended the "
+        "launch: another block has stopped or does not run. This process has lost its CUDA context: start it "
+        "again, with strategy=graph if this recurs"
+    )
+
+
 def launch_seconds(has_time_limit: bool) -> float:
     """How long a launch may take: half as long if the device ends kernels that run for a few seconds.
 

@@ -21,6 +21,15 @@ void wait(State state, unsigned mask, int line)
 }
 
 void block_barrier(int line) { wait(State::block_barrier, 0, line); }
+
+// Named barriers are told apart by their numbers, as others are by their lines.
+void named_barrier(int number, int threads)
+{
+    if (threads != (int)worker->fibers.size())
+        fail(text("waits at barrier %d for %d of %zu threads", number, threads, worker->fibers.size()));
+    wait(State::block_barrier, 0, -number);
+}
+
 void grid_barrier(int line) { wait(State::grid_barrier, 0, line); }
 void warp_barrier(unsigned mask, int line) { wait(State::warp_barrier, mask, line); }
 
@@ -135,8 +144,10 @@ void Worker::explain_deadlock()
         const char* const what[] = {"", "wait at __syncthreads", "wait at __syncwarp",
                                     "wait at a shuffle", "wait at an instruction of the warp",
                                     "wait at a barrier of the grid", "have ended"};
-        groups += text("%s%d %s", groups.empty() ? "" : ", ", count, what[(int)fibers[i].state]);
-        if (fibers[i].state != State::done) groups += text(" in line %d", fibers[i].line);
+        groups += groups.empty() ? "" : ", ";
+        if (fibers[i].line < 0) groups += text("%d wait at barrier %d", count, -fibers[i].line);
+        else groups += text("%d %s", count, what[(int)fibers[i].state]);
+        if (fibers[i].state != State::done && fibers[i].line > 0) groups += text(" in line %d", fibers[i].line);
         const uint3 t = fibers[i].thread;
         groups += text(" (the first: %u, %u, %u)", t.x, t.y, t.z);
     }

@@ -2,6 +2,8 @@
 
 #include "runtime.h"
 
+#include <ctime>
+
 namespace cuda_on_cpu {
 
 unsigned shared_address(const void* pointer) { return (char*)pointer - worker->shared_begin; }
@@ -56,15 +58,10 @@ void send(unsigned to, const float* values, int count, unsigned mbarrier)
     change(mbarrier, -4 * count, 0);
 }
 
-void mbarrier_wait(unsigned mbarrier, unsigned parity)
+bool mbarrier_try_wait(unsigned mbarrier, unsigned parity)
 {
-    for (;;) {
-        {
-            const std::lock_guard<std::mutex> guard(worker->job.lock);
-            if (((MBarrier*)resolve(mbarrier))->phase != parity) return;
-        }
-        look_later();
-    }
+    const std::lock_guard<std::mutex> guard(worker->job.lock);
+    return ((MBarrier*)resolve(mbarrier))->phase != parity;
 }
 
 void publish(unsigned long long* to, unsigned long long value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
@@ -89,5 +86,19 @@ void strong_write(float* to, const float* from, int count)
 }
 
 void pause() { look_later(); }
+
+unsigned clock_milliseconds()
+{
+    timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void give_up(uint64_t name, unsigned layer, unsigned step)
+{
+    char letters[9] = {};
+    std::memcpy(letters, &name, 8);
+    fail(text("has waited too long for %s of layer %u in step %u", letters, layer, step));
+}
 
 }  // namespace cuda_on_cpu

@@ -60,6 +60,7 @@ __attribute__((const)) uint3 grid_dim();
 enum class Shuffle { from, up, down, across };
 
 void block_barrier(int line);
+void named_barrier(int number, int threads);  // reached in any line, by all threads of the block
 void grid_barrier(int line = __builtin_LINE());  // of a cooperative launch; no intrinsic of CUDA does it
 void warp_barrier(unsigned mask, int line);
 uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int width, int line);
@@ -172,12 +173,14 @@ void copies_done();
 void send(unsigned to, const float* values, int count, unsigned mbarrier);
 void mbarrier_init(unsigned mbarrier);
 void mbarrier_expect(unsigned mbarrier, unsigned bytes);
-void mbarrier_wait(unsigned mbarrier, unsigned parity);
+bool mbarrier_try_wait(unsigned mbarrier, unsigned parity);
 void publish(unsigned long long* to, unsigned long long value);
 unsigned long long look(const unsigned long long* from);
 void strong_read(const float* from, float* to, int count);  // float by float, each as a whole
 void strong_write(float* to, const float* from, int count);
 void pause();  // others go first
+unsigned clock_milliseconds();  // that this block has run: a busy machine uses up no time limit
+void give_up(uint64_t name, unsigned layer, unsigned step);  // what a trap is on a GPU
 inline void mbarriers_made() {}
 inline void cluster_barrier(int line = __builtin_LINE()) { grid_barrier(line); }  // of all clusters, here
 inline unsigned in_block(unsigned address, unsigned rank) { return (address & 0xffffff) | (rank + 1) << 24; }

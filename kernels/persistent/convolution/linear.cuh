@@ -72,7 +72,7 @@ struct Linear : Forward {
             publish(words + part * OUTPUTS + t, (Word)(step + 1) << 32 | __float_as_uint(logit));
         }
         for (int i = t; i < PARTS * OUTPUTS; i += THREADS)
-            s.all_logits[i / OUTPUTS][i % OUTPUTS] = __uint_as_float((unsigned)await(words + i, step + 1));
+            s.all_logits[i / OUTPUTS][i % OUTPUTS] = __uint_as_float((unsigned)await(words + i, step + 1, "logits", step));
         __syncthreads();
     }
 

@@ -8,6 +8,7 @@ struct DescendPhase : ForwardPhase {
         at = Place();
         const int row = S::first_row(at) + S::lane_row(at), col = S::first_col(at) + S::lane_col(at);
         constexpr bool AFTER_DESCEND = !SEQUENTIAL && I == 1 && L > 1, FIRST = I == L && (SEQUENTIAL || L == 1);
+        const auto ready = [&] { barrier.wait({"update", I}, step); };
         const auto meanwhile = [&] {
             if constexpr (FIRST) errors();
             if constexpr (AFTER_DESCEND) settle<I + 1>();
@@ -16,11 +17,11 @@ struct DescendPhase : ForwardPhase {
         float gradient[S::ELEMENTS];
         if constexpr (I < L) {
             Matrix<false, S::B_COLS, !SEQUENTIAL> b{dZ<I>() + col, WIDTH[I]};
-            product<S>(at, shared, barrier, a, b, gradient, meanwhile);
+            product<S>(at, shared, a, b, gradient, ready, meanwhile);
         } else {
             MaskedError<S::B_COLS, !FIRST> b;
             b.from = H<L>() + col, b.line = LAST, b.g = shared.g;
-            product<S>(at, shared, barrier, a, b, gradient, [&] { meanwhile(); });
+            product<S>(at, shared, a, b, gradient, ready, meanwhile);
             parts_of_dw(b.dw);
         }
 

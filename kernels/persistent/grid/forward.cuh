@@ -7,16 +7,17 @@ struct ForwardPhase : AfterBarrier {
         at = Place();
         const int row = S::first_row(at) + S::lane_row(at), col = S::first_col(at) + S::lane_col(at);
         Matrix<true, S::A_ROWS, I == 1> a{H<I - 1>() + row * WIDTH[I - 1], WIDTH[I - 1]};
+        const auto ready = [&] { barrier.wait({"forward", I}, step); };
         const auto meanwhile = [&] { if constexpr (I == 1) settle<1>(); };
         float h[S::ELEMENTS];
         if constexpr (CLIP && I == 1) {
             Stepped<false, S::B_COLS, TIMES_W<I>> b{
                 {W<I>(now) + col, WIDTH[I]}, {dW<I>() + col, WIDTH[I]}, factor, shared.w + col};
-            product<S>(at, shared, barrier, a, b, h, meanwhile);
+            product<S>(at, shared, a, b, h, ready, meanwhile);
             now = 1 - now;
         } else {
             Matrix<false, S::B_COLS, I != 1> b{W<I>(now) + col, WIDTH[I]};
-            product<S>(at, shared, barrier, a, b, h, meanwhile);
+            product<S>(at, shared, a, b, h, ready, meanwhile);
         }
 
         Kept<I>& mine = kept;

@@ -1,9 +1,9 @@
-// The product of a phase, which waits for the barrier once it has loaded what is ready earlier. After the barrier and
+// The product of a phase. ready() waits for the barrier, once what is ready earlier has been loaded. After the barrier and
 // before the arithmetic, meanwhile() prepares what operands need in shared memory. Element e of a thread is in row
 // (threadIdx.x + e THREADS) / cols of the tile, column (threadIdx.x + e THREADS) % cols.
 
-template <class S, class A, class B, class Meanwhile>
-__device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, float (&element)[S::ELEMENTS],
+template <class S, class A, class B, class Ready, class Meanwhile>
+__device__ void product(Place at, Shared& shared, A& a, B& b, float (&element)[S::ELEMENTS], Ready ready,
                         Meanwhile meanwhile)
 {
     const int g = at.lane() / 4, t = at.lane() % 4;
@@ -17,7 +17,7 @@ __device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, 
         return ALL ? n < S::OWN : S::group(at) < S::GROUPS && S::group(at) + S::GROUPS * n < S::SLABS;
     };
     if (!S::has_tile(at)) {
-        barrier.wait();
+        ready();
         meanwhile();
         return;
     }
@@ -25,7 +25,7 @@ __device__ void product(Place at, Shared& shared, Barrier& barrier, A& a, B& b, 
 #pragma unroll
     for (int n = 0; n < STAGES; ++n)
         if (has(n)) a.read_early(k_of(n), raw_a[n]), b.read_early(k_of(n), raw_b[n]);
-    barrier.wait();
+    ready();
 #pragma unroll
     for (int n = 0; n < STAGES; ++n)
         if (has(n)) a.read_late(k_of(n), raw_a[n]), b.read_late(k_of(n), raw_b[n]);

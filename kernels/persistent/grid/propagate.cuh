@@ -32,13 +32,14 @@ struct PropagatePhase : DescendPhase {
     __device__ void times_weights(A& a, int col, float (&dH)[Propagate<I>::ELEMENTS], Meanwhile meanwhile)
     {
         using S = Propagate<I>;
+        const auto ready = [&] { barrier.wait({"backward", I}, step); };
         const Matrix<true, S::B_COLS, !SEQUENTIAL || CLIP> old{W<I>(now) + col * WIDTH[I], WIDTH[I]};
         if constexpr (CLIP && SEQUENTIAL) {
             Stepped<true, S::B_COLS, TIMES_W<I>> b{old, {dW<I>() + col * WIDTH[I], WIDTH[I]}, factor, shared.w};
-            product<S>(at, shared, barrier, a, b, dH, meanwhile);
+            product<S>(at, shared, a, b, dH, ready, meanwhile);
         } else {
             auto b = old;
-            product<S>(at, shared, barrier, a, b, dH, meanwhile);
+            product<S>(at, shared, a, b, dH, ready, meanwhile);
         }
     }
 };

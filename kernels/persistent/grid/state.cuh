@@ -15,7 +15,7 @@ struct State {
     const float *X, *Y;
     float *weights, *E, *workspace;
     float rate, max_norm;
-    int batch = 0, rows = 0;       // rows: of this batch
+    int step = 0, batch = 0, rows = 0;   // rows: of this batch
     bool first = true, last = false;
     int now = 0;                   // CLIP: which copy of W_i the forward pass reads
     float factor = 0.0f;           // CLIP: of the gradient that is not applied in memory yet

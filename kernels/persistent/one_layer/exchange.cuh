@@ -45,7 +45,7 @@ __device__ void exchange(Shared& s, const Data& data, float* E, float* workspace
                 copies_done();
                 block_barrier();  // the next batch is in shared memory
             }
-            mbarrier_wait(shared_address(&s.parts_there[half][part]), parity);
+            mbarrier_wait(shared_address(&s.parts_there[half][part]), parity, "y", step);
 #pragma unroll
             for (int i = 0; i < TIMES; ++i) {
                 const int position = part * PART_ROWS + own + 32 * i, row = row_of(position);
@@ -58,13 +58,13 @@ __device__ void exchange(Shared& s, const Data& data, float* E, float* workspace
                     Word* const from = words_of(half, position);
                     if (lane < PER) publish(from + cluster, (Word)when << 32 | __float_as_uint(prediction));
                     Word found[(CLUSTERS + 1) / 2][2];
-                    for (bool all = false; !all;) {  // the words of all clusters together
+                    for (WaitLimit limit;; limit.after_failed_look("clusters", step)) {
 #pragma unroll
                         for (int c = 0; c < CLUSTERS / 2; ++c) look(from + 2 * c, found[c]);
-                        all = true;
+                        bool all = true;
 #pragma unroll
                         for (int c = 0; c < CLUSTERS; ++c) all &= found[c / 2][c % 2] >> 32 == when;
-                        if (!all) pause();
+                        if (all) break;
                     }
                     prediction = 0.0f;
 #pragma unroll

@@ -1,6 +1,7 @@
 // Single instructions that the compiler would not choose, and what hides a value from it; their meaning for a CPU.
 
 #ifdef CUDA_ON_CPU
+__device__ void block_barrier() { named_barrier(1, THREADS); }
 template <class T>
 __device__ T now(T x) { return x; }
 __device__ float positive_part(float z) { return z < 0.0f ? 0.0f : z; }
@@ -11,6 +12,9 @@ __device__ void send_if(bool sends, unsigned to, const float (&v)[COUNT], unsign
     if (sends) send(to, v, mbarrier);
 }
 #else
+// Of both kinds of warps, which reach it in different lines: __syncthreads() must be reached in one. Barrier 0 is its.
+__device__ void block_barrier() { asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory"); }
+
 // Hides a value from the compiler, which would otherwise precompute what depends on it and keep that in scarce
 // registers.
 __device__ float now(float x)
@@ -54,5 +58,3 @@ __device__ void send_if(bool sends, unsigned to, const float (&v)[2], unsigned m
                  :: "r"(to), "f"(v[0]), "f"(v[1]), "r"(mbarrier), "r"((unsigned)sends));
 }
 #endif
-
-__device__ void block_barrier() { __syncthreads(); }  // of both kinds of warps, which reach it in different lines

@@ -50,3 +50,5 @@ struct Shared {
 };
 
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
+// Rates of several members, or the words that clusters exchange: 2 floats each.
+extern "C" __device__ const int workspace_floats = MEMBERS > 1 ? MEMBERS : CLUSTERS > 1 ? 2 * 2 * ROWS * CLUSTERS : 0;

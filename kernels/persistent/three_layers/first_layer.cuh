@@ -45,11 +45,12 @@ struct FirstLayer : SecondLayer {
             const auto part_at = [&](int from) { return parts + from * N1 * ROWS; };
             float part[GROUPS][2], dz[2] = {};
             let_come(PAUSE);
-            look_for(part, turn, [&](int) { return has_row() && has_pair(i); }, part_at);
+            const auto has_part = [&](int) { return has_row() && has_pair(i); };
+            look_for(part, turn, has_part, part_at);
             float column[32];
 #pragma unroll
             for (int r = 0; r < 32; ++r) column[r] = column_of_X(32 * warp + r);
-            await(part, turn, part_at);
+            await(part, step, has_part, part_at, "dH_1");
             for (int from = 0; from < GROUPS; ++from)
                 for (int j = 0; j < 2; ++j) dz[j] += part[from][j];
             for (int j = 0; j < 2; ++j) s.dZ1[t][j] = h[i][j] > 0.0f ? dz[j] : 0.0f;

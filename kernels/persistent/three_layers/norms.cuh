@@ -45,8 +45,9 @@ struct Norms : Scaling {
             const unsigned turn = turn_of(step);
             const auto square_at = [&](int) { return of_squares(layer).of(step) + 4 * t; };
             let_come(PAUSE);
-            look_for(square, turn, [&](int) { return 4 * t < GRID; }, square_at);
-            await(square, turn, square_at);
+            const auto has_square = [&](int) { return 4 * t < GRID; };
+            look_for(square, turn, has_square, square_at);
+            await(square, step, has_square, square_at, {"norm", (unsigned)layer});
             for (int i = 0; i < 4; ++i) sum += square[0][i];
             sum = warp_sum(sum);
             if (t == 0) s.clipped_rate = rate * clipped(sum, max_norm);

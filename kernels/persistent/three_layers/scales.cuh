@@ -53,8 +53,9 @@ struct Scaling : State {
         float largest[up(GRID, 32)][4];
         const unsigned turn = turn_of(step);
         const auto largest_at = [&](int i) { return of_largest.of(step) + 4 * (t % 32 + 32 * i); };
-        look_for(largest, turn, [&](int i) { return t % 32 + 32 * i < GRID; }, largest_at);
-        await(largest, turn, largest_at);
+        const auto has_largest = [&](int i) { return t % 32 + 32 * i < GRID; };
+        look_for(largest, turn, has_largest, largest_at);
+        await(largest, step, has_largest, largest_at, "scales");
         float most[4];
         for (int kind = 0; kind < 4; ++kind) {
             unsigned bits = 0;

@@ -39,15 +39,16 @@ struct ThirdLayer : Forward {
         const unsigned turn = turn_of(step);
         const Word now = step + 1;
         float y[1][BLOCKS];
-        look_for(h2, turn, [&](int i) { return has_rows(i); }, h2_at);
+        const auto has_h2 = [&](int i) { return has_rows(i); };
+        look_for(h2, turn, has_h2, h2_at);
         let_come(PAUSE);
         look_for(y, turn, has_y, y_at);
 #pragma unroll
         for (int i = 0; i < BIT_LOADS; ++i)
             if (has_bits(i)) look(word_of_bits(2 * (t + i * THREADS)), bits[i]);
             else bits[i][0] = bits[i][1] = now << 32;
-        await(y, turn, y_at);
-        await(h2, turn, h2_at);
+        await(y, step, has_y, y_at, "y");
+        await(h2, step, has_h2, h2_at, "H_2");
         float sum = 0.0f;
         for (int r = 0; r < BLOCKS; ++r) sum += y[0][r];
         const float error = t < count ? sum - target : 0.0f, g = scale * error;
@@ -86,14 +87,21 @@ struct ThirdLayer : Forward {
             for (int j = 0; j < 2; ++j)
                 write_halves(s.Hg[down], right(2 * lane.q + j, slot), h[2 * j], h[2 * j + 1]);
         }
-        for (;;) {
+        const auto bits_have_come = [&] {
             bool come = true;
 #pragma unroll
             for (int i = 0; i < BIT_LOADS; ++i) come &= bits[i][0] >> 32 == now && bits[i][1] >> 32 == now;
-            if (all_have(come)) break;
+            return all_have(come);
+        };
+        const auto look_for_bits = [&] {
 #pragma unroll
             for (int i = 0; i < BIT_LOADS; ++i)
                 if (has_bits(i)) look(word_of_bits(2 * (t + i * THREADS)), bits[i]);
+        };
+        for (unsigned looks = 0; !bits_have_come();) {
+            const bool long_wait = is_long(++looks);
+            look_for_bits();
+            if (long_wait) await_long("bits", step, [&] { return look_for_bits(), bits_have_come(); });
         }
 #pragma unroll
         for (int i = 0; i < BIT_LOADS; ++i)
@@ -103,7 +111,7 @@ struct ThirdLayer : Forward {
         float dw[GROUPS][1], u[2][2][4] = {}, sum_dw = 0.0f;   // u: U^T
         const auto dw_at = [&](int from) { return of_dw.of(step) + from * N3 + t; };
         const auto sum_up_dw = [&] {
-            await(dw, turn, dw_at);
+            await(dw, step, [](int) { return true; }, dw_at, "dw");
             for (int from = 0; from < GROUPS; ++from) sum_dw += dw[from][0];
         };
         look_for(dw, turn, [](int) { return true; }, dw_at);

@@ -26,9 +26,10 @@ struct FirstLayer : SecondLayer {
         for (int i = 0; i < SLICE; ++i) x[i] = lane < FEATURES ? s.X[step % 2][warp * SLICE + i][lane] : 0.0f;
         const auto part_at = [&](int from) { return of_dH.of(step) + dH_at(rank, from, t); };
         let_come(PAUSE);
-        look_for(parts, turn, [&](int) { return has_row; }, part_at);
+        const auto has_part = [&](int) { return has_row; };
+        look_for(parts, turn, has_part, part_at);
         take_row(step + 1);
-        await(parts, turn, part_at);
+        await(parts, step, has_part, part_at, "dH1");
         if (t < ROWS)
 #pragma unroll
             for (int n = 0; n < 2; ++n) {

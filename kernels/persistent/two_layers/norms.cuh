@@ -22,8 +22,9 @@ struct Norms : State {
             if (of == 1) return;
             if (t == 0) places.put(step, 4 * blockIdx.x, value);
             let_come(PAUSE);
-            look_for(of_block, turn, [&](int) { return t < BLOCKS * N1 / 16; }, place);
-            await(of_block, turn, place);
+            const auto has = [&](int) { return t < BLOCKS * N1 / 16; };
+            look_for(of_block, turn, has, place);
+            await(of_block, step, has, place, "norms");
 #pragma unroll
             for (int i = 0; i < 4; ++i) value[i] = of_block[0][i];
         }

@@ -24,7 +24,7 @@ struct SecondLayer : Forward {
         let_come(PAUSE);
         look_for(y, turn, [&](int) { return t < PADDED; }, y_at);
         word = has_row ? look(word_of_bits(t)) : (Word)(step + 1) << 32;
-        for (;;) {
+        for (WaitLimit limit;; limit.after_failed_look("y, bits", step)) {
             const bool word_has_come = word >> 32 == step + 1;
             if (all_have(word_has_come & have_come(y, turn))) break;
             look_again(y, turn, y_at);
@@ -50,7 +50,7 @@ struct SecondLayer : Forward {
     __device__ void second_layer()
     {
         const unsigned turn = turn_of(step);
-        await(h1, turn, H1_at());
+        await(h1, step, [&](int j) { return has_rows_of(j); }, H1_at(), "H1");
         float u[T2][4] = {}, dw[2][1];
 #pragma unroll
         for (int j = 0; j < J; ++j) {
@@ -74,8 +74,9 @@ struct SecondLayer : Forward {
         leave_parts(u);
         const int of_four = 4 * warp + lane % 4;   // a column, of which eight lanes add up the groups' partial sums
         const auto dw_at = [&](int i) { return of_dw.of(step) + (p + 8 * i) * N2 + col + of_four; };
-        look_for(dw, turn, [&](int i) { return of_four < COLS2 && (PADDED == 256 || p + 8 * i < PADDED / 16); }, dw_at);
-        await(dw, turn, dw_at);
+        const auto has_dw = [&](int i) { return of_four < COLS2 && (PADDED == 256 || p + 8 * i < PADDED / 16); };
+        look_for(dw, turn, has_dw, dw_at);
+        await(dw, step, has_dw, dw_at, "dw");
         dw[0][0] += dw[1][0];
         for (int apart = 4; apart < 32; apart *= 2) dw[0][0] += __shfl_xor_sync(0xffffffffu, dw[0][0], apart);
         if (p == 0 && of_four < COLS2) s.dw[of_four] = dw[0][0];

@@ -13,7 +13,7 @@ from snn.backends import kernel_source
 from snn.backends.base import Backend
 from snn.backends.cuda.kernels import Kernels
 from snn.backends.cuda.managed import Managed
-from snn.backends.cuda.persistent import Trainer
+from snn.backends.cuda.persistent import Trainer, naming_waits
 from snn.backends.cuda.pools import CupyPool, DriverPool
 from snn.backends.cuda.views import address_of, as_array
 from snn.backends.trainings import TRAININGS, TrainingShape, check_precision
@@ -22,6 +22,18 @@ from snn.errors import DeviceError, OutOfMemory, Unsupported, out_of_memory
 
 _MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 _REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
+_FAIL_AFTER_A_LAUNCH = (
+    *("malloc", "free", "host_alloc", "host_free", "copy_in", "copy_out", "launch", "memory", "mark"),
+    *(
+        "steps_per_launch",
+        "stream_create",
+        "stream_destroy",
+        "stream_synchronize",
+        "synchronize",
+        "seconds_between",
+    ),
+    *("event_create", "event_destroy", "event_record", "event_wait", "event_synchronize"),
+)
 
 
 class CudaBackend(Backend):
@@ -169,7 +181,12 @@ class CudaBackend(Backend):
 
     def _trainer(self, shape: TrainingShape) -> Trainer:
         if shape not in self._trainers:
-            self._trainers[shape] = Trainer(shape, self._root)
+            trainer = Trainer(shape, self._root)
+            if not self._trainers:
+                # A kernel that gives up makes the next call fail and all after it, those that free, too.
+                for name in _FAIL_AFTER_A_LAUNCH:
+                    setattr(self, name, naming_waits(getattr(self, name)))
+            self._trainers[shape] = trainer
         return self._trainers[shape]
 
     def stream_create(self) -> int:

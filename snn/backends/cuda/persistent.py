@@ -3,11 +3,12 @@
 import ctypes
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property, wraps
 from pathlib import Path
+from typing import Any
 
 import cupy
 import numpy as np
@@ -18,9 +19,19 @@ from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch, failure
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import HEAD, DeviceCapability, LaunchPlan
-from snn.backends.trainings import TRAINED, TrainingShape, checked, launch_seconds, relayed, steps_within
-from snn.errors import MeasurementError, Unsupported, out_of_memory
+from snn.backends.trainings import (
+    TRAINED,
+    TrainingShape,
+    checked,
+    error_of_wait,
+    launch_seconds,
+    relayed,
+    steps_within,
+)
+from snn.errors import LaunchError, MeasurementError, Unsupported, out_of_memory
 from snn.hardware.devices import usable_processors
+
+_PORTABLE, _MAPPED = 1, 2  # flags of cudaHostAlloc
 
 
 class Trainer:
@@ -62,7 +73,10 @@ class Trainer:
         pointers = [ctypes.c_void_p(buffer) for buffer in buffers]
         reals = [ctypes.c_float(named[name]) for name in OPS[op].reals]
 
+        allocated = OPS[op].elements(*numbers)[-1]
+
         def launched(by: _Launcher, first: int, steps: int) -> None:
+            by.check_workspace(op, allocated)
             by.launch(
                 [*pointers, ctypes.c_int(rows), ctypes.c_int(first), ctypes.c_int(steps), *reals], stream
             )
@@ -178,13 +192,17 @@ class _Launcher:
         self.plan, self.held, self.reason = plan, 0, ""
         module = _module(plan, root)
         try:
-            constant = cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global("shared_bytes"))
+            shared_bytes = _constant(module, "shared_bytes")
         except driver.CUDADriverError as error:
             raise failure(error.status, "cuModuleLoadData") from error
-        shared_bytes = int(constant.get()[0])
+        self._workspace = _constant(module, "workspace_floats")
         if shared_bytes > limits.shared_bytes:
             self.reason = plan.too_large(shared_bytes, limits)
             return
+        if _report() is not None:
+            address = ctypes.c_uint64(ctypes.addressof(_report()))
+            pointer = module.get_global("wait_report").ptr
+            runtime.memcpy(pointer, ctypes.addressof(address), 8, runtime.memcpyHostToDevice)
         function = module.get_function("train_persistent")
         self.launch = CooperativeLaunch(
             function,
@@ -201,6 +219,49 @@ class _Launcher:
         if not self.held:
             self.reason = f"{plan.refused}: the device does not hold them at the same time"
 
+    def check_workspace(self, op: str, allocated: int) -> None:
+        """Raise RuntimeError if so many floats of workspace are fewer than the kernel uses."""
+        if self._workspace > allocated:
+            raise RuntimeError(
+                f"{op}: the kernel needs {self._workspace} floats of workspace, {allocated} are allocated"
+            )
+
     def cost(self, members: int) -> float:
         """Of a step of all members, relative to other plans."""
         return self.plan.total_cost(members, self.held, self.launch.held_blocks())
+
+
+def _constant(module: cupy.RawModule, name: str) -> int:
+    return int(cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global(name)).get()[0])
+
+
+@cache
+def _report() -> Any:
+    """Two words that a block writes when it gives up waiting; None if the system locks no page for them.
+
+    In memory of the host, since nothing can be read from the device's afterwards. All kernels of the process
+    share them, and they are never freed: after the first report the process launches nothing more.
+    """
+    try:
+        address = runtime.hostAlloc(16, _PORTABLE | _MAPPED)
+    except runtime.CUDARuntimeError:
+        return None
+    report = (ctypes.c_uint64 * 2).from_address(address)
+    report[:] = [0, 0]
+    return report
+
+
+def naming_waits(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call, which raises LaunchError if it fails because a block gave up waiting."""
+
+    @wraps(call)
+    def named(*arguments: Any, **options: Any) -> Any:
+        try:
+            return call(*arguments, **options)
+        except Exception as error:
+            report = _report()
+            if report is None or not report[0]:
+                raise
+            raise LaunchError(f"{error_of_wait(*report)} (CUDA: {error})") from error
+
+    return named

@@ -16,7 +16,7 @@ from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.strategies.common.device_driven import DeviceDriven
 from snn.strategies.common.launched_training import LaunchedTraining
-from snn.strategies.common.single_launch import in_batches
+from snn.strategies.common.single_launch import in_batches, words_of_padding
 
 KERNELS = ("kernels/persistent/layers.cu",)
 """Sources of the plans; a cell depends on them if its strategy imports this module."""
@@ -46,7 +46,10 @@ class LayeredLaunch(DeviceDriven):
         self._last = rows % self._batch or self._batch
         self._training = LaunchedTraining(self.backend, shape, rows, learning_rate)
         self._stream = self.backend.stream_create()
-        *_, weights, errors, workspace = self._training.sizes
+        of_X, of_Y, weights, errors, workspace = self._training.sizes
+        times = (of_X + of_Y) / (X.size + Y.size)
+        of_data = (self._batch, prod(network.inputs)), (shape.rows, shape.widths[0]), times
+        self.plan = "; ".join(filter(None, [self.plan, words_of_padding(*of_data)]))
         batches = (
             in_batches(matrix, self._batch, width, shape.rows)
             for matrix, width in ((X, shape.widths[0]), (Y, shape.widths[-1]))

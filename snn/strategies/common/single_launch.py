@@ -55,6 +55,8 @@ class SingleLaunch(OnDevice):
         self._last_rows = len(X) % batch or batch
         self._stream = self.backend.stream_create()
         sizes = self._training.sizes
+        of_data = (batch, X.shape[1]), (padded(batch), widths[0]), sum(sizes[:2]) / (X.size + Y.size)
+        self.plan = "; ".join(filter(None, [self.plan, words_of_padding(*of_data)]))
         for elements, purpose in zip(
             sizes, ("data", "data", "weights", "gradients", "workspace"), strict=True
         ):
@@ -126,6 +128,18 @@ class SingleLaunch(OnDevice):
             self.backend.copy_in(buffer, staged)
         finally:
             self.backend.host_free(staged)
+
+
+def words_of_padding(of_batch: tuple[int, int], stored: tuple[int, int], times: float) -> str:
+    """What a plan says of data whose batches are stored as larger matrices; "" if they are not.
+
+    ``times``: the memory that all data take, relative to the data themselves.
+    """
+    if of_batch == stored:
+        return ""
+    (rows, features), (lines, width) = of_batch, stored
+    padded_to = f"batches of {rows} x {features} padded to {lines} x {width}"
+    return f"{padded_to}: data take {times:.2f} times their memory"
 
 
 def in_batches(matrix: np.ndarray, batch: int, width: int, lines: int) -> np.ndarray:
