@@ -101,7 +101,6 @@ def test_a_gpus_limits_are_plausible(of_gpu):
         assert min(found["bf16", count], found["fp16", count]) > found["tf32", count]
     assert found["l2_read", None] > found["dram_read", None] > 1e10
     assert all(1e-7 < found[what, 1] < 1e-3 for what in ("launch", "launch_compiled", "graph_node"))
-    assert found["launch_compiled", 1] < found["launch", 1]
     methods = {one.what: one.how for one in measured.limits}
     assert "Python" in methods["launch"] and "compiled" in methods["launch_compiled"]
     waits = [one for one in measured.limits if one.unit == SECONDS and one.blocks != 1 and one.samples]

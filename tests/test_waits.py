@@ -6,6 +6,7 @@ import secrets
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest.mock import MagicMock, patch
 
 import convolutional_shapes
@@ -151,15 +152,17 @@ def test_a_call_that_fails_after_a_report_names_the_wait(persistent):
 
 def test_a_kernel_is_not_launched_in_too_small_a_workspace(persistent):
     module, _ = persistent
-    numbers = (100, 32, 1, 1, 0.01, 0.0, 1, 16, 32)
-    launches = []
+    shape = Shape((16, 32), 32, True, False)
+    numbers, launches = shape.numbers(100, 0, 1, 0.01), []
+    launcher = object.__new__(module._Launcher)
+    launcher.plan, launcher.launch = SimpleNamespace(may_stop=False), lambda *given: launches.append(given)
+    launcher._workspace = OPS["train"].elements(*numbers)[-1] + 1
     trainer = object.__new__(module.Trainer)
-    trainer._launch, trainer._is_checked = lambda *given: launches.append(given), False
-    trainer._workspace = OPS["train"].elements(*numbers)[-1] + 1
-    with pytest.raises(RuntimeError, match=str(trainer._workspace)):
+    trainer._best, trainer._shape = launcher, shape
+    with pytest.raises(RuntimeError, match=str(launcher._workspace)):
         trainer.launch("train", [0] * 5, numbers, 0)
     assert not launches
-    trainer._workspace -= 1
+    launcher._workspace -= 1
     trainer.launch("train", [0] * 5, numbers, 0)
     assert len(launches) == 1
 
@@ -224,7 +227,7 @@ with patch.object(kernel_source, "text", muted):
         ((32, 256, 256, 1), {}, MESSAGE, r"\w+"),
         ((32, 256, 1024, 256, 1), {}, MESSAGE, r"\w+"),
         ((32, 256, 1), {"clip_norm": 0.5}, ARRIVAL, "forward' of layer 1|update' of layer 1"),
-        ((32, 600, 600, 1), {"clip_norm": 0.5}, ARRIVAL, r"\w+' of layer \d"),
+        ((64, 256, 256, 1), {"clip_norm": 0.5}, ARRIVAL, r"\w+' of layer \d"),
     ],
     ids=["mbarrier", "words", "two_layers", "three_layers", "grid", "grid-of-two"],
 )

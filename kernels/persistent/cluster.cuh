@@ -5,6 +5,11 @@
 
 #ifdef CUDA_ON_CPU  // the CPU emulator of the tests defines the others
 using namespace cuda_on_cpu;
+__device__ void mbarrier_wait(unsigned mbarrier, unsigned parity)
+{
+    while (!mbarrier_try_wait(mbarrier, parity)) pause();
+}
+
 __device__ void mbarrier_wait(unsigned mbarrier, unsigned parity, const Awaited& awaited, unsigned step)
 {
     for (WaitLimit limit; !mbarrier_try_wait(mbarrier, parity);) limit.after_failed_look(awaited, step);
@@ -49,6 +54,14 @@ __device__ void mbarrier_init(unsigned mbarrier)
 __device__ void mbarrier_expect(unsigned mbarrier, unsigned bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(mbarrier), "r"(bytes) : "memory");
+}
+
+// Without a time limit, for warps with many registers in use: another warp of the block must wait for the same.
+__device__ void mbarrier_wait(unsigned mbarrier, unsigned parity)
+{
+    asm volatile("{\n.reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" :: "r"(mbarrier), "r"(parity) : "memory");
 }
 
 // The first attempt stands alone, so that the compiler places other instructions between it and its result.

@@ -88,7 +88,7 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
 #pragma unroll
             for (int k = 0; k < K; ++k) {
                 Masked<2> x[TOGETHER];
-                Parts<4, (K > 4)> w[M];   // a sum of more terms loses more: within 1e-6 if this does not
+                Parts<4, ROUNDS> w[M];
 #pragma unroll
                 for (int j = 0; j < TOGETHER; ++j)
 #pragma unroll
@@ -143,7 +143,7 @@ __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float
 #pragma unroll UNROLLED
         for (int group = 0; group < GROUPS; ++group) {
             const int part = group / (GROUPS / PARTS);
-            if (group % (GROUPS / PARTS) == 0) mbarrier_wait(shared_address(&s.g_there[half][part]), parity, "g", step);
+            if (group % (GROUPS / PARTS) == 0) mbarrier_wait(shared_address(&s.g_there[half][part]), parity);
             if (!BACKWARD_AHEAD) take_backward(backward_rows, here + backward_from, p, group);
             float g[TOGETHER][2];
 #pragma unroll
@@ -235,7 +235,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     const int member = blockIdx.x / BLOCKS, cluster = blockIdx.x / CLUSTER % CLUSTERS;
     const Data data{X, Y, rows, batches, first, steps};
     float *W1 = weights + (size_t)member * (FEATURES + 1) * HIDDEN, *W2 = W1 + FEATURES * HIDDEN;
-    if (MEMBERS > 1) rate = workspace[HEAD_FLOATS + member];
+    if (MEMBERS > 1) rate = workspace[AT_RATES + member];
 
     if (t == 0)
         for (int i = 0; i < 2 * PARTS; ++i)

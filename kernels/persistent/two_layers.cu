@@ -84,8 +84,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     training.start();
     for (; training.step < steps; ++training.step) {
         training.look_ahead(batches);
-        training.tell_y();
         training.turn_to_batch(steps, batches, rows);
+        training.tell_y();
         training.hear_errors();
         if (training.has_neurons) training.second_layer();
         training.look_for_weights(training.step + 1);

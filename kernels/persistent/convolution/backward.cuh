@@ -46,11 +46,12 @@ struct Backward : Linear {
         for (int unit = warp; unit < UNITS2; unit += WARPS) {
             const int kr = unit % K2, c = unit / K2 % C8 * 8, f = unit / K2 / C8 * 16;
             float sum[1][K2][4] = {};
+            constexpr int AT_ONCE = __CUDA_ARCH__ >= 900 ? 3 : 2;   // before sm_90, three do not fit into registers
             for (int r = 0; r < ROWS2; ++r) {
                 const float* const of_row = s.dZ + ((r + K2 - 1) * DP + K2 - 1 + 2 * q) * FS + f + p;
                 const float* const inputs = s.A1 + ((r + kr) * P + 2 * q) * CS + c + p;
                 float part[1][K2][4] = {};
-#pragma unroll 3
+#pragma unroll AT_ONCE
                 for (int i = 0; i < STEPS2; ++i) {
                     const float *const dz = of_row + i * 8 * FS, *const x = inputs + i * 8 * CS;
                     Masked<4> a[1];

@@ -33,6 +33,10 @@ template <int I>
 __device__ constexpr int most_elements() { return larger(most_elements<I - 1>(), Descend<I>::ELEMENTS); }
 template <> __device__ constexpr int most_elements<0>() { return 1; }
 
+template <int I>   // of all W that a thread owns, in registers
+__device__ constexpr int all_elements() { return all_elements<I - 1>() + Descend<I>::ELEMENTS; }
+template <> __device__ constexpr int all_elements<0>() { return 0; }
+
 struct Shared {
     float parts[most_floats<L>()];                 // partial sums of a tile, from each group of warps
     float g[ROWS];

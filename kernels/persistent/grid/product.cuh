@@ -8,7 +8,7 @@ __device__ void product(Place at, Shared& shared, A& a, B& b, float (&element)[S
 {
     const int g = at.lane() / 4, t = at.lane() % 4;
     constexpr int REGISTERS = (sizeof(typename A::Raw) + sizeof(typename B::Raw)) / sizeof(float);
-    constexpr int STAGES = smaller(S::OWN, larger(1, MOST_REGISTERS / REGISTERS));
+    constexpr int STAGES = smaller(S::OWN, larger(1, (MOST_REGISTERS - 8 * (all_elements<L>() > 16)) / REGISTERS));
     typename A::Raw raw_a[STAGES];
     typename B::Raw raw_b[STAGES];
     const auto k_of = [&](int n) { return (S::group(at) + S::GROUPS * n) * SLAB + 4 * t; };   // of the warp's n-th slab

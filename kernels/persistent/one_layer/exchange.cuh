@@ -19,7 +19,7 @@ __device__ void exchange(Shared& s, const Data& data, float* E, float* workspace
 
     // What clusters exchange: for each half, position and cluster, a sum and, in the upper half of the word, its step.
     // Steps are counted on from the last launch, whose last step is in this cluster's own words.
-    Word* const words = reinterpret_cast<Word*>(workspace + HEAD_FLOATS);
+    Word* const words = reinterpret_cast<Word*>(workspace + AT_WORDS);
     const auto words_of = [&](int half, int position) { return words + (half * ROWS + position) * CLUSTERS; };
     unsigned before = 0;
     if constexpr (CLUSTERS > 1) {
@@ -58,14 +58,19 @@ __device__ void exchange(Shared& s, const Data& data, float* E, float* workspace
                     Word* const from = words_of(half, position);
                     if (lane < PER) publish(from + cluster, (Word)when << 32 | __float_as_uint(prediction));
                     Word found[(CLUSTERS + 1) / 2][2];
-                    for (WaitLimit limit;; limit.after_failed_look("clusters", step)) {
+                    const auto all_have_come = [&] {   // the words of all clusters together
 #pragma unroll
                         for (int c = 0; c < CLUSTERS / 2; ++c) look(from + 2 * c, found[c]);
                         bool all = true;
 #pragma unroll
                         for (int c = 0; c < CLUSTERS; ++c) all &= found[c / 2][c % 2] >> 32 == when;
-                        if (all) break;
-                    }
+                        return all;
+                    };
+                    for (unsigned looks = 0; !all_have_come();)
+                        if (is_long(++looks)) {
+                            await_long("clusters", step, all_have_come);
+                            break;
+                        }
                     prediction = 0.0f;
 #pragma unroll
                     for (int c = 0; c < CLUSTERS; ++c) prediction += __uint_as_float((unsigned)found[c / 2][c % 2]);
@@ -82,6 +87,8 @@ __device__ void exchange(Shared& s, const Data& data, float* E, float* workspace
                 y[part][i] = data.target(next, row);
             }
         }
+        for (int part = 0; part < PARTS; ++part)   // with a time limit, for the computing warps as well
+            mbarrier_wait(shared_address(&s.g_there[half][part]), parity, "g", step);
         block_barrier();
         batch = next;
     }
