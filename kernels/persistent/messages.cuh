@@ -183,28 +183,11 @@ __device__ void without_turn(float (&v)[N][COUNT])
     for (int i = 0; i < N; ++i) without_turn(v[i]);
 }
 
-template <int N, int COUNT, class Has, class Where>
-__device__ void await(float (&v)[N][COUNT], int step, Has has, Where where, const Awaited& awaited)
+template <int N, int COUNT, class Where>
+__device__ void await(float (&v)[N][COUNT], int step, Where where, const Awaited& awaited)
 {
     const unsigned turn = turn_of(step);
-    for (unsigned looks = 0; !all_have(have_come(v, turn));) {
-        const bool long_wait = is_long(++looks);
-        look_again(v, turn, where);
-        if (long_wait) {  // no vector is kept meanwhile, so that registers are free
-            await_long(awaited, step, [&] {
-                bool come = true;
-#pragma unroll 1
-                for (int i = 0; i < N; ++i) {
-                    float one[COUNT];
-                    if (!has(i)) continue;
-                    look(where(i), one);
-                    come &= has_come(one, turn);
-                }
-                return all_have(come);
-            });
-            look_for(v, turn, has, where);
-        }
-    }
+    for (WaitLimit limit; !all_have(have_come(v, turn)); look_again(v, turn, where)) limit.after_failed_look(awaited, step);
     without_turn(v);
 }
 

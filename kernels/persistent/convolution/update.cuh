@@ -29,7 +29,7 @@ struct Update : Backward {
             const auto where = [&](int j) { return own + (size_t)(chunk * CHUNK + j) * ALL_G + 4 * column; };
             float v[CHUNK][4], sum[4] = {};
             look_for(v, turn, has, where);
-            await(v, step, has, where, "gradient");
+            await(v, step, where, "gradient");
 #pragma unroll
             for (int j = 0; j < CHUNK; ++j)
                 for (int k = 0; k < 4; ++k) sum[k] += v[j][k];

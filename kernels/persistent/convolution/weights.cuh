@@ -38,7 +38,7 @@ struct Weights : State {
         float w[LOADS][4];
         let_come(PAUSE);
         look_for(w, turn, has, where);
-        await(w, step, has, where, "weights");
+        await(w, step, where, "weights");
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
             if (!has(i)) continue;

@@ -50,7 +50,7 @@ struct FirstLayer : SecondLayer {
             float column[32];
 #pragma unroll
             for (int r = 0; r < 32; ++r) column[r] = column_of_X(32 * warp + r);
-            await(part, step, has_part, part_at, "dH_1");
+            await(part, step, part_at, "dH_1");
             for (int from = 0; from < GROUPS; ++from)
                 for (int j = 0; j < 2; ++j) dz[j] += part[from][j];
             for (int j = 0; j < 2; ++j) s.dZ1[t][j] = h[i][j] > 0.0f ? dz[j] : 0.0f;

@@ -50,7 +50,7 @@ struct Forward : Norms {
             };
             let_come(PAUSE);
             look_for(h1, turn, [](int) { return true; }, h1_at);
-            await(h1, step, [](int) { return true; }, h1_at, "H_1");
+            await(h1, step, h1_at, "H_1");
 #pragma unroll
             for (int i = 0; i < OWN_H1_LOADS; ++i) write_words(&s.of_rows.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
         }
@@ -59,7 +59,7 @@ struct Forward : Norms {
         tell_largest();
         look_for(w3, turn, [](int) { return true; }, W3_at(step));
         fetch_X(step + 1, next);
-        await(w2, step, [&](int i) { return has_W2(i); }, W2_at(step), "W_2");
+        await(w2, step, W2_at(step), "W_2");
         float z[2][2][2][4] = {};   // two tiles for half of k; another warp has the other half
         if (has_W2(0)) {
 #pragma unroll
@@ -103,7 +103,7 @@ struct Forward : Norms {
     {
         const Places place;
         const unsigned turn = turn_of(step);
-        await(w3, step, [](int) { return true; }, W3_at(step), "W_3");
+        await(w3, step, W3_at(step), "W_3");
         float z[2][4][2][4] = {};
 #pragma unroll
         for (int k = 0; k < HALF; k += 2) {
@@ -136,7 +136,7 @@ struct Forward : Norms {
         const float* const H1 = of_H1.of(step) + rank * GROUPS * TILES1 * PART + 4 * t;
         const auto h1_at = [&](int i) { return H1 + 4 * i * THREADS; };
         look_for(h1, turn, has_h1, h1_at);
-        await(h1, step, has_h1, h1_at, "H_1");
+        await(h1, step, h1_at, "H_1");
 #pragma unroll
         for (int i = 0; i < H1_LOADS; ++i)
             if (has_h1(i)) write_words(&s.H1[0][0][0] + 4 * (t + i * THREADS), h1[i]);
@@ -154,7 +154,7 @@ struct Forward : Norms {
         float z3[BLOCKS][4], y = 0.0f;
         const auto z3_at = [&](int i) { return Z3 + i * 16 * OWN3; };
         look_for(z3, turn, [](int) { return true; }, z3_at);
-        await(z3, step, [](int) { return true; }, z3_at, "Z_3");
+        await(z3, step, z3_at, "Z_3");
         float z[4] = {};
 #pragma unroll
         for (int from = 0; from < BLOCKS; ++from)

@@ -47,7 +47,7 @@ struct Norms : Scaling {
             let_come(PAUSE);
             const auto has_square = [&](int) { return 4 * t < GRID; };
             look_for(square, turn, has_square, square_at);
-            await(square, step, has_square, square_at, {"norm", (unsigned)layer});
+            await(square, step, square_at, {"norm", (unsigned)layer});
             for (int i = 0; i < 4; ++i) sum += square[0][i];
             sum = warp_sum(sum);
             if (t == 0) s.clipped_rate = rate * clipped(sum, max_norm);

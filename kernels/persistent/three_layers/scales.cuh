@@ -55,7 +55,7 @@ struct Scaling : State {
         const auto largest_at = [&](int i) { return of_largest.of(step) + 4 * (t % 32 + 32 * i); };
         const auto has_largest = [&](int i) { return t % 32 + 32 * i < GRID; };
         look_for(largest, turn, has_largest, largest_at);
-        await(largest, step, has_largest, largest_at, "scales");
+        await(largest, step, largest_at, "scales");
         float most[4];
         for (int kind = 0; kind < 4; ++kind) {
             unsigned bits = 0;

@@ -32,7 +32,7 @@ struct SecondLayer : ThirdLayer {
             const auto dz_at = [&](int i) { return of_group + 4 * i * THREADS; };
             let_come(PAUSE);
             look_for(dz, turn, [](int) { return true; }, dz_at);
-            await(dz, step, [](int) { return true; }, dz_at, "dZ_2");
+            await(dz, step, dz_at, "dZ_2");
 #pragma unroll
             for (int i = 0; i < DZ_LOADS; ++i) write_words(&s.dZ[0][0][0] + 4 * (t + i * THREADS), dz[i]);
         }

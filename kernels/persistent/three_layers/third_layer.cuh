@@ -47,8 +47,8 @@ struct ThirdLayer : Forward {
         for (int i = 0; i < BIT_LOADS; ++i)
             if (has_bits(i)) look(word_of_bits(2 * (t + i * THREADS)), bits[i]);
             else bits[i][0] = bits[i][1] = now << 32;
-        await(y, step, has_y, y_at, "y");
-        await(h2, step, has_h2, h2_at, "H_2");
+        await(y, step, y_at, "y");
+        await(h2, step, h2_at, "H_2");
         float sum = 0.0f;
         for (int r = 0; r < BLOCKS; ++r) sum += y[0][r];
         const float error = t < count ? sum - target : 0.0f, g = scale * error;
@@ -98,11 +98,7 @@ struct ThirdLayer : Forward {
             for (int i = 0; i < BIT_LOADS; ++i)
                 if (has_bits(i)) look(word_of_bits(2 * (t + i * THREADS)), bits[i]);
         };
-        for (unsigned looks = 0; !bits_have_come();) {
-            const bool long_wait = is_long(++looks);
-            look_for_bits();
-            if (long_wait) await_long("bits", step, [&] { return look_for_bits(), bits_have_come(); });
-        }
+        for (WaitLimit limit; !bits_have_come(); look_for_bits()) limit.after_failed_look("bits", step);
 #pragma unroll
         for (int i = 0; i < BIT_LOADS; ++i)
             if (has_bits(i)) reinterpret_cast<uint2*>(s.bits)[t + i * THREADS] = make_uint2(bits[i][0], bits[i][1]);
@@ -111,7 +107,7 @@ struct ThirdLayer : Forward {
         float dw[GROUPS][1], u[2][2][4] = {}, sum_dw = 0.0f;   // u: U^T
         const auto dw_at = [&](int from) { return of_dw.of(step) + from * N3 + t; };
         const auto sum_up_dw = [&] {
-            await(dw, step, [](int) { return true; }, dw_at, "dw");
+            await(dw, step, dw_at, "dw");
             for (int from = 0; from < GROUPS; ++from) sum_dw += dw[from][0];
         };
         look_for(dw, turn, [](int) { return true; }, dw_at);

@@ -29,7 +29,7 @@ struct FirstLayer : SecondLayer {
         const auto has_part = [&](int) { return has_row; };
         look_for(parts, turn, has_part, part_at);
         take_row(step + 1);
-        await(parts, step, has_part, part_at, "dH1");
+        await(parts, step, part_at, "dH1");
         if (t < ROWS)
 #pragma unroll
             for (int n = 0; n < 2; ++n) {

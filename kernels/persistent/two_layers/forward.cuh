@@ -43,9 +43,9 @@ struct Forward : Norms {
         const auto own_at = [&](int j) { return H1 + j * PADDED * 2; };
         if (has_rows) {
             look_for(own, turn, [](int) { return true; }, own_at);
-            await(w2, step, [](int) { return true; }, W2_at(step), "W2");
-            await(w, step, [&](int) { return lane < COLS2; }, w_at(step), "w");
-            await(own, step, [](int) { return true; }, own_at, "H1");
+            await(w2, step, W2_at(step), "W2");
+            await(w, step, w_at(step), "w");
+            await(own, step, own_at, "H1");
         }
         fetch_X(step + 1, next);
         if (has_rows) {

@@ -24,7 +24,7 @@ struct Norms : State {
             let_come(PAUSE);
             const auto has = [&](int) { return t < BLOCKS * N1 / 16; };
             look_for(of_block, turn, has, place);
-            await(of_block, step, has, place, "norms");
+            await(of_block, step, place, "norms");
 #pragma unroll
             for (int i = 0; i < 4; ++i) value[i] = of_block[0][i];
         }

@@ -50,7 +50,7 @@ struct SecondLayer : Forward {
     __device__ void second_layer()
     {
         const unsigned turn = turn_of(step);
-        await(h1, step, [&](int j) { return has_rows_of(j); }, H1_at(), "H1");
+        await(h1, step, H1_at(), "H1");
         float u[T2][4] = {}, dw[2][1];
 #pragma unroll
         for (int j = 0; j < J; ++j) {
@@ -76,7 +76,7 @@ struct SecondLayer : Forward {
         const auto dw_at = [&](int i) { return of_dw.of(step) + (p + 8 * i) * N2 + col + of_four; };
         const auto has_dw = [&](int i) { return of_four < COLS2 && (PADDED == 256 || p + 8 * i < PADDED / 16); };
         look_for(dw, turn, has_dw, dw_at);
-        await(dw, step, has_dw, dw_at, "dw");
+        await(dw, step, dw_at, "dw");
         dw[0][0] += dw[1][0];
         for (int apart = 4; apart < 32; apart *= 2) dw[0][0] += __shfl_xor_sync(0xffffffffu, dw[0][0], apart);
         if (p == 0 && of_four < COLS2) s.dw[of_four] = dw[0][0];
