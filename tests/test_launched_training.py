@@ -31,16 +31,17 @@ from snn.backends import trainings
 from snn.backends.cpu import ops
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.persistent_plans import HEAD, Shape
-from snn.backends.trainings import MOST_STEPS, TRAINED, launches, steps_within
+from snn.backends.trainings import MOST_STEPS, TRAINED, steps_within
 from snn.config import groups
 from snn.errors import MeasurementError, Unsupported
 from snn.measurement.protocol import Round
-from snn.measurement.runs import measure
+from snn.measurement.runs import count, measure
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layer_text import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights, mlp
 from snn.strategies.common.convolutional_launch import ConvolutionalLaunch
+from snn.strategies.common.launched_training import LaunchedTraining
 from snn.strategies.common.layered_launch import LayeredLaunch
 from snn.strategies.common.single_launch import SingleLaunch
 from snn.strategies.ensemble import Ensemble
@@ -51,23 +52,58 @@ RATE = 0.05
 # ---- which steps a launch trains
 
 
-@given(steps=st.integers(1, 1 << 40), batches=st.integers(1, 1 << 20), most=st.integers(1 << 22, MOST_STEPS))
-@example(1_000_000 * 5_000, 5_000, MOST_STEPS)  # a million epochs of 40,000 rows in batches of 8
+class Recorder(SimpleNamespace):
+    """A backend whose launches train nothing."""
+
+    def may_stop(self, shape):
+        return False
+
+    def steps_per_launch(self, shape):
+        return self.most
+
+    def launch(self, op, buffers, numbers, stream):
+        self.launches.append(numbers[2:4])
+
+    def stream_synchronize(self, stream):
+        pass
+
+
+def launches(epochs, batches, most):
+    """The first batch and the steps of each launch."""
+    backend = Recorder(most=most, launches=[])
+    training = LaunchedTraining(backend, Shape((16, 16), 1, True, False), batches, 0.1)
+    training.train(epochs, (), None, lambda *_: None)
+    return backend.launches
+
+
+@given(epochs=st.integers(1, 1 << 28), batches=st.integers(1, 1 << 20), most=st.integers(1 << 22, MOST_STEPS))
+@example(1_000_000, 5_000, MOST_STEPS)  # 40,000 rows in batches of 8
 @example(7, 3, 2)
-def test_launches_go_on_where_the_last_one_ended(steps, batches, most):
-    trained = 0
-    for first, of_launch in launches(steps, batches, most):
+def test_launches_go_on_where_the_last_one_ended(epochs, batches, most):
+    epochs, trained = min(epochs, 500 * most // batches), 0
+    for first, of_launch in launches(epochs, batches, most):
         assert first == trained % batches
         assert 1 <= of_launch <= most and first + of_launch < 1 << 31
         assert first == 0 or most < batches
         trained += of_launch
-    assert trained == steps
+    assert trained == epochs * batches
 
 
 def test_a_training_that_fits_is_one_launch():
-    assert list(launches(1000, 10, 1000)) == [(0, 1000)]
-    assert list(launches(1000, 10, 999)) == [(0, 990), (0, 10)]
-    assert list(launches(5, 10, 2)) == [(0, 2), (2, 2), (4, 1)]
+    assert launches(100, 10, 1000) == [(0, 1000)]
+    assert launches(100, 10, 999) == [(0, 990), (0, 10)]
+    assert launches(1, 5, 2) == [(0, 2), (2, 2), (4, 1)]
+
+
+def test_what_is_counted_does_not_depend_on_how_long_a_launch_is():
+    """It is measured, and the rounds of a cell must count the same."""
+    job = replace(JOB, strategy=groups.load("strategy", "persistent"), epochs=6)
+    counts = []
+    for most in (3, 5, 1000):
+        backend = CpuBackend()
+        backend.steps_per_launch = lambda shape, most=most: most
+        counts.append(count(job, backend)[0])
+    assert counts[0] == counts[1] == counts[2]
 
 
 @pytest.mark.parametrize("step", [1e-7, 2e-6, 3e-3, 0.4, 5.0])
@@ -218,7 +254,7 @@ def test_the_device_counts_beyond_32_bits(random):
         lambda: launched(plan_for(Shape.of(numbers), H200, "one_layer"), buffers, numbers),
         lambda: ops.train(*(buffer.reshape(-1) for buffer in buffers), *numbers),
     ):
-        buffers[4][:HEAD].view(np.uint32)[:] = 0, 0, (1 << 32) - 1, 5
+        buffers[4][:4].view(np.uint32)[:] = 0, 0, (1 << 32) - 1, 5
         train()
         assert trained(buffers[4]) == (6 << 32) + 2
 

@@ -1,8 +1,6 @@
 """The kernels of whole trainings, on the CPU by cuda_on_cpu, against the NumPy op and a float64 oracle."""
 
-import itertools
 from dataclasses import replace
-from functools import partial
 
 import cuda_on_cpu
 import numpy as np
@@ -12,12 +10,12 @@ from oracle import train
 
 from snn.backends import kernel_source
 from snn.backends.cpu import ops
+from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded
-from snn.backends.trainings import TRAINED, relayed
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common.single_launch import in_batches
+from snn.strategies.common.single_launch import SingleLaunch, in_batches
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
@@ -63,7 +61,7 @@ def made(layers, batch, rows, epochs, order, clip, random):
     sizes = OPS["train"].elements(*numbers)
     assert len(W) == sizes[2]
     E, S = np.full(sizes[3], np.nan, np.float32), np.full(sizes[4], np.nan, np.float32)
-    S[:4] = 0  # the head
+    S[:8] = 0  # the head
     buffers = [
         in_batches(X, batch, widths[0], padded(batch)),
         in_batches(Y, batch, 1, padded(batch)),
@@ -251,42 +249,78 @@ def test_three_layers_end_with_any_bits_of_what_is_not_a_number(bits, random):
     assert np.isnan(buffers[3][: 50 % 20]).all()
 
 
-def relayed_on_cpu(buffers, numbers):
-    """Train as the backend does where three layers may stop: the grid goes on. The steps of each launch."""
-    launches = []
+class Emulated(CpuBackend):
+    """Launches the kernels that the CUDA backend plans, of so many steps at most, on the CPU."""
 
-    def train(kernel, first, steps):
-        before = buffers[4][TRAINED].view(np.uint64)[0]
+    def __init__(self, most=1000):
+        super().__init__()
+        self.most, self.launches = most, []
+
+    def may_stop(self, shape):
+        return not shape.outliers
+
+    def steps_per_launch(self, shape):
+        return self.most
+
+    def training_plan(self, shape):
+        return ""
+
+    def launch(self, op, buffers, numbers, stream=None):
+        kernel = "grid" if Shape.of(numbers).outliers else "three_layers"
         limits = SMALL if kernel == "grid" else H200
-        launched(
-            plan_for(Shape.of(numbers), limits, kernel), buffers, (*numbers[:2], first, steps, *numbers[4:])
-        )
-        launches.append((kernel, int(buffers[4][TRAINED].view(np.uint64)[0] - before)))
-        return launches[-1][1]
-
-    rows, batch, first, steps = numbers[:4]
-    batches = -(-rows // batch)
-    relayed(first, steps, batches, partial(train, "three_layers"), partial(train, "grid"))
-    return launches
+        own = [buffer.words.view(np.float32) for buffer in buffers]
+        launched(plan_for(Shape.of(numbers), limits, kernel), own, numbers)
+        self.launches.append((kernel, *numbers[2:4]))
 
 
-@pytest.mark.parametrize("layer", range(3))
+def trained_by_launches(layers, batch, rows, weights, X, Y, order, epochs, most=1000, rate=RATE):
+    backend = Emulated(most)
+    strategy = SingleLaunch(backend)
+    network = mlp(layers, update_order=order)
+    try:
+        strategy.setup(network, X, Y, batch, float(rate))
+        strategy.load(weights)
+        strategy.train(epochs)
+        strategy.check_trained()
+        return strategy.weights(), strategy.loss(), backend.launches
+    finally:
+        strategy.close()
+
+
+@pytest.mark.parametrize("layer, scale", [(0, 1e-9), (1, 1e-9), (2, 1e-9), (2, 1e-3), (2, 1e-4), (2, 1e-5)])
 @pytest.mark.parametrize("order", ["sequential", "simultaneous"])
-def test_a_layer_of_zeros_grows_as_in_float64(layer, order, random):
-    """Its scale follows from the weights before, 0, so that FP16 would hold none of the new ones."""
+def test_a_tiny_layer_grows_as_in_float64(layer, scale, order, random):
+    """Its scale follows from the weights before, so that FP16 would not hold the new ones, or dZ_2."""
     layers, batch, rows = (20, 120, 120, 250, 1), 20, 50
-    X, Y, weights, buffers, numbers = made(layers, batch, rows, 1, order, None, random)
-    tiny = [W * np.float32(1e-9) if i == layer else W for i, W in enumerate(weights)]
-    at = sum(k * n for k, n in itertools.pairwise(map(padded, layers[: layer + 1])))
-    size = padded(layers[layer]) * padded(layers[layer + 1])
-    buffers[2][at : at + size] *= np.float32(1e-9)
-    launches = relayed_on_cpu(buffers, numbers)
-    expected, loss = train(tiny, X, Y, epochs=1, batch_size=batch, rate=RATE, update_order=order)
-    assert launches == [("three_layers", 0), ("grid", 3)]
-    np.testing.assert_allclose(np.mean(np.square(buffers[3][: rows % batch])), loss, rtol=5e-6)
-    found = buffers[2][at : at + size].reshape(padded(layers[layer]), -1)
-    distance = np.linalg.norm(found[: layers[layer], : layers[layer + 1]] - expected[layer])
+    X, Y, weights, *_ = made(layers, batch, rows, 1, order, None, random)
+    tiny = [W * np.float32(scale) if i == layer else W for i, W in enumerate(weights)]
+    found, loss, launches = trained_by_launches(layers, batch, rows, tiny, X, Y, order, 1)
+    expected, right = train(tiny, X, Y, epochs=1, batch_size=batch, rate=RATE, update_order=order)
+    assert launches == [("three_layers", 0, 3), ("grid", 0, 3)]
+    np.testing.assert_allclose(loss, right, rtol=5e-6)
+    distance = np.linalg.norm(found[layer] - expected[layer])
     assert distance < 1e-5 * np.linalg.norm(expected[layer])
+
+
+def test_a_stop_is_at_the_same_step_wherever_a_training_is_split(random):
+    """Targets of 0 keep W_3 tiny in the first two batches; in the third it grows."""
+    layers, batch, rows = (20, 120, 120, 250, 1), 20, 60
+    X, Y, weights, *_ = made(layers, batch, rows, 1, "sequential", None, random)
+    weights[2] *= np.float32(1e-9)
+    Y[:40] = 0
+    once, *others = (
+        trained_by_launches(layers, batch, rows, weights, X, Y, "sequential", 7, most)
+        for most in (1000, 2, 3, 4)
+    )
+    assert once[2] == [
+        ("three_layers", 0, 21),
+        ("three_layers", 0, 2),
+        ("grid", 2, 16),
+        ("three_layers", 0, 3),
+    ]
+    for other in others:
+        assert all(map(np.array_equal, once[0], other[0]))
+        assert [launch for launch in other[2] if launch[0] == "grid"] == [("grid", 2, 16)]
 
 
 def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):

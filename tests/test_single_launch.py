@@ -130,7 +130,7 @@ def test_the_numbers_of_a_launch(launching, network, batch, numbers):
 def test_rates_of_members_stand_in_the_workspace(launching):
     backend, strategy = launching(rates=(0.5, 0.25, 2.0))
     *_, workspace = words(backend)
-    np.testing.assert_array_equal(workspace, [0, 0, 0, 0, 0.5, 0.25, 2.0])
+    np.testing.assert_array_equal(workspace, [*HEAD * [0], 0.5, 0.25, 2.0])
     assert backend.shapes[0].members == 3
     strategy.train(1)
     assert backend.launched[0][1][5:8] == (0.5, 0.0, 3)

@@ -107,7 +107,7 @@ def test_messages_with_fences_are_the_same_on_the_cpu(kernel, layers, batch, ran
 
 def test_a_report_is_put_in_words():
     name = int.from_bytes(b"backward", "little")
-    text = error_of_wait(name, (131 << 4 | 3) << 32 | 4_000_000_000)
+    text = error_of_wait(name, (131 << 8 | 3) << 32 | 4_000_000_000)
     assert "block 131 " in text and "'backward' of layer 3 in step 4000000000" in text
     assert "layer" not in error_of_wait(int.from_bytes(b"y", "little"), 5)
 
@@ -145,7 +145,7 @@ def test_a_call_that_fails_after_a_report_names_the_wait(persistent):
     with pytest.raises(RuntimeError, match="unspecified"):
         call()  # nobody gave up
     assert not memory.any()
-    memory[:] = int.from_bytes(b"dZ_2", "little"), (17 << 4) << 32 | 42
+    memory[:] = int.from_bytes(b"dZ_2", "little"), (17 << 8) << 32 | 42
     with pytest.raises(LaunchError, match=r"block 17 .*'dZ_2' in step 42.*cudaErrorLaunchFailure"):
         call()
 

@@ -1,6 +1,6 @@
 // Products of float32 numbers on FP16 tensor cores, which multiply 11 bits of mantissa as TF32 ones do, but twice as many
 // numbers per instruction. x = big + small / 2048, both FP16, so 22 bits of x are kept if 2^-14 <= |x| < 2^14; below, an
-// absolute error of 2^-36. Above 65504 x becomes infinite. The product of two numbers is big big + (big small + small
+// absolute error of 2^-36. From 2^15 on it may become infinite. The product of two numbers is big big + (big small + small
 // big) / 2048, with a sum for each of the two terms. Two neighbouring numbers share a word. Needs sm_80.
 //
 // A tile of 16 x 8 numbers is four matrices of 8 x 8 halves: big, rows 0 to 7 and 8 to 15, then small. A matrix is 32

@@ -1,11 +1,13 @@
 // What a launch trains: `steps` batches from batch `first` on, one after the other, and after the last batch the first
-// again. Between launches the weights are in memory, and nothing else of a training is kept: a launch clears the messages
-// of the one before, or tells them from its own by their steps. So a training ends with the same bits however it is split.
+// again. Between launches the weights are in memory, with three layers also the scales of what is split into halves. A
+// launch clears the messages of the one before, or tells them from its own by their steps. So a training ends with the same
+// bits however it is split.
 //
-// A workspace begins with a head, which is 0 before the first launch: the barrier's two counters (barrier.cuh), and the
-// steps that all launches have trained, of all members, in 64 bits. The host compares them with what it asked for.
+// A workspace begins with a head, which is 0 before the first launch: the barrier's two counters (barrier.cuh); the steps
+// that all launches have trained, of all members, in 64 bits, which the host compares with what it asked for; and, of a
+// kernel that may stop, one more than the steps that it could have trained, or 0 if the last launch has not stopped.
 
-constexpr int HEAD_FLOATS = 4, AT_TRAINED = 2;
+constexpr int HEAD_FLOATS = 8, AT_TRAINED = 2, AT_STOPPED = 4;
 
 __device__ int batch_after(int batch, int batches) { return batch + 1 < batches ? batch + 1 : 0; }
 

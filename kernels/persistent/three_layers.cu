@@ -107,7 +107,11 @@ struct Training : FirstLayer {
             if (blockIdx.x == 0) w_in_memory()[t] = w_of(step)[t];
         }
         all_meet();
-        if (blockIdx.x == 0 && t == 0 && !s.grown) keep_scales();
+        if (blockIdx.x == 0 && t == 0) {
+            // The weights of a step are judged in the next one, or above: those of the step before it were in range.
+            reinterpret_cast<unsigned*>(workspace)[AT_STOPPED] = !s.grown ? 0 : stopped ? step - 1 : step;
+            if (!s.grown) keep_scales();
+        }
         if (s.grown) step = 0;
         leave();
     }

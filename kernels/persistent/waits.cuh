@@ -1,9 +1,10 @@
 #ifndef WAITS   // several headers include this one, and a source is compiled as one text
 #define WAITS
 
-// The time limit of waits. Every loop that waits for another block counts its failed looks. When it has looked for
+// The time limit of waits. A loop that waits for another block counts its failed looks. When it has looked for
 // WAIT_LIMIT milliseconds, it reports its block, the step and what it waits for, and ends the launch by a trap. A barrier
-// of a block or a cluster needs no limit: whoever does not arrive waits in such a loop.
+// of a block or a cluster needs no limit: whoever does not arrive waits in such a loop. Nor does a loop for whose messages
+// another warp of the block waits with a limit (cluster.cuh).
 //
 // The time between two looks at the clock counts only up to a sixtieth of the limit, so a debugger's stop, or another
 // process on the GPU, does not use it up. All of this happens after a first failed look, and takes a register, an addition
@@ -45,7 +46,7 @@ extern "C" __device__ unsigned long long* wait_report = nullptr;
     "shl.b32 since, since, 8;\nadd.u32 looks, looks, since;\nsub.u32 looks, looks, 256;\n" /* 256: the looks */   \
     "shr.u32 since, looks, 8;\nsetp.lt.u32 on, since, " limit ";\n@on bra ahead;\n"                               \
     "ld.global.u64 report, [wait_report];\nsetp.eq.u64 on, report, 0;\n@on bra end;\n"                            \
-    "mov.u32 now, %%ctaid.x;\nshl.b32 now, now, 4;\nor.b32 now, now, " layer ";\nmov.b64 time, {" step ", now};\n" \
+    "mov.u32 now, %%ctaid.x;\nshl.b32 now, now, 8;\nor.b32 now, now, " layer ";\nmov.b64 time, {" step ", now};\n" \
     "st.volatile.global.v2.u64 [report], {" name ", time};\nmembar.sys;\n"                                        \
     "end: trap;\nahead:\n"
 

@@ -162,6 +162,10 @@ class Backend(ABC):
     def training_plan(self, shape: TrainingShape) -> str:
         """How its op trains this shape, in words. Raises Unsupported with the reason if it cannot."""
 
+    def may_stop(self, shape: TrainingShape) -> bool:
+        """Whether a launch may train nothing, and say so in the workspace's head: ``LaunchPlan.may_stop``."""
+        return False
+
     @abstractmethod
     def steps_per_launch(self, shape: TrainingShape) -> int:
         """How many steps of this shape one launch may train: at most about a second's on a GPU.

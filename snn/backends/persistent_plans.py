@@ -11,7 +11,7 @@ from snn.backends.launch_memory import shared_bytes
 UNIT = 16
 """Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
 
-HEAD = 4
+HEAD = 8
 """Floats with which a workspace begins: HEAD_FLOATS of kernels/persistent/steps.cuh."""
 
 _GRID = "kernels/persistent/grid.cu"
@@ -39,8 +39,9 @@ def has_outliers(X: np.ndarray) -> bool:
     The kernel for three hidden layers scales by the largest element. Up to this ratio its results are as
     close to float64's as without outliers; at 1e6 the weights are off by 1e-4 (NVIDIA H100).
     """
-    largest, mean = float(np.abs(X).max(initial=0.0)), float(np.abs(X).mean(dtype=np.float64))
-    return bool(np.isfinite(largest)) and largest > _OUTLIER * mean
+    largest = max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)))
+    total = sum(float(np.abs(rows).sum(dtype=np.float64)) for rows in np.array_split(X, len(X) // 65536 + 1))
+    return math.isfinite(largest) and largest * X.size > _OUTLIER * total
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class LaunchPlan:
     ``cluster`` is the number of blocks per cluster, ``clusters`` the number of clusters per network. Networks
     are independent, so a launch may have more of them than the device runs at the same time. ``cluster`` 0:
     all blocks train one network together. ``cost``: of a step, relative to other plans with clusters.
-    ``words`` describes the plan. ``may_stop``: a launch may train nothing, where weights grow too
-    much in one step, for the next plan of the shape to take such steps.
+    ``words`` describes the plan. ``may_stop``: a launch trains nothing where weights grow too much
+    in one step; the plan of a shape with outliers can take such steps.
     """
 
     source: str

@@ -1,10 +1,10 @@
 """What one launch can train: the shapes of the ops that do it, how many steps, and how steps are counted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from snn.backends.convolutional_plans import ConvolutionalShape
 from snn.backends.layered_plans import LayeredShape
-from snn.backends.persistent_plans import HEAD, Shape
+from snn.backends.persistent_plans import Shape
 from snn.errors import Unsupported
 
 TrainingShape = Shape | LayeredShape | ConvolutionalShape
@@ -15,13 +15,13 @@ TRAININGS: dict[str, type[Shape] | type[LayeredShape] | type[ConvolutionalShape]
 }
 """The shapes of the ops of ``snn.backends.ops`` that train many steps in one launch."""
 
-TRAINED = slice(2, HEAD)
-"""Where in a workspace the device counts the steps of all launches and members: one number of 64 bits."""
+TRAINED, STOPPED = slice(2, 4), 4
+"""Where in a workspace's head the device counts the steps of all launches and members, in 64 bits; and where
+a kernel that may stop writes one more than the steps that it could have trained, in 32 bits."""
 
 MOST_STEPS = 1 << 30
 """Steps of a launch at most: kernels have them in 32 bits."""
 
-_AFTER_STOP = 16  # steps
 _MOST = (1 << 31) - 1  # of a kernel's int
 _LONGEST = 0.7  # seconds of a launch, so that an interrupt is heard within a second and a half
 _CALIBRATING, _REPEATED = 0.002, 10  # seconds of a launch whose time is taken at least; launches at most
@@ -36,7 +36,7 @@ def check_precision(precision: str) -> None:
 def error_of_wait(name: int, where: int) -> str:
     """Error text for a block that gave up waiting, from the two words that it wrote (waits.cuh)."""
     awaited = name.to_bytes(8, "little").rstrip(b"\0").decode("ascii", "replace")
-    block, layer, step = where >> 36, where >> 32 & 15, where & 0xFFFFFFFF
+    block, layer, step = where >> 40, where >> 32 & 255, where & 0xFFFFFFFF
     of_layer = f" of layer {layer}" if layer else ""
     return (
         f"block {block} waited too long for '{awaited}'{of_layer} in step {step}, so the kernel ended the "
@@ -68,40 +68,11 @@ def steps_within(seconds: float, timed: Callable[[int], float]) -> int:
     for _ in range(_REPEATED):
         again = timed(steps)
         is_steady, taken = again > 0.95 * taken, min(taken, again)
+        if taken < _CALIBRATING and steps < MOST_STEPS:  # what was measured before was an interruption
+            steps, taken, is_steady = 8 * steps, timed(8 * steps), False
         if is_steady:
             break
     return max(1, min(MOST_STEPS, int(steps * seconds / taken)))
-
-
-def launches(steps: int, batches: int, most: int) -> Iterator[tuple[int, int]]:
-    """The first batch and the steps of each launch that trains ``steps`` from batch 0 on, ``most`` at once.
-
-    Launches begin with batch 0 if an epoch of so many ``batches`` fits one.
-    """
-    most = most // batches * batches or most
-    for done in range(0, steps, most):
-        yield done % batches, min(most, steps - done)
-
-
-def relayed(
-    first: int,
-    steps: int,
-    batches: int,
-    train: Callable[[int, int], int],
-    instead: Callable[[int, int], None],
-) -> None:
-    """Train ``steps`` from batch ``first`` on by ``train``, which may stop; after a stop some by ``instead``.
-
-    Both are given a first batch and how many steps; ``train`` returns how many it has trained. After each
-    stop, ``instead`` trains twice as many steps as after the last one.
-    """
-    done, some = 0, _AFTER_STOP
-    while done < steps:
-        done += train((first + done) % batches, steps - done)
-        if done < steps:
-            some = min(some, steps - done)
-            instead((first + done) % batches, some)
-            done, some = done + some, 2 * some
 
 
 def checked(name: str, size: int) -> int:

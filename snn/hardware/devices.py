@@ -292,18 +292,27 @@ def check_cuda(device: Device) -> None:
         return
     except driver.DriverError as error:
         raise DeviceError(f"{device.name} cannot be used: {error}") from error
-    pynvml.nvmlInit()
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByUUID(device.uuid)
-        nbytes: int = pynvml.nvmlDeviceGetMemoryInfo(handle).total
-    finally:
-        pynvml.nvmlShutdown()
-    if device.uuid.partition("-")[2].lower() != seen.uuid or seen.memory_bytes < _LEAST_OF_MEMORY * nbytes:
+    nbytes = _memory_of(device.uuid)
+    if device.uuid.partition("-")[2].lower() != seen.uuid or seen.memory_bytes < _LEAST_OF_MEMORY * (
+        nbytes or 0
+    ):
         raise DeviceError(
             f"CUDA uses a device with the UUID {seen.uuid} and {seen.memory_bytes} bytes, but the driver "
             f"describes {device.name} as {device.uuid} with {nbytes} bytes: set {VISIBLE} to the UUID of one "
             "device or part, as `nvidia-smi -L` lists them"
         )
+
+
+def _memory_of(uuid: str) -> int | None:
+    """Bytes of a device's memory, as NVML has it; None if it does not say, as where GPU and host share it."""
+    try:
+        pynvml.nvmlInit()
+        try:
+            return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid)).total)
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return None
 
 
 def _of_uuid(entry: str, count: int) -> Any:

@@ -23,6 +23,9 @@ class NullBackend(CpuBackend):
     def training_plan(self, shape: TrainingShape) -> str:
         return self._real.training_plan(shape)
 
+    def may_stop(self, shape: TrainingShape) -> bool:
+        return self._real.may_stop(shape)
+
     def steps_per_launch(self, shape: TrainingShape) -> int:
         return self._real.steps_per_launch(shape)
 

@@ -134,6 +134,9 @@ class ObservedBackend(Backend):
     def training_plan(self, shape: TrainingShape) -> str:
         return self.inner.training_plan(shape)
 
+    def may_stop(self, shape: TrainingShape) -> bool:
+        return self.inner.may_stop(shape)
+
     def steps_per_launch(self, shape: TrainingShape) -> int:
         return self.inner.steps_per_launch(shape)
 

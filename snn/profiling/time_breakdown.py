@@ -105,6 +105,9 @@ class TimingBackend(Backend):
     def training_plan(self, shape: TrainingShape) -> str:
         return self.inner.training_plan(shape)
 
+    def may_stop(self, shape: TrainingShape) -> bool:
+        return self.inner.may_stop(shape)
+
     def steps_per_launch(self, shape: TrainingShape) -> int:
         return self.inner.steps_per_launch(shape)
 

@@ -43,6 +43,7 @@ __device__ void exchange(Shared& s, const Data& data, float* E, float* workspace
             const unsigned g_there = shared_address(&s.g_there[half][part]);
             if (part == PARTS - 1) {
                 copies_done();
+                __syncwarp();
                 block_barrier();  // the next batch is in shared memory
             }
             mbarrier_wait(shared_address(&s.parts_there[half][part]), parity, "y", step);
@@ -89,6 +90,7 @@ __device__ void exchange(Shared& s, const Data& data, float* E, float* workspace
         }
         for (int part = 0; part < PARTS; ++part)   // with a time limit, for the computing warps as well
             mbarrier_wait(shared_address(&s.g_there[half][part]), parity, "g", step);
+        __syncwarp();
         block_barrier();
         batch = next;
     }

@@ -5,7 +5,7 @@
 //
 // If weights have grown so much in one step that a scaled number might have been infinite, all blocks learn it from the
 // largest weights in the next step, or at the end. The launch stops and has trained nothing: the weights in memory are
-// those that it began with. The host lets grid.cu take such steps.
+// those that it began with. The host launches again for the steps before, and then lets grid.cu take some.
 //
 // A launch that goes on with the weights that the last one has left, by the largest of each layer, goes on with its
 // scales: the same bits, wherever a training is split into launches.
@@ -32,7 +32,7 @@ struct Scaling : State {
     __device__ void leave_largest_W1() const
     {
         float all[2 * PAIRS];
-        for (int i = 0; i < 2 * PAIRS; ++i) all[i] = W1[i / 2][i % 2];
+        for (int i = 0; i < 2 * PAIRS; ++i) all[i] = F == 32 || t % 32 < F ? W1[i / 2][i % 2] : 0.0f;
         leave_largest(s.largest[0], all);
     }
     __device__ bool keeps_scales() const { return warp == (group / 2 + WARPS / 2) % WARPS; }
@@ -69,7 +69,7 @@ struct Scaling : State {
         if (of_step > step) {
             constexpr float MOST = 32768.0f;   // half of what FP16 holds
             const Scales& now = scales(step);
-            float scaled = fmaxf(most[1] * now.W2.over, most[2] * now.W3.over);
+            float scaled = fmaxf(most[1] * now.W2.over, 4.0f * N3 * most[2] * now.W3.over);   // dZ_2
             scaled = fmaxf(scaled, 256.0f * fmaxf(H1 * now.H1.over, H2 * now.H2.over));
             s.grown = scaled >= MOST && scaled < __uint_as_float(0x7f800000);   // a training that diverges goes on
         }

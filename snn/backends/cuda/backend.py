@@ -176,6 +176,9 @@ class CudaBackend(Backend):
         check_precision(self.precision)
         return self._trainer(shape).words
 
+    def may_stop(self, shape: TrainingShape) -> bool:
+        return self._trainer(shape).may_stop
+
     def steps_per_launch(self, shape: TrainingShape) -> int:
         return self._trainer(shape).steps_per_launch
 

@@ -1,7 +1,6 @@
 """Many steps of a training in one launch: the best launch plan for a shape on this device, compiled."""
 
 import ctypes
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,24 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import cupy
-import numpy as np
 from cupy.cuda import driver, runtime
 
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch, failure
 from snn.backends.ops import OPS
-from snn.backends.persistent_plans import HEAD, DeviceCapability, LaunchPlan
+from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.backends.trainings import (
-    TRAINED,
     TrainingShape,
     checked,
     error_of_wait,
     launch_seconds,
-    relayed,
     steps_within,
 )
-from snn.errors import LaunchError, MeasurementError, Unsupported, out_of_memory
+from snn.errors import LaunchError, Unsupported, out_of_memory
 from snn.hardware.devices import usable_processors
 
 _PORTABLE, _MAPPED = 1, 2  # flags of cudaHostAlloc
@@ -62,7 +58,7 @@ class Trainer:
         best = min(launchers, key=lambda it: it.cost(shape.members))
         held = f", at most {best.held} networks at the same time" if shape.members > 1 else ""
         self.words = "; ".join([best.plan.words + held, *reasons])
-        self._best, self._shape, self._root = best, shape, root
+        self._best, self._shape, self.may_stop = best, shape, best.plan.may_stop
 
     def launch(self, op: str, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
         """Train many steps: a training op of ``snn.backends.ops``."""
@@ -73,39 +69,8 @@ class Trainer:
         pointers = [ctypes.c_void_p(buffer) for buffer in buffers]
         reals = [ctypes.c_float(named[name]) for name in OPS[op].reals]
 
-        allocated = OPS[op].elements(*numbers)[-1]
-
-        def launched(by: _Launcher, first: int, steps: int) -> None:
-            by.check_workspace(op, allocated)
-            by.launch(
-                [*pointers, ctypes.c_int(rows), ctypes.c_int(first), ctypes.c_int(steps), *reals], stream
-            )
-
-        if not self._best.plan.may_stop:
-            launched(self._best, first, steps)
-            return
-
-        def trained(first: int, steps: int) -> int:
-            before = _trained(buffers[-1], stream)
-            launched(self._best, first, steps)
-            return _trained(buffers[-1], stream) - before
-
-        batches = math.ceil(rows / self._shape.batch)
-        relayed(first, steps, batches, trained, lambda first, some: launched(self._next, first, some))
-
-    @cached_property
-    def _next(self) -> "_Launcher":
-        """The next plan's kernel, which goes on where the best one stopped. Raises MeasurementError."""
-        limits = _limits()
-        plans = [plan for plan in self._shape.plans(limits) if isinstance(plan, LaunchPlan)]
-        for plan in plans[plans.index(self._best.plan) + 1 :]:
-            launcher = _Launcher(plan, limits, self._root)
-            if not launcher.reason:
-                return launcher
-        raise MeasurementError(
-            "weights have grown so much in one step that this kernel cannot go on, and no other fits: train "
-            "with strategy=graph"
-        )
+        self._best.check_workspace(op, OPS[op].elements(*numbers)[-1])
+        self._best.launch([*pointers, *map(ctypes.c_int, (rows, first, steps)), *reals], stream)
 
     @cached_property
     def steps_per_launch(self) -> int:
@@ -126,14 +91,6 @@ class Trainer:
 def longest_launch() -> float:
     """How long a launch may take on this device, in seconds."""
     return launch_seconds(bool(cupy.cuda.Device().attributes["KernelExecTimeout"]))
-
-
-def _trained(workspace: int, stream: int) -> int:
-    """The steps that the device has counted in a workspace, once the stream has done its work."""
-    head = np.empty(HEAD, np.float32)
-    runtime.memcpyAsync(head.ctypes.data, workspace, head.nbytes, runtime.memcpyDeviceToHost, stream)
-    runtime.streamSynchronize(stream)
-    return int(head[TRAINED].view(np.uint64)[0])
 
 
 @contextmanager

@@ -48,7 +48,8 @@ class SingleLaunch(OnDevice):
         sequential, max_norm = network.update_order == "sequential", network.clip_norm or 0.0
         rates = self.rates or [learning_rate]
         self._members = len(rates)
-        shape = Shape(widths, batch, sequential, max_norm > 0, self._members, has_outliers(X))
+        outliers = len(widths) == 4 and has_outliers(X)  # only the kernel for three hidden layers minds
+        shape = Shape(widths, batch, sequential, max_norm > 0, self._members, outliers)
         self.plan = self.backend.training_plan(shape)
         self._training = LaunchedTraining(self.backend, shape, len(X), rates[0], max_norm)
         self._shapes = [(k, n) for k, n in zip(widths, (*widths[1:], 1), strict=True)]
