@@ -96,7 +96,7 @@ def oracle(shape, X, labels, weights, epochs, rate):
 def buffers_of(shape, X, Y, weights):
     """What the op is launched on; what is not read before it is written is not a number."""
     S = np.full(shape.workspace, np.nan, np.float32)
-    S[:8] = 0  # the head
+    S[:32] = 0  # the head
     E = np.full(len(X), np.nan, np.float32)
     return [*(a.reshape(-1).copy() for a in (X, Y, *weights)), E, S]
 

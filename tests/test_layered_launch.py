@@ -51,7 +51,7 @@ def buffers_of(one, X, Y, weights):
         larger[tuple(map(slice, W.shape))] = W
         flat.append(larger.ravel())
     E, S = np.full(len(X) * one.errors, np.nan, np.float32), np.full(one.workspace, np.nan, np.float32)
-    S[:8] = 0  # the head
+    S[:32] = 0  # the head
     X, Y = (in_batches(M, one.batch, n, one.rows) for M, n in ((X, one.widths[0]), (Y, one.widths[-1])))
     return [X, Y, np.concatenate(flat), E, S]
 

@@ -61,7 +61,7 @@ def made(layers, batch, rows, epochs, order, clip, random):
     sizes = OPS["train"].elements(*numbers)
     assert len(W) == sizes[2]
     E, S = np.full(sizes[3], np.nan, np.float32), np.full(sizes[4], np.nan, np.float32)
-    S[:8] = 0  # the head
+    S[:32] = 0  # the head
     buffers = [
         in_batches(X, batch, widths[0], padded(batch)),
         in_batches(Y, batch, 1, padded(batch)),

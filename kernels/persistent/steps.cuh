@@ -7,7 +7,9 @@
 // that all launches have trained, of all members, in 64 bits, which the host compares with what it asked for; and, of a
 // kernel that may stop, one more than the steps that it could have trained, or 0 if the last launch has not stopped.
 
-constexpr int HEAD_FLOATS = 8, AT_TRAINED = 2, AT_STOPPED = 4;
+// What follows the head begins with a line of L2. Behind 16 bytes a step of two or three layers took 7% longer (NVIDIA H100).
+
+constexpr int HEAD_FLOATS = 32, AT_TRAINED = 2, AT_STOPPED = 4;
 
 __device__ int batch_after(int batch, int batches) { return batch + 1 < batches ? batch + 1 : 0; }
 

@@ -11,7 +11,7 @@ from snn.backends.launch_memory import shared_bytes
 UNIT = 16
 """Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
 
-HEAD = 8
+HEAD = 32
 """Floats with which a workspace begins: HEAD_FLOATS of kernels/persistent/steps.cuh."""
 
 _GRID = "kernels/persistent/grid.cu"

@@ -53,6 +53,6 @@ struct Shared {
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 // The workspace: the rates of several members, or the words that clusters exchange, 2 floats each. Those of a row lie in
 // one sector of L2: in two, a step of four clusters took 9% longer (NVIDIA H100).
-constexpr int AT_RATES = HEAD_FLOATS, AT_WORDS = 32;
+constexpr int AT_RATES = HEAD_FLOATS, AT_WORDS = HEAD_FLOATS;
 extern "C" __device__ const int workspace_floats =
     MEMBERS > 1 ? AT_RATES + MEMBERS : CLUSTERS > 1 ? AT_WORDS + 2 * 2 * ROWS * CLUSTERS : HEAD_FLOATS;
