@@ -30,7 +30,7 @@ from snn import backends, cli
 from snn.backends import trainings
 from snn.backends.cpu import ops
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import HEAD, Shape
+from snn.backends.persistent_plans import Shape
 from snn.backends.trainings import MOST_STEPS, TRAINED, steps_within
 from snn.config import groups
 from snn.errors import MeasurementError, Unsupported

@@ -13,6 +13,7 @@ THREADS = 384
 _MOST_BLOCKS = 128  # of a launch, each on an SM of its own: an H100 or an H200 has 132
 _MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 3  # what a thread's registers allow
 _MOST_OUTPUTS = 32  # a lane of a warp for each
+_APART = 28  # floats between a workspace's head and the rest, as in image_strips.cuh
 _WARPS = THREADS // 32
 
 
@@ -183,7 +184,7 @@ class Layout:
             16,
         )
         messages = 2 * (1 + blocks) * own_gradients * blocks
-        at = _up(HEAD + 2 * blocks * outputs, 4) + own_rows * blocks * outputs
+        at = _up(HEAD + _APART + 2 * blocks * outputs, 4) + own_rows * blocks * outputs
         self.workspace = _up(at + shape.batch * outputs, 4) + shape.batch * own_rows * blocks + messages
 
 
