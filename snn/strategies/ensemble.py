@@ -30,12 +30,12 @@ class Ensemble(SingleLaunch):
     strategy has, so ten starts are the protocol's ten runs. All members share the data on the device; each
     has its own weights and learning rate.
 
-    A run is one launch of all members. Every run trains the same members: the protocol repeats the launch
-    to measure its time. A member is trained by the kernel of ``persistent`` for one hidden layer, with
-    fewer blocks than a single network would get if that finishes all members sooner. Members that do not
-    fit on the device at the same time follow in the same launch when others have finished. If a network
-    has no such kernel (several hidden layers, an older GPU), ``setup`` raises Unsupported with the
-    reason. On a CPU, NumPy trains the members one after the other.
+    A run is one launch of all members, or several (``LaunchedTraining``). Every run trains the same members:
+    the protocol repeats it to measure its time. A member is trained by the kernel of ``persistent`` for one
+    hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
+    Members that do not fit on the device at the same time follow in the same launch when others have
+    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
+    Unsupported with the reason. On a CPU, NumPy trains the members one after the other.
     """
 
     side_by_side = True

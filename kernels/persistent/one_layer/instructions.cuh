@@ -12,8 +12,9 @@ __device__ void send_if(bool sends, unsigned to, const float (&v)[COUNT], unsign
     if (sends) send(to, v, mbarrier);
 }
 #else
-// Of both kinds of warps, which reach it in different lines: __syncthreads() must be reached in one. Barrier 0 is its.
-__device__ void block_barrier() { asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory"); }
+// Of both kinds of warps, which reach it in different lines, and whose lanes may come from a wait one by one:
+// __syncthreads() and bar.sync must be reached in one line by whole warps. Barrier 0 is that of __syncthreads().
+__device__ void block_barrier() { asm volatile("barrier.sync 1, %0;" :: "n"(THREADS) : "memory"); }
 
 // Hides a value from the compiler, which would otherwise precompute what depends on it and keep that in scarce
 // registers.
