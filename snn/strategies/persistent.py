@@ -27,7 +27,8 @@ class Persistent(Strategy):
     ``setup`` allocates everything, copies the padded data in and compiles the kernel for exactly this
     network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
     A run that takes longer than about a second is several, each of at most about a second, between which the
-    host waits (``LaunchedTraining``).
+    host waits (``LaunchedTraining``). With three hidden layers it also reads after each launch whether the
+    kernel has stopped.
 
     The backend's plan chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
     other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
