@@ -16,7 +16,7 @@
 //   - The same holds across bar.sync, for later stores of other threads of the block.
 //   - L2 is the one place where these loads and stores take effect, so that what one block has seen, all do.
 //
-// Tested on H100 and H200 (sm_90) only. With FENCES = 1 messages are loaded by ld.acquire and stored by st.release: with
+// Tested on an H100 (sm_90) only. With FENCES = 1 messages are loaded by ld.acquire and stored by st.release: with
 // bar.sync, which orders a block's threads, each link of the chain then synchronizes with the next, and the model covers
 // all of it, except that polling ever ends: it promises no progress. tests/test_waits.py trains by both builds, and
 // expects the same bits.
