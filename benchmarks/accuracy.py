@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How far trainings in float32 are from float64: the outputs, and the weights after 50 steps, on this GPU.
+"""Measure the error of float32 training against float64 on this GPU: of the outputs, and of the weights.
 
     benchmarks/accuracy.py [--strategies persistent graph jax_scan] [--networks 32-64-1 ...] [--json FILE]
     benchmarks/accuracy.py --strategies graph --kernel tensor_core --precision tf32

@@ -175,6 +175,10 @@ def check_splits(train, buffers, batches, state):
         assert trained(again[-1]) == trained(once[-1]) == STEPS
 
 
+def by_emulator(plan, rows):
+    return lambda own, first, steps: emulated(plan, own, rows, first, steps, RATE, ROOT / plan.source)
+
+
 def trained(workspace):
     return int(workspace.reshape(-1)[TRAINED].view(np.uint64)[0])
 
@@ -226,10 +230,7 @@ def test_so_does_a_stack_of_layers(name, random):
     X, _, Y, weights = test_layered_launch.made(one, rows, random)
     plan = layered_shapes.plan_for(one)
 
-    def train(own, first, steps):
-        emulated(plan, own, rows, first, steps, RATE, ROOT / plan.source)
-
-    check_splits(train, test_layered_launch.buffers_of(one, X, Y, weights), 3, [2, 3])
+    check_splits(by_emulator(plan, rows), test_layered_launch.buffers_of(one, X, Y, weights), 3, [2, 3])
 
 
 @on_cpu
@@ -240,11 +241,8 @@ def test_so_does_a_convolutional_network(name, random):
     X, _, Y, weights = convolutional_shapes.made(shape, rows, random)
     plan = convolutional_shapes.plan_for(shape)
 
-    def train(own, first, steps):
-        emulated(plan, own, rows, first, steps, RATE, ROOT / plan.source)
-
     buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
-    check_splits(train, buffers, 3, range(2, 9))
+    check_splits(by_emulator(plan, rows), buffers, 3, range(2, 9))
 
 
 @on_cpu

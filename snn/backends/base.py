@@ -160,18 +160,18 @@ class Backend(ABC):
 
     @abstractmethod
     def training_plan(self, shape: TrainingShape) -> str:
-        """How its op trains this shape, in words. Raises Unsupported with the reason if it cannot."""
+        """Describe how the shape's op trains it. Raises Unsupported with the reason if it cannot."""
 
     def may_stop(self, shape: TrainingShape) -> bool:
-        """Whether a launch may train nothing, and say so in the workspace's head: ``LaunchPlan.may_stop``."""
+        """Whether a launch may stop without training anything (``LaunchPlan.may_stop``)."""
         return False
 
     @abstractmethod
     def steps_per_launch(self, shape: TrainingShape) -> int:
         """How many steps of this shape one launch may train: at most about a second's on a GPU.
 
-        A GPU tries it: its driver may refuse a launch that fits the device, as under a limit of MPS. Raises
-        Unsupported with the driver's reason, or OutOfMemory.
+        The CUDA backend launches a few steps: the driver may reject a launch that fits the device (under an
+        MPS limit, for example). Raises Unsupported with the driver's reason, or OutOfMemory.
         """
 
     @abstractmethod

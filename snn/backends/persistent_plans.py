@@ -12,7 +12,7 @@ UNIT = 16
 """Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
 
 HEAD = 32
-"""Floats with which a workspace begins: HEAD_FLOATS of kernels/persistent/steps.cuh."""
+"""Floats in the head of a workspace: HEAD_FLOATS of kernels/persistent/steps.cuh."""
 
 _GRID = "kernels/persistent/grid.cu"
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
@@ -34,7 +34,7 @@ def padded(n: int) -> int:
 
 
 def has_outliers(X: np.ndarray) -> bool:
-    """Whether the largest element of the data is so far above their mean that FP16 halves lose precision.
+    """Whether the largest element is so far above the mean absolute value that FP16 halves lose precision.
 
     The kernel for three hidden layers scales by the largest element. Up to this ratio its results are as
     close to float64's as without outliers; at 1e6 the weights are off by 1e-4 (NVIDIA H100).
@@ -118,7 +118,7 @@ class LaunchPlan:
 
     @property
     def refused(self) -> str:
-        """How the reason begins why a device does not launch it: ``snn.analysis.kernels`` reads it."""
+        """Prefix of the reason if a device cannot launch this plan; ``snn.analysis.kernels`` parses it."""
         return f"{'no grid:' if self.source == _GRID else 'not'} {self.words}"
 
     def too_large(self, needed: int, limits: DeviceCapability) -> str:

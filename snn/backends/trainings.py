@@ -1,4 +1,4 @@
-"""What one launch can train: the shapes of the ops that do it, how many steps, and how steps are counted."""
+"""Ops that train for many steps in one launch: shapes, launch length and step counter."""
 
 from collections.abc import Callable
 
@@ -8,19 +8,19 @@ from snn.backends.persistent_plans import Shape
 from snn.errors import Unsupported
 
 TrainingShape = Shape | LayeredShape | ConvolutionalShape
-"""A training whose steps one launch does."""
+"""Shape of an op that trains for many steps in one launch."""
 
 TRAININGS: dict[str, type[Shape] | type[LayeredShape] | type[ConvolutionalShape]] = {
     shape.op: shape for shape in (Shape, LayeredShape, ConvolutionalShape)
 }
-"""The shapes of the ops of ``snn.backends.ops`` that train many steps in one launch."""
+"""Shape classes by op name."""
 
 TRAINED, STOPPED = slice(2, 4), 4
-"""Where in a workspace's head the device counts the steps of all launches and members, in 64 bits; and where
-a kernel that may stop writes one more than the steps that it could have trained, in 32 bits."""
+"""Words of the workspace's head: the 64-bit count of steps trained, over all launches and members; and, after
+a launch that has stopped, one more than the number of steps before the stop (32 bits, otherwise 0)."""
 
 MOST_STEPS = 1 << 30
-"""Steps of a launch at most: kernels have them in 32 bits."""
+"""Largest number of steps per launch: kernels count them in 32 bits."""
 
 _MOST = (1 << 31) - 1  # of a kernel's int
 _LONGEST = 0.7  # seconds of a launch, so that an interrupt is heard within a second and a half
@@ -46,7 +46,7 @@ def error_of_wait(name: int, where: int) -> str:
 
 
 def launch_seconds(has_time_limit: bool) -> float:
-    """How long a launch may take: half as long if the device ends kernels that run for a few seconds.
+    """Largest duration of a launch, in seconds: half as long if the device kills long kernels.
 
     A GPU with a display does (cudaDevAttrKernelExecTimeout), and every GPU under WDDM and WSL 2: after two
     seconds there.
@@ -55,7 +55,7 @@ def launch_seconds(has_time_limit: bool) -> float:
 
 
 def steps_within(seconds: float, timed: Callable[[int], float]) -> int:
-    """How many steps take so long, at least one. ``timed`` trains so many and returns the seconds it took.
+    """Number of steps that fit into ``seconds``, at least 1. ``timed(n)`` trains n steps, returns the seconds.
 
     The first launches are of one step: nothing is shorter, however slow the device is. Each further one
     is eight times as long, until its time can be taken; that one is repeated until it is no longer getting
@@ -76,7 +76,7 @@ def steps_within(seconds: float, timed: Callable[[int], float]) -> int:
 
 
 def checked(name: str, size: int) -> int:
-    """A size that a kernel has in 32 bits. Raises Unsupported if it does not fit."""
+    """Return the size. Raises Unsupported if it does not fit into a kernel's 32-bit integer."""
     if not 0 <= size <= _MOST:
         raise Unsupported(f"training in one launch: {name} is {size}, and may be at most {_MOST}")
     return size

@@ -33,7 +33,7 @@ class Unlaunched:
             self._inner.launch(op, buffers, numbers, stream)
 
     def steps_per_launch(self, shape: TrainingShape) -> int:
-        """All: how many fit into a second is measured, and what is counted must not depend on it."""
+        """One launch for all steps: the counts must not depend on a measured time."""
         self._inner.steps_per_launch(shape)  # may be refused
         return MOST_STEPS
 

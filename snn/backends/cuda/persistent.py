@@ -1,4 +1,4 @@
-"""Many steps of a training in one launch: the best launch plan for a shape on this device, compiled."""
+"""Compile and launch the kernels that train for many steps per launch."""
 
 import ctypes
 import time

@@ -19,7 +19,7 @@ _AFTER_STOP = 16  # steps
 
 
 class LaunchedTraining:
-    """The launches of a training of this shape, on ``rows`` rows of data.
+    """Splits a training run into launches, for data of ``rows`` rows.
 
     A training that takes less than about a second is one launch. Of others a launch takes less than that, and
     the host waits between them: so an interrupt is heard, progress is reported, and a device that ends long
@@ -52,7 +52,7 @@ class LaunchedTraining:
         )
 
     def train(self, epochs: int, buffers: tuple[Any, ...], stream: Any, progress: Progress) -> None:
-        """Train from the first batch on. The last launch is not waited for, unless its kernel may stop."""
+        """Train from the first batch on. Returns before the last launch ends, unless its kernel may stop."""
         steps, done, began = epochs * self._batches, 0, time.perf_counter()
         self._asked += steps * self._shape.members
         while done < steps:
@@ -76,7 +76,7 @@ class LaunchedTraining:
                     self._most = max(1, self._most // 2)
 
     def _in_whole_epochs(self) -> int:
-        """Steps of a launch at most: whole epochs if one fits."""
+        """Largest number of steps per launch, a multiple of an epoch if one fits."""
         return self._most // self._batches * self._batches or self._most
 
     def _launch(
@@ -86,7 +86,7 @@ class LaunchedTraining:
         self._backend.launch(shape.op, buffers, numbers, stream)
 
     def _before_stop(self, workspace: Any, stream: Any) -> int | None:
-        """The steps that the last launch could have trained, had it not stopped; None if it has not."""
+        """Number of steps before the one at which the last launch stopped; None if it did not stop."""
         stopped = int(self._head(workspace, stream)[STOPPED : STOPPED + 1].view(np.uint32)[0])
         return stopped - 1 if stopped else None
 

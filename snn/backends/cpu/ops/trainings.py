@@ -1,4 +1,4 @@
-"""Many steps of a training, which a GPU does in one launch."""
+"""NumPy implementation of the ops that train for many steps per call; a GPU does so in one launch."""
 
 import itertools
 
@@ -25,12 +25,12 @@ def train(X, Y, W, E, S, rows, batch, first, steps, sequential, rate, max_norm, 
 
 
 def _from(starts, first, steps):
-    """The first rows of the batches of so many steps, from a batch on."""
+    """First row of each step's batch, starting with batch ``first``."""
     return itertools.islice(itertools.cycle(starts), first, first + steps)
 
 
 def _count(S, steps):
-    """Add to the steps trained: 64 bits of the workspace."""
+    """Add ``steps`` to the 64-bit step counter in the workspace."""
     S[TRAINED].view(np.uint64)[...] += np.uint64(steps)
 
 
