@@ -55,7 +55,7 @@ def launch_seconds(has_time_limit: bool) -> float:
 
 
 def steps_within(seconds: float, timed: Callable[[int], float]) -> int:
-    """Number of steps that fit into ``seconds``, at least 1. ``timed(n)`` trains n steps, returns the seconds.
+    """Number of steps that fit into ``seconds``, at least 1; ``timed(n)`` trains n and returns the seconds.
 
     The first launches are of one step: nothing is shorter, however slow the device is. Each further one
     is eight times as long, until its time can be taken; that one is repeated until it is no longer getting
