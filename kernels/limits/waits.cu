@@ -55,7 +55,7 @@ extern "C" __global__ __launch_bounds__(32, 1) void cluster_exchange(unsigned* o
         const float message[1] = {__uint_as_float(word)};
         if (lane < blocks)
             send(in_block(shared_address(&words[half][rank]), lane), message, in_block(mbarrier, lane));
-        mbarrier_wait(mbarrier, round / 2 % 2, "words", round);
+        mbarrier_wait(mbarrier, round / 2 % 2);
         word += words[half][lane % blocks];
         __syncwarp();
         if (lane == 0) mbarrier_expect(mbarrier, bytes);  // before the next word, for which others wait
