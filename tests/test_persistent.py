@@ -20,6 +20,7 @@ from snn.measurement.passes import job_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.strategies.common import convolutional_launch, layered_launch
+from snn.strategies.graph import Graph
 from snn.strategies.persistent import Persistent
 
 H200, A100, T4 = (
@@ -232,6 +233,60 @@ def test_what_is_not_a_number_ends_cleanly(layers, cuda_backend):
         strategy.load(draw_weights(mlp(layers, init="he_uniform"), GlibcRandom(1)))
         strategy.train(3)
         assert np.isnan(strategy.loss())
+    finally:
+        strategy.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+@pytest.mark.parametrize("scale", [1e-3, 1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize("layer", range(4))
+def test_a_tiny_layer_trains_as_in_float64(layer, scale, order, cuda_backend, random):
+    """It grows beyond what its scale allows for, and is then trained on by another kernel."""
+    X = random.uniform(-1, 1, (1000, 32)).astype(np.float32)
+    Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
+    network = mlp((32, 256, 1024, 256, 1), init="he_uniform", update_order=order)
+    weights = draw_weights(network, GlibcRandom(5))
+    weights[layer] *= np.float32(scale)
+    expected, right = train(weights, X, Y, epochs=5, batch_size=256, rate=0.001, update_order=order)
+
+    def errors(kind):
+        strategy = kind(cuda_backend)
+        try:
+            strategy.setup(network, X, Y, 256, 0.001)
+            strategy.load(weights)
+            strategy.prepare(5)
+            strategy.train(5)
+            return [
+                abs(strategy.loss() - right) / right,
+                *(
+                    np.linalg.norm(W - E) / np.linalg.norm(E)
+                    for W, E in zip(strategy.weights(), expected, strict=True)
+                ),
+            ]
+        finally:
+            strategy.close()
+
+    for ours, graphs in zip(errors(Persistent), errors(Graph), strict=True):
+        assert ours < max(5e-6, 4 * graphs)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("outlier", [1e6, 1e8])
+def test_an_outlier_in_another_batch_costs_no_precision(outlier, cuda_backend, random):
+    X = random.uniform(-1, 1, (1000, 32)).astype(np.float32)
+    Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
+    X[3, 7] = outlier
+    network = mlp((32, 256, 1024, 256, 1), init="he_uniform")
+    weights = draw_weights(network, GlibcRandom(5))
+    weights[0][7] = 0
+    _, right = train(weights, X, Y, epochs=1, batch_size=256, rate=0.0)
+    strategy = Persistent(cuda_backend)
+    try:
+        strategy.setup(network, X, Y, 256, 0.0)
+        strategy.load(weights)
+        strategy.train(1)
+        assert strategy.loss() == pytest.approx(right, rel=5e-6)
     finally:
         strategy.close()
 

@@ -1,0 +1,58 @@
+"""No cell moves: its name is in the paths of its records, which a change of the code must not orphan.
+
+After a change of config/ that moves cells on purpose, ``PYTHONPATH=. python tests/test_cell_names.py`` writes the
+snapshot anew.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+from whole_grid import H200, HOST, sweeps_of
+
+from snn.files.published_sets import name_of, sets
+from snn.grid import naming
+from snn.records import archive
+
+SNAPSHOT = Path(__file__).parent / "snapshots/cell_names.json"
+DEVICES = {"gpu": (H200, HOST), "cpu": (HOST, None)}
+
+
+def of_grid():
+    """By device and sweep of config/grid.yaml: how many cells there are, and the digest of their names."""
+    return {
+        kind: {sweep.name: counted(sweep.named) for sweep in sweeps_of(*devices).values()}
+        for kind, devices in DEVICES.items()
+    }
+
+
+def of_archives():
+    """By published set: how many cells its records are of, and the digest of their names."""
+    found = {}
+    for folder in sets():
+        if not (folder / archive.RECORDS).exists():
+            continue  # it has microbenchmarks only
+        cells = (entry.record["cell"] for entry in archive.unchecked(folder).values())
+        found[name_of(folder)] = counted(dict.fromkeys(map(naming.name_of, cells)))
+    return found
+
+
+def counted(names):
+    return [len(names), hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]]
+
+
+def read():
+    return json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+
+
+def test_cells_of_the_grid_keep_their_names():
+    assert of_grid() == read()["grid"]
+
+
+def test_cells_of_published_records_keep_their_names():
+    assert of_archives() == read()["archives"]
+
+
+if __name__ == "__main__":
+    found = {"grid": of_grid(), "archives": of_archives()}
+    SNAPSHOT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
