@@ -1,7 +1,6 @@
 """No cell moves: its name is in the paths of its records, which a change of the code must not orphan.
 
-After a change of config/ that moves cells on purpose, ``PYTHONPATH=. python tests/test_cell_names.py`` writes the
-snapshot anew.
+Where a change of config/ moves cells on purpose, write the snapshot anew: PYTHONPATH=. python tests/test_cell_names.py
 """
 
 import hashlib
