@@ -1,6 +1,8 @@
 """No cell moves: its name is in the paths of its records, which a change of the code must not orphan.
 
-Where a change of config/ moves cells on purpose, write the snapshot anew: PYTHONPATH=. python tests/test_cell_names.py
+Where a change of config/ moves cells on purpose, this writes a new snapshot:
+
+    PYTHONPATH=. python tests/test_cell_names.py
 """
 
 import hashlib
