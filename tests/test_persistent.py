@@ -20,7 +20,6 @@ from snn.measurement.passes import job_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.strategies.common import convolutional_launch, layered_launch
-from snn.strategies.graph import Graph
 from snn.strategies.persistent import Persistent
 
 H200, A100, T4 = (
@@ -242,33 +241,36 @@ def test_what_is_not_a_number_ends_cleanly(layers, cuda_backend):
 @pytest.mark.parametrize("scale", [1e-3, 1e-5, 1e-7, 1e-9])
 @pytest.mark.parametrize("layer", range(4))
 def test_a_tiny_layer_trains_as_in_float64(layer, scale, order, cuda_backend, random):
-    """It grows beyond what its scale allows for, and is then trained on by another kernel."""
+    """It grows beyond what its scale allows for, and is then trained on by another kernel.
+
+    Many Z of such a network are close to 0, so float64 itself trains differently from weights that differ by
+    a few roundings: the measure of what may differ.
+    """
     X = random.uniform(-1, 1, (1000, 32)).astype(np.float32)
     Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
     network = mlp((32, 256, 1024, 256, 1), init="he_uniform", update_order=order)
     weights = draw_weights(network, GlibcRandom(5))
     weights[layer] *= np.float32(scale)
-    expected, right = train(weights, X, Y, epochs=5, batch_size=256, rate=0.001, update_order=order)
 
-    def errors(kind):
-        strategy = kind(cuda_backend)
-        try:
-            strategy.setup(network, X, Y, 256, 0.001)
-            strategy.load(weights)
-            strategy.prepare(5)
-            strategy.train(5)
-            return [
-                abs(strategy.loss() - right) / right,
-                *(
-                    np.linalg.norm(W - E) / np.linalg.norm(E)
-                    for W, E in zip(strategy.weights(), expected, strict=True)
-                ),
-            ]
-        finally:
-            strategy.close()
+    def exact(weights):
+        return train(weights, X, Y, epochs=5, batch_size=256, rate=0.001, update_order=order)
 
-    for ours, graphs in zip(errors(Persistent), errors(Graph), strict=True):
-        assert ours < max(5e-6, 4 * graphs)
+    def errors(found, loss):
+        distances = (np.linalg.norm(W - E) / np.linalg.norm(E) for W, E in zip(found, expected, strict=True))
+        return np.array([abs(loss - right) / right, *distances])
+
+    expected, right = exact(weights)
+    close = [[W * (1 + random.normal(0, 2e-6, W.shape)) for W in weights] for _ in range(6)]
+    allowed = np.max([errors(*exact(other)) for other in close], axis=0)
+    strategy = Persistent(cuda_backend)
+    try:
+        strategy.setup(network, X, Y, 256, 0.001)
+        strategy.load(weights)
+        strategy.prepare(5)
+        strategy.train(5)
+        assert (errors(strategy.weights(), strategy.loss()) < 5e-6 + 4 * allowed).all()
+    finally:
+        strategy.close()
 
 
 @pytest.mark.gpu
