@@ -7,8 +7,7 @@ import numpy as np
 from deferred import DeferredBackend
 from every_source import EverySource
 
-from snn.profiling.calls import Observer
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.observed import ObservedBackend, Observer
 from snn.profiling.tracer import Tracer
 
 

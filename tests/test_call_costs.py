@@ -7,11 +7,9 @@ import pytest
 from every_source import EverySource
 
 from snn.profiling import call_costs as module
-from snn.profiling import replay
 from snn.profiling.call_costs import CallCost, call_costs
-from snn.profiling.events import Signature, Trace
 from snn.profiling.observed import ObservedBackend
-from snn.profiling.tracer import Tracer
+from snn.profiling.tracer import Signature, Trace, Tracer
 
 SECOND = 1e6  # microseconds
 
@@ -72,8 +70,7 @@ def traced(work):
 def costs(trace, monkeypatch, asynchronous=True):
     backend = Clocked()
     backend.asynchronous = asynchronous
-    monkeypatch.setattr(replay, "time", SimpleNamespace(perf_counter=backend.perf_counter))
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: 1e9))
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=backend.perf_counter))
     monkeypatch.setattr(module, "_for_seconds", lambda seconds: [None])
     return call_costs(backend, trace)
 

@@ -7,17 +7,15 @@ from scenario import Everything, before, clock_of, close, steps, traced
 from test_measure import JOB
 
 from snn.config import groups
-from snn.profiling import observed, replay, tracer
-from snn.profiling.calls import Call, Ref, Resource
-from snn.profiling.events import Event, Signature, Trace
+from snn.profiling import call_costs, observed, tracer
 from snn.profiling.ledger import Ledger
-from snn.profiling.observed import ObservedBackend
-from snn.profiling.tracer import Tracer
+from snn.profiling.observed import Call, ObservedBackend, Ref, Resource
+from snn.profiling.tracer import Event, Signature, Trace, Tracer
 
 
 @pytest.fixture
 def ticking(monkeypatch):
-    return clock_of(monkeypatch, observed, tracer, replay)
+    return clock_of(monkeypatch, observed, tracer, call_costs)
 
 
 @pytest.fixture

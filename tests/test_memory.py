@@ -15,9 +15,9 @@ from snn.errors import LeakError, out_of_memory
 from snn.measurement import runs
 from snn.models.network import mlp
 from snn.profiling import memory
-from snn.profiling.calls import Call, Ref, Resource
-from snn.profiling.memory import CHUNK, MemoryMap, layout
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.ledger import MemoryMap, Space, by_purpose
+from snn.profiling.memory import CHUNK, layout
+from snn.profiling.observed import Call, ObservedBackend, Ref, Resource, held
 from snn.strategies.common import factory
 from snn.strategies.common.host_driven import HostDriven
 from snn.strategies.reference import Reference
@@ -178,15 +178,15 @@ def test_what_holds_memory_is_named_largest_first():
         block(8, "data", site="a"),
         block(20, site="a"),
     ]
-    assert memory.held(blocks) == (
+    assert held(blocks) == (
         "1 block with 2 KiB from b, 1 block with 20 bytes from a, 2 data blocks with 16 bytes from a"
     )
-    assert memory.by_purpose(blocks) == {"data": 16, "workspace": 2068}
-    assert memory.by_purpose([]) == {}
+    assert by_purpose(blocks) == {"data": 16, "workspace": 2068}
+    assert by_purpose([]) == {}
 
 
 def test_a_space_keeps_its_peak_and_its_worst_layout():
-    space = memory.Space()
+    space = Space()
     assert space.describe() == {
         "peak_bytes": 0,
         "peak_by_kind": {},

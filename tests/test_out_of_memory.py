@@ -18,8 +18,7 @@ from snn.errors import OutOfMemory
 from snn.measurement import cell, runs
 from snn.models.network import mlp
 from snn.profiling import memory
-from snn.profiling.batch_fit import advice
-from snn.profiling.rehearsal import rehearse
+from snn.profiling.rehearsal import advice, rehearse
 
 
 def full(free):

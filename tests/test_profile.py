@@ -16,13 +16,10 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.measurement.runs import count
-from snn.profiling.call_costs import CallCost, call_costs
-from snn.profiling.calls import Call
-from snn.profiling.events import COLUMNS, Event, Signature, Trace
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.call_costs import CallCost, call_costs, simulate
+from snn.profiling.observed import Call, ObservedBackend
 from snn.profiling.profile import profile
-from snn.profiling.schedule import simulate
-from snn.profiling.tracer import trace
+from snn.profiling.tracer import COLUMNS, Event, Signature, Trace, trace
 from snn.records import store
 from snn.strategies.common import factory
 

@@ -9,9 +9,9 @@ from test_measure import JOB
 
 from snn.profiling import profile as module
 from snn.profiling.call_costs import CallCost
-from snn.profiling.calls import Call
-from snn.profiling.events import Event, Signature, Trace
-from snn.profiling.time_breakdown import TimeBreakdown
+from snn.profiling.observed import Call
+from snn.profiling.profile import TimeBreakdown
+from snn.profiling.tracer import Event, Signature, Trace
 
 COPY, KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
 

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 from scenario import Everything, Log, clock_of, traced
 
-from snn.profiling import observed, replay, tracer
-from snn.profiling.calls import Call, Ref
-from snn.profiling.events import Trace
-from snn.profiling.observed import ObservedBackend
-from snn.profiling.replay import Replay
-from snn.profiling.tracer import Tracer
+from snn.profiling import call_costs, observed, tracer
+from snn.profiling.call_costs import Replay
+from snn.profiling.observed import Call, ObservedBackend, Ref
+from snn.profiling.tracer import Trace, Tracer
 
 
 @pytest.fixture
 def ticking(monkeypatch):
-    return clock_of(monkeypatch, observed, tracer, replay)
+    return clock_of(monkeypatch, observed, tracer, call_costs)
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 import pytest
 
-from snn.profiling.call_costs import CallCost
-from snn.profiling.calls import Call, Ref
-from snn.profiling.events import Event, Signature
-from snn.profiling.schedule import simulate
+from snn.profiling.call_costs import CallCost, simulate
+from snn.profiling.observed import Call, Ref
+from snn.profiling.tracer import Event, Signature
 
 COSTS = {
     Signature("copy_in"): CallCost(1, 10, 2),

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from ledgers import ledger_of, operands, shapes
 
 from snn.backends.cpu.backend import CpuBackend
-from snn.profiling.call_costs import CallCost
-from snn.profiling.calls import Call
-from snn.profiling.events import Event, Signature
-from snn.profiling.schedule import simulate
+from snn.profiling.call_costs import CallCost, simulate
+from snn.profiling.observed import Call
+from snn.profiling.tracer import Event, Signature
 from snn.strategies.common.tiles import HIDDEN_BYTES, PAPER_ROWS, TileSlots, tile_rows
 
 

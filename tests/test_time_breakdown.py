@@ -19,9 +19,11 @@ from snn.errors import OutOfMemory
 from snn.measurement import cell, passes
 from snn.measurement.runs import count
 from snn.models.network import mlp
-from snn.profiling import call_costs, replay, time_breakdown, tracer
+from snn.profiling import call_costs, tracer
+from snn.profiling import profile as module
+from snn.profiling.calls import METHODS
 from snn.profiling.observed import ObservedBackend
-from snn.profiling.time_breakdown import TimingBackend, break_down
+from snn.profiling.profile import TimingBackend, break_down
 from snn.strategies.common import factory
 
 
@@ -29,8 +31,9 @@ def test_every_call_of_a_backend_is_in_a_part():
     calls = {name for name, value in inspect.getmembers(Backend) if getattr(value, "__isabstractmethod__", 0)}
     # Asked by the passes, or answered without the device.
     questions = {"part", "pool_bytes", "managed_buffer", "memory", "address", "mark", "seconds_between"}
-    questions |= {"training_plan"}
-    assert all(name in vars(TimingBackend) for name in calls - questions)
+    questions |= {"training_plan", "steps_per_launch"}
+    assert calls - questions == set(METHODS)
+    assert {method.part for method in METHODS.values()} == set(TimingBackend.PARTS)
 
 
 NETWORK = mlp((4, 300, 1), init="he_uniform")
@@ -42,8 +45,8 @@ class SlowBackend(CpuBackend):
     def __init__(self, slowest, monkeypatch):
         super().__init__()
         self._now = 0.0
-        for module in (time_breakdown, call_costs, replay, tracer):
-            monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=self._perf_counter))
+        for each in (module, call_costs, tracer):
+            monkeypatch.setattr(each, "time", SimpleNamespace(perf_counter=self._perf_counter))
         for name in ("malloc", "copy_in", "copy_out", "launch", "synchronize"):
             setattr(self, name, self._slow(getattr(self, name), 0.005 if name == slowest else 0.001))
 
@@ -132,9 +135,9 @@ def test_the_parts_of_an_epoch_by_a_clock_of_our_own(monkeypatch, given, host, u
         made.append(Paced(clock, timing, host))
         return made[-1]
 
-    monkeypatch.setattr(time_breakdown, "time", clock)
-    monkeypatch.setattr(time_breakdown, "start", start)
-    monkeypatch.setattr(time_breakdown, "_timer_seconds", lambda: 0.01)
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "start", start)
+    monkeypatch.setattr(module, "_timer_seconds", lambda: 0.01)
     backend = Slow()
     found = break_down(replace(JOB, epochs=10), backend, *given)
     assert (found.epochs, made[0].epochs, made[0].closed, backend.waits) == (epochs, 2 + epochs, 1, 3)
@@ -161,9 +164,9 @@ def test_epochs_that_return_before_the_device_is_done_do_not_queue(monkeypatch, 
             clock.now += self.queued
             self.queued = 0.0
 
-    monkeypatch.setattr(time_breakdown, "time", clock)
-    monkeypatch.setattr(time_breakdown, "start", lambda job, timing: Paced(clock, timing, 0.0))
-    monkeypatch.setattr(time_breakdown, "_timer_seconds", lambda: 0.0)
+    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(module, "start", lambda job, timing: Paced(clock, timing, 0.0))
+    monkeypatch.setattr(module, "_timer_seconds", lambda: 0.0)
     found = break_down(replace(JOB, epochs=10), Behind(), 9.0)
     assert found.epochs == epochs
     assert found.seconds["waiting"] == pytest.approx(10 * device)
@@ -172,9 +175,9 @@ def test_epochs_that_return_before_the_device_is_done_do_not_queue(monkeypatch, 
 def test_what_a_timer_takes_is_what_it_does_not_measure(monkeypatch):
     """Each look at the clock is a second: a call has one within it, and one before the next."""
     looks = itertools.count()
-    monkeypatch.setattr(time_breakdown, "time", SimpleNamespace(perf_counter=lambda: float(next(looks))))
-    assert time_breakdown._timer_seconds(4) == (4 + 1) / 4
-    assert time_breakdown._timer_seconds() == (2000 + 1) / 2000
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: float(next(looks))))
+    assert module._timer_seconds(4) == (4 + 1) / 4
+    assert module._timer_seconds() == (2000 + 1) / 2000
 
 
 def test_a_call_that_fails_is_timed_as_well():
@@ -235,7 +238,7 @@ def test_memory_that_runs_out_afterwards_does_not_cost_what_was_measured(monkeyp
 def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
     """Every call takes a second, by a clock of the test's own."""
     clock = [0.0]
-    monkeypatch.setattr(time_breakdown.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
 
     class Slow(CpuBackend):
         launched = 0
@@ -250,9 +253,9 @@ def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
     job = replace(JOB, strategy=groups.load("strategy", "resident"), **changes)
     seconds = {}
     for most in (4, 128):
-        monkeypatch.setattr(time_breakdown, "_MOST_STEPS", most)
+        monkeypatch.setattr(module, "_MOST_STEPS", most)
         Slow.launched = 0
-        breakdown = time_breakdown.break_down(job, Slow(), 1e-9)
+        breakdown = break_down(job, Slow(), 1e-9)
         seconds[most] = breakdown.seconds["launch"]
         steps = min(most, 11)
         assert Slow.launched % (3 * steps) == 0

@@ -13,10 +13,8 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.models.layer_text import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, mlp
-from snn.profiling.calls import DEVICE_MEMORY, Call, Observer
-from snn.profiling.live import Live
-from snn.profiling.null_backend import NullBackend
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.calls import DEVICE_MEMORY, NullBackend
+from snn.profiling.observed import Call, Live, ObservedBackend, Observer
 from snn.strategies.common.strategy import Strategy
 from snn.strategies.reference import Reference
 from snn.strategies.resident import Resident
