@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from snn.errors import ConfigError, SnnError, one_line
-from snn.files.printed import drop, say
+from snn.files.outputs import drop, say
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -4,7 +4,6 @@ import sys
 
 from snn import command, datasets
 from snn.config import compose
-from snn.datasets.common import prepared
 from snn.errors import ConfigError
 from snn.files import outputs
 
@@ -24,7 +23,7 @@ def _main(arguments: list[str]) -> int:
     tested = 0 if test is None else len(test)
     datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"], tested)
     datasets.say_remarks(table)
-    prepared.write(output, table, settings["dataset"])
+    datasets.write(output, table, settings["dataset"])
     return 0
 
 

@@ -57,7 +57,7 @@ def _run(arguments: list[str]) -> str:
     from snn.config import compose
     from snn.config.groups import CONFIG, read_yaml
     from snn.files import outputs
-    from snn.files.printed import say
+    from snn.files.outputs import say
     from snn.grid import naming
     from snn.measurement import cell, progress
     from snn.records import store

@@ -11,8 +11,8 @@ from csv_tables import written
 
 from snn.config import compose
 from snn.datasets import csv_table
-from snn.datasets.common import files
 from snn.errors import DataError
+from snn.files import regular
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 
@@ -49,7 +49,7 @@ def test_a_file_that_has_more_in_it_than_its_size_is_refused():
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
     path = Path(written(tmp_path, "x,y\n1,2\n"))
-    monkeypatch.setattr(files, "_free_memory", lambda: 10)
+    monkeypatch.setattr(regular, "_free_memory", lambda: 10)
     for use in (lambda path: csv_table.make(str(path), target="y"), digest):
         with pytest.raises(DataError, match=r"about 8 times as much memory, but 10 bytes are free"):
             use(path)

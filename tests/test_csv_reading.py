@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from snn.config.compose import composed
 from snn.datasets import csv_table
-from snn.datasets.common.csv_columns import MOST_COLUMNS
+from snn.datasets.csv_table import MOST_COLUMNS
 from snn.errors import DataError, SnnError
 from snn.recommending.settings import _setting
 

@@ -15,8 +15,8 @@ from test_image_files import FILES, of, refusal
 
 from snn import datasets
 from snn.datasets import idx_images
-from snn.datasets.common import files, idx
 from snn.errors import DataError
+from snn.files import regular
 
 
 @pytest.fixture
@@ -147,12 +147,12 @@ def test_a_small_gzip_file_unpacks_to_no_more_than_its_header_says(folder):
     tracemalloc.stop()
     path.write_bytes(zipped(struct.pack(">4I", 0x803, 10**6, 40, 50) + bytes(10**6)))
     with pytest.raises(DataError, match=r"says 1000000 images of 40x50, but \d+ bytes cannot hold them"):
-        idx.read(path, 3)
+        idx_images.read_idx(path, 3)
 
 
 def test_a_file_that_the_memory_does_not_hold_is_refused(folder, monkeypatch):
     choice = of(folder)
-    monkeypatch.setattr(files, "_free_memory", lambda: 100)
+    monkeypatch.setattr(regular, "_free_memory", lambda: 100)
     with pytest.raises(
         DataError, match=r"it has 40 bytes, and reading it takes about 6 times as much memory"
     ):
@@ -161,7 +161,7 @@ def test_a_file_that_the_memory_does_not_hold_is_refused(folder, monkeypatch):
     (folder / TRAIN_IMAGES).write_bytes(packed)
     (folder / TEST_IMAGES).write_bytes(idx_files.idx(np.zeros((2, 20, 30))))
     choice = of(folder)
-    monkeypatch.setattr(files, "_free_memory", lambda: 6 * len(packed))
+    monkeypatch.setattr(regular, "_free_memory", lambda: 6 * len(packed))
     with pytest.raises(DataError, match="it has 2416 bytes, and reading it"):
         datasets.make(choice)
 
@@ -180,12 +180,12 @@ def test_any_bytes_are_images_or_refused(tmp_path_factory, content, packed):
     path = tmp_path_factory.mktemp("idx") / "file"
     path.write_bytes(zipped(content) if packed else content)
     try:
-        found = idx.read(path, 3)
+        found = idx_images.read_idx(path, 3)
     except DataError as error:
         assert str(error).startswith(f"{path}: ")
     else:
         assert np.array_equal(found.values, idx_files.values(content))
-        assert idx.sizes(path, 3) == found.values.shape
+        assert idx_images.sizes_in_header(path, 3) == found.values.shape
 
 
 def test_a_folder_without_the_files_is_refused_with_the_names_that_were_looked_for(tmp_path):
@@ -234,5 +234,5 @@ def test_only_regular_files_are_read(folder, name, make, said):
 
 
 def test_a_file_that_is_larger_than_any_is_refused_before_it_is_read(folder):
-    os.truncate(folder / TRAIN_IMAGES, idx.LARGEST_FILE + 1)  # sparse: it takes no space on the disk
+    os.truncate(folder / TRAIN_IMAGES, idx_images.LARGEST_FILE + 1)  # sparse: it takes no space on the disk
     assert "it has 2147483649 bytes, more than the 2147483648 that are read of such a file" in refusal(folder)

@@ -17,7 +17,6 @@ from snn import datasets, prepare
 from snn.config import groups
 from snn.config.compose import composed
 from snn.datasets import idx_images
-from snn.datasets.common import idx
 from snn.errors import ConfigError, DataError
 from snn.grid import naming, sweeps
 from snn.hardware.devices import Device
@@ -94,8 +93,8 @@ def test_every_pixel_is_its_byte_over_255(tmp_path):
 
 
 def test_a_header_is_what_the_format_says():
-    assert idx.header((60000, 28, 28)) == struct.pack(">4I", 0x803, 60000, 28, 28)
-    assert idx.header((7,)) == struct.pack(">2I", 0x801, 7)
+    assert idx_images.header((60000, 28, 28)) == struct.pack(">4I", 0x803, 60000, 28, 28)
+    assert idx_images.header((7,)) == struct.pack(">2I", 0x801, 7)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +198,7 @@ def test_an_output_never_replaces_an_image_file(folder, capsys):
 def test_the_digest_is_read_again_only_where_a_file_has_changed(folder, monkeypatch):
     choice = of(folder)
     first = datasets.digest(choice)
-    monkeypatch.setattr(idx, "read", lambda *given: pytest.fail("it was read again"))
+    monkeypatch.setattr(idx_images, "read_idx", lambda *given: pytest.fail("it was read again"))
     assert datasets.digest(choice) == first
 
 

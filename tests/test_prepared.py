@@ -20,8 +20,8 @@ from snn.analysis import frame
 from snn.config import groups
 from snn.config.compose import composed
 from snn.config.groups import read_yaml
-from snn.datasets.common import prepared
-from snn.datasets.common.table import Table
+from snn.datasets import table as prepared
+from snn.datasets.table import Table
 from snn.errors import DataError, RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device

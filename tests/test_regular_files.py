@@ -5,7 +5,7 @@ import io
 import pytest
 
 from snn.errors import RecordError
-from snn.files.printed import say
+from snn.files.outputs import say
 from snn.files.regular import opened
 
 
