@@ -25,12 +25,13 @@ from snn.microbenchmarks.allocators import (
     FIRST_FIT,
     MALLOC,
     MALLOC_ASYNC,
+    TRACES,
     FirstFit,
     allocator,
     reserved_bytes,
+    trace,
     watched,
 )
-from snn.microbenchmarks.traces import TRACES, trace
 from snn.tables import fragmentation as fragmentation_table
 from snn.tables import memory_map as memory_map_table
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn.config import groups
-from snn.microbenchmarks.traces import TRACES, Allocations, Trace, recorded, trace
+from snn.microbenchmarks.allocators import TRACES, Allocations, Trace, recorded, trace
 from snn.models.network import mlp
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend

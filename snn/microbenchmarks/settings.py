@@ -7,8 +7,8 @@ from typing import Any
 from snn.backends.access import FIELDS
 from snn.config import groups
 from snn.errors import ConfigError, shown
+from snn.microbenchmarks.allocators import TRACES
 from snn.microbenchmarks.readings import LEAST_SAMPLES
-from snn.microbenchmarks.traces import TRACES
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _MOST_BYTES = 4 << 30
