@@ -20,7 +20,7 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import LeakError
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.network import Network, draw_weights
 from snn.profiling.calls import METHODS, EveryCall, NullBackend
 from snn.profiling.ledger import Ledger

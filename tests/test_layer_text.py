@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from snn.errors import ConfigError, DataError
-from snn.models.layer_text import parse
-from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import LOSSES
 from snn.models.network import Network
 

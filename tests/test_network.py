@@ -3,7 +3,7 @@
 import numpy as np
 
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.losses import LOSSES
 from snn.models.network import Network, draw_weights, label, mlp, network_label
 

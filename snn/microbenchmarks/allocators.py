@@ -17,7 +17,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.errors import OutOfMemory, Unsupported
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, mlp
 from snn.profiling.calls import DEVICE_MEMORY, NullBackend

@@ -13,8 +13,7 @@ from snn.errors import ConfigError
 from snn.models import gradients, remedies
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layer_text import parse
-from snn.models.layers import Layer, Linear, Parameter, ReLU
+from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.step import Shape
 
