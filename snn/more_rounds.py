@@ -54,13 +54,9 @@ class Pair(NamedTuple):
         return f"{b['dataset']} {b['network']}: {b['strategy']}{kernels[0]} over {a['strategy']}{kernels[1]}"
 
 
+@command.entry(__doc__, least=1)
 def main(arguments: list[str]) -> int:
     """Plan the rounds and print what for; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "more-rounds", "TABLE [KEY=VALUE ...]", 1)
     table, settings = _parsed(arguments)
     print(plan(table, settings))
     return 0

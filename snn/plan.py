@@ -37,12 +37,9 @@ _SHOWN = 10  # remedies that are printed
 _SWEEP, _GRID, _THIS = "sweep", "grid=", ""
 
 
+@command.entry(__doc__, codes={0: "done, also where a cell does not fit"})
 def main(arguments: list[str]) -> int:
     """Print the plan of a cell, or of each cell of a sweep; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main, {0: "done, also where a cell does not fit"})
-
-
-def _main(arguments: list[str]) -> int:
     given = _parser().read(arguments)
     gpu = _gpu(given.device, given.free)
     budget = int(_fraction(given.fraction) * gpu.nbytes)
