@@ -36,172 +36,130 @@ KINDS = "".join(f"{'KLM'[i % 3]},0.{500 + i},0.{900 - i},{i % 20}\n" for i in ra
 ONE_HOT, DROP, ROWS = {"text_columns": "one_hot"}, {"text_columns": "drop"}, {"missing": "drop_rows"}
 CLASSES = {"task": "classification"}
 
+
+def case(text, expected, found=None, /, **keys):
+    """A file, its values or what its error names, what its remarks name, and its settings."""
+    return text, keys, expected, found
+
+
 READ = {
     # ---- what separates columns
-    "commas": ("x,y\n1,2\n", {}, [[1, 2]], None),
-    "semicolons": ("x;y\n1;2\n", {}, [[1, 2]], "semicolons"),
-    "semicolons and a decimal comma": (
-        "a, unit;y, unit\n1,5;2\n",
-        {"target": "y, unit"},
-        [[1.5, 2]],
-        "decimal commas",
+    "commas": case("x,y\n1,2\n", [[1, 2]]),
+    "semicolons": case("x;y\n1;2\n", [[1, 2]], "semicolons"),
+    "semicolons and a decimal comma": case(
+        "a, unit;y, unit\n1,5;2\n", [[1.5, 2]], "decimal commas", target="y, unit"
     ),
-    "a comma in the other columns' texts": (
-        "a;b;y\nx, z;u, v;1\nz, x;v, u;2\n",
-        {**DROP, "target": "y"},
-        "no column but the target",
-        None,
+    "a comma in the other columns' texts": case(
+        "a;b;y\nx, z;u, v;1\nz, x;v, u;2\n", "no column but the target", **DROP, target="y"
     ),
-    "tabs": ("x\ty\n1\t2\n", {}, [[1, 2]], "tabs"),
-    "tabs and texts with blanks": (
-        "name\tx\ty\nNew York\t1\t2\nOslo\t3\t4\n",
-        DROP,
-        [[1, 2], [3, 4]],
-        "tabs",
+    "tabs": case("x\ty\n1\t2\n", [[1, 2]], "tabs"),
+    "tabs and texts with blanks": case(
+        "name\tx\ty\nNew York\t1\t2\nOslo\t3\t4\n", [[1, 2], [3, 4]], "tabs", **DROP
     ),
-    "tabs and blanks between thousands": (
-        "0.5\t1 000.5\tred\n",
-        {**ONE_HOT, "target": 1},
-        [[0.5, 1, 1000.5]],
-        "tabs",
+    "tabs and blanks between thousands": case(
+        "0.5\t1 000.5\tred\n", [[0.5, 1, 1000.5]], "tabs", **ONE_HOT, target=1
     ),
-    "blanks, and a tab in each line": ("7 2\t3\n4 5\t6\n", {"target": -1}, [[7, 2, 3], [4, 5, 6]], "blanks"),
-    "bars": ("x|y\n1|2\n", {}, [[1, 2]], "bars"),
-    "blanks": (
+    "blanks, and a tab in each line": case("7 2\t3\n4 5\t6\n", [[7, 2, 3], [4, 5, 6]], "blanks", target=-1),
+    "bars": case("x|y\n1|2\n", [[1, 2]], "bars"),
+    "blanks": case(
         " 0.01  18.00  2 24.0\n 12.5   0.00  7 21.6\n",
-        {"target": -1},
         [[0.01, 18, 2, 24], [12.5, 0, 7, 21.6]],
         "blanks, no header",
+        target=-1,
     ),
-    "blanks as one is given": (
-        " 0.01  18.00\n 12.5   0.00\n",
-        {"target": -1, "delimiter": " ", "header": False},
-        [[0.01, 18], [12.5, 0]],
-        None,
+    "blanks as one is given": case(
+        " 0.01  18.00\n 12.5   0.00\n", [[0.01, 18], [12.5, 0]], target=-1, delimiter=" ", header=False
     ),
-    "blanks, a tab, quotes": ('x "the y"\n1 \t 2  \n3  4\n', {"target": "the y"}, [[1, 2], [3, 4]], "blanks"),
-    "a colon": ("x:y\n1:2\n", {"delimiter": ":"}, [[1, 2]], None),
-    "for Excel": ("sep=;\nx;y\n1;2\n", {}, [[1, 2]], "semicolons, header in line 2"),
-    "for Excel, with a mark": ('\ufeff"SEP=;"\r\nx;y\r\n1;2\r\n', {}, [[1, 2]], "semicolons"),
-    "lines that end in CR": ("x,y\r1,2\r3,4\r", {}, [[1, 2], [3, 4]], None),
-    "blank lines": ("\n\nx,y\n\n1,2\n  \n3,4\n\n", {}, [[1, 2], [3, 4]], "header in line 3"),
-    "blanks around cells": ('x, y\n 1 , 2\n"3" ,4\n'.replace('"3" ', "3"), {}, [[1, 2], [3, 4]], None),
-    "one column": ("x\n1\n", {}, "line 1 dataset.delimiter", None),
-    "another delimiter": ("x,y\n1,2\n", {"delimiter": ";"}, "dataset.delimiter=null", None),
-    "another delimiter within quotes": ('"x";"y"\n1;2\n', {"delimiter": ","}, "dataset.delimiter=null", None),
+    "blanks, a tab, quotes": case('x "the y"\n1 \t 2  \n3  4\n', [[1, 2], [3, 4]], "blanks", target="the y"),
+    "a colon": case("x:y\n1:2\n", [[1, 2]], delimiter=":"),
+    "for Excel": case("sep=;\nx;y\n1;2\n", [[1, 2]], "semicolons, header in line 2"),
+    "for Excel, with a mark": case('\ufeff"SEP=;"\r\nx;y\r\n1;2\r\n', [[1, 2]], "semicolons"),
+    "lines that end in CR": case("x,y\r1,2\r3,4\r", [[1, 2], [3, 4]]),
+    "blank lines": case("\n\nx,y\n\n1,2\n  \n3,4\n\n", [[1, 2], [3, 4]], "header in line 3"),
+    "blanks around cells": case('x, y\n 1 , 2\n"3" ,4\n'.replace('"3" ', "3"), [[1, 2], [3, 4]]),
+    "one column": case("x\n1\n", "line 1 dataset.delimiter"),
+    "another delimiter": case("x,y\n1,2\n", "dataset.delimiter=null", delimiter=";"),
+    "another delimiter within quotes": case('"x";"y"\n1;2\n', "dataset.delimiter=null", delimiter=","),
     # ---- numbers
-    "decimal commas": ("x;y\n1,5;2\n3;4,25\n", {}, [[1.5, 2], [3, 4.25]], "semicolons, decimal commas"),
-    "decimal commas in quotes": ('x,y\n"1,5",2\n"3,25",4\n', {}, [[1.5, 2], [3.25, 4]], "decimal commas"),
-    "points between thousands": (
-        "x;y\n1.234,5;2\n1.234.567;4\n",
-        {},
-        [[1234.5, 2], [1234567, 4]],
-        "'.' between thousands",
+    "decimal commas": case("x;y\n1,5;2\n3;4,25\n", [[1.5, 2], [3, 4.25]], "semicolons, decimal commas"),
+    "decimal commas in quotes": case('x,y\n"1,5",2\n"3,25",4\n', [[1.5, 2], [3.25, 4]], "decimal commas"),
+    "points between thousands": case(
+        "x;y\n1.234,5;2\n1.234.567;4\n", [[1234.5, 2], [1234567, 4]], "'.' between thousands"
     ),
-    "points in another column": (
-        "a;b;y\n67.177;15,8;1,5\n80.557;16,1;2,5\n",
-        {},
-        [[67177, 15.8, 1.5], [80557, 16.1, 2.5]],
-        "'.' between",
+    "points in another column": case(
+        "a;b;y\n67.177;15,8;1,5\n80.557;16,1;2,5\n", [[67177, 15.8, 1.5], [80557, 16.1, 2.5]], "'.' between"
     ),
-    "points of both kinds": (
-        "a;b;y\n0.177;15,8;1\n8.5;16,1;2\n4;17,1;3\n",
-        {},
-        "line 2 column 'a' '0.177' dataset.na_values",
-        None,
+    "points of both kinds": case(
+        "a;b;y\n0.177;15,8;1\n8.5;16,1;2\n4;17,1;3\n", "line 2 column 'a' '0.177' dataset.na_values"
     ),
-    "commas between thousands": (
-        'x,y\n"1,234",2.5\n"12,345",4\n',
-        {},
-        [[1234, 2.5], [12345, 4]],
-        "',' between thousands",
+    "commas between thousands": case(
+        'x,y\n"1,234",2.5\n"12,345",4\n', [[1234, 2.5], [12345, 4]], "',' between thousands"
     ),
-    "commas of two millions": (
-        'x,y\n"1,234,567",2\n9,4\n',
-        {},
-        [[1234567, 2], [9, 4]],
-        "',' between thousands",
+    "commas of two millions": case(
+        'x,y\n"1,234,567",2\n9,4\n', [[1234567, 2], [9, 4]], "',' between thousands"
     ),
-    "commas in doubt": ("x;y\n1,100;2\n", {}, "line 2 column 'x' dataset.decimal dataset.thousands", None),
-    "commas as decimals": ("x;y\n1,100;2\n", {"decimal": ","}, [[1.1, 2]], "semicolons"),
-    "commas as thousands": ("x;y\n1,100;2\n", {"thousands": ","}, [[1100, 2]], "semicolons"),
-    "blanks between thousands": (
-        "x;y\n1 234,5;2\n12\u00a0345;3\n",
-        {},
-        [[1234.5, 2], [12345, 3]],
-        "between thousands",
+    "commas in doubt": case("x;y\n1,100;2\n", "line 2 column 'x' dataset.decimal dataset.thousands"),
+    "commas as decimals": case("x;y\n1,100;2\n", [[1.1, 2]], "semicolons", decimal=","),
+    "commas as thousands": case("x;y\n1,100;2\n", [[1100, 2]], "semicolons", thousands=","),
+    "blanks between thousands": case(
+        "x;y\n1 234,5;2\n12\u00a0345;3\n", [[1234.5, 2], [12345, 3]], "between thousands"
     ),
-    "apostrophes": ("x,y\n1'234.5,2\n12’345,3\n", {}, [[1234.5, 2], [12345, 3]], "between thousands"),
-    "points as thousands": ("x,y\n1.234,2\n", {"thousands": "."}, [[1234, 2]], "decimal commas"),
-    "points, which may be between thousands": ("x,y\n1.234,2\n", {}, [[1.234, 2]], "dataset.thousands"),
-    "points, which are decimals": ("x,y\n1.234,2\n0.123,3\n", {}, [[1.234, 2], [0.123, 3]], None),
-    "points, and others in texts": (
+    "apostrophes": case("x,y\n1'234.5,2\n12’345,3\n", [[1234.5, 2], [12345, 3]], "between thousands"),
+    "points as thousands": case("x,y\n1.234,2\n", [[1234, 2]], "decimal commas", thousands="."),
+    "points, which may be between thousands": case("x,y\n1.234,2\n", [[1.234, 2]], "dataset.thousands"),
+    "points, which are decimals": case("x,y\n1.234,2\n0.123,3\n", [[1.234, 2], [0.123, 3]]),
+    "points, and others in texts": case(
         "firm;x;y\nSmith Co.;1.234;2\nSmith Co.;5.678;3\n",
-        DROP,
         [[1.234, 2], [5.678, 3]],
         "dataset.thousands",
+        **DROP,
     ),
-    "points, and others in missing values": (
-        "x;y\n1.234;2\nn.a.;3\n",
-        {**ROWS, "na_values": ["n.a."]},
-        [[1.234, 2]],
-        "dataset.thousands",
+    "points, and others in missing values": case(
+        "x;y\n1.234;2\nn.a.;3\n", [[1.234, 2]], "dataset.thousands", **ROWS, na_values=["n.a."]
     ),
-    "a point before an exponent": (
+    "a point before an exponent": case(
         "a;x;y\n1,5;2.345e-05;1\n2,5;3.456e-05;2\n3,5;3.456e-05;2\n",
-        {"decimal": ","},
         "line 2 column 'x' '2.345e-05'",
-        None,
+        decimal=",",
     ),
-    "one mark for both": (
-        "x,y\n1.5,2\n",
-        {"thousands": ".", "decimal": "."},
-        "dataset.thousands dataset.decimal",
-        None,
+    "one mark for both": case(
+        "x,y\n1.5,2\n", "dataset.thousands dataset.decimal", thousands=".", decimal="."
     ),
-    "percent": ("x,y\n12%,2\n3.5 %,4\n", {}, [[12, 2], [3.5, 4]], "% in 'x'"),
-    "currency": ("x;y\n$5;2\n-$1,000.5;4\n", {}, [[5, 2], [-1000.5, 4]], "$ in 'x'"),
-    "euros": ("x;y\n€ 5,00;2\n7,5\u00a0€;4\n", {}, [[5, 2], [7.5, 4]], "€ in 'x'"),
-    "two currencies": ("x,y\n€3,1\n$4,2\n€5,3\n", {}, "line 3 column 'x' '$4' dataset.na_values", None),
-    "a number without the unit": (
-        "x,y\n1%,1\n2%,2\n0.02,3\n",
-        {},
-        "line 4 column 'x' '0.02' dataset.na_values",
-        None,
+    "percent": case("x,y\n12%,2\n3.5 %,4\n", [[12, 2], [3.5, 4]], "% in 'x'"),
+    "currency": case("x;y\n$5;2\n-$1,000.5;4\n", [[5, 2], [-1000.5, 4]], "$ in 'x'"),
+    "euros": case("x;y\n€ 5,00;2\n7,5\u00a0€;4\n", [[5, 2], [7.5, 4]], "€ in 'x'"),
+    "two currencies": case("x,y\n€3,1\n$4,2\n€5,3\n", "line 3 column 'x' '$4' dataset.na_values"),
+    "a number without the unit": case(
+        "x,y\n1%,1\n2%,2\n0.02,3\n", "line 4 column 'x' '0.02' dataset.na_values"
     ),
-    "two units at a number": ("x,y\n1,1\n$1%,2\n2,2\n", {}, "line 3 column 'x' '$1%'", None),
-    "numbers in quotes": ('"x","y"\n"1.5","2"\n', {}, [[1.5, 2]], None),
-    "exponents and signs": ("x,y\n+1e+2,-.5\n1E-1,5.\n", {}, [[100, -0.5], [0.1, 5]], None),
-    "infinite": ("x,y\n1,2\n-inf,2\n", {}, "line 3 column 'x' '-inf' dataset.na_values", None),
-    "beyond float32": ("x,y\n1,2\n1e39,2\n", {}, "line 3 column 'x' '1e39' dataset.na_values", None),
-    "beyond float64": ("x,y\n1,2\n3,1e400\n", {}, "line 3 column 'y' '1e400' dataset.na_values", None),
-    "hexadecimal": ("x,y\n1,2\n0x10,4\n", {}, "line 3 column 'x' '0x10' dataset.na_values", None),
-    "two signs": ("x,y\n1,2\n0E+-0,4\n", {}, "line 3 column 'x' '0E+-0' dataset.na_values", None),
-    "underscores": ("x,y\n1,2\n1_0,4\n", {}, "line 3 column 'x' '1_0' dataset.na_values", None),
-    "Arabic digits": ("x,y\n1,2\n٣,4\n", {}, "line 3 column 'x' '٣' dataset.na_values", None),
-    "a control character": ("x,y\n1,2\n1\x0b,4\n", {}, "line 3 column 'x' '1\\x0b'", None),
-    "a mark within": ("x,y\n1,2\n\ufeff1,4\n", {}, "line 3 column 'x' '\\ufeff1'", None),
-    "dates": ("x,y\n2020-01-01,2\n2020-01-02,4\n", {}, "line 2 column 'x' '2020-01-01'", None),
-    "dates as a target": ("x,y\n1,2020-01-01\n2,2020-01-02\n", {}, "line 2 column 'y' cross_entropy", None),
+    "two units at a number": case("x,y\n1,1\n$1%,2\n2,2\n", "line 3 column 'x' '$1%'"),
+    "numbers in quotes": case('"x","y"\n"1.5","2"\n', [[1.5, 2]]),
+    "exponents and signs": case("x,y\n+1e+2,-.5\n1E-1,5.\n", [[100, -0.5], [0.1, 5]]),
+    "infinite": case("x,y\n1,2\n-inf,2\n", "line 3 column 'x' '-inf' dataset.na_values"),
+    "beyond float32": case("x,y\n1,2\n1e39,2\n", "line 3 column 'x' '1e39' dataset.na_values"),
+    "beyond float64": case("x,y\n1,2\n3,1e400\n", "line 3 column 'y' '1e400' dataset.na_values"),
+    "hexadecimal": case("x,y\n1,2\n0x10,4\n", "line 3 column 'x' '0x10' dataset.na_values"),
+    "two signs": case("x,y\n1,2\n0E+-0,4\n", "line 3 column 'x' '0E+-0' dataset.na_values"),
+    "underscores": case("x,y\n1,2\n1_0,4\n", "line 3 column 'x' '1_0' dataset.na_values"),
+    "Arabic digits": case("x,y\n1,2\n٣,4\n", "line 3 column 'x' '٣' dataset.na_values"),
+    "a control character": case("x,y\n1,2\n1\x0b,4\n", "line 3 column 'x' '1\\x0b'"),
+    "a mark within": case("x,y\n1,2\n\ufeff1,4\n", "line 3 column 'x' '\\ufeff1'"),
+    "dates": case("x,y\n2020-01-01,2\n2020-01-02,4\n", "line 2 column 'x' '2020-01-01'"),
+    "dates as a target": case("x,y\n1,2020-01-01\n2,2020-01-02\n", "line 2 column 'y' cross_entropy"),
     # ---- stray markers among numbers
-    "a division by zero": (
-        f"a;b;y\n{COMMAS}#DIV/0!;1,25;#DIV/0!\n",
-        {},
-        "line 42 column 'a' 'y' '#DIV/0!' dataset.na_values",
-        None,
+    "a division by zero": case(
+        f"a;b;y\n{COMMAS}#DIV/0!;1,25;#DIV/0!\n", "line 42 column 'a' 'y' '#DIV/0!' dataset.na_values"
     ),
-    "a division by zero that is missing": (
+    "a division by zero that is missing": case(
         "a;b;y\n1,5;1,25;3,1\n#DIV/0!;1,25;#DIV/0!\n",
-        {**ROWS, "na_values": ["#DIV/0!"]},
         [[1.5, 1.25, 3.1]],
         "decimal commas",
+        **ROWS,
+        na_values=["#DIV/0!"],
     ),
     **{
-        f"{marker} {list(keys.values())}": (
-            f"a,b,y\n{FEW}{marker},1,2\n",
-            keys,
-            "line 42 column 'a' dataset.na_values",
-            None,
+        f"{marker} {list(keys.values())}": case(
+            f"a,b,y\n{FEW}{marker},1,2\n", "line 42 column 'a' dataset.na_values", **keys
         )
         for marker in (
             "#VALUE!",
@@ -218,309 +176,202 @@ READ = {
         )
         for keys in ({}, ONE_HOT, DROP)
     },
-    "a marker in a target of classes": (
-        f"a,b,y\n{FEW}1,1,x\n",
-        {**CLASSES},
-        "line 42 column 'y' 'x' dataset.na_values",
-        None,
+    "a marker in a target of classes": case(
+        f"a,b,y\n{FEW}1,1,x\n", "line 42 column 'y' 'x' dataset.na_values", **CLASSES
     ),
-    "many markers": (
-        "a,b,y\n" + "1,2,3\nx,2,3\n" * 9,
-        ONE_HOT,
-        "line 3 column 'a' 'x' dataset.na_values",
-        None,
+    "many markers": case(
+        "a,b,y\n" + "1,2,3\nx,2,3\n" * 9, "line 3 column 'a' 'x' dataset.na_values", **ONE_HOT
     ),
-    "numbers as missing values": (
-        "x,y\n1,2\n-999,3\n-999.0,3\n",
-        {**ROWS, "na_values": [-999]},
-        [[1, 2]],
-        None,
-    ),
-    "a quote that is closed rows later": (
+    "numbers as missing values": case("x,y\n1,2\n-999,3\n-999.0,3\n", [[1, 2]], **ROWS, na_values=[-999]),
+    "a quote that is closed rows later": case(
         'a,note,y\n1,"u,2\n3,v,4\n5,w",6\n7,u,8\n',
-        DROP,
         [[1, 6], [7, 8]],
         "rows over several lines (1, the first in line 2)",
+        **DROP,
     ),
-    "a second header": ("a,b,y\n1,2,3\na,b,y\n4,5,6\n", {}, [[1, 2, 3], [4, 5, 6]], "1 repeated header"),
-    "a second header of texts": (
-        "a,y\nu,1\na,y\nv,2\n",
-        ONE_HOT,
-        [[1, 0, 1], [0, 1, 2]],
-        "1 repeated header",
+    "a second header": case("a,b,y\n1,2,3\na,b,y\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], "1 repeated header"),
+    "a second header of texts": case(
+        "a,y\nu,1\na,y\nv,2\n", [[1, 0, 1], [0, 1, 2]], "1 repeated header", **ONE_HOT
     ),
-    "zeros before numbers": ("zip,y\n98101,1\n01234,2\n", {}, [[98101, 1], [1234, 2]], "'01234' in 'zip'"),
-    "a line of units": (
-        "a,b,y\n[m],[s],[-]\n1,2,3\n4,5,6\n",
-        {},
-        "line 2 column 'a' '[m]' dataset.na_values",
-        None,
+    "zeros before numbers": case("zip,y\n98101,1\n01234,2\n", [[98101, 1], [1234, 2]], "'01234' in 'zip'"),
+    "a line of units": case(
+        "a,b,y\n[m],[s],[-]\n1,2,3\n4,5,6\n", "line 2 column 'a' '[m]' dataset.na_values"
     ),
-    "decimal commas as texts": (
-        f"oven;temp;y\n{OVENS}",
-        {**ONE_HOT, "delimiter": ";"},
-        (40, 4),
-        "decimal commas",
+    "decimal commas as texts": case(
+        f"oven;temp;y\n{OVENS}", (40, 4), "decimal commas", **ONE_HOT, delimiter=";"
     ),
-    "a comment behind a number": (
-        "x,y\n1,2\n3,4 # sic\n5,6\n",
-        {},
-        "line 3 column 'y' dataset.comment",
-        None,
-    ),
+    "a comment behind a number": case("x,y\n1,2\n3,4 # sic\n5,6\n", "line 3 column 'y' dataset.comment"),
     # ---- comments, other lines, headers
-    "comments": (
+    "comments": case(
         "# made by an archive\n# COLUMN y: mass\na,b,y\n1,2,3\n",
-        {},
         [[1, 2, 3]],
         "2 comment lines skipped, header in line 3",
     ),
-    "comments within": (
-        "a,b,y\n1,2,3\n# a note\n4,5,6\n% a note\n",
-        {},
-        [[1, 2, 3], [4, 5, 6]],
-        "2 comment lines skipped",
+    "comments within": case(
+        "a,b,y\n1,2,3\n# a note\n4,5,6\n% a note\n", [[1, 2, 3], [4, 5, 6]], "2 comment lines skipped"
     ),
-    "comments as wide as the table": (
-        "# a, b, c\na,b,y\n1,2,3\n4,5,6\n",
-        {},
-        [[1, 2, 3], [4, 5, 6]],
-        "1 comment line skipped",
+    "comments as wide as the table": case(
+        "# a, b, c\na,b,y\n1,2,3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], "1 comment line skipped"
     ),
-    "a header behind a comment's mark": (
-        "# a,b,y\n1,2,3\n4,5,6\n",
-        {"target": "y"},
-        [[1, 2, 3], [4, 5, 6]],
-        None,
+    "a header behind a comment's mark": case("# a,b,y\n1,2,3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], target="y"),
+    "a comment's mark": case(
+        'x,y ! why\n1,2\n! no\n3,"4"!5\n', [[1, 2], [3, 4]], "1 comment line skipped", comment="!"
     ),
-    "a comment's mark": (
-        'x,y ! why\n1,2\n! no\n3,"4"!5\n',
-        {"comment": "!"},
-        [[1, 2], [3, 4]],
-        "1 comment line skipped",
-    ),
-    "the end of a DOS file": ("x,y\n1,2\n\x1a", {}, "line 3 columns", None),
-    "another comment": ("x,y\n1,2\n! no\n3,4\n", {}, "line 3 dataset.comment", None),
-    "lines before": (
+    "the end of a DOS file": case("x,y\n1,2\n\x1a", "line 3 columns"),
+    "another comment": case("x,y\n1,2\n! no\n3,4\n", "line 3 dataset.comment"),
+    "lines before": case(
         "Station: Oslo\nExported 2024\n\na;b;y\n1;2;3\n",
-        {},
         [[1, 2, 3]],
         "2 other lines skipped, header in line 4",
     ),
-    "empty cells before": (
+    "empty cells before": case(
         "Report,,\n,,\na,b,y\n1,2,3\n4,5,6\n",
-        {},
         [[1, 2, 3], [4, 5, 6]],
         "2 other lines skipped, header in line 3",
     ),
-    "empty cells before a header": (
-        "Report,,\n,,\na,b,y\n1,2,3\n",
-        {"header": 3},
-        [[1, 2, 3]],
-        "header in line 3",
+    "empty cells before a header": case(
+        "Report,,\n,,\na,b,y\n1,2,3\n", [[1, 2, 3]], "header in line 3", header=3
     ),
-    "a line of texts and numbers before": (
+    "a line of texts and numbers before": case(
         "2,u,v\n1,2,3,4,5,7\n2,2,3,4,5,9\n",
-        {"target": -1},
         [[1, 2, 3, 4, 5, 7], [2, 2, 3, 4, 5, 9]],
         "1 other line skipped, no header, data from line 2",
+        target=-1,
     ),
-    "values before a header": (
-        "Device,XY12\nRate,10\na,b,y\n1,2,3\n4,5,6\n",
-        {},
-        "line 1 dataset.header=3",
-        None,
+    "values before a header": case("Device,XY12\nRate,10\na,b,y\n1,2,3\n4,5,6\n", "line 1 dataset.header=3"),
+    "values as wide before a header": case(
+        "Device,XY12,u\nRate,10,v\na,b,y\n1,2,3\n4,5,6\n", "dataset.target 'y' dataset.header=3"
     ),
-    "values as wide before a header": (
-        "Device,XY12,u\nRate,10,v\na,b,y\n1,2,3\n4,5,6\n",
-        {},
-        "dataset.target 'y' dataset.header=3",
-        None,
+    "a header without a name for row names": case('a b y\n"1" 2 3 4\n"2" 5 6 7\n', "line 1 columns header"),
+    "delimiters at the end of lines": case(
+        "a,y,\n1,2,\n3,4,\n", [[1, 2], [3, 4]], "1 nameless empty column skipped", target=-1
     ),
-    "a header without a name for row names": (
-        'a b y\n"1" 2 3 4\n"2" 5 6 7\n',
-        {},
-        "line 1 columns header",
-        None,
-    ),
-    "delimiters at the end of lines": (
-        "a,y,\n1,2,\n3,4,\n",
-        {"target": -1},
-        [[1, 2], [3, 4]],
-        "1 nameless empty column skipped",
-    ),
-    "bars around lines": ("|a|y|\n|1|2|\n", {}, [[1, 2]], "2 nameless empty columns skipped"),
-    "a header's line": ("u,v,w\na,b,y\n1,2,3\n", {"header": 2}, [[1, 2, 3]], "header in line 2"),
-    "no such header": ("a,b,y\n1,2,3\n", {"header": 7}, "dataset.header", None),
-    "a short row": ("x,y\n1,2\n3\n", {}, "line 3 columns", None),
-    "a long row": ("x,y\n1,2\n3,4,5\n", {}, "line 3 columns", None),
-    "a short header": ("a,b\n1,2,3\n1,2,3\n", {"target": "b"}, "line 1 columns", None),
-    "a short first row of numbers": ("1,2\n1,2,3,4\n1,2,3,4\n", {"target": 0}, "line 1 columns", None),
-    "a first row of data": (KINDS, {**ONE_HOT, "target": -1}, (40, 6), "no header, data from line 1"),
-    "a first row of numbers": ("1.5,2\n3,4\n", {"target": 1}, [[1.5, 2], [3, 4]], "no header"),
-    "a first row of data with a marker": (
+    "bars around lines": case("|a|y|\n|1|2|\n", [[1, 2]], "2 nameless empty columns skipped"),
+    "a header's line": case("u,v,w\na,b,y\n1,2,3\n", [[1, 2, 3]], "header in line 2", header=2),
+    "no such header": case("a,b,y\n1,2,3\n", "dataset.header", header=7),
+    "a short row": case("x,y\n1,2\n3\n", "line 3 columns"),
+    "a long row": case("x,y\n1,2\n3,4,5\n", "line 3 columns"),
+    "a short header": case("a,b\n1,2,3\n1,2,3\n", "line 1 columns", target="b"),
+    "a short first row of numbers": case("1,2\n1,2,3,4\n1,2,3,4\n", "line 1 columns", target=0),
+    "a first row of data": case(KINDS, (40, 6), "no header, data from line 1", **ONE_HOT, target=-1),
+    "a first row of numbers": case("1.5,2\n3,4\n", [[1.5, 2], [3, 4]], "no header", target=1),
+    "a first row of data with a marker": case(
         "K,n.a.,0.802,5\nL,0.118,0.761,18\nM,0.38,0.21,1\n",
-        {**ONE_HOT, "target": -1},
         "line 1 dataset.header=true dataset.header=false",
-        None,
+        **ONE_HOT,
+        target=-1,
     ),
-    "a first row of consecutive numbers": (
-        "1,2,3\n3,4,7\n",
-        {"target": 0},
-        "line 1 dataset.header=true dataset.header=false",
-        None,
+    "a first row of consecutive numbers": case(
+        "1,2,3\n3,4,7\n", "line 1 dataset.header=true dataset.header=false", target=0
     ),
-    "texts without a header": (
+    "texts without a header": case(
         "u,v\nv,u\nu,u\nv,v\n",
-        {**ONE_HOT, **CLASSES, "target": 1},
         [[1, 0, 1], [0, 1, 0], [1, 0, 0], [0, 1, 1]],
         "no header",
+        **ONE_HOT,
+        **CLASSES,
+        target=1,
     ),
-    "texts with a header": ("a,y\nv,u\nu,u\n", {**ONE_HOT, **CLASSES}, [[0, 1, 0], [1, 0, 0]], None),
-    "years as names": (
-        "gdp,2019,2020\n1.5,2,3\n2.5,3,4\n",
-        {"target": 2020},
-        [[1.5, 2, 3], [2.5, 3, 4]],
-        None,
+    "texts with a header": case("a,y\nv,u\nu,u\n", [[0, 1, 0], [1, 0, 0]], **ONE_HOT, **CLASSES),
+    "years as names": case("gdp,2019,2020\n1.5,2,3\n2.5,3,4\n", [[1.5, 2, 3], [2.5, 3, 4]], target=2020),
+    "a header that is data": case(
+        "x,y\n1,2\n3,4\n", "line 1 column '0' 'x' dataset.header=true", header=False, target=1
     ),
-    "a header that is data": (
-        "x,y\n1,2\n3,4\n",
-        {"header": False, "target": 1},
-        "line 1 column '0' 'x' dataset.header=true",
-        None,
+    "a header of numbers": case("1,2\n3,4\n", [[4, 3]], header=True, target=1),
+    "a target by name without a header": case(
+        "1,2\n3,4.5\n", "dataset.target 'y' dataset.header=true", header=False
     ),
-    "a header of numbers": ("1,2\n3,4\n", {"header": True, "target": 1}, [[4, 3]], None),
-    "a target by name without a header": (
-        "1,2\n3,4.5\n",
-        {"header": False},
-        "dataset.target 'y' dataset.header=true",
-        None,
-    ),
-    "another name": ("x,price\n1,2\n", {"target": "prize"}, "dataset.target 'prize' 'price'", None),
-    "another case": ("x,y\n1,2\n", {"target": "Y"}, "dataset.target 'Y' 'y'", None),
-    "a number too far": ("x,y\n1,2\n", {"target": 2}, "dataset.target 2 -2 1", None),
-    "names twice": ("x,x,y\n1,2,3\n", {}, [[1, 2, 3]], None),
-    "the target twice": ("y,y\n1,2\n", {}, "dataset.target 'y' rename", None),
-    "a number that is a name twice": (
-        "0,0,y\n1,2,3\n",
-        {"header": 1, "target": 0},
-        "dataset.target 0 rename",
-        None,
-    ),
-    "names that are empty": (",x,y\n0.5,1,2\n", {}, [[0.5, 1, 2]], None),
-    "a name with a control character": ("x\x1b[2J,y\n1,2\n", {}, "line 1 'x\\x1b[2J'", None),
+    "another name": case("x,price\n1,2\n", "dataset.target 'prize' 'price'", target="prize"),
+    "another case": case("x,y\n1,2\n", "dataset.target 'Y' 'y'", target="Y"),
+    "a number too far": case("x,y\n1,2\n", "dataset.target 2 -2 1", target=2),
+    "names twice": case("x,x,y\n1,2,3\n", [[1, 2, 3]]),
+    "the target twice": case("y,y\n1,2\n", "dataset.target 'y' rename"),
+    "a number that is a name twice": case("0,0,y\n1,2,3\n", "dataset.target 0 rename", header=1, target=0),
+    "names that are empty": case(",x,y\n0.5,1,2\n", [[0.5, 1, 2]]),
+    "a name with a control character": case("x\x1b[2J,y\n1,2\n", "line 1 'x\\x1b[2J'"),
     **{
-        f"the target {wrong!r}": ("x,y\n1,2\n", {"target": wrong}, f"dataset.target {wrong!r}", None)
+        f"the target {wrong!r}": case("x,y\n1,2\n", f"dataset.target {wrong!r}", target=wrong)
         for wrong in (True, 1.0, None, ["y"])
     },
     # ---- texts and missing values
-    "missing": (
-        "a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n",
-        {},
-        "line 3 column 'a' 'b' 'y' dataset.missing=drop_rows",
-        None,
+    "missing": case(
+        "a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", "line 3 column 'a' 'b' 'y' dataset.missing=drop_rows"
     ),
-    "missing, left out": ("a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", ROWS, [[1, 2, 3]], None),
-    "none is left": ("a,b,y\n,5,\n2,6,\n,7,8\n", ROWS, "'a' 'y'", None),
-    "no value in a column": ("a,b,y\n1,,2\n2,NA,3\n", ROWS, "'b'", None),
-    "no value in the target": ("a,y\n1,\n2,\n", ROWS, "'y' target", None),
-    "texts": (
+    "missing, left out": case("a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", [[1, 2, 3]], **ROWS),
+    "none is left": case("a,b,y\n,5,\n2,6,\n,7,8\n", "'a' 'y'", **ROWS),
+    "no value in a column": case("a,b,y\n1,,2\n2,NA,3\n", "'b'", **ROWS),
+    "no value in the target": case("a,y\n1,\n2,\n", "'y' target", **ROWS),
+    "texts": case(
         "a,c,y\n1,red,2\n2,blue,4\n",
-        {},
         "line 2 column 'c' 'red' dataset.text_columns=one_hot dataset.text_columns=drop",
-        None,
     ),
-    "texts as columns": ("a,c,y\n1,red,2\n2,blue,4\n", ONE_HOT, [[1, 0, 1, 2], [2, 1, 0, 4]], None),
-    "texts, left out": ("a,c,y\n1,red,2\n2,,4\n", DROP, [[1, 2], [2, 4]], None),
-    "only texts": ("c,y\nred,2\nblue,4\n", DROP, "'y'", None),
-    "classes named None": (
-        "a,y\n1,None\n2,NA\n3,yes\n4,null\n",
-        CLASSES,
-        [[1, 1], [2, 0], [3, 3], [4, 2]],
-        "dataset.na_values",
+    "texts as columns": case("a,c,y\n1,red,2\n2,blue,4\n", [[1, 0, 1, 2], [2, 1, 0, 4]], **ONE_HOT),
+    "texts, left out": case("a,c,y\n1,red,2\n2,,4\n", [[1, 2], [2, 4]], **DROP),
+    "only texts": case("c,y\nred,2\nblue,4\n", "'y'", **DROP),
+    "classes named None": case(
+        "a,y\n1,None\n2,NA\n3,yes\n4,null\n", [[1, 1], [2, 0], [3, 3], [4, 2]], "dataset.na_values", **CLASSES
     ),
-    "no class but None": (
-        "a,y\n1,None\n2,NA\n3,None\n",
-        CLASSES,
-        [[1, 1], [2, 0], [3, 1]],
-        "dataset.na_values",
+    "no class but None": case(
+        "a,y\n1,None\n2,NA\n3,None\n", [[1, 1], [2, 0], [3, 1]], "dataset.na_values", **CLASSES
     ),
-    "a class that is missing": (
-        "a,y\n1,None\n2,no\n3,yes\n4,\n",
-        {**CLASSES, **ROWS, "na_values": ["None"]},
-        [[2, 0], [3, 1]],
-        None,
+    "a class that is missing": case(
+        "a,y\n1,None\n2,no\n3,yes\n4,\n", [[2, 0], [3, 1]], **CLASSES, **ROWS, na_values=["None"]
     ),
-    "classes that float64 rounds": (
-        "a,y\n1,12345678901234560\n2,12345678901234561\n",
-        CLASSES,
-        "line 2 column 'y' 12345678901234560",
-        None,
+    "classes that float64 rounds": case(
+        "a,y\n1,12345678901234560\n2,12345678901234561\n", "line 2 column 'y' 12345678901234560", **CLASSES
     ),
-    "a class that is not whole": ("a,y\n1,0\n2,1.5\n", CLASSES, "line 3 column 'y' 1.5", None),
-    "a text that is too long": (f"a,c,y\n1,red,2\n2,{'x' * 201},4\n", ONE_HOT, "line 3 column 'c'", None),
-    "a text with a line break": ('a,c,y\n1,"one\ntwo",2\n2,red,4\n', ONE_HOT, "line 2 column 'c'", None),
-    "a line break, left out": ('a,c,y\n1,"one\ntwo",2\n2,red,4\n', DROP, [[1, 2], [2, 4]], "over several"),
-    "a line behind a line break": (
-        'a,c,y\n1,"one\ntwo",2\n2,red,x\n3,red,4\n4,red,4\n',
-        DROP,
-        "line 4 column 'y' 'x'",
-        None,
+    "a class that is not whole": case("a,y\n1,0\n2,1.5\n", "line 3 column 'y' 1.5", **CLASSES),
+    "a text that is too long": case(f"a,c,y\n1,red,2\n2,{'x' * 201},4\n", "line 3 column 'c'", **ONE_HOT),
+    "a text with a line break": case('a,c,y\n1,"one\ntwo",2\n2,red,4\n', "line 2 column 'c'", **ONE_HOT),
+    "a line break, left out": case(
+        'a,c,y\n1,"one\ntwo",2\n2,red,4\n', [[1, 2], [2, 4]], "over several", **DROP
+    ),
+    "a line behind a line break": case(
+        'a,c,y\n1,"one\ntwo",2\n2,red,x\n3,red,4\n4,red,4\n', "line 4 column 'y' 'x'", **DROP
     ),
     # ---- files
-    "an empty file": ("", {}, "", None),
-    "a header only": ("x,y\n", {}, "rows", None),
-    "a quote without end": ('x,y\n1,2\n"1,3\n4,5\n', {}, "line 3", None),
-    "letters behind a quote": ('x,y\n"1"2,3\n', {}, "line 2", None),
-    "a huge cell": ("x,y\n" + "1" * 200_000 + ",2\n", {}, "line 2", None),
-    "NUL bytes": ("x,y\n1,2\n1\0,4\n", {}, "NUL", None),
-    "a NUL byte far behind": (
-        "x,y\n" + "1,2\n" * 2000 + "1\0,4\n",
-        {},
-        "line 2002 column 'x' '1\\x00'",
-        None,
+    "an empty file": case("", ""),
+    "a header only": case("x,y\n", "rows"),
+    "a quote without end": case('x,y\n1,2\n"1,3\n4,5\n', "line 3"),
+    "letters behind a quote": case('x,y\n"1"2,3\n', "line 2"),
+    "a huge cell": case("x,y\n" + "1" * 200_000 + ",2\n", "line 2"),
+    "NUL bytes": case("x,y\n1,2\n1\0,4\n", "NUL"),
+    "a NUL byte far behind": case("x,y\n" + "1,2\n" * 2000 + "1\0,4\n", "line 2002 column 'x' '1\\x00'"),
+    "a byte order mark": case("\ufeffx,y\n1,2\n", [[2, 1]], target="x"),
+    "UTF-16": case("x;y\n1;2\n".encode("utf-16"), [[1, 2]], "utf-16"),
+    "UTF-16 without a mark": case("x,y\n1,2\n".encode("utf-16-le"), "UTF-16 dataset.encoding"),
+    "UTF-16 that is given": case("x,y\n1,2\n".encode("utf-16-le"), [[1, 2]], encoding="utf-16-le"),
+    "Windows": case("Größe;y\n1;2\n".encode("cp1252"), [[2, 1]], "cp1252", target="Größe"),
+    "the euro of Windows": case("€,y\n1,2\n".encode("cp1252"), [[2, 1]], "cp1252", target="€"),
+    "Latin-1": case("°;y\n1;2\n".encode("latin1"), [[2, 1]], "cp1252", target="°"),
+    "Central Europe": case("Łódź;żółw;y\n1;2;3\n".encode("cp1250"), [[2, 3, 1]], "cp1250", target="Łódź"),
+    "Cyrillic": case("рост;Масса тела;y\n1;2;3\n".encode("cp1251"), [[2, 3, 1]], "cp1251", target="рост"),
+    "a byte that Windows has not": case(
+        b"a,name,y\n1,x\x81y,3\n2,z,4\n", [[1, 1, 0, 3], [2, 0, 1, 4]], "cp850", **ONE_HOT
     ),
-    "a byte order mark": ("\ufeffx,y\n1,2\n", {"target": "x"}, [[2, 1]], None),
-    "UTF-16": ("x;y\n1;2\n".encode("utf-16"), {}, [[1, 2]], "utf-16"),
-    "UTF-16 without a mark": ("x,y\n1,2\n".encode("utf-16-le"), {}, "UTF-16 dataset.encoding", None),
-    "UTF-16 that is given": ("x,y\n1,2\n".encode("utf-16-le"), {"encoding": "utf-16-le"}, [[1, 2]], None),
-    "Windows": ("Größe;y\n1;2\n".encode("cp1252"), {"target": "Größe"}, [[2, 1]], "cp1252"),
-    "the euro of Windows": ("€,y\n1,2\n".encode("cp1252"), {"target": "€"}, [[2, 1]], "cp1252"),
-    "Latin-1": ("°;y\n1;2\n".encode("latin1"), {"target": "°"}, [[2, 1]], "cp1252"),
-    "Central Europe": ("Łódź;żółw;y\n1;2;3\n".encode("cp1250"), {"target": "Łódź"}, [[2, 3, 1]], "cp1250"),
-    "Cyrillic": ("рост;Масса тела;y\n1;2;3\n".encode("cp1251"), {"target": "рост"}, [[2, 3, 1]], "cp1251"),
-    "a byte that Windows has not": (
-        b"a,name,y\n1,x\x81y,3\n2,z,4\n",
-        ONE_HOT,
-        [[1, 1, 0, 3], [2, 0, 1, 4]],
-        "cp850",
-    ),
-    "damaged UTF-8": (
+    "damaged UTF-8": case(
         "name,y\nMüller,1\nJäger,2\nSchäfer,3\n".encode().replace("Jä".encode(), b"J\xe4"),
-        ONE_HOT,
         "line 3 0xe4 utf-8 dataset.encoding",
-        None,
+        **ONE_HOT,
     ),
-    "damaged UTF-8 with a mark": (b"\xef\xbb\xbfname,y\n1,2\n3,4\xe4\n", {}, "line 3 0xe4 utf-8", None),
-    "files in two encodings": (
+    "damaged UTF-8 with a mark": case(b"\xef\xbb\xbfname,y\n1,2\n3,4\xe4\n", "line 3 0xe4 utf-8"),
+    "files in two encodings": case(
         "name,y\nMüller,1\n".encode() + "Jäger,2\n".encode("cp1252"),
-        ONE_HOT,
         "line 3 0xe4 utf-8 dataset.encoding",
-        None,
+        **ONE_HOT,
     ),
-    "half a letter of UTF-16": ("x;y\n1;2\n".encode("utf-16")[:-1], {}, "0x0a utf-16", None),
-    "Chinese": ("名字,身高,y\n张三,1,2\n李四,3,4\n".encode("gb18030"), DROP, [[1, 2], [3, 4]], "gb18030"),
-    "Japanese": ("名前,身長,y\n田中,1,2\n鈴木,3,4\n".encode("cp932"), DROP, [[1, 2], [3, 4]], "cp932"),
-    "another encoding": (
-        "Größe,y\n1,2\n".encode("cp1252"),
-        {"encoding": "utf-8"},
-        "line 1 0xf6 dataset.encoding",
-        None,
+    "half a letter of UTF-16": case("x;y\n1;2\n".encode("utf-16")[:-1], "0x0a utf-16"),
+    "Chinese": case(
+        "名字,身高,y\n张三,1,2\n李四,3,4\n".encode("gb18030"), [[1, 2], [3, 4]], "gb18030", **DROP
     ),
-    "gzip": (gzip.compress(b"x,y\n1,2\n", mtime=0), {}, "gzip", None),
-    "zip": (zipped("t.csv"), {}, "zip", None),
-    "Excel": (zipped("xl/workbook.xml"), {}, "Excel", None),
-    "Parquet": (b"PAR1\x15\x04", {}, "Parquet", None),
+    "Japanese": case("名前,身長,y\n田中,1,2\n鈴木,3,4\n".encode("cp932"), [[1, 2], [3, 4]], "cp932", **DROP),
+    "another encoding": case(
+        "Größe,y\n1,2\n".encode("cp1252"), "line 1 0xf6 dataset.encoding", encoding="utf-8"
+    ),
+    "gzip": case(gzip.compress(b"x,y\n1,2\n", mtime=0), "gzip"),
+    "zip": case(zipped("t.csv"), "zip"),
+    "Excel": case(zipped("xl/workbook.xml"), "Excel"),
+    "Parquet": case(b"PAR1\x15\x04", "Parquet"),
 }
 
 

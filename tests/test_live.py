@@ -11,47 +11,105 @@ from hypothesis import strategies as st
 
 from snn.backends.cpu.backend import CpuBackend
 from snn.errors import LeakError
+from snn.profiling.calls import METHODS
 from snn.profiling.observed import ObservedBackend
 
 ROW = np.zeros((1, 4), dtype=np.float32)
 
 
 @pytest.fixture
-def observed():
-    return ObservedBackend(CpuBackend())
+def on():
+    return ObservedBackend(EverySource())
 
 
-def test_double_free(observed):
-    buffer = observed.malloc(16)
-    observed.free(buffer)
-    with pytest.raises(LeakError, match="not allocated"):
-        observed.free(buffer)
+def freed(on):
+    buffer = on.malloc(16)
+    on.free(buffer)
+    return buffer
 
 
-def test_use_after_free(observed):
-    buffer = observed.malloc(16)
-    observed.free(buffer)
-    with pytest.raises(LeakError, match="not allocated"):
-        observed.copy_in(buffer, ROW)
+def host_freed(on):
+    array = on.host_alloc((2, 2))
+    on.host_free(array)
+    return array
 
 
-def test_host_double_free(observed):
-    array = observed.host_alloc((2, 2))
-    observed.host_free(array)
-    with pytest.raises(LeakError, match="host array"):
-        observed.host_free(array)
+def managed_freed(on):
+    array = on.managed_alloc((4, 8))
+    part = on.managed_buffer(array[1:])
+    on.managed_free(array)
+    return array, part
 
 
-def test_copies_that_do_not_fit_or_are_not_contiguous(observed):
-    buffer, array = observed.malloc(12), observed.host_alloc((2, 2))
-    with pytest.raises(LeakError, match="a copy needs 16 bytes and does not fit a buffer of 12"):
-        observed.copy_in(buffer, array)
-    with pytest.raises(LeakError, match="C-contiguous float32"):
-        observed.copy_out(array.T, buffer)
-    with pytest.raises(LeakError, match="float64"):
-        observed.copy_in(buffer, np.zeros(1))
-    with pytest.raises(LeakError, match="a host array was used that is not allocated"):
-        observed.copy_in(buffer, ROW)
+def pool_of(on):
+    """A pool, another one, a block and an array of the first."""
+    pool = on.pool_create()
+    return pool, on.pool_create(), on.pool_malloc(pool, 16), on.pool_host_alloc(pool, (2, 2))
+
+
+NOT_MANAGED = "a managed array was used that is not allocated|C-contiguous float32"
+ANOTHER_CALL = "is freed by"
+MISUSES = {
+    "free twice": (lambda on: on.free(freed(on)), "device buffer was freed that is not allocated"),
+    "copy to what was freed": (lambda on: on.copy_in(freed(on), on.host_alloc((1, 4))), "not allocated"),
+    "free a host array twice": (lambda on: on.host_free(host_freed(on)), "a host array was freed"),
+    "copy too much": (
+        lambda on: on.copy_in(on.malloc(12), on.host_alloc((2, 2))),
+        "a copy needs 16 bytes and does not fit a buffer of 12",
+    ),
+    "copy across": (lambda on: on.copy_out(on.host_alloc((2, 3)).T, on.malloc(24)), "C-contiguous float32"),
+    "copy float64": (lambda on: on.copy_in(on.malloc(12), np.zeros(1)), "float64"),
+    "copy of elsewhere": (lambda on: on.copy_in(on.malloc(16), ROW), "a host array was used that is not all"),
+    "a product larger than its buffers": (
+        lambda on: on.launch("matmul", tuple(on.malloc(4 * n) for n in (6, 6, 3)), (2, 3, 2)),
+        r"C of matmul \(2, 3, 2\) needs 16 bytes",
+    ),
+    "a stream as an event": (
+        lambda on: on.event_synchronize(on.stream_create()),
+        "an event was used that does",
+    ),
+    "a pool that is in use": (lambda on: on.pool_destroy(pool_of(on)[0]), "while memory of it is in use"),
+    "memory of a pool by free": (lambda on: on.free(pool_of(on)[2]), ANOTHER_CALL),
+    "an array of a pool by host_free": (lambda on: on.host_free(pool_of(on)[3]), ANOTHER_CALL),
+    "memory to another pool": (lambda on: on.pool_free(*pool_of(on)[1:3]), ANOTHER_CALL),
+    "an array to another pool": (lambda on: on.pool_host_free(*pool_of(on)[1::2]), ANOTHER_CALL),
+    "more than a managed part": (
+        lambda on: on.launch("relu", (on.managed_buffer(on.managed_alloc((4, 8))[1:]),), (32,)),
+        r"Z of relu \(32,\) needs 128 bytes",
+    ),
+    "prefetch of no managed memory": (lambda on: on.prefetch_in(ROW), NOT_MANAGED),
+    "advice on a transpose": (lambda on: on.advise(on.managed_alloc((4, 8)).T, "read_mostly"), NOT_MANAGED),
+    "a buffer of no managed memory": (lambda on: on.managed_buffer(ROW), NOT_MANAGED),
+    "managed memory twice": (lambda on: on.managed_free(managed_freed(on)[0]), "freed before"),
+    "managed memory that was freed": (
+        lambda on: on.launch("relu", (managed_freed(on)[1],), (24,)),
+        "a device buffer was used that is not allocated",
+    ),
+    "a part by free": (lambda on: on.free(on.part(on.malloc(16), 0, 16)), "not allocated"),
+    "managed memory by free": (
+        lambda on: on.free(on.managed_buffer(on.managed_alloc((4,)))),
+        "not allocated",
+    ),
+    "managed memory by host_free": (lambda on: on.host_free(on.managed_alloc((4,))), ANOTHER_CALL),
+    "a part of an array by host_free": (lambda on: on.host_free(on.managed_alloc((4,))[1:]), "not allocated"),
+    "a stream by free": (lambda on: on.free(on.stream_create()), "is freed by stream_destroy"),
+}
+
+
+@pytest.mark.parametrize(("use", "message"), MISUSES.values(), ids=MISUSES)
+def test_what_is_not_alive_too_small_or_of_another_call_is_an_error(on, use, message):
+    with pytest.raises(LeakError, match=message):
+        use(on)
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if "stream" in method.parameters])
+def test_no_call_takes_a_stream_that_was_destroyed(on, name):
+    stream, buffer = on.stream_create(), on.malloc(16)
+    on.stream_destroy(stream)
+    known = {"stream": stream, "buffer": buffer, "array": on.host_alloc((4,)), "event": on.event_create()}
+    known |= {"graph": None, "op": "relu", "buffers": (buffer,), "numbers": (4,)}
+    with pytest.raises(LeakError, match="a stream was used that does not exist"):
+        getattr(on, name)(*(known[parameter] for parameter in METHODS[name].parameters))
 
 
 @given(
@@ -81,44 +139,6 @@ def test_a_copy_or_launch_must_fit_the_part_that_it_was_given(block, offset, wor
         observed.part(within, 0, 4 * words + 4)
 
 
-def test_products_larger_than_their_buffers(observed):
-    A, B, C = (observed.malloc(4 * n) for n in (6, 6, 3))
-    with pytest.raises(LeakError, match=r"C of matmul \(2, 3, 2\) needs 16 bytes"):
-        observed.launch("matmul", (A, B, C), (2, 3, 2))
-
-
-def test_destroyed_streams(observed):
-    stream, buffer, row = observed.stream_create(), observed.malloc(16), observed.host_alloc((1, 4))
-    observed.copy_in(buffer, row, stream)
-    observed.stream_destroy(stream)
-    with pytest.raises(LeakError, match="a stream was used that does not exist"):
-        observed.copy_in(buffer, row, stream)
-    with pytest.raises(LeakError, match="an event was used that does not exist"):
-        observed.event_synchronize(stream)
-
-
-USES_OF_A_STREAM = {
-    "copy_in": lambda on, stream: on.copy_in(on.malloc(16), on.host_alloc((4,)), stream),
-    "copy_out": lambda on, stream: on.copy_out(on.host_alloc((4,)), on.malloc(16), stream),
-    "launch": lambda on, stream: on.launch("relu", (on.malloc(16),), (4,), stream),
-    "stream_synchronize": lambda on, stream: on.stream_synchronize(stream),
-    "stream_destroy": lambda on, stream: on.stream_destroy(stream),
-    "event_record": lambda on, stream: on.event_record(on.event_create(), stream),
-    "event_wait": lambda on, stream: on.event_wait(on.event_create(), stream),
-    "graph_begin": lambda on, stream: on.graph_begin(stream),
-    "graph_end": lambda on, stream: on.graph_end(stream),
-    "pool_create": lambda on, stream: on.pool_create(stream),
-}
-
-
-@pytest.mark.parametrize("use", USES_OF_A_STREAM)
-def test_no_call_takes_a_stream_that_was_destroyed(with_sources, use):
-    stream = with_sources.stream_create()
-    with_sources.stream_destroy(stream)
-    with pytest.raises(LeakError, match="a stream was used that does not exist"):
-        USES_OF_A_STREAM[use](with_sources, stream)
-
-
 @pytest.mark.parametrize("noun", ["pool", "stream", "event", "graph"])
 def test_whatever_was_created_and_not_destroyed_is_named(noun):
     observed = ObservedBackend(DeferredBackend() if noun == "graph" else EverySource())
@@ -134,14 +154,14 @@ def test_whatever_was_created_and_not_destroyed_is_named(noun):
         observed.live.check_nothing_held()
 
 
-def test_what_is_still_held_is_named(observed):
-    observed.live.check_nothing_held()
-    observed.malloc(8)
-    observed.host_alloc((1, 3))
-    observed.stream_create()
-    observed.host_alloc((1, 2), "data", False)
+def test_what_is_still_held_is_named(on):
+    on.live.check_nothing_held()
+    on.malloc(8)
+    on.host_alloc((1, 3))
+    on.stream_create()
+    on.host_alloc((1, 2), "data", False)
     with pytest.raises(LeakError) as caught:
-        observed.live.check_nothing_held()
+        on.live.check_nothing_held()
     line = r"from tests/test_live.py:\d+ in test_what_is_still_held_is_named"
     assert re.search(
         rf"on the device: 1 block with 8 bytes {line}; page-locked: 1 workspace block with 12 bytes "
@@ -150,69 +170,24 @@ def test_what_is_still_held_is_named(observed):
     )
 
 
-@pytest.fixture
-def with_sources():
-    return ObservedBackend(EverySource())
-
-
-def test_memory_of_a_pool_goes_back_to_it_once(with_sources):
-    pool, other = with_sources.pool_create(), with_sources.pool_create()
-    block, array = with_sources.pool_malloc(pool, 16), with_sources.pool_host_alloc(pool, (2, 2))
-    for wrong in (
-        lambda: with_sources.free(block),
-        lambda: with_sources.pool_free(other, block),
-        lambda: with_sources.host_free(array),
-        lambda: with_sources.pool_host_free(other, array),
-        lambda: with_sources.pool_destroy(pool),
-    ):
-        with pytest.raises(LeakError):
-            wrong()
-    with pytest.raises(LeakError, match=r"16 bytes from .*; page-locked: .*; 2 pools created at tests/"):
-        with_sources.live.check_nothing_held()
-    with_sources.pool_free(pool, block)
-    with_sources.pool_host_free(pool, array)
-    for wrong in (
-        lambda: with_sources.pool_free(pool, block),
-        lambda: with_sources.pool_host_free(pool, array),
-    ):
+def test_memory_of_a_pool_goes_back_to_it_once(on):
+    pool, other, block, array = pool_of(on)
+    with pytest.raises(LeakError, match=r"16 bytes from .*; page-locked: .*; 1 pool created at tests/"):
+        on.live.check_nothing_held()
+    on.pool_free(pool, block)
+    on.pool_host_free(pool, array)
+    for again in (lambda: on.pool_free(pool, block), lambda: on.pool_host_free(pool, array)):
         with pytest.raises(LeakError, match="freed before"):
-            wrong()
-    with_sources.pool_destroy(pool)
-    with_sources.pool_destroy(other)
-    with_sources.live.check_nothing_held()
+            again()
+    on.pool_destroy(pool)
+    on.pool_destroy(other)
+    on.live.check_nothing_held()
     with pytest.raises(LeakError, match="a pool was used that does not exist"):
-        with_sources.pool_malloc(pool, 4)
+        on.pool_malloc(pool, 4)
 
 
-def test_only_managed_memory_is_used_as_such(with_sources):
-    array = with_sources.managed_alloc((4, 8))
-    part = with_sources.managed_buffer(array[1:])
-    with pytest.raises(LeakError, match=r"Z of relu \(32,\) needs 128 bytes"):
-        with_sources.launch("relu", (part,), (32,))
-    with_sources.launch("relu", (part,), (24,))
-    for wrong in (ROW, array.T):
-        with pytest.raises(LeakError):
-            with_sources.prefetch_in(wrong)
-        with pytest.raises(LeakError):
-            with_sources.advise(wrong, "read_mostly")
-        with pytest.raises(LeakError):
-            with_sources.managed_buffer(wrong)
-    with_sources.managed_free(array)
-    with pytest.raises(LeakError, match="freed before"):
-        with_sources.managed_free(array)
-    with pytest.raises(LeakError, match="a device buffer was used that is not allocated"):
-        with_sources.launch("relu", (part,), (24,))
-    with_sources.live.check_nothing_held()
-
-
-def test_memory_is_freed_as_a_whole_and_by_the_call_that_belongs_to_it(with_sources):
-    block, array = with_sources.malloc(16), with_sources.managed_alloc((4,))
-    for wrong in (
-        lambda: with_sources.free(with_sources.part(block, 0, 16)),
-        lambda: with_sources.free(with_sources.managed_buffer(array)),
-        lambda: with_sources.host_free(array),
-        lambda: with_sources.host_free(array[1:]),
-        lambda: with_sources.free(with_sources.stream_create()),
-    ):
-        with pytest.raises(LeakError):
-            wrong()
+def test_managed_memory_is_used_in_parts_and_freed(on):
+    array = on.managed_alloc((4, 8))
+    on.launch("relu", (on.managed_buffer(array[1:]),), (24,))
+    on.managed_free(array)
+    on.live.check_nothing_held()
