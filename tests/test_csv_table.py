@@ -1,23 +1,33 @@
-"""How CSV files are read: one table of cases, each with its values, or with what its error must name."""
+"""CSV files: read right or rejected by name, their columns, the file itself, and what is said of a table."""
 
 import csv
 import gzip
+import hashlib
 import io
+import os
 import re
 import shlex
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from csv_tables import read
+import yaml
+from csv_tables import LABELS, arguments, of_rows, read, refused, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from snn import datasets, prepare
+from snn.config import compose
 from snn.config.compose import composed
 from snn.datasets import csv_table
-from snn.datasets.csv_table import MOST_COLUMNS
-from snn.errors import DataError, SnnError
+from snn.datasets.csv_table import MOST_COLUMNS, MOST_VALUES
+from snn.errors import ConfigError, DataError, SnnError
+from snn.files import regular
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.measurement.passes import job_of
 from snn.recommending.settings import _setting
 
 
@@ -551,3 +561,388 @@ def test_a_table_has_at_most_so_many_columns(tmp_path):
     text = ",".join(["1"] * (MOST_COLUMNS + 1)) + "\n"
     with pytest.raises(DataError, match="line 1: 100,001 columns"):
         read(tmp_path, text * 2, target=-1, header=False)
+
+
+# ---- standardised by the rows that are trained on
+
+
+numbers = st.floats(-(2.0**120), 2.0**120, width=32) | st.floats(-10, 10, width=32) | st.just(5.0)
+
+
+@settings(max_examples=60)
+@given(
+    rows=st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=5, max_size=40),
+    seed=st.none() | st.integers(0, 2**32 - 1),
+    share=st.sampled_from([0.0, 0.2, 0.5]),
+)
+def test_every_column_has_mean_0_and_variance_1_where_it_is_trained_on(tmp_path_factory, rows, seed, share):
+    path = of_rows(tmp_path_factory.mktemp("csv"), rows, "aby")
+    values = np.array(rows)
+    try:
+        made = csv_table.make(path, "y", standardise=True, held_out=share, shuffle_seed=seed)
+    except DataError as error:
+        assert "there is nothing to predict" in str(error) or "too far from the rows" in str(error)
+        return
+    order = np.arange(len(rows)) if seed is None else np.random.RandomState(seed).permutation(len(rows))
+    training = len(rows) - round(share * len(rows))
+    for j in range(3):
+        column = values[order, j].astype(np.longdouble)
+        of_training = column[:training]
+        got = made.values[:, j].astype(np.float64)
+        if np.ptp(of_training) == 0:
+            assert not got.any()
+            continue
+        expected = (column - of_training.mean()) / of_training.std()
+        np.testing.assert_allclose(got, expected.astype(np.float64), rtol=1e-5, atol=1e-5)
+        assert got[:training].mean() == pytest.approx(0, abs=1e-5)
+        assert got[:training].std() == pytest.approx(1, rel=1e-4)
+    y = values[order[:training], 2]
+    assert made.facts["target_mean"] == pytest.approx(y.mean(), rel=1e-9, abs=1e-9 * np.abs(y).max())
+    assert made.facts["target_scale"] > 0
+
+
+def test_held_out_rows_have_no_influence_on_what_is_trained_on(tmp_path):
+    rows = np.random.RandomState(2).normal(size=(20, 3))
+    keys = {"standardise": True, "held_out": 0.25, "shuffle_seed": 5}
+    one = csv_table.make(of_rows(tmp_path, rows.tolist(), "aby"), "y", **keys)
+    rows[np.random.RandomState(5).permutation(20)[15:]] *= 1000
+    other = csv_table.make(of_rows(tmp_path, rows.tolist(), "aby"), "y", **keys)
+    assert np.array_equal(one.values[:15], other.values[:15])
+    assert not np.array_equal(one.values[15:], other.values[15:])
+    assert one.facts == other.facts
+
+
+def test_large_whole_numbers_keep_the_digits_in_which_they_differ(tmp_path):
+    """Float32 would round time stamps to the nearest 64; their deviations are computed before."""
+    stamps = 1_700_000_000 + np.arange(100)
+    path = of_rows(tmp_path, [(stamp, i % 7) for i, stamp in enumerate(stamps)], "xy")
+    made = csv_table.make(path, "y", standardise=True)
+    assert np.allclose(made.values[:, 0], (stamps - stamps.mean()) / stamps.std(), atol=1e-6)
+    assert "float32" not in " ".join(made.remarks)
+    assert "float32 rounds whole numbers in 1 column(s): 'x'" in csv_table.make(path, "y").remarks[-1]
+
+
+def test_a_constant_target_is_refused(tmp_path):
+    path = of_rows(tmp_path, [(i, 5) for i in range(10)], "xy")
+    assert "column 'y': the target is 5 in each of the 8 rows that are trained on" in refused(
+        path, standardise=True, held_out=0.2
+    )
+
+
+def test_a_held_out_value_beyond_float32_is_refused_by_name(tmp_path):
+    path = of_rows(tmp_path, [(0, 1), (1e-30, 2), (0, 3), (1e30, 4)], "xy")
+    assert "column 'x': 1e+30 is too far from the rows" in refused(path, standardise=True, held_out=0.25)
+
+
+# ---- rows held out
+
+
+@settings(max_examples=30)
+@given(rows=st.integers(6, 60), share=st.sampled_from([0.2, 0.25, 0.5, 0.9]), seed=st.integers(0, 2**32 - 1))
+def test_a_share_of_the_rows_is_held_out_and_every_row_is_there_once(tmp_path_factory, rows, share, seed):
+    path = of_rows(tmp_path_factory.mktemp("csv"), [(i, 2 * i) for i in range(rows)], "xy")
+    choice = {"name": "csv", "held_out": share}
+    table = csv_table.make(path, "y", held_out=share, shuffle_seed=seed).values
+    training, test = datasets.parts(table, choice)
+    assert len(test) == round(share * rows)
+    assert sorted(table[:, 0]) == list(range(rows))
+    assert np.array_equal(table[:, 1], 2 * table[:, 0])
+    assert np.array_equal(table[:, 0], np.random.RandomState(seed).permutation(rows))
+    in_order = csv_table.make(path, "y", held_out=share, shuffle_seed=None).values
+    assert np.array_equal(datasets.parts(in_order, choice)[1][:, 0], np.arange(len(training), rows))
+
+
+@pytest.mark.parametrize(("rows", "share", "count"), [(2, 0.2, 0), (5, 0.05, 0), (4, 0.9, 4), (1, 0.9, 1)])
+def test_a_share_that_leaves_one_kind_of_rows_out_is_refused(tmp_path, rows, share, count):
+    path = of_rows(tmp_path, [(i, i) for i in range(rows)], "xy")
+    with pytest.raises(DataError, match=rf"dataset.held_out is {share}, which is {count} of {rows} rows"):
+        csv_table.make(path, "y", held_out=share)
+
+
+# ---- text
+
+
+COLOURS = [(1, "red", 2), (2, "blue", 4), (3, "red", 6), (4, "Blue", 8), (5, "green", 9)]
+
+
+def test_one_hot_has_a_column_per_value_in_the_order_of_code_points(tmp_path):
+    path = of_rows(tmp_path, COLOURS, ["a", "colour", "y"])
+    found = csv_table.make(path, "y", text_columns="one_hot")
+    made = found.values
+    assert found.facts == {"one_hot_columns": ["colour"]}
+    values = ["Blue", "blue", "green", "red"]
+    assert made.tolist() == [[a, *(float(colour == one) for one in values), y] for a, colour, y in COLOURS]
+    standardised = csv_table.make(path, "y", text_columns="one_hot", standardise=True).values
+    assert np.array_equal(standardised[:, 1:5], made[:, 1:5])
+    assert standardised[:, 0].mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_a_column_that_is_dropped_may_hold_anything(tmp_path):
+    path = of_rows(tmp_path, [(1, "x", 2), (2, "", 3), (3, "NA", 5)], ["a", "t", "y"])
+    made = csv_table.make(path, "y", text_columns="drop")
+    assert made.values.tolist() == [[1, 2], [2, 3], [3, 5]]
+    assert made.facts == {"left_out_columns": ["t"]}
+    only = of_rows(tmp_path, [("x", 2), ("y", 3)], "ty")
+    assert "no column but the target 'y' is left" in refused(only, text_columns="drop")
+
+
+def test_more_values_than_are_encoded_are_refused(tmp_path):
+    rows = [(i % 5, f"n{i % (MOST_VALUES + 1)}", i) for i in range(300)]
+    said = refused(of_rows(tmp_path, rows, ["a", "name", "y"]), text_columns="one_hot")
+    assert f"column 'name': {MOST_VALUES + 1} different values, and at most {MOST_VALUES}" in said
+    most = [(a, name, y) for a, name, y in rows if name != f"n{MOST_VALUES}"]
+    table = csv_table.make(of_rows(tmp_path, most, ["a", "name", "y"]), "y", text_columns="one_hot")
+    assert table.values.shape[1] == 1 + MOST_VALUES + 1
+
+
+# ---- classification
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["no", "yes", "no", "Maybe"], ["Maybe", "no", "yes"]),
+        ([8, 3, 5, 3], ["3", "5", "8"]),
+        (["10", "9", "-1.0", "9"], ["-1", "9", "10"]),
+        (["10", "x", "x", "u", "9"], ["10", "9", "u", "x"]),
+    ],
+)
+def test_labels_are_numbered_in_a_stable_order(tmp_path, labels, classes):
+    path = of_rows(tmp_path, enumerate(labels), "xy")
+    made = csv_table.make(path, "y", task="classification", standardise=True)
+    assert made.facts["classes"] == classes
+    named = [classes[int(number)] for number in made.values[:, 1]]
+    assert named == [str(label).removesuffix(".0") for label in labels]
+    assert "target_scale" not in made.facts
+
+
+def test_what_is_no_label_is_refused(tmp_path):
+    path = of_rows(tmp_path, [(1, 0), (2, 1.5), (3, 1)], "xy")
+    assert ", line 3, column 'y': 1.5" in refused(path, task="classification")
+    path = of_rows(tmp_path, [(i, i) for i in range(1001)], "xy")
+    assert "1001 different values, and at most 1000" in refused(path, task="classification")
+    few = of_rows(tmp_path, [(i, i % 3) for i in range(20)], "xy")
+    settings = composed(arguments(few, "y", *LABELS, "network.layers=[linear 2]", "training.batch_size=4"))
+    with pytest.raises(
+        ConfigError, match=r"3 classes \(0, 1, 2\), but .* end in 2 outputs: end them in linear 3"
+    ):
+        job_of(settings, datasets.make(settings["dataset"]))
+
+
+def digest(path):
+    return csv_table.digest({"path": str(path)})
+
+
+def test_only_regular_files_are_read(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "dangling.csv").symlink_to(tmp_path / "none.csv")
+    names = ("none.csv", "", "fifo", "dangling.csv", "a\0b", "n" * 300)
+    for path in (Path("/dev/zero"), *(tmp_path / name for name in names)):
+        for use in (lambda path: csv_table.make(str(path), target="y"), digest):
+            with pytest.raises(DataError, match=re.escape(f"{path}: cannot be read: ")):
+                use(path)
+
+
+def test_planning_refuses_a_pipe_without_waiting_for_it(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    sweep = {"dataset": "csv", "dataset.path": str(tmp_path / "fifo"), "dataset.target": "y"}
+    (tmp_path / "grid.yaml").write_text(yaml.safe_dump({"sweeps": {"mine": sweep}}))
+    with pytest.raises(DataError, match=r"sweeps\.mine: .*fifo: cannot be read: it is a pipe"):
+        sweeps.read(tmp_path / "grid.yaml", Device("cpu", "Abacus"))
+
+
+def test_a_file_that_has_more_in_it_than_its_size_is_refused():
+    path = Path("/proc/self/status")
+    if not path.exists():
+        pytest.skip("there is no /proc")
+    with pytest.raises(DataError, match="does it change"):
+        csv_table.make(str(path), target="y")
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = Path(written(tmp_path, "x,y\n1,2\n"))
+    monkeypatch.setattr(regular, "_free_memory", lambda: 10)
+    for use in (lambda path: csv_table.make(str(path), target="y"), digest):
+        with pytest.raises(DataError, match=r"about 8 times as much memory, but 10 bytes are free"):
+            use(path)
+    os.truncate(path, csv_table.LARGEST_FILE + 1)  # sparse: it takes no space on the disk
+    with pytest.raises(DataError, match=r"it has 2147483649 bytes, more than the 2147483648"):
+        csv_table.make(str(path), target="y")
+
+
+def test_the_digest_follows_the_content(tmp_path):
+    path = Path(written(tmp_path, "x,y\n1,2\n"))
+    first = digest(path)
+    assert digest(path) == first == hashlib.sha256(path.read_bytes()).hexdigest()
+    written(tmp_path, "x,y\n1,2\n3,4\n")
+    assert digest(path) == hashlib.sha256(path.read_bytes()).hexdigest() != first
+
+
+def test_refuses_a_file_that_changed(tmp_path):
+    path = written(tmp_path, "x,y\n1,2\n")
+    known = digest(path)
+    assert len(csv_table.make(path, target="y", sha256=known).values) == 1
+    written(tmp_path, "x,y\n1,3\n")
+    with pytest.raises(DataError, match="has changed"):
+        csv_table.make(path, target="y", sha256=known)
+
+
+def test_the_home_folder_may_be_written_as_a_tilde(tmp_path, monkeypatch):
+    written(tmp_path, "x,y\n1,2\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert csv_table.make("~/t.csv", "y").values.tolist() == [[1, 2]]
+    assert csv_table.inputs({"path": "~/t.csv"}) == [tmp_path / "t.csv"]
+    assert csv_table.digest({"path": "~/t.csv"}) == digest(tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"~nobody-of-this-name/t\.csv: cannot be read"):
+        csv_table.make("~nobody-of-this-name/t.csv", "y")
+
+
+def test_a_tilde_needs_no_quotes(monkeypatch):
+    monkeypatch.setenv("HOME", "/my home")
+    given = ["dataset=csv", "dataset.path=~/t.csv", "dataset.target=y", "output=~/r.json", "data=~/d.npy"]
+    cell = compose.composed(given)
+    assert cell["dataset"]["path"] == "~/t.csv"  # as in the record, whoever reads it
+    assert (cell["output"], cell["data"]) == ("/my home/r.json", "/my home/d.npy")
+
+
+COUNT = 12
+FEATURE = np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
+TARGET = 2 * FEATURE % 7 + 0.5
+
+
+def remarks(folder, columns, **keys):
+    """Of a table with these columns, by one letter each, and the target y."""
+    names = "".join(columns) + "y"
+    rows = list(zip(*columns.values(), TARGET, strict=True))
+    return csv_table.make(of_rows(folder, rows, names), "y", **keys).remarks
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (range(COUNT), "'b' numbers the rows"),
+        (range(100, 100 + COUNT), "'b' numbers the rows"),
+        (np.random.default_rng(1).permutation(COUNT), "'b' numbers the rows"),
+        ([7] * COUNT, "'b' is the same in all rows"),
+        (["red"] * COUNT, "'b' is the same in all rows"),
+        (TARGET, "'b' equals the target"),
+    ],
+)
+@pytest.mark.parametrize("standardise", [True, False])
+def test_a_doubtful_feature_is_named(tmp_path, column, said, standardise):
+    keys = {"standardise": standardise, "text_columns": "one_hot"}
+    line = remarks(tmp_path, {"a": FEATURE, "b": column}, **keys)[-1]
+    assert f"t.csv: {said}: is that meant to be a feature? To leave a column out, remove it" in line
+
+
+@pytest.mark.parametrize(
+    "column", [2 * np.arange(COUNT), np.arange(COUNT) + 0.5, [*range(COUNT - 1), 0], FEATURE]
+)
+def test_other_features_are_not(tmp_path, column):
+    assert not remarks(tmp_path, {"a": FEATURE, "b": column})
+
+
+def test_of_few_rows_any_numbers_may_be_consecutive(tmp_path):
+    assert not csv_table.make(of_rows(tmp_path, [(1, 5), (2, 3), (3, 8)], "xy"), "y").remarks
+
+
+def test_the_same_classes_in_words_equal_the_target(tmp_path):
+    rows = [(i % 3, name, name) for i, name in enumerate(["no", "yes", "yes", "no"] * 3)]
+    made = csv_table.make(of_rows(tmp_path, rows, "aby"), "y", text_columns="one_hot", task="classification")
+    assert "'b' equals the target" in made.remarks[-1]
+    assert "columns of 0 and 1: 'b' (2 values)" in made.remarks[0]
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_row_of_totals_is_named(tmp_path, last):
+    totals = ("total", FEATURE.sum() + last, TARGET.sum())
+    path = of_rows(tmp_path, [*zip("uvw" * 4, FEATURE, TARGET, strict=True), totals], "aby")
+    said = "".join(csv_table.make(path, "y", text_columns="drop").remarks)
+    assert ("row of totals" in said) == (not last)
+
+
+def test_of_many_the_first_are_named(tmp_path):
+    (line,) = remarks(tmp_path, {name: [3] * COUNT for name in "abcdefgh"})
+    assert "'e' is the same in all rows and 3 more: is that" in line
+
+
+@given(shift=st.integers(-5, 5), drop=st.integers(0, COUNT - 1))
+def test_what_is_said_changes_no_value(tmp_path_factory, shift, drop):
+    ids = np.delete(np.arange(COUNT + 1), drop) + shift
+    rows = list(zip(ids, TARGET, strict=True))
+    made = csv_table.make(of_rows(tmp_path_factory.mktemp("csv"), rows, "xy"), "y")
+    assert np.array_equal(made.values, np.array(rows, np.float32))
+    assert bool(made.remarks) == (drop in (0, COUNT))
+
+
+def test_they_are_printed_where_a_table_is_made(tmp_path, capsys):
+    path = of_rows(tmp_path, list(zip(range(COUNT), FEATURE, TARGET, strict=True)), "aby")
+    keys = ["dataset=csv", f"dataset.path={path}", "dataset.target=y", "training.batch_size=4"]
+    assert prepare.main([*keys, f"output={tmp_path / 'made.npy'}"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"snn: note: {path}: 'a' numbers the rows: is that")
+    datasets.say_remarks(datasets.Table(np.zeros((2, 2), np.float32), remarks=("a\nb.csv: two lines",)))
+    assert capsys.readouterr().err == "snn: note: a\\nb.csv: two lines\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [("2", "2"), (2, "2"), (0, "0"), (-1, "2"), (-2, "1"), (1, "1"), ("1", "1")]
+)
+def test_a_number_that_is_a_name_in_the_header_is_that_name(tmp_path, given, named):
+    """As of years; the columns are named by what they do not stand at."""
+    header, rows = ["id", "0", "1", "2"], [(5, 6, 7, 8), (1, 2, 3, 4)]
+    path = of_rows(tmp_path, rows, header)
+    made = csv_table.make(path, given)
+    assert made.values[:, -1].tolist() == [row[header.index(named)] for row in rows]
+    notes = [line for line in made.remarks if "the target, given as" in line]
+    assert notes == (
+        [f"{path}: the target, given as {given}, is the column {named!r}"] if given != named else []
+    )
+
+
+def test_a_number_that_is_no_column_is_refused_with_the_header(tmp_path):
+    path = of_rows(tmp_path, [(5, 6), (1, 2)], ["gdp", "2019"])
+    with pytest.raises(DataError, match="it must be between -2 and 1, or a name in the header: gdp, 2019"):
+        csv_table.make(path, 2021)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([0, 1] * 6, "0 to 1"),
+        ([1, 2, 3] * 4, "1 to 3"),
+        ([3, 4, 5] * 4, None),
+        ([0, 2] * 6, None),
+        ([0.0, 0.5, 1.0] * 4, None),
+        (range(12), None),
+        ([0] * 12, None),
+    ],
+)
+def test_a_target_that_may_be_classes_is_named_where_it_is_predicted_as_a_number(tmp_path, values, said):
+    path = of_rows(tmp_path, list(zip(FEATURE, values, strict=True)), "xy")
+    notes = [line for line in csv_table.make(path, "y").remarks if "--classify" in line]
+    assert len(notes) == bool(said)
+    if said:
+        assert f"the target 'y' holds the whole numbers {said}, and is predicted as a number" in notes[0]
+        assert not csv_table.make(path, "y", task="classification").remarks
+
+
+@pytest.mark.parametrize(
+    ("values", "alone"),
+    [(7 * np.arange(COUNT), 12), ([*"abcdefgh", *"hhhh"], 7), ([*"abcdefg", *"ggggg"], 0)],
+)
+def test_classes_of_which_most_rows_are_one_of_their_own_are_named(tmp_path, values, alone):
+    path = of_rows(tmp_path, list(zip(FEATURE, values, strict=True)), "xy")
+    said = csv_table.make(path, "y", task="classification").remarks
+    assert len(said) == bool(alone)
+    if said:
+        assert f"t.csv: {alone} of 12 rows are the only one of their class" in said[0] and "'y'" in said[0]
+
+
+def test_what_is_left_out_is_said(tmp_path):
+    rows = [(i, "" if i < 3 else i % 7, f"n{i}", i * i % 11) for i in range(5, -9, -1)]
+    path = of_rows(tmp_path, rows, "abcy")
+    rows, columns = csv_table.make(path, "y", text_columns="drop", missing="drop_rows").remarks
+    assert "left out: 11 of 14 rows" in rows
+    assert "11 in 'b'" in rows
+    assert columns == f"{path}: left out: column with text: 'c'"
