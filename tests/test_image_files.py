@@ -210,80 +210,42 @@ def test_a_choice_that_leaves_everything_open_is_all_that_the_files_hold(folder)
     assert datasets.completed(choice) == {**choice, "rows": 4, "test_rows": 2, "shape": [1, 2, 3]}
 
 
-def magic(content, to):
-    return to + content[4:]
+def sized(*sizes):
+    """The beginning of a file of images."""
+    return struct.pack(">4I", 0x803, *sizes)
 
 
+IMAGES, TESTED = FILES[TRAIN_IMAGES], FILES[TEST_IMAGES]
 FAULTS = {
-    "text": (
-        TRAIN_IMAGES,
-        b"<!DOCTYPE html>",
-        "its magic number is 0x3c21444f: it must be 0x00000803 (images",
-    ),
+    "text": (TRAIN_IMAGES, b"<!DOCTYPE html>", "0x3c21444f: it must be 0x00000803 (images"),
     "nothing": (TRAIN_LABELS, b"", "it has 0 bytes: an IDX file of labels begins with 8"),
     "half a magic number": (TRAIN_IMAGES, b"\0\0", "it has 2 bytes: an IDX file of images begins with 16"),
-    "half a header": (TEST_IMAGES, FILES[TEST_IMAGES][:15], "it has 15 bytes"),
-    "labels for images": (
-        TEST_IMAGES,
-        FILES[TEST_LABELS],
-        "0x00000801 (labels: unsigned bytes in 1 dimension):",
-    ),
-    "images for labels": (
-        TEST_LABELS,
-        FILES[TEST_IMAGES],
-        "0x00000803 (images: unsigned bytes in 3 dimensions)",
-    ),
-    "floats": (
-        TRAIN_IMAGES,
-        magic(FILES[TRAIN_IMAGES], b"\0\0\x0d\x03"),
-        "0x00000d03 (32-bit floats in 3 dimensions): it must be 0x00000803 (images: unsigned bytes in 3",
-    ),
-    "the other byte order": (
-        TRAIN_LABELS,
-        magic(FILES[TRAIN_LABELS], b"\x01\x08\0\0"),
-        "0x01080000: it must",
-    ),
-    "no images": (
-        TRAIN_IMAGES,
-        struct.pack(">4I", 0x803, 0, 2, 3),
-        "0 images of 2x3: there must be at least one",
-    ),
-    "no pixels": (
-        TRAIN_IMAGES,
-        struct.pack(">4I", 0x803, 4, 0, 3),
-        "4 images of 0x3: there must be at least one",
-    ),
+    "half a header": (TEST_IMAGES, TESTED[:15], "it has 15 bytes"),
+    "labels": (TEST_IMAGES, FILES[TEST_LABELS], "0x00000801 (labels: unsigned bytes in 1 dimension):"),
+    "images": (TEST_LABELS, TESTED, "0x00000803 (images: unsigned bytes in 3 dimensions)"),
+    "floats": (TRAIN_IMAGES, b"\0\0\x0d\x03" + IMAGES[4:], "0x00000d03 (32-bit floats in 3 dimensions): "),
+    "the other byte order": (TRAIN_LABELS, b"\x01\x08\0\0" + FILES[TRAIN_LABELS][4:], "0x01080000: it must"),
+    "no images": (TRAIN_IMAGES, sized(0, 2, 3), "0 images of 2x3: there must be at least one"),
+    "no pixels": (TRAIN_IMAGES, sized(4, 0, 3), "4 images of 0x3: there must be at least one"),
     "a byte less": (
         TRAIN_IMAGES,
-        FILES[TRAIN_IMAGES][:-1],
-        "its header says 4 images of 2x3, which with it are 40 bytes, but it has only 39: it is cut off",
+        IMAGES[:-1],
+        "4 images of 2x3, which with it are 40 bytes, but it has only 39",
     ),
-    "a byte more": (
-        TRAIN_LABELS,
-        FILES[TRAIN_LABELS] + b"\0",
-        "4 labels, which with it are 12 bytes, but it has more",
-    ),
+    "a byte more": (TRAIN_LABELS, FILES[TRAIN_LABELS] + b"\0", "4 labels, which with it are 12 bytes, but"),
     "a label less": (TRAIN_LABELS, idx_files.idx([1, 2, 3]), "it has 3 labels, but "),
     "a label more": (
         TEST_LABELS,
         idx_files.idx([1, 2, 3]),
-        f"/{TEST_IMAGES} has 2 images: there must be one label",
+        f"/{TEST_IMAGES} has 2 images: there must be one",
     ),
     "other test images": (
         TEST_IMAGES,
         idx_files.idx(np.zeros((2, 3, 2))),
         "its images are 3x2, but those in ",
     ),
-    "a file beyond the limit": (
-        TRAIN_IMAGES,
-        struct.pack(">4I", 0x803, 2**31, 28, 28),
-        "more than the 2147483648 bytes that are read of such a file",
-    ),
-    "sizes that overflow": (
-        TRAIN_IMAGES,
-        struct.pack(">4I", 0x803, *[2**32 - 1] * 3),
-        "more than the 2147483648",
-    ),
+    "beyond the limit": (TRAIN_IMAGES, sized(2**31, 28, 28), "more than the 2147483648 bytes"),
+    "sizes that overflow": (TRAIN_IMAGES, sized(*[2**32 - 1] * 3), "more than the 2147483648"),
 }
 
 
