@@ -56,19 +56,13 @@ READ = {
     # ---- what separates columns
     "commas": case("x,y\n1,2\n", [[1, 2]]),
     "semicolons": case("x;y\n1;2\n", [[1, 2]], "semicolons"),
-    "semicolons and a decimal comma": case(
-        "a, unit;y, unit\n1,5;2\n", [[1.5, 2]], "decimal commas", target="y, unit"
-    ),
+    "semicolons and commas": case("a, unit;y, unit\n1,5;2\n", [[1.5, 2]], "decimal commas", target="y, unit"),
     "a comma in the other columns' texts": case(
         "a;b;y\nx, z;u, v;1\nz, x;v, u;2\n", "no column but the target", **DROP, target="y"
     ),
     "tabs": case("x\ty\n1\t2\n", [[1, 2]], "tabs"),
-    "tabs and texts with blanks": case(
-        "name\tx\ty\nNew York\t1\t2\nOslo\t3\t4\n", [[1, 2], [3, 4]], "tabs", **DROP
-    ),
-    "tabs and blanks between thousands": case(
-        "0.5\t1 000.5\tred\n", [[0.5, 1, 1000.5]], "tabs", **ONE_HOT, target=1
-    ),
+    "tabs and texts": case("name\tx\ty\nNew York\t1\t2\nOslo\t3\t4\n", [[1, 2], [3, 4]], "tabs", **DROP),
+    "tabs, blanks in numbers": case("0.5\t1 000.5\tred\n", [[0.5, 1, 1000.5]], "tabs", **ONE_HOT, target=1),
     "blanks, and a tab in each line": case("7 2\t3\n4 5\t6\n", [[7, 2, 3], [4, 5, 6]], "blanks", target=-1),
     "bars": case("x|y\n1|2\n", [[1, 2]], "bars"),
     "blanks": case(
@@ -93,27 +87,19 @@ READ = {
     # ---- numbers
     "decimal commas": case("x;y\n1,5;2\n3;4,25\n", [[1.5, 2], [3, 4.25]], "semicolons, decimal commas"),
     "decimal commas in quotes": case('x,y\n"1,5",2\n"3,25",4\n', [[1.5, 2], [3.25, 4]], "decimal commas"),
-    "points between thousands": case(
-        "x;y\n1.234,5;2\n1.234.567;4\n", [[1234.5, 2], [1234567, 4]], "'.' between thousands"
-    ),
+    "1.234,5": case("x;y\n1.234,5;2\n1.234.567;4\n", [[1234.5, 2], [1234567, 4]], "'.' between thousands"),
     "points in another column": case(
         "a;b;y\n67.177;15,8;1,5\n80.557;16,1;2,5\n", [[67177, 15.8, 1.5], [80557, 16.1, 2.5]], "'.' between"
     ),
     "points of both kinds": case(
         "a;b;y\n0.177;15,8;1\n8.5;16,1;2\n4;17,1;3\n", "line 2 column 'a' '0.177' dataset.na_values"
     ),
-    "commas between thousands": case(
-        'x,y\n"1,234",2.5\n"12,345",4\n', [[1234, 2.5], [12345, 4]], "',' between thousands"
-    ),
-    "commas of two millions": case(
-        'x,y\n"1,234,567",2\n9,4\n', [[1234567, 2], [9, 4]], "',' between thousands"
-    ),
+    "1,234": case('x,y\n"1,234",2.5\n"12,345",4\n', [[1234, 2.5], [12345, 4]], "',' between thousands"),
+    "two commas": case('x,y\n"1,234,567",2\n9,4\n', [[1234567, 2], [9, 4]], "',' between thousands"),
     "commas in doubt": case("x;y\n1,100;2\n", "line 2 column 'x' dataset.decimal dataset.thousands"),
     "commas as decimals": case("x;y\n1,100;2\n", [[1.1, 2]], "semicolons", decimal=","),
     "commas as thousands": case("x;y\n1,100;2\n", [[1100, 2]], "semicolons", thousands=","),
-    "blanks between thousands": case(
-        "x;y\n1 234,5;2\n12\u00a0345;3\n", [[1234.5, 2], [12345, 3]], "between thousands"
-    ),
+    "1 234,5": case("x;y\n1 234,5;2\n12\u00a0345;3\n", [[1234.5, 2], [12345, 3]], "between thousands"),
     "apostrophes": case("x,y\n1'234.5,2\n12’345,3\n", [[1234.5, 2], [12345, 3]], "between thousands"),
     "points as thousands": case("x,y\n1.234,2\n", [[1234, 2]], "decimal commas", thousands="."),
     "points, which may be between thousands": case("x,y\n1.234,2\n", [[1.234, 2]], "dataset.thousands"),
@@ -132,16 +118,12 @@ READ = {
         "line 2 column 'x' '2.345e-05'",
         decimal=",",
     ),
-    "one mark for both": case(
-        "x,y\n1.5,2\n", "dataset.thousands dataset.decimal", thousands=".", decimal="."
-    ),
+    "a mark for both": case("x,y\n1.5,2\n", "dataset.thousands dataset.decimal", thousands=".", decimal="."),
     "percent": case("x,y\n12%,2\n3.5 %,4\n", [[12, 2], [3.5, 4]], "% in 'x'"),
     "currency": case("x;y\n$5;2\n-$1,000.5;4\n", [[5, 2], [-1000.5, 4]], "$ in 'x'"),
     "euros": case("x;y\n€ 5,00;2\n7,5\u00a0€;4\n", [[5, 2], [7.5, 4]], "€ in 'x'"),
     "two currencies": case("x,y\n€3,1\n$4,2\n€5,3\n", "line 3 column 'x' '$4' dataset.na_values"),
-    "a number without the unit": case(
-        "x,y\n1%,1\n2%,2\n0.02,3\n", "line 4 column 'x' '0.02' dataset.na_values"
-    ),
+    "one without the unit": case("x,y\n1%,1\n2%,2\n0.02,3\n", "line 4 column 'x' '0.02' dataset.na_values"),
     "two units at a number": case("x,y\n1,1\n$1%,2\n2,2\n", "line 3 column 'x' '$1%'"),
     "numbers in quotes": case('"x","y"\n"1.5","2"\n', [[1.5, 2]]),
     "exponents and signs": case("x,y\n+1e+2,-.5\n1E-1,5.\n", [[100, -0.5], [0.1, 5]]),
@@ -186,12 +168,10 @@ READ = {
         )
         for keys in ({}, ONE_HOT, DROP)
     },
-    "a marker in a target of classes": case(
+    "a marker in classes": case(
         f"a,b,y\n{FEW}1,1,x\n", "line 42 column 'y' 'x' dataset.na_values", **CLASSES
     ),
-    "many markers": case(
-        "a,b,y\n" + "1,2,3\nx,2,3\n" * 9, "line 3 column 'a' 'x' dataset.na_values", **ONE_HOT
-    ),
+    "markers": case("a,b,y\n" + "1,2,3\nx,2,3\n" * 9, "line 3 column 'a' 'x' dataset.na_values", **ONE_HOT),
     "numbers as missing values": case("x,y\n1,2\n-999,3\n-999.0,3\n", [[1, 2]], **ROWS, na_values=[-999]),
     "a quote that is closed rows later": case(
         'a,note,y\n1,"u,2\n3,v,4\n5,w",6\n7,u,8\n',
@@ -200,16 +180,14 @@ READ = {
         **DROP,
     ),
     "a second header": case("a,b,y\n1,2,3\na,b,y\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], "1 repeated header"),
-    "a second header of texts": case(
+    "two headers, texts": case(
         "a,y\nu,1\na,y\nv,2\n", [[1, 0, 1], [0, 1, 2]], "1 repeated header", **ONE_HOT
     ),
     "zeros before numbers": case("zip,y\n98101,1\n01234,2\n", [[98101, 1], [1234, 2]], "'01234' in 'zip'"),
-    "a line of units": case(
+    "units in a line": case(
         "a,b,y\n[m],[s],[-]\n1,2,3\n4,5,6\n", "line 2 column 'a' '[m]' dataset.na_values"
     ),
-    "decimal commas as texts": case(
-        f"oven;temp;y\n{OVENS}", (40, 4), "decimal commas", **ONE_HOT, delimiter=";"
-    ),
+    "commas in texts": case(f"oven;temp;y\n{OVENS}", (40, 4), "decimal commas", **ONE_HOT, delimiter=";"),
     "a comment behind a number": case("x,y\n1,2\n3,4 # sic\n5,6\n", "line 3 column 'y' dataset.comment"),
     # ---- comments, other lines, headers
     "comments": case(
@@ -217,14 +195,12 @@ READ = {
         [[1, 2, 3]],
         "2 comment lines skipped, header in line 3",
     ),
-    "comments within": case(
-        "a,b,y\n1,2,3\n# a note\n4,5,6\n% a note\n", [[1, 2, 3], [4, 5, 6]], "2 comment lines skipped"
-    ),
+    "#": case("a,b,y\n1,2,3\n# a note\n4,5,6\n% a note\n", [[1, 2, 3], [4, 5, 6]], "2 comment lines skipped"),
     "comments as wide as the table": case(
         "# a, b, c\na,b,y\n1,2,3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], "1 comment line skipped"
     ),
     "a header behind a comment's mark": case("# a,b,y\n1,2,3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], target="y"),
-    "a comment's mark": case(
+    "a mark": case(
         'x,y ! why\n1,2\n! no\n3,"4"!5\n', [[1, 2], [3, 4]], "1 comment line skipped", comment="!"
     ),
     "the end of a DOS file": case("x,y\n1,2\n\x1a", "line 3 columns"),
@@ -239,9 +215,7 @@ READ = {
         [[1, 2, 3], [4, 5, 6]],
         "2 other lines skipped, header in line 3",
     ),
-    "empty cells before a header": case(
-        "Report,,\n,,\na,b,y\n1,2,3\n", [[1, 2, 3]], "header in line 3", header=3
-    ),
+    "empty cells, a header": case("Report,,\n,,\na,b,y\n1,2,3\n", [[1, 2, 3]], "header in line 3", header=3),
     "a line of texts and numbers before": case(
         "2,u,v\n1,2,3,4,5,7\n2,2,3,4,5,9\n",
         [[1, 2, 3, 4, 5, 7], [2, 2, 3, 4, 5, 9]],
@@ -284,13 +258,9 @@ READ = {
     ),
     "texts with a header": case("a,y\nv,u\nu,u\n", [[0, 1, 0], [1, 0, 0]], **ONE_HOT, **CLASSES),
     "years as names": case("gdp,2019,2020\n1.5,2,3\n2.5,3,4\n", [[1.5, 2, 3], [2.5, 3, 4]], target=2020),
-    "a header that is data": case(
-        "x,y\n1,2\n3,4\n", "line 1 column '0' 'x' dataset.header=true", header=False, target=1
-    ),
+    "no header": case("x,y\n1,2\n3,4\n", "line 1 column '0' 'x' dataset.header=true", header=False, target=1),
     "a header of numbers": case("1,2\n3,4\n", [[4, 3]], header=True, target=1),
-    "a target by name without a header": case(
-        "1,2\n3,4.5\n", "dataset.target 'y' dataset.header=true", header=False
-    ),
+    "a name without a header": case("1,2\n3,4.5\n", "dataset.target 'y' dataset.header=true", header=False),
     "another name": case("x,price\n1,2\n", "dataset.target 'prize' 'price'", target="prize"),
     "another case": case("x,y\n1,2\n", "dataset.target 'Y' 'y'", target="Y"),
     "a number too far": case("x,y\n1,2\n", "dataset.target 2 -2 1", target=2),
@@ -304,7 +274,7 @@ READ = {
         for wrong in (True, 1.0, None, ["y"])
     },
     # ---- texts and missing values
-    "missing": case(
+    "NA": case(
         "a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", "line 3 column 'a' 'b' 'y' dataset.missing=drop_rows"
     ),
     "missing, left out": case("a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", [[1, 2, 3]], **ROWS),
@@ -321,9 +291,7 @@ READ = {
     "classes named None": case(
         "a,y\n1,None\n2,NA\n3,yes\n4,null\n", [[1, 1], [2, 0], [3, 3], [4, 2]], "dataset.na_values", **CLASSES
     ),
-    "no class but None": case(
-        "a,y\n1,None\n2,NA\n3,None\n", [[1, 1], [2, 0], [3, 1]], "dataset.na_values", **CLASSES
-    ),
+    "None": case("a,y\n1,None\n2,NA\n3,None\n", [[1, 1], [2, 0], [3, 1]], "dataset.na_values", **CLASSES),
     "a class that is missing": case(
         "a,y\n1,None\n2,no\n3,yes\n4,\n", [[2, 0], [3, 1]], **CLASSES, **ROWS, na_values=["None"]
     ),
@@ -333,12 +301,19 @@ READ = {
     "a class that is not whole": case("a,y\n1,0\n2,1.5\n", "line 3 column 'y' 1.5", **CLASSES),
     "a text that is too long": case(f"a,c,y\n1,red,2\n2,{'x' * 201},4\n", "line 3 column 'c'", **ONE_HOT),
     "a text with a line break": case('a,c,y\n1,"one\ntwo",2\n2,red,4\n', "line 2 column 'c'", **ONE_HOT),
-    "a line break, left out": case(
-        'a,c,y\n1,"one\ntwo",2\n2,red,4\n', [[1, 2], [2, 4]], "over several", **DROP
-    ),
+    "a break, left out": case('a,c,y\n1,"one\ntwo",2\n2,red,4\n', [[1, 2], [2, 4]], "over several", **DROP),
     "a line behind a line break": case(
         'a,c,y\n1,"one\ntwo",2\n2,red,x\n3,red,4\n4,red,4\n', "line 4 column 'y' 'x'", **DROP
     ),
+    "a constant target": case(
+        "x,y\n" + "".join(f"{i},5\n" for i in range(10)), "column 'y' 5 8", standardise=True, held_out=0.2
+    ),
+    "too far": case("x,y\n0,1\n1e-30,2\n0,3\n1e30,4\n", "column 'x' 1e+30", standardise=True, held_out=0.25),
+    "1001 classes": case("x,y\n" + "".join(f"{i},{i}\n" for i in range(1001)), "1001 1000 'y'", **CLASSES),
+    **{
+        f"{share} of {n}": case("x,y\n" + "1,2\n" * n, f"held_out {share} {held} {n}", held_out=share)
+        for n, share, held in ((2, 0.2, 0), (5, 0.05, 0), (4, 0.9, 4), (1, 0.9, 1))
+    },
     # ---- files
     "an empty file": case("", ""),
     "a header only": case("x,y\n", "rows"),
@@ -356,7 +331,7 @@ READ = {
     "Latin-1": case("°;y\n1;2\n".encode("latin1"), [[2, 1]], "cp1252", target="°"),
     "Central Europe": case("Łódź;żółw;y\n1;2;3\n".encode("cp1250"), [[2, 3, 1]], "cp1250", target="Łódź"),
     "Cyrillic": case("рост;Масса тела;y\n1;2;3\n".encode("cp1251"), [[2, 3, 1]], "cp1251", target="рост"),
-    "a byte that Windows has not": case(
+    "not in Windows": case(
         b"a,name,y\n1,x\x81y,3\n2,z,4\n", [[1, 1, 0, 3], [2, 0, 1, 4]], "cp850", **ONE_HOT
     ),
     "damaged UTF-8": case(
@@ -375,9 +350,7 @@ READ = {
         "名字,身高,y\n张三,1,2\n李四,3,4\n".encode("gb18030"), [[1, 2], [3, 4]], "gb18030", **DROP
     ),
     "Japanese": case("名前,身長,y\n田中,1,2\n鈴木,3,4\n".encode("cp932"), [[1, 2], [3, 4]], "cp932", **DROP),
-    "another encoding": case(
-        "Größe,y\n1,2\n".encode("cp1252"), "line 1 0xf6 dataset.encoding", encoding="utf-8"
-    ),
+    "not UTF-8": case("Größe,y\n1,2\n".encode("cp1252"), "line 1 0xf6 dataset.encoding", encoding="utf-8"),
     "gzip": case(gzip.compress(b"x,y\n1,2\n", mtime=0), "gzip"),
     "zip": case(zipped("t.csv"), "zip"),
     "Excel": case(zipped("xl/workbook.xml"), "Excel"),
@@ -622,18 +595,6 @@ def test_large_whole_numbers_keep_the_digits_in_which_they_differ(tmp_path):
     assert "float32 rounds whole numbers in 1 column(s): 'x'" in csv_table.make(path, "y").remarks[-1]
 
 
-def test_a_constant_target_is_refused(tmp_path):
-    path = of_rows(tmp_path, [(i, 5) for i in range(10)], "xy")
-    assert "column 'y': the target is 5 in each of the 8 rows that are trained on" in refused(
-        path, standardise=True, held_out=0.2
-    )
-
-
-def test_a_held_out_value_beyond_float32_is_refused_by_name(tmp_path):
-    path = of_rows(tmp_path, [(0, 1), (1e-30, 2), (0, 3), (1e30, 4)], "xy")
-    assert "column 'x': 1e+30 is too far from the rows" in refused(path, standardise=True, held_out=0.25)
-
-
 # ---- rows held out
 
 
@@ -650,13 +611,6 @@ def test_a_share_of_the_rows_is_held_out_and_every_row_is_there_once(tmp_path_fa
     assert np.array_equal(table[:, 0], np.random.RandomState(seed).permutation(rows))
     in_order = csv_table.make(path, "y", held_out=share, shuffle_seed=None).values
     assert np.array_equal(datasets.parts(in_order, choice)[1][:, 0], np.arange(len(training), rows))
-
-
-@pytest.mark.parametrize(("rows", "share", "count"), [(2, 0.2, 0), (5, 0.05, 0), (4, 0.9, 4), (1, 0.9, 1)])
-def test_a_share_that_leaves_one_kind_of_rows_out_is_refused(tmp_path, rows, share, count):
-    path = of_rows(tmp_path, [(i, i) for i in range(rows)], "xy")
-    with pytest.raises(DataError, match=rf"dataset.held_out is {share}, which is {count} of {rows} rows"):
-        csv_table.make(path, "y", held_out=share)
 
 
 # ---- text
@@ -682,8 +636,6 @@ def test_a_column_that_is_dropped_may_hold_anything(tmp_path):
     made = csv_table.make(path, "y", text_columns="drop")
     assert made.values.tolist() == [[1, 2], [2, 3], [3, 5]]
     assert made.facts == {"left_out_columns": ["t"]}
-    only = of_rows(tmp_path, [("x", 2), ("y", 3)], "ty")
-    assert "no column but the target 'y' is left" in refused(only, text_columns="drop")
 
 
 def test_more_values_than_are_encoded_are_refused(tmp_path):
@@ -716,11 +668,7 @@ def test_labels_are_numbered_in_a_stable_order(tmp_path, labels, classes):
     assert "target_scale" not in made.facts
 
 
-def test_what_is_no_label_is_refused(tmp_path):
-    path = of_rows(tmp_path, [(1, 0), (2, 1.5), (3, 1)], "xy")
-    assert ", line 3, column 'y': 1.5" in refused(path, task="classification")
-    path = of_rows(tmp_path, [(i, i) for i in range(1001)], "xy")
-    assert "1001 different values, and at most 1000" in refused(path, task="classification")
+def test_a_network_needs_an_output_for_each_class(tmp_path):
     few = of_rows(tmp_path, [(i, i % 3) for i in range(20)], "xy")
     settings = composed(arguments(few, "y", *LABELS, "network.layers=[linear 2]", "training.batch_size=4"))
     with pytest.raises(

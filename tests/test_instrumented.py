@@ -14,9 +14,8 @@ from test_measure import JOB
 from snn.config import groups
 from snn.profiling import call_costs, observed, tracer
 from snn.profiling.call_costs import Replay
-from snn.profiling.ledger import Ledger
-from snn.profiling.observed import Call, ObservedBackend, Observer, Ref, Resource
-from snn.profiling.tracer import Event, Signature, Trace, Tracer
+from snn.profiling.observed import Call, ObservedBackend, Observer, Ref
+from snn.profiling.tracer import Trace, Tracer
 
 
 class Everything(DeferredBackend, EverySource):
@@ -370,26 +369,6 @@ def test_what_the_first_steps_make_is_held_when_the_trace_begins():
     found = tracer.trace(replace(JOB, strategy=groups.load("strategy", "combined")), Everything())
     assert "stream_create" not in {event.call.name for event in found.events}
     assert [call.name for call in found.held].count("stream_create") == 3
-
-
-def test_a_ledger_begins_at_nothing():
-    assert set(Ledger().totals().values()) == {0}
-
-
-def test_a_call_is_about_nothing_unless_it_is_said():
-    assert tuple(Call("x")) == ("x", (), None, None, None, None, False, None, None, "")
-    assert tuple(Ref(3)) == (3, 0, 0, ())
-    assert tuple(Signature("x")) == ("x", (), None, False, "")
-    one = Resource(Ref(3, 0, 8), None, Call("malloc", call_site="here"))
-    assert (one.address, one.purpose, one.explicit_purpose, one.nbytes, one.call_site) == (
-        0,
-        None,
-        True,
-        8,
-        "here",
-    )
-    event = Event(Signature("x"), 0.0, 1.0, None, None, None, 0, 0, Call("x"))
-    assert Trace(1, [event]).held == ()
 
 
 def test_a_backends_traits_are_those_of_the_inner_one():
