@@ -163,7 +163,7 @@ def sharing(steps: Iterable[Step], sizes: Mapping[str, int]) -> list[list[str]]:
             group
             for group in groups
             if purposes[group[0]] == purposes[name]
-            and not any(_overlap(used[name], used[other]) for other in group)
+            and not any(a <= d and c <= b for a, b in used[name] for other in group for c, d in used[other])
         )
         group = next(fits, None)
         if group is None:
@@ -181,7 +181,3 @@ def _spans(launches: Sequence[Launch], names: Collection[str]) -> dict[str, tupl
             if name in names:
                 spans[name] = spans.get(name, (number, number))[0], number
     return spans
-
-
-def _overlap(some: Iterable[tuple[int, int]], others: Sequence[tuple[int, int]]) -> bool:
-    return any(a <= d and c <= b for a, b in some for c, d in others)

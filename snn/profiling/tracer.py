@@ -64,7 +64,10 @@ class Trace:
                 event.signature.call,
                 list(event.signature.size),
                 event.stream,
-                *(None if t is None else round(1e6 * t, 2) for t in _times(event)),
+                *(
+                    None if t is None else round(1e6 * t, 2)
+                    for t in (event.start, event.end, event.device_start, event.device_end)
+                ),
                 event.device_bytes,
                 event.page_locked_bytes,
                 sites.index(event.call.call_site),
@@ -86,10 +89,6 @@ COLUMNS = (
     "page_locked_bytes",
     "site",
 )
-
-
-def _times(event: Event) -> tuple[float | None, ...]:
-    return event.start, event.end, event.device_start, event.device_end
 
 
 _STEPS = 2
