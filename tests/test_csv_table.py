@@ -273,6 +273,7 @@ READ = {
         f"the target {wrong!r}": case("x,y\n1,2\n", f"dataset.target {wrong!r}", target=wrong)
         for wrong in (True, 1.0, None, ["y"])
     },
+    "constant columns": case("x,y\n5,5\n5,5", [[5, 5], [5, 5]]),
     # ---- texts and missing values
     "NA": case(
         "a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", "line 3 column 'a' 'b' 'y' dataset.missing=drop_rows"

@@ -1,6 +1,5 @@
 """The paper's data bit for bit, what any data set must be, and prepared ones: whole and of their choice."""
 
-import csv
 import hashlib
 import json
 import os
@@ -285,32 +284,6 @@ def written(folder, text, name="table.csv"):
     return str(path)
 
 
-finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
-
-
-@settings(max_examples=50)
-@given(
-    values=st.lists(st.lists(finite, min_size=3, max_size=3), min_size=1),
-    target=st.integers(-3, 2),
-    header=st.booleans(),
-    delimiter=st.sampled_from(",;\t| "),
-    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
-    end=st.sampled_from(["\n", "\r\n"]),
-)
-def test_reads_back_what_was_written(tmp_path_factory, values, target, header, delimiter, quoting, end):
-    path = tmp_path_factory.mktemp("csv") / "t.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=end)
-        writer.writerows([("a", "b", "c")] * header + values)
-    table = csv_table.make(str(path), target=target, header=header, delimiter=delimiter).values
-    expected = np.array(values, dtype=np.float32)
-    others = [i for i in range(3) if i != target % 3]
-    assert np.array_equal(table, expected[:, [*others, target % 3]])
-    if header:
-        by_name = csv_table.make(str(path), target="abc"[target], delimiter=delimiter)
-        assert np.array_equal(by_name.values, table)
-
-
 @settings(max_examples=200)
 @given(
     content=st.binary(max_size=200) | st.text('01.-,,"\n\nab\x1b?NA ', max_size=60).map(str.encode),
@@ -359,13 +332,6 @@ def test_whole_numbers_that_float32_rounds_are_told_once_by_column(tmp_path):
     assert "'id', where 16777217 (line 3) becomes 16777216" in line
     assert "'y', where 33554433 (line 2) becomes 33554432" in line
     assert not csv_table.make(written(tmp_path, "x,y\n123456.789,-16777216.0\n"), target="y").remarks
-
-
-def test_one_row_and_constant_columns_are_a_table(tmp_path):
-    path = written(tmp_path, "x,y\n 1 , 2\n")
-    assert csv_table.make(path, target=-1).values.tolist() == [[1.0, 2.0]]
-    path = written(tmp_path, "x,y\n5,5\n5,5")
-    assert csv_table.make(path, target="y").values.tolist() == [[5.0, 5.0]] * 2
 
 
 def test_too_few_rows_for_a_batch():

@@ -4,6 +4,7 @@ import inspect
 import itertools
 import json
 import time
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -141,7 +142,7 @@ def test_a_graph_is_captured_again_and_its_launch_timed():
 
 
 def test_costs_are_of_the_call_itself(monkeypatch):
-    backend = ObservedBackend(SlowBackend("malloc", monkeypatch))
+    backend = ObservedBackend(of_milliseconds("malloc", monkeypatch))
     traced = trace(replace(WIDE, strategy=groups.load("strategy", "pinned")), backend)
     found = call_costs(backend, traced)
     backend.live.check_nothing_held()
@@ -201,7 +202,7 @@ def test_a_training_that_diverges_has_a_profile_and_no_warning():
 
 @pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
 def test_calls_that_take_milliseconds_are_predicted(slowest, monkeypatch):
-    slow = SlowBackend(slowest, monkeypatch)
+    slow = of_milliseconds(slowest, monkeypatch)
     job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))
     found = profile(job, slow)
     calls = sum(s for part, s in found.time_breakdown.seconds.items() if part != "host_arithmetic")
@@ -246,26 +247,33 @@ def test_every_call_of_a_backend_is_in_a_part():
 
 
 class SlowBackend(CpuBackend):
-    """Every call takes a millisecond, those of one name five, by a clock of its own."""
+    """Calls take so many seconds, and a look at the clock ``look``, by a clock of its own."""
 
-    def __init__(self, slowest, monkeypatch):
+    def __init__(self, monkeypatch, look=0.0, **seconds):
         super().__init__()
-        self._now = 0.0
+        self.now, self.count, self._look = 0.0, Counter(), look
         for each in (module, costs, tracer):
             monkeypatch.setattr(each, "time", SimpleNamespace(perf_counter=self._perf_counter))
-        for name in ("malloc", "copy_in", "copy_out", "launch", "synchronize"):
-            setattr(self, name, self._slow(getattr(self, name), 0.005 if name == slowest else 0.001))
+        for name, one in seconds.items():
+            setattr(self, name, self._slow(name, getattr(self, name), one))
 
     def _perf_counter(self):
-        self._now += 1e-6
-        return self._now
+        self.now += self._look
+        return self.now
 
-    def _slow(self, call, seconds):
+    def _slow(self, name, call, seconds):
         def slowed(*arguments):
-            self._now += seconds
+            self.count[name] += 1
+            self.now += seconds
             return call(*arguments)
 
         return slowed
+
+
+def of_milliseconds(slowest, monkeypatch):
+    """Every call takes a millisecond, those of one name five."""
+    seconds = dict.fromkeys(("malloc", "copy_in", "copy_out", "launch", "synchronize"), 0.001)
+    return SlowBackend(monkeypatch, 1e-6, **seconds | {slowest: 0.005})
 
 
 @pytest.mark.parametrize(
@@ -273,7 +281,7 @@ class SlowBackend(CpuBackend):
     [("malloc", "allocation"), ("launch", "launch"), ("synchronize", "waiting"), ("copy_out", "copy_out")],
 )
 def test_the_time_is_where_it_was_spent(slowest, part, monkeypatch):
-    found = break_down(replace(JOB, batch_size=10, epochs=4), SlowBackend(slowest, monkeypatch))
+    found = break_down(replace(JOB, batch_size=10, epochs=4), of_milliseconds(slowest, monkeypatch))
     assert found.epochs == 1
     assert max(found.seconds, key=found.seconds.get) == part
     # Four epochs of five products: one such call in each, three where they are allocations.
@@ -318,35 +326,18 @@ class Paced:
 )
 def test_the_parts_of_an_epoch_by_a_clock_of_our_own(monkeypatch, given, host, unit, epochs):
     """An allocation takes two units, a launch four, the wait at the end one; a timer 10 ms."""
-    clock = SimpleNamespace(now=0.0)
-    clock.perf_counter = lambda: clock.now
+    backend = SlowBackend(monkeypatch, malloc=2 * unit, launch=4 * unit, synchronize=unit)
     made = []
 
-    class Slow(CpuBackend):
-        waits = 0
-
-        def malloc(self, nbytes, purpose=None):
-            clock.now += 2 * unit
-            return super().malloc(nbytes, purpose)
-
-        def launch(self, *arguments):
-            clock.now += 4 * unit
-            super().launch(*arguments)
-
-        def synchronize(self):
-            self.waits += 1
-            clock.now += unit
-
     def start(job, timing):
-        made.append(Paced(clock, timing, host))
+        made.append(Paced(backend, timing, host))
         return made[-1]
 
-    monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(module, "start", start)
     monkeypatch.setattr(module, "_timer_seconds", lambda: 0.01)
-    backend = Slow()
     found = break_down(replace(JOB, epochs=10), backend, *given)
-    assert (found.epochs, made[0].epochs, made[0].closed, backend.waits) == (epochs, 2 + epochs, 1, 3)
+    assert (found.epochs, made[0].epochs, made[0].closed) == (epochs, 2 + epochs, 1)
+    assert backend.count["synchronize"] == 3
     calls = 2 * epochs + 1
     expected = dict.fromkeys(TimingBackend.PARTS, 0.0)
     expected |= {"allocation": 2 * unit * epochs, "launch": 4 * unit * epochs, "waiting": unit}
@@ -356,10 +347,7 @@ def test_the_parts_of_an_epoch_by_a_clock_of_our_own(monkeypatch, given, host, u
 
 @pytest.mark.parametrize(("device", "epochs"), [(5.0, 1), (0.1, 3), (0.01, 30)])
 def test_epochs_that_return_before_the_device_is_done_do_not_queue(monkeypatch, device, epochs):
-    clock = SimpleNamespace(now=0.0)
-    clock.perf_counter = lambda: clock.now
-
-    class Behind(CpuBackend):
+    class Behind(SlowBackend):
         queued = 0.0
 
         def launch(self, *arguments):
@@ -367,13 +355,13 @@ def test_epochs_that_return_before_the_device_is_done_do_not_queue(monkeypatch, 
             super().launch(*arguments)
 
         def synchronize(self):
-            clock.now += self.queued
+            self.now += self.queued
             self.queued = 0.0
 
-    monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(module, "start", lambda job, timing: Paced(clock, timing, 0.0))
+    backend = Behind(monkeypatch)
+    monkeypatch.setattr(module, "start", lambda job, timing: Paced(backend, timing, 0.0))
     monkeypatch.setattr(module, "_timer_seconds", lambda: 0.0)
-    found = break_down(replace(JOB, epochs=10), Behind(), 9.0)
+    found = break_down(replace(JOB, epochs=10), backend, 9.0)
     assert found.epochs == epochs
     assert found.seconds["waiting"] == pytest.approx(10 * device)
 
@@ -442,31 +430,18 @@ def test_memory_that_runs_out_afterwards_does_not_cost_what_was_measured(monkeyp
 
 
 def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
-    """Every call takes a second, by a clock of the test's own."""
-    clock = [0.0]
-    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
-
-    class Slow(CpuBackend):
-        launched = 0
-
-        def launch(self, *arguments, **options):
-            Slow.launched += 1
-            clock[0] += 1.0
-            super().launch(*arguments, **options)
-
     X, Y = (np.ones((21, width), dtype=np.float32) for width in (2, 1))
     changes = {"network": mlp((2, 1)), "X": X, "Y": Y, "epochs": 3, "batch_size": 2}
     job = replace(JOB, strategy=groups.load("strategy", "resident"), **changes)
     seconds = {}
     for most in (4, 128):
         monkeypatch.setattr(module, "_MOST_STEPS", most)
-        Slow.launched = 0
-        breakdown = break_down(job, Slow(), 1e-9)
+        backend = SlowBackend(monkeypatch, launch=1.0)
+        breakdown = break_down(job, backend, 1e-9)
         seconds[most] = breakdown.seconds["launch"]
-        steps = min(most, 11)
-        assert Slow.launched % (3 * steps) == 0
+        assert backend.count["launch"] % (3 * min(most, 11)) == 0
         assert breakdown.epochs == 1
-    launches = Slow.launched / 33
+    launches = backend.count["launch"] / 33
     assert seconds == {4: pytest.approx(33 * launches), 128: pytest.approx(33 * launches)}
 
 

@@ -299,7 +299,7 @@ class Sheet:
                 decimal, rows = ",", [row.replace(",", ".") for row in rows]
         elif decimal == ",":
             return False
-        if not all(row.isascii() and row.replace("\t", "").isprintable() for row in rows):
+        if not rows or not all(row.isascii() and row.replace("\t", "").isprintable() for row in rows):
             return False
         try:
             values = np.loadtxt(rows, delimiter=self._mark, comments=None, ndmin=2).T

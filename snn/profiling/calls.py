@@ -164,8 +164,8 @@ class NullBackend(EveryCall):
         """What the call makes; raises Unsupported as the real backend does."""
         if method.name == "graph_begin" and self.no_capture:
             raise Unsupported(self.no_capture)
-        if "shape" in method.parameters:
-            return np.zeros(arguments[[*method.parameters].index("shape")], dtype=np.float32)
+        if method.makes in (HOST, MANAGED):
+            return np.zeros(dict(zip(method.parameters, arguments, strict=True))["shape"], dtype=np.float32)
         if method.makes == DEVICE:
             return HostBuffer(np.empty(0, dtype=np.float32))
         return object() if method.makes else None

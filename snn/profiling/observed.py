@@ -329,7 +329,7 @@ class ObservedBackend(EveryCall):
         handles = given.copy()
         nbytes, array = given.get("nbytes"), None
         page_locked = given.get("page_locked", True) if method.makes == HOST else None
-        if "shape" in given:
+        if method.makes in (HOST, MANAGED):
             nbytes = 4 * math.prod(given["shape"])
         if "array" in given:
             makers = HOST_ARRAYS if "buffer" in given else ("managed_alloc",)
