@@ -25,7 +25,7 @@ from snn.backends.cpu import ops as numpy_ops  # noqa: E402
 from snn.backends.ops import OPS  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
-from snn.models.layer_text import parse  # noqa: E402
+from snn.models.layers import parse  # noqa: E402
 from snn.models.losses import LOSSES  # noqa: E402
 from snn.models.network import Network  # noqa: E402
 from snn.models.step import Launch, Step  # noqa: E402

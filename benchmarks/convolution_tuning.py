@@ -24,7 +24,7 @@ from snn.backends import kernel_source
 from snn.backends.cuda.kernels import Kernels
 from snn.backends.ops import OPS
 from snn.config import groups
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.losses import LOSSES
 from snn.models.network import Network
 from snn.models.step import Launch

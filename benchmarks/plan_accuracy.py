@@ -39,10 +39,9 @@ from snn.hardware.monitor import gpu_state
 from snn.planning import gpus
 from snn.planning.cells import planned
 from snn.planning.plan import plan
-from snn.profiling.calls import DEVICE_MEMORY, Call, Observer
-from snn.profiling.live import Live
-from snn.profiling.memory import MemoryMap
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.calls import DEVICE_MEMORY
+from snn.profiling.ledger import MemoryMap
+from snn.profiling.observed import Call, Live, ObservedBackend, Observer
 from snn.strategies.common.job import Job, start
 
 MIB = 1 << 20

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from snn.datasets import csv_table
-from snn.datasets.common.csv_columns import MISSING
+from snn.datasets.csv_table import MISSING
 from snn.errors import SnnError
 
 PACKAGES = ("sklearn", "statsmodels", "seaborn", "vega_datasets", "pydataset")

@@ -22,7 +22,7 @@ from snn import backends  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.measurement import runs  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
-from snn.models.layer_text import parse  # noqa: E402
+from snn.models.layers import parse  # noqa: E402
 from snn.models.losses import LOSSES  # noqa: E402
 from snn.models.network import Network, mlp  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402

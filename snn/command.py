@@ -2,6 +2,7 @@
 
 import errno
 import io
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from snn.errors import ConfigError, SnnError, one_line
-from snn.files.printed import drop, say
+from snn.files.outputs import drop, say
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,6 +48,30 @@ def answered(
     except SnnError as error:
         print(f"snn: {one_line(error)}", file=sys.stderr)
         return WRONG
+
+
+def entry(
+    doc: str | None,
+    least: int = 0,
+    most: int | None = None,
+    codes: Mapping[int, str] | None = None,
+    more: Callable[[], str] | None = None,
+) -> Callable[[Main], Main]:
+    """The decorator of a command's ``main``, which then ends as ``answered`` says.
+
+    It gets ``least`` to ``most`` arguments, or there is an error with the usage in ``doc``.
+    """
+    usage = (doc or "").split("``")[1]
+    name, _, takes = re.sub("^(snn|python -m) ", "", usage).partition(" ")
+
+    def decorate(work: Main) -> Main:
+        def counted_work(arguments: list[str]) -> int:
+            counted(arguments, name, takes, least, most)
+            return work(arguments)
+
+        return lambda arguments: answered(arguments, doc, counted_work, codes, more)
+
+    return decorate
 
 
 def helped(doc: str, codes: Mapping[int, str], more: str = "") -> str:

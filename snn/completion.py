@@ -97,9 +97,10 @@ def words(given: Sequence[str]) -> list[str]:
     elif last.startswith("-"):
         found = ["--help", *_options(before[0])]
     elif before[-1] == "--device":
-        found = _devices(before[0])
+        gpus = [*known_gpus.read()]
+        found = {"recommend": [*groups.names("device"), *gpus], "plan": gpus}.get(before[0], [])
     elif before[0] == "recommend":
-        found = _values(before[-1])
+        found = groups.names(before[-1][2:]) if before[-1] in ("--dataset", "--network") else []
     elif before[0] == "plan" and last.startswith(_SWEEP):
         found = [f"{_SWEEP}{name}" for name in _sweeps(before)]
     elif before[0] in _OF_CELLS:
@@ -115,17 +116,6 @@ def _options(name: str) -> list[str]:
     from snn.recommending import command_line  # which needs argparse
 
     return command_line.options()
-
-
-def _values(option: str) -> list[str]:
-    """The choices of an option of ``snn recommend``."""
-    return groups.names(option[2:]) if option in ("--dataset", "--network") else []
-
-
-def _devices(name: str) -> list[str]:
-    """What a command plans for: GPUs by name, or what ``snn recommend`` measures on."""
-    gpus = [*known_gpus.read()]
-    return {"recommend": [*groups.names("device"), *gpus], "plan": gpus}.get(name, [])
 
 
 def _sweeps(before: Sequence[str]) -> list[str]:

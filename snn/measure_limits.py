@@ -20,13 +20,9 @@ from snn.hardware.locks import end_with_parent  # noqa: E402
 from snn.measurement import device_record  # noqa: E402
 
 
+@command.entry(__doc__, least=2, most=3)
 def main(arguments: list[str]) -> int:
     """Write the record; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "snn.measure_limits", "cuda|cpu OUTPUT [NAME]", 2, 3)
     end_with_parent()
     backend, output, *names = arguments
     device_record.write(output, lambda: record(choices(backend, *names)[0]))

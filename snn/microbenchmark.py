@@ -24,13 +24,9 @@ from snn.records.microbenchmarks import VERSION  # noqa: E402
 from snn.records.untrusted import strict  # noqa: E402
 
 
+@command.entry(__doc__, least=4, most=5)
 def main(arguments: list[str]) -> int:
     """Write the record; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "snn.microbenchmark", "NAME SETTINGS auto|cuda|cpu OUTPUT [DEVICE]", 4, 5)
     end_with_parent()
     name, text, backend, output, *names = arguments
     settings = _settings(name, text)

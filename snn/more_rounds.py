@@ -25,7 +25,7 @@ from snn import command
 from snn.analysis import frame
 from snn.analysis.baseline import baselines
 from snn.analysis.comparability import common_rounds, reason
-from snn.analysis.intervals import Ratio, ratio
+from snn.analysis.intervals import ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.power import LEAST, MOST, rounds_needed
 from snn.analysis.verdicts import NOT_COMPARABLE
@@ -54,13 +54,9 @@ class Pair(NamedTuple):
         return f"{b['dataset']} {b['network']}: {b['strategy']}{kernels[0]} over {a['strategy']}{kernels[1]}"
 
 
+@command.entry(__doc__, least=1)
 def main(arguments: list[str]) -> int:
     """Plan the rounds and print what for; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "more-rounds", "TABLE [KEY=VALUE ...]", 1)
     table, settings = _parsed(arguments)
     print(plan(table, settings))
     return 0
@@ -80,7 +76,10 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
     for pair in _pairs(table, where, thresholds):
         found = ratio(*common_rounds(*pair))
         needed = rounds_needed(found, thresholds)
-        if why := _not_comparable(pair, thresholds):
+        # A GPU and its host are divided; of a missing time there is nothing to say.
+        of_host = pair.baseline["on_host"] != pair.other["on_host"]
+        is_timed = pair.baseline["runs"] and pair.other["runs"] and not of_host
+        if is_timed and (why := reason(*pair, thresholds)):
             apart.append(f"{pair}: {NOT_COMPARABLE}, so it gets no rounds: {why}")
             continue
         if not found.rounds or needed <= found.rounds:
@@ -88,7 +87,11 @@ def plan(table: str, settings: Mapping[str, str]) -> str:
         given = count or min(needed, max(2 * found.rounds, LEAST))
         for row in pair:
             planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
-        lines.append(_line(pair, found, needed, given))
+        likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
+        lines.append(
+            f"{pair}: {found.value:.3g} ({found.low:.3g} to {found.high:.3g}) after {found.rounds} rounds, "
+            f"likely settled after {likely}: it gets {given}"
+        )
     if not planned:
         what = "everything that is comparable" if apart else "everything"
         return "\n".join([*apart, f"In {table} {what} is settled: no rounds were added."])
@@ -103,22 +106,6 @@ def _command(table: str, where: Mapping[str, str]) -> str:
     config = [shlex.quote(f"{key}={value}") for key, value in where.items()]
     return " ".join(
         [f"snakemake --cores 1 results/tables/{table}.csv", *(["--config"] if config else []), *config]
-    )
-
-
-def _not_comparable(pair: Pair, thresholds: Thresholds) -> str:
-    """Why a table does not divide two times; empty where it does, as of a GPU and its host, or where one is
-    missing."""
-    of_host = pair.baseline["on_host"] != pair.other["on_host"]
-    timed = pair.baseline["runs"] and pair.other["runs"]
-    return reason(pair.baseline, pair.other, thresholds) if timed and not of_host else ""
-
-
-def _line(pair: Pair, found: Ratio, needed: int, given: int) -> str:
-    likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
-    return (
-        f"{pair}: {found.value:.3g} ({found.low:.3g} to {found.high:.3g}) after {found.rounds} rounds, "
-        f"likely settled after {likely}: it gets {given}"
     )
 
 

@@ -25,13 +25,9 @@ _RATIOS = ("slowdown", "slowdown_ci_low", "slowdown_ci_high")
 _COLUMNS = ("strategy", *_RATIOS, "rounds", "verdict", "backend")
 
 
+@command.entry(__doc__, least=1, codes={1: "the file says something else"})
 def main(arguments: list[str]) -> int:
     """Print what the tables decide and how the file differs; 0, 1 where it does, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main, {1: "the file says something else"})
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "snn.neighbours", "TABLE...", 1)
     measured = measured_untouched([_read(Path(argument)) for argument in arguments])
     differing = differences(measured, neighbours.untouched())
     if not measured:

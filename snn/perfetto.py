@@ -18,13 +18,9 @@ from snn.records import store
 _HOST = 1000  # streams are the threads of their own numbers
 
 
+@command.entry(__doc__, least=2)
 def main(arguments: list[str]) -> int:
     """Write the file; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "perfetto", "RECORD ... OUTPUT", 2)
     *paths, output = arguments
     write(outputs.checked(output, paths), [store.read(Path(path)) for path in paths])
     return 0

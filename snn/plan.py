@@ -13,7 +13,7 @@ a sweep whether it fits. Nothing is trained and no GPU is needed.
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +37,32 @@ _SHOWN = 10  # remedies that are printed
 _SWEEP, _GRID, _THIS = "sweep", "grid=", ""
 
 
+@command.entry(__doc__, codes={0: "done, also where a cell does not fit"})
 def main(arguments: list[str]) -> int:
     """Print the plan of a cell, or of each cell of a sweep; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main, {0: "done, also where a cell does not fit"})
-
-
-def _main(arguments: list[str]) -> int:
-    given = _parser().read(arguments)
+    parser = Options("plan")
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("--device", metavar="NAME")
+    parser.add_argument("--free", metavar="SIZE")
+    parser.add_argument("--fraction", default="0.9", metavar="F")
+    parser.add_argument("--json", metavar="FILE")
+    given = parser.read(arguments)
     gpu = _gpu(given.device, given.free)
     budget = int(_fraction(given.fraction) * gpu.nbytes)
     cells, axes = _cells(given.settings, gpu)
-    target = None if given.json is None else _target(given.json, given.settings, cells.values())
+    target = None
+    if given.json is not None:  # into no file that is read for it
+        data = [file for cell in cells.values() for file in datasets.inputs(cell["dataset"])]
+        inputs = [_grid(given.settings), *CONFIG.rglob("*.yaml"), *data]
+        target = outputs.checked(given.json, inputs, "--json")
     plans = (
         {"": plan(cells[_THIS], gpu, budget).plain()}
         if _THIS in cells
         else {name: _whether(cell, axes, gpu, budget) for name, cell in cells.items()}
     )
-    print(_head(gpu, budget))
+    runtime = f"; memory of the CUDA runtime as measured on an {gpu.runtime_of}"
+    known = "" if gpu.runtime_of == gpu.name else runtime
+    print(f"budget: {size(budget)} of {size(gpu.nbytes)} on {gpu.name}{known}")
     for name, found in plans.items():
         print(_said(found) if name == _THIS else _line(name, found))
     if target is not None:
@@ -61,16 +70,6 @@ def _main(arguments: list[str]) -> int:
         with outputs.replaced(target) as file:
             file.write(f"{text}\n".encode())
     return 0
-
-
-def _parser() -> Options:
-    parser = Options("plan")
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--device", metavar="NAME")
-    parser.add_argument("--free", metavar="SIZE")
-    parser.add_argument("--fraction", default="0.9", metavar="F")
-    parser.add_argument("--json", metavar="FILE")
-    return parser
 
 
 def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
@@ -134,12 +133,6 @@ def _grid(settings: Sequence[str]) -> Path:
     return Path([str(CONFIG / "grid.yaml"), *named][-1])
 
 
-def _target(path: str, settings: Sequence[str], cells: Iterable[Mapping[str, Any]]) -> Path:
-    """Where the plan is written: into no file that is read for it."""
-    inputs = [file for cell in cells for file in datasets.inputs(cell["dataset"])]
-    return outputs.checked(path, [_grid(settings), *CONFIG.rglob("*.yaml"), *inputs], "--json")
-
-
 def _whether(cell: Mapping[str, Any], axes: Sequence[str], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:
     """Whether a sweep's cell fits; of one whose memory cannot be predicted, the reason. ``settings`` are
     those of the axes that its name does not say."""
@@ -162,13 +155,6 @@ def _settings(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
         elif key in cell.get(section, {}) and axis not in ("network.hidden", "network.layers"):
             found[axis] = cell[section][key]
     return found
-
-
-def _head(gpu: gpus.Gpu, budget: int) -> str:
-    said = f"budget: {size(budget)} of {size(gpu.nbytes)} on {gpu.name}"
-    if gpu.runtime_of != gpu.name:
-        said += f"; memory of the CUDA runtime as measured on an {gpu.runtime_of}"
-    return said
 
 
 def _said(found: Mapping[str, Any]) -> str:

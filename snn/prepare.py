@@ -4,17 +4,13 @@ import sys
 
 from snn import command, datasets
 from snn.config import compose
-from snn.datasets.common import prepared
 from snn.errors import ConfigError
 from snn.files import outputs
 
 
+@command.entry(__doc__)
 def main(arguments: list[str]) -> int:
     """Write the table of the composed data set; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
     settings = compose.composed(arguments)
     if settings["output"] is None:
         raise ConfigError("output is missing: the file to write, as output=small.npy")
@@ -24,7 +20,7 @@ def _main(arguments: list[str]) -> int:
     tested = 0 if test is None else len(test)
     datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"], tested)
     datasets.say_remarks(table)
-    prepared.write(output, table, settings["dataset"])
+    datasets.write(output, table, settings["dataset"])
     return 0
 
 

@@ -30,13 +30,13 @@ NOT_OK = 3
 STRICT = "--strict"
 
 
+@command.entry(
+    __doc__,
+    codes={0: "done: the record is written", NOT_OK: f"with {STRICT}: written, but the cell is not ok"},
+    more=lambda: _choices(),
+)
 def main(arguments: list[str]) -> int:
     """Run a cell with Hydra overrides as arguments; 0 when its record is written, 2 on a user's error."""
-    codes = {0: "done: the record is written", NOT_OK: f"with {STRICT}: written, but the cell is not ok"}
-    return command.answered(arguments, __doc__, _main, codes, _choices)
-
-
-def _main(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         print(revision.said())
         return 0
@@ -57,7 +57,7 @@ def _run(arguments: list[str]) -> str:
     from snn.config import compose
     from snn.config.groups import CONFIG, read_yaml
     from snn.files import outputs
-    from snn.files.printed import say
+    from snn.files.outputs import say
     from snn.grid import naming
     from snn.measurement import cell, progress
     from snn.records import store

@@ -9,7 +9,7 @@ from emulated_launch import emulated
 
 from snn.backends.convolutional_plans import SOURCE, ConvolutionalShape
 from snn.backends.persistent_plans import DeviceCapability
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 

@@ -7,11 +7,10 @@ from snn.grid import fingerprint, naming
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
 from snn.measurement.record import build
 from snn.measurement.runs import Epoch, Measurement, Run, WarmUp
-from snn.profiling.calls import Call
-from snn.profiling.events import Event, Signature, Trace
-from snn.profiling.memory import Space
-from snn.profiling.profile import Profile
-from snn.profiling.time_breakdown import TimeBreakdown, TimingBackend
+from snn.profiling.ledger import Space
+from snn.profiling.observed import Call
+from snn.profiling.profile import Profile, TimeBreakdown, TimingBackend
+from snn.profiling.tracer import Event, Signature, Trace
 from snn.records import store
 from snn.records.digest import sealed
 from snn.strategies.common.traits import traits

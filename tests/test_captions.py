@@ -10,7 +10,7 @@ from snn.backends.cpu import access as cpu_access
 from snn.config import groups
 from snn.config.groups import read_yaml
 from snn.grid import catalogue
-from snn.microbenchmarks import copies
+from snn.microbenchmarks import memory_calls
 from snn.profiling import memory
 from snn.report.glossary import WORDS
 from snn.tables import cnn_block_size
@@ -31,7 +31,7 @@ NUMBERS = {
     "cnn_block_size": [f"the block of {cnn_block_size._BASELINE} threads"],
     "memory": [f"more than {percent(memory.warnings.__defaults__[0])} of the device memory"],
     "memory_access": [f"sectors of {access.LINE} bytes", f"lines of {cpu_access.SECTOR})"],
-    "memory_calls": [f"access of the device to {copies._PLACES} pages"],
+    "memory_calls": [f"access of the device to {memory_calls._PLACES} pages"],
     "precision": [f"within {percent(THRESHOLDS['converges'])} (``converges``"],
     "warnings": [
         f"more than {percent(THRESHOLDS['memory_full'])} of the memory",

@@ -16,7 +16,7 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.profiling.observed import ObservedBackend
 from snn.strategies.common.convolutional_launch import ConvolutionalLaunch, shape_of
 from snn.strategies.persistent import Persistent

@@ -9,7 +9,7 @@ from figure_layout import faults
 
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
 from snn.figures import memory_calls as figure
-from snn.microbenchmarks import copies, overlap
+from snn.microbenchmarks import memory_calls as calls
 from snn.microbenchmarks.readings import Effort
 from snn.tables import memory_calls
 
@@ -62,7 +62,7 @@ def of_kind(readings, *kinds):
 
 def test_a_sparse_access_touches_few_pages_of_a_copy_or_of_managed_memory():
     backend = AsGpu()
-    found = of_kind(copies.measure(backend, [256, MIB, 4 * MIB], QUICK), "sparse")
+    found = of_kind(calls.copies(backend, [256, MIB, 4 * MIB], QUICK), "sparse")
     assert [(one.point["call"], one.point["bytes"]) for one in found] == [
         ("pinned", MIB),
         ("pinned", 4 * MIB),
@@ -71,18 +71,18 @@ def test_a_sparse_access_touches_few_pages_of_a_copy_or_of_managed_memory():
     ]
     assert all(one.status == "ok" and len(one.seconds) >= 6 for one in found)
     backend = AsGpu()
-    copies._sparse_explicit(backend, MIB, QUICK)
+    calls._sparse_explicit(backend, MIB, QUICK)
     accesses = backend.counts["copied"] // MIB
     assert backend.counts["relu"] == 8 * accesses >= 8 * 6
     backend = AsGpu()
-    copies._sparse_managed(backend, MIB, QUICK)
+    calls._sparse_managed(backend, MIB, QUICK)
     assert backend.counts["relu"] % 8 == 0 and backend.counts["copied"] == 0
 
 
 @pytest.fixture(scope="module")
 def overlapped():
     backend = AsGpu()
-    return backend, list(overlap.measure(backend, MIB, [1, 3], QUICK))
+    return backend, list(calls.overlap(backend, MIB, [1, 3], QUICK))
 
 
 def test_overlap_is_measured_from_pinned_and_from_pageable_memory(overlapped):

@@ -15,9 +15,8 @@ from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.profiling.calls import Observer
 from snn.profiling.ledger import Ledger
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.observed import ObservedBackend, Observer
 from snn.strategies.common import factory
 from snn.strategies.common.device_driven import DeviceDriven
 

@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from snn.figures import attribution, layout, rows, style
 from snn.figures.ticks import log_axis
 from snn.figures.trained import of_records, trained
-from snn.profiling.time_breakdown import TimingBackend
+from snn.profiling.profile import TimingBackend
 
 
 @pytest.mark.parametrize("low", [1e-6, 0.03, 0.72, 7.0, 12_000.0])

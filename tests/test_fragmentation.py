@@ -1,16 +1,16 @@
-"""Allocators, and what fragmentation and memory_map measure of traces that are replayed through them."""
+"""Traces of allocations, allocators, and what fragmentation and memory_map measure of a replay."""
 
 import io
 from collections import Counter
 
+import numpy as np
 import pandas as pd
 import pytest
 from every_source import EverySource
 from figure_layout import faults, said_in
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from records_of import PROVENANCE
-from test_traces import RULES
 
 from snn import backends
 from snn.backends.cpu.backend import CpuBackend
@@ -25,12 +25,21 @@ from snn.microbenchmarks.allocators import (
     FIRST_FIT,
     MALLOC,
     MALLOC_ASYNC,
+    TRACES,
+    Allocations,
     FirstFit,
+    Trace,
     allocator,
+    recorded,
     reserved_bytes,
+    trace,
     watched,
 )
-from snn.microbenchmarks.traces import TRACES, trace
+from snn.models.network import mlp
+from snn.profiling.ledger import Ledger
+from snn.profiling.observed import ObservedBackend
+from snn.strategies.common import factory
+from snn.strategies.common.job import Job, start
 from snn.tables import fragmentation as fragmentation_table
 from snn.tables import memory_map as memory_map_table
 
@@ -283,3 +292,51 @@ def test_every_allocator_serves_every_trace_on_the_gpu():
     mapped = list(memory_map.measure("cuda", {**SETTINGS, "trace": "random_lifetimes"}))
     assert [one.status for one in mapped] == ["ok"] * len(ALLOCATORS)
     assert free - device.memory()[0] < 64 * MIB  # a process that has just ended may give back more
+
+
+RULES = [name for name in TRACES if not name.endswith(("_mlp", "_cnn"))]
+
+
+@pytest.mark.parametrize("name", TRACES)
+@settings(max_examples=4)
+@given(nbytes=st.integers(1 << 20, 1 << 33), calls=st.integers(800, 1500), seed=st.integers(0, 99))
+def test_a_trace_frees_what_it_allocates_and_is_that_of_its_seed(name, nbytes, calls, seed):
+    found = trace(name, nbytes, calls, seed)
+    assert found == trace(name, nbytes, calls, seed)
+    alive, seen = set(), set()
+    for event in found.events:
+        if event.nbytes:
+            assert event.block not in seen
+            seen.add(event.block)
+            alive.add(event.block)
+        else:
+            alive.remove(event.block)
+    assert not alive
+    if name in RULES:
+        assert 0.5 * nbytes <= found.peak_bytes <= 1.1 * nbytes
+        assert 0.5 * calls <= len(found.events) <= 1.1 * calls
+        assert found.events != trace(name, nbytes, calls, seed + 1).events
+
+
+@pytest.mark.parametrize("name", ["reference", "resident", "streams", "async_pool"])
+def test_a_recorded_trace_is_that_of_a_training(name):
+    network, batch = mlp((4, 40, 30, 1)), 32
+    X, Y = np.ones((80, 4), np.float32), np.ones((80, 1), np.float32)
+    job = Job(groups.load("strategy", name), network, X, Y, 1, 3, batch, 1e-5)
+    observed = ObservedBackend(EverySource(), ledger := Ledger(), allocations := Allocations())
+    strategy = start(job, observed)
+    try:
+        strategy.load(next(strategy.starts(network, 1)))
+        strategy.train(3)
+    finally:
+        strategy.close()
+
+    def plain(events):
+        numbers = {}
+        return [(numbers.setdefault(event.block, len(numbers)), event.nbytes) for event in events]
+
+    found = list(recorded(factory.class_of(job.strategy), network, batch, epochs=3))
+    assert plain(found) == plain(allocations.events)
+    counted = ledger.totals()
+    assert sum(event.nbytes > 0 for event in found) == counted["mallocs"] + counted["pool_allocs"] > 0
+    assert Trace("", tuple(found)).peak_bytes == counted["peak_device_bytes"]

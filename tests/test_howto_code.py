@@ -20,11 +20,12 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import LeakError
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.network import Network, draw_weights
+from snn.profiling.calls import METHODS, EveryCall, NullBackend
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
-from snn.profiling.time_breakdown import TimingBackend
+from snn.profiling.profile import TimingBackend
 from snn.strategies.reference import Reference
 
 TUTORIAL = (ROOT / "docs/tutorials/own_data.md").read_text(encoding="utf-8")
@@ -116,22 +117,19 @@ def test_the_table_is_of_the_cells_of_a_sweep_and_the_figure_of_the_table():
     assert [text.get_text() for text in of_no_time.axes[0].texts] == ["ok", "ok"]
 
 
-def test_the_backend_call_is_made_checked_and_timed():
+def test_the_backend_call_is_made_checked_timed_counted_and_left_out(monkeypatch):
     text = (ROOT / "docs/howto/add_backend_call.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^In `(\w+)` of `snn/([\w/]+)\.py`.*?```python\n(.*?)^```$", text, re.M | re.S)
-    assert [name for name, *_ in blocks] == [cls.__name__ for cls in (Backend, CpuBackend)] + [
-        *("CudaBackend", "ObservedBackend", "TimingBackend")
-    ]
-
-    def with_call(cls):
+    assert [name for name, *_ in blocks] == ["Backend", "CpuBackend", "CudaBackend", "EveryCall"]
+    monkeypatch.setitem(METHODS, "zero", None)  # removed afterwards
+    for cls in (Backend, CpuBackend, EveryCall):
         (code,) = [code for name, _, code in blocks if name == cls.__name__]
         names = dict(vars(sys.modules[cls.__module__]))
         exec("class Body:\n" + code, names)
-        return type(cls.__name__, (cls,), {"zero": vars(names["Body"])["zero"]})
-
-    assert with_call(Backend).zero.__isabstractmethod__
-    timing = with_call(TimingBackend)(with_call(CpuBackend)())
-    observed = with_call(ObservedBackend)(timing)
+        monkeypatch.setattr(cls, "zero", vars(names["Body"])["zero"], raising=False)
+    assert Backend.zero.__isabstractmethod__
+    timing = TimingBackend(CpuBackend())
+    observed = ObservedBackend(timing, ledger := Ledger())
     buffer, array = observed.malloc(12), observed.host_alloc((3,))
     array[:] = 1, 2, 3
     observed.copy_in(buffer, array)
@@ -139,8 +137,10 @@ def test_the_backend_call_is_made_checked_and_timed():
     observed.copy_out(array, buffer)
     assert array.tolist() == [0, 0, 3]
     assert timing.calls == 5 and timing.seconds["launch"] > 0
+    assert (ledger.zeroings, ledger.zeroed_bytes) == (1, 8)
     with pytest.raises(LeakError):
         observed.zero(buffer, 16)
+    assert NullBackend(CpuBackend()).zero(buffer, 8) is None
 
 
 @pytest.fixture

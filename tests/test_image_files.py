@@ -1,9 +1,10 @@
-"""A user's own images in IDX files: read exactly, and part of a cell that follows them."""
+"""A user's own images in IDX files: read exactly, part of a cell that follows them, or rejected by name."""
 
 import hashlib
 import os
 import re
 import struct
+import tracemalloc
 
 import idx_files
 import numpy as np
@@ -17,8 +18,8 @@ from snn import datasets, prepare
 from snn.config import groups
 from snn.config.compose import composed
 from snn.datasets import idx_images
-from snn.datasets.common import idx
 from snn.errors import ConfigError, DataError
+from snn.files import regular
 from snn.grid import naming, sweeps
 from snn.hardware.devices import Device
 
@@ -94,8 +95,8 @@ def test_every_pixel_is_its_byte_over_255(tmp_path):
 
 
 def test_a_header_is_what_the_format_says():
-    assert idx.header((60000, 28, 28)) == struct.pack(">4I", 0x803, 60000, 28, 28)
-    assert idx.header((7,)) == struct.pack(">2I", 0x801, 7)
+    assert idx_images.header((60000, 28, 28)) == struct.pack(">4I", 0x803, 60000, 28, 28)
+    assert idx_images.header((7,)) == struct.pack(">2I", 0x801, 7)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_an_output_never_replaces_an_image_file(folder, capsys):
 def test_the_digest_is_read_again_only_where_a_file_has_changed(folder, monkeypatch):
     choice = of(folder)
     first = datasets.digest(choice)
-    monkeypatch.setattr(idx, "read", lambda *given: pytest.fail("it was read again"))
+    monkeypatch.setattr(idx_images, "read_idx", lambda *given: pytest.fail("it was read again"))
     assert datasets.digest(choice) == first
 
 
@@ -207,3 +208,179 @@ def test_a_choice_that_leaves_everything_open_is_all_that_the_files_hold(folder)
     assert np.array_equal(idx_images.make(str(folder)), idx_files.table(FILES.values()))
     choice = groups.load("dataset", "idx") | {"path": str(folder)}
     assert datasets.completed(choice) == {**choice, "rows": 4, "test_rows": 2, "shape": [1, 2, 3]}
+
+
+def sized(*sizes):
+    """The beginning of a file of images."""
+    return struct.pack(">4I", 0x803, *sizes)
+
+
+IMAGES, TESTED = FILES[TRAIN_IMAGES], FILES[TEST_IMAGES]
+FAULTS = {
+    "text": (TRAIN_IMAGES, b"<!DOCTYPE html>", "0x3c21444f: it must be 0x00000803 (images"),
+    "nothing": (TRAIN_LABELS, b"", "it has 0 bytes: an IDX file of labels begins with 8"),
+    "half a magic number": (TRAIN_IMAGES, b"\0\0", "it has 2 bytes: an IDX file of images begins with 16"),
+    "half a header": (TEST_IMAGES, TESTED[:15], "it has 15 bytes"),
+    "labels": (TEST_IMAGES, FILES[TEST_LABELS], "0x00000801 (labels: unsigned bytes in 1 dimension):"),
+    "images": (TEST_LABELS, TESTED, "0x00000803 (images: unsigned bytes in 3 dimensions)"),
+    "floats": (TRAIN_IMAGES, b"\0\0\x0d\x03" + IMAGES[4:], "0x00000d03 (32-bit floats in 3 dimensions): "),
+    "the other byte order": (TRAIN_LABELS, b"\x01\x08\0\0" + FILES[TRAIN_LABELS][4:], "0x01080000: it must"),
+    "no images": (TRAIN_IMAGES, sized(0, 2, 3), "0 images of 2x3: there must be at least one"),
+    "no pixels": (TRAIN_IMAGES, sized(4, 0, 3), "4 images of 0x3: there must be at least one"),
+    "a byte less": (
+        TRAIN_IMAGES,
+        IMAGES[:-1],
+        "4 images of 2x3, which with it are 40 bytes, but it has only 39",
+    ),
+    "a byte more": (TRAIN_LABELS, FILES[TRAIN_LABELS] + b"\0", "4 labels, which with it are 12 bytes, but"),
+    "a label less": (TRAIN_LABELS, idx_files.idx([1, 2, 3]), "it has 3 labels, but "),
+    "a label more": (
+        TEST_LABELS,
+        idx_files.idx([1, 2, 3]),
+        f"/{TEST_IMAGES} has 2 images: there must be one",
+    ),
+    "other test images": (
+        TEST_IMAGES,
+        idx_files.idx(np.zeros((2, 3, 2))),
+        "its images are 3x2, but those in ",
+    ),
+    "beyond the limit": (TRAIN_IMAGES, sized(2**31, 28, 28), "more than the 2147483648 bytes"),
+    "sizes that overflow": (TRAIN_IMAGES, sized(*[2**32 - 1] * 3), "more than the 2147483648"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize(("name", "content", "said"), FAULTS.values(), ids=FAULTS)
+def test_a_faulty_file_is_refused_by_its_name(folder, name, content, said, packed):
+    if packed:
+        (folder / name).unlink()
+        name, content = f"{name}.gz", zipped(content)
+    write(folder, {name: content})
+    found = refusal(folder)
+    assert found.startswith(f"{folder / name}: ")
+    assert said in found
+
+
+def test_a_gzip_file_that_is_cut_off_or_damaged_is_refused(folder):
+    whole, path, harmless = zipped(FILES[TRAIN_IMAGES]), folder / f"{TRAIN_IMAGES}.gz", 0
+    (folder / TRAIN_IMAGES).unlink()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match=f"^{re.escape(str(path))}: "):
+            idx_images.make(str(folder))
+    for place in range(len(whole)):
+        for bit in (1, 64):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
+            try:
+                table = idx_images.make(str(folder))
+            except DataError as error:
+                assert str(error).startswith(f"{path}: ")
+            else:  # as in a time stamp
+                assert np.array_equal(table, idx_files.table(FILES.values()))
+                harmless += 1
+    assert harmless < 20
+    path.write_bytes(whole + b"more")
+    assert "it is a damaged gzip file" in refusal(folder)
+
+
+def test_a_small_gzip_file_unpacks_to_no_more_than_its_header_says(folder):
+    path = folder / f"{TRAIN_IMAGES}.gz"
+    (folder / TRAIN_IMAGES).unlink()
+    path.write_bytes(zipped(FILES[TRAIN_IMAGES] + bytes(100_000_000)))
+    choice = of(folder)
+    tracemalloc.start()
+    with pytest.raises(DataError, match="but it has more"):
+        datasets.make(choice)
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+    path.write_bytes(zipped(struct.pack(">4I", 0x803, 10**6, 40, 50) + bytes(10**6)))
+    with pytest.raises(DataError, match=r"says 1000000 images of 40x50, but \d+ bytes cannot hold them"):
+        idx_images.read_idx(path, 3)
+
+
+def test_a_file_that_the_memory_does_not_hold_is_refused(folder, monkeypatch):
+    choice = of(folder)
+    monkeypatch.setattr(regular, "_free_memory", lambda: 100)
+    with pytest.raises(
+        DataError, match=r"it has 40 bytes, and reading it takes about 6 times as much memory"
+    ):
+        datasets.make(choice)
+    packed = zipped(bytes(idx_files.idx(np.zeros((4, 20, 30)))))
+    (folder / TRAIN_IMAGES).write_bytes(packed)
+    (folder / TEST_IMAGES).write_bytes(idx_files.idx(np.zeros((2, 20, 30))))
+    choice = of(folder)
+    monkeypatch.setattr(regular, "_free_memory", lambda: 6 * len(packed))
+    with pytest.raises(DataError, match="it has 2416 bytes, and reading it"):
+        datasets.make(choice)
+
+
+@settings(max_examples=150)
+@given(
+    content=st.binary(max_size=60)
+    | st.builds(
+        lambda sizes, rest: struct.pack(">4I", 0x803, *sizes) + rest,
+        st.tuples(*[st.integers(0, 5)] * 3),
+        st.binary(max_size=60),
+    ),
+    packed=st.booleans(),
+)
+def test_any_bytes_are_images_or_refused(tmp_path_factory, content, packed):
+    path = tmp_path_factory.mktemp("idx") / "file"
+    path.write_bytes(zipped(content) if packed else content)
+    try:
+        found = idx_images.read_idx(path, 3)
+    except DataError as error:
+        assert str(error).startswith(f"{path}: ")
+    else:
+        assert np.array_equal(found.values, idx_files.values(content))
+        assert idx_images.sizes_in_header(path, 3) == found.values.shape
+
+
+def test_a_folder_without_the_files_is_refused_with_the_names_that_were_looked_for(tmp_path):
+    write(tmp_path, {name: content for name, content in FILES.items() if name != TEST_LABELS})
+    write(tmp_path, {TEST_LABELS.upper(): FILES[TEST_LABELS]})
+    found = refusal(tmp_path)
+    assert f"dataset.path is '{tmp_path}': there is no {TEST_LABELS} in this folder" in found
+    assert all(name in found for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "the folder cannot be read: No such file"),
+        (lambda path: path.write_bytes(b"x"), "it must be a folder with the files"),
+        (os.mkfifo, "it must be a folder with the files"),
+        (lambda path: path.symlink_to(path), "the folder cannot be read: Too many levels of symbolic links"),
+        (lambda path: path.symlink_to("/dev/zero"), "it must be a folder"),
+        (lambda path: path.mkdir(), "there is no train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k"),
+    ],
+    ids=["none", "a file", "a pipe", "a link to itself", "a device", "an empty folder"],
+)
+def test_a_path_that_is_no_folder_of_images_is_refused(tmp_path, make, said):
+    make(tmp_path / "p")
+    assert f"dataset.path is '{tmp_path}/p': {said}" in refusal(tmp_path / "p")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "it is a pipe"),
+        (lambda path: path.mkdir(), "it is a folder"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+        (lambda path: path.symlink_to("nowhere"), "No such file"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is a device"),
+    ],
+    ids=["a pipe", "a folder", "a link to itself", "a link to nothing", "a device"],
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_only_regular_files_are_read(folder, name, make, said):
+    (folder / name).unlink()
+    make(folder / name)
+    found = refusal(folder)
+    assert found.startswith(f"{folder / name}: cannot be read: ")
+    assert said in found
+
+
+def test_a_file_that_is_larger_than_any_is_refused_before_it_is_read(folder):
+    os.truncate(folder / TRAIN_IMAGES, idx_images.LARGEST_FILE + 1)  # sparse: it takes no space on the disk
+    assert "it has 2147483649 bytes, more than the 2147483648 that are read of such a file" in refusal(folder)

@@ -1,23 +1,177 @@
-"""What instrumented passes see: every call of a scenario that has one of each kind."""
+"""What instrumented passes see of a scenario that has a call of each kind, and its calls made again."""
 
+from collections import defaultdict
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from scenario import Everything, before, clock_of, close, steps, traced
+from deferred import DeferredBackend
+from every_source import EverySource
 from test_measure import JOB
 
 from snn.config import groups
-from snn.profiling import observed, replay, tracer
-from snn.profiling.calls import Call, Ref, Resource
-from snn.profiling.events import Event, Signature, Trace
-from snn.profiling.ledger import Ledger
-from snn.profiling.observed import ObservedBackend
-from snn.profiling.tracer import Tracer
+from snn.profiling import call_costs, observed, tracer
+from snn.profiling.call_costs import Replay
+from snn.profiling.observed import Call, ObservedBackend, Observer, Ref
+from snn.profiling.tracer import Trace, Tracer
+
+
+class Everything(DeferredBackend, EverySource):
+    """Has whatever can be asked for, numbers its marks, and keeps what was asked of streams and copied in."""
+
+    asynchronous = True
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.copied, self.marks = [], [], 0
+
+    def mark(self, stream=None):
+        self.marks += 1
+        self.asked.append(("mark", stream))
+        return self.marks
+
+    def seconds_between(self, first, last):
+        return float(last - first)
+
+    def synchronize(self):
+        self.asked.append(("synchronize", None))
+        super().synchronize()
+
+    def stream_synchronize(self, stream):
+        self.asked.append(("stream_synchronize", stream))
+        super().stream_synchronize(stream)
+
+    def host_alloc(self, shape, purpose="workspace", page_locked=True):
+        array = super().host_alloc(shape, purpose, page_locked)
+        array.fill(np.nan)
+        return array
+
+    def copy_in(self, buffer, array, stream=None):
+        self.copied.append(array.copy())
+        super().copy_in(buffer, array, stream)
+
+
+class Log(Observer):
+    """The calls in order."""
+
+    def __init__(self):
+        self.calls = []
+
+    def after(self, call, live, started, ended):
+        self.calls.append(call)
+
+
+def before(on):
+    """What is held when a scenario begins."""
+    held = SimpleNamespace(stream=on.stream_create(), pool=on.pool_create())
+    held.driver = on.pool_create(held.stream)
+    held.data = on.host_alloc((4, 4), "data")
+    held.block = on.malloc(64, "weights")
+    held.of_pool = on.pool_malloc(held.pool, 32)
+    held.managed = on.managed_alloc((2, 4), "weights")
+    held.event = on.event_create()
+    on.copy_in(held.block, held.data)
+    on.launch("relu", (held.block,), (16,))
+    on.graph_begin(held.stream)
+    on.launch("relu", (held.block,), (16,), held.stream)
+    on.launch("relu", (held.block,), (8,), held.stream)
+    held.graph = on.graph_end(held.stream)
+    held.later = on.event_create()
+    return held
+
+
+def steps(on, held):
+    """Calls of every kind."""
+    on.copy_in(held.block, held.data, held.stream)
+    on.stream_synchronize(held.stream)
+    other = on.stream_create()
+    array = on.host_alloc((2, 4), "activations", False)
+    array.fill(3.0)
+    block = on.malloc(32)
+    on.copy_in(on.part(held.block, 32, 32), array, other)
+    on.event_record(held.event, other)
+    on.event_wait(held.event, held.stream)
+    on.event_synchronize(held.event)
+    on.launch("relu", (on.part(held.block, 16, 16),), (4,), other)
+    on.copy_out(held.data[1:3], block)
+    back = on.host_alloc((4,))
+    on.copy_out(back, on.part(block, 0, 16))
+    on.copy_in(on.part(block, 16, 16), back)
+    on.host_free(back)
+    on.graph_launch(held.graph, held.stream)
+    on.stream_synchronize(held.stream)
+    on.stream_synchronize(other)
+    on.stream_destroy(other)
+    again = on.stream_create()
+    on.launch("relu", (block,), (8,), again)
+    on.stream_synchronize(again)
+    of_pool, of_driver = on.pool_malloc(held.pool, 16), on.pool_malloc(held.driver, 48, "data")
+    locked = on.pool_host_alloc(held.pool, (4,))
+    locked.fill(2.0)
+    on.copy_in(of_pool, locked)
+    on.pool_host_free(held.pool, locked)
+    on.pool_free(held.driver, of_driver)
+    on.pool_free(held.pool, of_pool)
+    on.advise(held.managed, "read_mostly")
+    on.prefetch_in(held.managed)
+    on.prefetch_out(held.managed[1:])
+    on.launch("relu", (on.managed_buffer(held.managed),), (8,))
+    on.synchronize()
+    on.stream_destroy(again)
+    on.free(block)
+    on.host_free(array)
+
+
+def close(on, held):
+    on.free(held.block)
+    on.pool_free(held.pool, held.of_pool)
+    on.graph_destroy(held.graph)
+    on.event_destroy(held.event)
+    on.event_destroy(held.later)
+    on.managed_free(held.managed)
+    on.host_free(held.data)
+    on.pool_destroy(held.driver)
+    on.pool_destroy(held.pool)
+    on.stream_destroy(held.stream)
+    on.live.check_nothing_held()
+
+
+def clock_of(monkeypatch, *modules):
+    """A clock of these modules that advances by one second whenever it is read."""
+    clock = SimpleNamespace(now=0.0)
+
+    def perf_counter():
+        clock.now += 1
+        return clock.now
+
+    for module in modules:
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=perf_counter))
+    return clock
+
+
+@contextmanager
+def traced():
+    """A scenario that was traced: the backend, what is held, the tracer, and the calls before and after."""
+    tracing, log = Tracer(backend := Everything()), Log()
+    on = ObservedBackend(backend, tracing, log)
+    held = before(on)
+    kept = [resource.made_by for resource in on.live.resources.values()]
+    count = len(log.calls)
+    asked = len(backend.asked)
+    tracing.begin()
+    begun = backend.asked[asked:]
+    steps(on, held)
+    yield SimpleNamespace(
+        on=on, backend=backend, tracing=tracing, kept=kept, calls=log.calls[count:], begun=begun
+    )
+    close(on, held)
 
 
 @pytest.fixture
 def ticking(monkeypatch):
-    return clock_of(monkeypatch, observed, tracer, replay)
+    return clock_of(monkeypatch, observed, tracer, call_costs)
 
 
 @pytest.fixture
@@ -217,26 +371,6 @@ def test_what_the_first_steps_make_is_held_when_the_trace_begins():
     assert [call.name for call in found.held].count("stream_create") == 3
 
 
-def test_a_ledger_begins_at_nothing():
-    assert set(Ledger().totals().values()) == {0}
-
-
-def test_a_call_is_about_nothing_unless_it_is_said():
-    assert tuple(Call("x")) == ("x", (), None, None, None, None, False, None, None, "")
-    assert tuple(Ref(3)) == (3, 0, 0, ())
-    assert tuple(Signature("x")) == ("x", (), None, False, "")
-    one = Resource(Ref(3, 0, 8), None, Call("malloc", call_site="here"))
-    assert (one.address, one.purpose, one.explicit_purpose, one.nbytes, one.call_site) == (
-        0,
-        None,
-        True,
-        8,
-        "here",
-    )
-    event = Event(Signature("x"), 0.0, 1.0, None, None, None, 0, 0, Call("x"))
-    assert Trace(1, [event]).held == ()
-
-
 def test_a_backends_traits_are_those_of_the_inner_one():
     names = ("fused", "pretransposed", "precision", "asynchronous", "is_processor", "prefetches_out")
     for value in (True, False, "bf16"):
@@ -244,3 +378,148 @@ def test_a_backends_traits_are_those_of_the_inner_one():
         for name in names:
             setattr(inner, name, value)
         assert [getattr(ObservedBackend(inner), name) for name in names] == [value] * len(names)
+
+
+def normal(calls, known):
+    """Calls with resources numbered by their first use after those that are known."""
+    numbers = {number: i for i, number in enumerate(known)}
+
+    def plain(value):
+        if isinstance(value, Ref):
+            return ("ref", numbers.setdefault(value.number, len(numbers)), *value[1:])
+        if isinstance(value, tuple) and not isinstance(value, Call):
+            return tuple(map(plain, value))
+        return value
+
+    rows = []
+    for call in calls:
+        if call.makes is not None:
+            numbers.setdefault(call.makes, len(numbers))
+        rows.append((call.name, plain(call.arguments), plain(call.stream), call.nbytes, call.page_locked))
+    return rows
+
+
+def replayed(run, backend, times=1, **lists):
+    """The calls of each replay of a scenario, normal, as those of the scenario with its waits."""
+    log = Log()
+    on = ObservedBackend(backend, log)
+    found = []
+    with ExitStack() as stack:
+        again = Replay(on, Trace(2, run.tracing.events(), run.kept), stack)
+        setup = log.calls[:]
+        for _ in range(times):
+            count, known = len(log.calls), list(on.live.resources)
+            again.run(**lists)
+            found.append(normal(log.calls[count:], known))
+            assert list(on.live.resources) == known
+    on.live.check_nothing_held()
+    return setup, found
+
+
+def with_waits(calls):
+    for call in calls:
+        yield call
+        if call.is_work and call.stream is not None:
+            yield Call("stream_synchronize", stream=call.stream)
+        elif call.name in ("launch", "prefetch_in", "prefetch_out"):
+            yield Call("synchronize")
+
+
+def test_a_replay_makes_the_same_calls_each_waited_for(run):
+    expected = normal(with_waits(run.calls), [call.makes for call in run.kept])
+    _, found = replayed(run, Everything(), times=2)
+    assert found == [expected, expected]
+
+
+def test_a_replay_sets_up_what_is_held_zeroed_and_the_graph_after_a_rehearsal(run):
+    backend = Everything()
+    setup, _ = replayed(run, backend, times=0)
+    assert [call.name for call in setup] == [
+        *("stream_create", "pool_create", "pool_create", "host_alloc"),
+        *("malloc", "host_alloc", "copy_in", "host_free"),
+        *("pool_malloc", "host_alloc", "copy_in", "host_free"),
+        *("managed_alloc", "event_create"),
+        *("stream_create", "launch", "launch", "graph_begin", "launch", "launch", "graph_end"),
+        *("stream_synchronize", "stream_destroy", "event_create"),
+    ]
+    assert [array.tolist() for array in backend.copied] == [[0.0] * 16, [0.0] * 8]
+    assert [call.page_locked for call in setup if call.name == "host_alloc"] == [True, False, False]
+
+
+def test_what_training_would_have_written_is_there_before_it_is_copied(run):
+    """In every replay anew; what was copied out stays."""
+    backend = Everything()
+    replayed(run, backend, times=2)
+    first, second = backend.copied[2 : 2 + 4], backend.copied[2 + 4 :]
+    for copied in (first, second):
+        _, array, back, locked = copied
+        assert (array == 1).all() and array.shape == (2, 4)
+        assert (locked == 1).all() and locked.shape == (4,)
+        assert np.isnan(back).all()
+    assert (first[0] == 1).all()
+
+
+def test_managed_memory_is_touched_before_what_moves_it(run, monkeypatch):
+    touched = []
+    monkeypatch.setattr(Replay, "_touch", lambda self, number: touched.append(number))
+    backend = Everything()
+    on = ObservedBackend(backend, tracing := Tracer(backend))
+    A, B, C = (on.managed_alloc((2, 2)) for _ in range(3))
+    kept = [resource.made_by for resource in on.live.resources.values()]
+    a, b, _ = on.live.resources
+    tracing.begin()
+    on.prefetch_in(A)
+    for _ in range(2):
+        on.launch("matmul", tuple(map(on.managed_buffer, (A, B, C))), (2, 2, 2))
+    D = on.managed_alloc((2, 2))
+    d = list(on.live.resources)[-1]
+    on.launch("relu", (on.managed_buffer(D),), (4,))
+    on.prefetch_in(D)
+    on.managed_free(D)
+    with ExitStack() as stack:
+        again = Replay(ObservedBackend(Everything()), Trace(1, tracing.events(), kept), stack)
+        again.run()
+        assert touched == [a, b, a, b, d, d]
+        again.run()
+    assert touched == [a, b, a, b, d, d] * 2
+
+
+def test_touched_memory_is_numbers(run):
+    backend = Everything()
+    on = ObservedBackend(backend)
+    held = on.managed_alloc((2, 2))
+    call = next(iter(on.live.resources.values())).made_by
+    again = Replay(on, Trace(1, [], [call]), ExitStack())
+    number = call.makes
+    assert np.isnan(again._handles[number]).all()
+    again._touch(number)
+    assert (again._handles[number] == 1).all()
+    again._handles[number].fill(2.0)
+    again._touch(number)
+    assert (again._handles[number] == 2).all()
+    reads = []
+    again._handles[number] = SimpleNamespace(max=lambda: reads.append(number))
+    again._touch(number)
+    assert reads == [number] and held.shape == (2, 2)
+
+
+def test_a_replay_times_the_call_until_it_is_done_and_the_device(run, ticking):
+    """Each look at the clock is a second, and so is each mark."""
+    backend = Everything()
+    host, total, device = (defaultdict(list) for _ in range(3))
+    with ExitStack() as stack:
+        again = Replay(backend, Trace(2, run.tracing.events(), run.kept), stack)
+        again.run()
+        assert not host and not total and not device
+        marks = backend.marks
+        again.run(host, total)
+        assert backend.marks == marks
+        again.run(device=device)
+    counts = defaultdict(int)
+    for event in run.tracing.events():
+        counts[event.signature] += 1
+    assert host == {signature: [1.0] * count for signature, count in counts.items()}
+    assert total == {signature: [2.0] * count for signature, count in counts.items()}
+    on_default = {"relu", "prefetch_in", "prefetch_out"}
+    timed = {one for one in counts if one.streamed or one.call in on_default}
+    assert device == {one: [1.0] * counts[one] for one in timed}

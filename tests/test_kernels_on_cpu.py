@@ -20,7 +20,7 @@ from rounding import rounded
 from snn.backends import kernel_source
 from snn.backends.ops import OPS
 from snn.config import groups
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.network import Network, mlp
 from snn.models.training_step import prediction_step, training_step
 

@@ -37,7 +37,7 @@ from snn.errors import MeasurementError, Unsupported
 from snn.measurement.protocol import Round
 from snn.measurement.runs import count, measure
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights, mlp
 from snn.strategies.common.convolutional_launch import ConvolutionalLaunch

@@ -12,7 +12,7 @@ from snn.backends.layered_plans import SOURCE, LayeredShape
 from snn.backends.persistent_plans import LaunchPlan
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.strategies.common.layered_launch import shape_of
 
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")

@@ -19,8 +19,7 @@ from snn.errors import Unsupported
 from snn.measurement.accuracy import accuracy, predicted
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, PublishedNaive
-from snn.models.layer_text import parse
-from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import LOSSES
 from snn.models.network import REDUCTIONS, Network, draw_weights
 from snn.models.training_step import prediction_step, training_step

@@ -20,7 +20,7 @@ from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round, of_round
 from snn.measurement.untrained import untrained_loss
 from snn.models.network import mlp
-from snn.profiling.unlaunched import Unlaunched
+from snn.profiling.calls import Unlaunched
 from snn.strategies.common.job import Job
 from snn.strategies.common.strategy import unwatched
 from snn.strategies.reference import Reference

@@ -15,7 +15,7 @@ from snn import microbenchmark, retabulate
 from snn.errors import RecordError, Unsupported
 from snn.grid.microbenchmarks import record_path
 from snn.hardware import devices
-from snn.microbenchmarks import allocations, copies, overlap
+from snn.microbenchmarks import memory_calls as calls
 from snn.microbenchmarks.readings import Effort
 from snn.profiling.calls import ENDED_BY
 from snn.records import microbenchmarks as records
@@ -193,9 +193,9 @@ class Counting(Asynchronous):
 def test_every_memory_call_is_measured_and_everything_is_freed():
     backend = Counting()
     found = [
-        *allocations.measure(backend, [256, 5000], BRIEF),
-        *copies.measure(backend, [256, 5000], BRIEF),
-        *overlap.measure(backend, 100_000, [1, 3], BRIEF),
+        *calls.allocations(backend, [256, 5000], BRIEF),
+        *calls.copies(backend, [256, 5000], BRIEF),
+        *calls.overlap(backend, 100_000, [1, 3], BRIEF),
     ]
     assert all(reading.status == "ok" and len(reading.seconds) == 6 for reading in found)
     assert backend.alive.keys() >= {"malloc", "host_alloc", "pool_create", "managed_alloc", "stream_create"}
@@ -221,7 +221,10 @@ def test_a_fault_in_a_copy_frees_what_was_allocated():
         copy_in = launch
 
     backend = Broken()
-    for measure, arguments in ((copies.measure, ([256], BRIEF)), (overlap.measure, (100_000, [1], BRIEF))):
+    for measure, arguments in (
+        (calls.copies, ([256], BRIEF)),
+        (calls.overlap, (100_000, [1], BRIEF)),
+    ):
         with pytest.raises(ZeroDivisionError):
             list(measure(backend, *arguments))
         assert backend.held == 0
@@ -232,7 +235,10 @@ def test_more_managed_memory_than_the_budget_is_a_row_with_a_reason():
         def managed_alloc(self, shape, purpose="workspace"):
             raise Unsupported(f"{4 * shape[0]} bytes were asked for: at most half of what is free")
 
-    found = [*copies.measure(Full(), [1 << 20], BRIEF), *allocations.measure(Full(), [1 << 20], BRIEF)]
+    found = [
+        *calls.copies(Full(), [1 << 20], BRIEF),
+        *calls.allocations(Full(), [1 << 20], BRIEF),
+    ]
     managed = [one for one in found if one.point["call"].startswith("managed")]
     assert len(managed) == 8
     assert all(one.status == "unsupported" and "at most half" in one.reason for one in managed)
@@ -245,7 +251,7 @@ def test_pinned_memory_that_the_system_refuses_is_not_measured_as_pageable():
             self.pageable_fallbacks += page_locked
             return super().host_alloc(shape, purpose, page_locked)
 
-    found = list(copies.measure(Refusing(), [4096], BRIEF))
+    found = list(calls.copies(Refusing(), [4096], BRIEF))
     pinned = [one for one in found if one.point["call"] == "pinned"]
     assert all("refuses to pin 4096 bytes" in one.reason for one in pinned)
     assert all(one.status == "ok" for one in found if one.point["call"] == "pageable")
@@ -259,8 +265,11 @@ def test_an_array_that_would_take_the_hosts_memory_is_not_allocated(monkeypatch)
         def managed_alloc(self, shape, purpose="workspace"):
             raise Unsupported("not here")
 
-    monkeypatch.setattr(allocations, "usable_bytes", lambda: 1 << 20)
-    found = [*allocations.measure(Greedy(), [1 << 19], BRIEF), *copies.measure(Greedy(), [1 << 19], BRIEF)]
+    monkeypatch.setattr(calls, "usable_bytes", lambda: 1 << 20)
+    found = [
+        *calls.allocations(Greedy(), [1 << 19], BRIEF),
+        *calls.copies(Greedy(), [1 << 19], BRIEF),
+    ]
     on_host = [one for one in found if one.point["call"] in ("host_alloc", "pinned", "pageable")]
     assert len(on_host) == 6
     assert {one.status for one in on_host} == {"out_of_memory"}

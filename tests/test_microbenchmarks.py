@@ -19,8 +19,8 @@ from snn.grid import microbenchmarks as of_grid
 from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, Limit
-from snn.microbenchmarks import copies
-from snn.microbenchmarks.overlap import BOTH, COPIES, PRODUCTS
+from snn.microbenchmarks import memory_calls as calls
+from snn.microbenchmarks.memory_calls import BOTH, COPIES, PRODUCTS
 from snn.microbenchmarks.readings import Effort, Reading, reading
 from snn.microbenchmarks.settings import SETTINGS
 from snn.records import microbenchmarks as records
@@ -130,8 +130,8 @@ def test_no_copy_is_longer_than_its_buffer(monkeypatch):
     monkeypatch.setattr(kinds, "malloc", noted_malloc)
     monkeypatch.setattr(kinds, "copy_in", noted_copy_in)
     monkeypatch.setattr(kinds, "copy_out", noted_copy_out)
-    found = list(copies.measure(backend, [5, 4098], Effort(6, 0)))
-    assert {one.status for one in found if one.point["call"] == copies.PAGEABLE} == {"ok"}
+    found = list(calls.copies(backend, [5, 4098], Effort(6, 0)))
+    assert {one.status for one in found if one.point["call"] == calls.PAGEABLE} == {"ok"}
     assert {4100, 8} <= {array for array, _ in copied}
     assert all(array <= buffer for array, buffer in copied)
 

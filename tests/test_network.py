@@ -1,9 +1,16 @@
-"""Shapes, products and initial weights."""
+"""Networks: their names, their initial weights from the C library's generator, and layers in a grid."""
+
+import ctypes
+import sys
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from snn.models.glibc_random import GlibcRandom
-from snn.models.layer_text import parse
+from snn.errors import ConfigError, DataError
+from snn.models.glibc_random import RAND_MAX, GlibcRandom
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import LOSSES
 from snn.models.network import Network, draw_weights, label, mlp, network_label
 
@@ -44,3 +51,93 @@ def test_kaiming_uniform_draws_the_weights_of_the_published_programs():
     np.testing.assert_allclose(W2[0, :3], [-0.17805809, -0.1355007, -0.14443323], rtol=2e-6)
     np.testing.assert_allclose(W3[0, :3], [-0.02184996, 0.00504784, 0.02947984], rtol=2e-6)
     assert not any(b.any() for b in (b1, b2, b3))
+
+
+@pytest.mark.parametrize(
+    ("text", "layer"),
+    [
+        ("conv2d 16 3", Conv2d(16, 3)),
+        ("conv2d 16 3 1", Conv2d(16, 3, 1)),
+        ("relu", ReLU()),
+        ("maxpool2d 2", MaxPool2d(2)),
+        ("linear  10", Linear(10)),
+    ],
+)
+def test_a_layer_is_read_from_its_text(text, layer):
+    assert parse(text) == layer
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "conv3d 4",
+            r"network.layers: 'conv3d 4' is not a layer: one of .*conv2d FILTERS KERNEL \[PADDING\]",
+        ),
+        ("linear", "'linear' is not right: it must be linear WIDTH"),
+        ("linear 3 4", "'linear 3 4' is not right"),
+        ("linear 0", "must be at least 1"),
+        ("linear x", "in whole numbers"),
+        ("", "'' is not a layer"),
+        (7, "7 is not a layer"),
+    ],
+)
+def test_a_bad_layer_is_refused(text, message):
+    with pytest.raises(ConfigError, match=message):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "layers", "message"),
+    [
+        ((4,), ("conv2d 2 3", "linear 1"), r"conv2d needs images, .* but its input has the shape \(4,\)"),
+        ((1, 2, 2), ("conv2d 2 3", "linear 1"), "kernel of 3 does not fit images of"),
+        ((1, 2, 2), ("maxpool2d 3", "linear 1"), "maxpool2d of 3 does not fit"),
+        ((4,), ("relu", "linear 1"), "begins with relu"),
+        ((1, 4, 4), ("maxpool2d 2",), "no layer with weights"),
+    ],
+)
+def test_layers_that_do_not_fit_are_refused(inputs, layers, message):
+    with pytest.raises(ConfigError, match=message):
+        Network(inputs, tuple(map(parse, layers)))
+
+
+def test_targets_that_do_not_fit_the_loss_are_refused():
+    Y = np.array([[0], [1], [2.5]], np.float32)
+    with pytest.raises(DataError, match=r"row 3 is 2\.5: cross_entropy needs labels, 0 to 2"):
+        LOSSES["cross_entropy"].targets(Y, 3)
+    with pytest.raises(ConfigError, match="end in 2 outputs: mean_squared_error needs one"):
+        LOSSES["mean_squared_error"].targets(Y, 2)
+
+
+def test_first_values_after_srand_1():
+    assert GlibcRandom(1).integers(3).tolist() == [1804289383, 846930886, 1681692777]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library here is not glibc")
+@given(st.integers(1, 2**31 - 2), st.integers(0, 500))
+def test_equals_the_c_library(seed, count):
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "gnu_get_libc_version"):
+        pytest.skip("the C library here is not glibc")
+    libc.srand(ctypes.c_uint(seed))
+    assert GlibcRandom(seed).integers(count).tolist() == [libc.rand() for _ in range(count)]
+
+
+@given(st.lists(st.integers(0, 200), max_size=8))
+def test_portions_do_not_matter(portions):
+    random = GlibcRandom(7)
+    parts = np.concatenate([random.integers(n) for n in portions] or [np.empty(0, np.uint32)])
+    assert np.array_equal(parts, GlibcRandom(7).integers(sum(portions)))
+
+
+def test_uniform_is_float32_of_the_quotient():
+    integers, floats = GlibcRandom(1).integers(1000), GlibcRandom(1).uniform(1000)
+    assert floats.dtype == np.float32
+    assert np.array_equal(floats, integers.astype(np.float32) / np.float32(RAND_MAX))
+
+
+@pytest.mark.parametrize("seed", [0, -1])
+def test_refuses_a_seed_below_one(seed):
+    with pytest.raises(ValueError, match=str(seed)):
+        GlibcRandom(seed)

@@ -21,7 +21,7 @@ import numpy as np
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.network import Network, draw_weights
 from snn.strategies.common import factory
 

@@ -13,7 +13,7 @@ from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.datasets import Table, described
 from snn.datasets import load as load_table
-from snn.datasets.common import prepared
+from snn.datasets import table as prepared
 from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
 from snn.figures import sweep as sweep_figure

@@ -8,7 +8,7 @@ import yaml
 
 from snn import plan as command
 from snn.planning import cells
-from snn.profiling.null_backend import NullBackend
+from snn.profiling.calls import NullBackend
 
 MIB = 1 << 20
 WIDE = ("dataset=large", "dataset.rows=4096", "network.hidden=[4096]")  # 64 MiB with all rows in a batch

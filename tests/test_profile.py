@@ -1,31 +1,41 @@
-"""Traces, call costs and predictions: every call is there, costs what it costs, and adds up."""
+"""Traces, time breakdowns and predictions: every call is there, costs what it costs, and adds up."""
 
+import inspect
+import itertools
 import json
 import time
+from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import STRATEGIES
 from deferred import DeferredBackend
 from test_measure import JOB
-from test_time_breakdown import NETWORK, SlowBackend
 
 from snn import perfetto
+from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
 from snn.config import groups
+from snn.config.compose import composed
+from snn.errors import OutOfMemory
+from snn.measurement import cell, passes
 from snn.measurement.runs import count
-from snn.profiling.call_costs import CallCost, call_costs
-from snn.profiling.calls import Call
-from snn.profiling.events import COLUMNS, Event, Signature, Trace
-from snn.profiling.observed import ObservedBackend
-from snn.profiling.profile import profile
-from snn.profiling.schedule import simulate
-from snn.profiling.tracer import trace
+from snn.models.network import mlp
+from snn.profiling import call_costs as costs
+from snn.profiling import profile as module
+from snn.profiling import tracer
+from snn.profiling.call_costs import CallCost, call_costs, simulate
+from snn.profiling.calls import METHODS
+from snn.profiling.observed import Call, ObservedBackend
+from snn.profiling.profile import TimeBreakdown, TimingBackend, break_down, profile
+from snn.profiling.tracer import COLUMNS, Event, Signature, Trace, trace
 from snn.records import store
 from snn.strategies.common import factory
 
+NETWORK = mlp((4, 300, 1), init="he_uniform")
 RANDOM = np.random.default_rng(9)
 WIDE = replace(JOB, network=NETWORK, X=RANDOM.random((40, 4), dtype=np.float32), batch_size=10, epochs=3)
 WIDE = replace(WIDE, Y=RANDOM.random((40, 1), dtype=np.float32))
@@ -132,7 +142,7 @@ def test_a_graph_is_captured_again_and_its_launch_timed():
 
 
 def test_costs_are_of_the_call_itself(monkeypatch):
-    backend = ObservedBackend(SlowBackend("malloc", monkeypatch))
+    backend = ObservedBackend(of_milliseconds("malloc", monkeypatch))
     traced = trace(replace(WIDE, strategy=groups.load("strategy", "pinned")), backend)
     found = call_costs(backend, traced)
     backend.live.check_nothing_held()
@@ -192,7 +202,7 @@ def test_a_training_that_diverges_has_a_profile_and_no_warning():
 
 @pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
 def test_calls_that_take_milliseconds_are_predicted(slowest, monkeypatch):
-    slow = SlowBackend(slowest, monkeypatch)
+    slow = of_milliseconds(slowest, monkeypatch)
     job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))
     found = profile(job, slow)
     calls = sum(s for part, s in found.time_breakdown.seconds.items() if part != "host_arithmetic")
@@ -225,3 +235,287 @@ def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, 
     assert perfetto.main([]) == 2
     assert perfetto.main([str(tmp_path / "none.json"), str(output)]) == 2
     assert "none.json" in capsys.readouterr().err
+
+
+def test_every_call_of_a_backend_is_in_a_part():
+    calls = {name for name, value in inspect.getmembers(Backend) if getattr(value, "__isabstractmethod__", 0)}
+    # Asked by the passes, or answered without the device.
+    questions = {"part", "pool_bytes", "managed_buffer", "memory", "address", "mark", "seconds_between"}
+    questions |= {"training_plan", "steps_per_launch"}
+    assert calls - questions == set(METHODS)
+    assert {method.part for method in METHODS.values()} == set(TimingBackend.PARTS)
+
+
+class SlowBackend(CpuBackend):
+    """Calls take so many seconds, and a look at the clock ``look``, by a clock of its own."""
+
+    def __init__(self, monkeypatch, look=0.0, **seconds):
+        super().__init__()
+        self.now, self.count, self._look = 0.0, Counter(), look
+        for each in (module, costs, tracer):
+            monkeypatch.setattr(each, "time", SimpleNamespace(perf_counter=self._perf_counter))
+        for name, one in seconds.items():
+            setattr(self, name, self._slow(name, getattr(self, name), one))
+
+    def _perf_counter(self):
+        self.now += self._look
+        return self.now
+
+    def _slow(self, name, call, seconds):
+        def slowed(*arguments):
+            self.count[name] += 1
+            self.now += seconds
+            return call(*arguments)
+
+        return slowed
+
+
+def of_milliseconds(slowest, monkeypatch):
+    """Every call takes a millisecond, those of one name five."""
+    seconds = dict.fromkeys(("malloc", "copy_in", "copy_out", "launch", "synchronize"), 0.001)
+    return SlowBackend(monkeypatch, 1e-6, **seconds | {slowest: 0.005})
+
+
+@pytest.mark.parametrize(
+    ("slowest", "part"),
+    [("malloc", "allocation"), ("launch", "launch"), ("synchronize", "waiting"), ("copy_out", "copy_out")],
+)
+def test_the_time_is_where_it_was_spent(slowest, part, monkeypatch):
+    found = break_down(replace(JOB, batch_size=10, epochs=4), of_milliseconds(slowest, monkeypatch))
+    assert found.epochs == 1
+    assert max(found.seconds, key=found.seconds.get) == part
+    # Four epochs of five products: one such call in each, three where they are allocations.
+    calls = 4 * 5 * (3 if slowest == "malloc" else 1)
+    assert found.seconds[part] >= calls * 0.005
+
+
+class Paced:
+    """A strategy whose epochs take so many seconds of the host, but the first a hundred."""
+
+    def __init__(self, clock, timing, host):
+        self._clock, self._timing, self._host, self.epochs, self.closed = clock, timing, host, 0, 0
+
+    def starts(self, network, seed):
+        yield seed
+
+    def load(self, weights):
+        self._timing.malloc(4)
+
+    def epoch(self):
+        self.epochs += 1
+        self._clock.now += self._host if self.epochs > 1 else 100.0
+        buffer = self._timing.malloc(4)
+        self._timing.launch("relu", (buffer,), (1,))
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.mark.parametrize(
+    ("given", "host", "unit", "epochs"),
+    [
+        ((), 0.25, 0.1, 1),
+        ((0.0,), 0.25, 0.1, 1),
+        ((9.0,), 0.25, 0.1, 1),
+        ((9.0,), 0.1, 0.01, 2),
+        ((9.0,), 0.04, 0.01, 3),
+        ((0.1,), 0.1, 0.01, 1),
+        ((0.2,), 0.04, 0.01, 2),
+        ((0.0,), 0.02, 0.01, 1),
+    ],
+)
+def test_the_parts_of_an_epoch_by_a_clock_of_our_own(monkeypatch, given, host, unit, epochs):
+    """An allocation takes two units, a launch four, the wait at the end one; a timer 10 ms."""
+    backend = SlowBackend(monkeypatch, malloc=2 * unit, launch=4 * unit, synchronize=unit)
+    made = []
+
+    def start(job, timing):
+        made.append(Paced(backend, timing, host))
+        return made[-1]
+
+    monkeypatch.setattr(module, "start", start)
+    monkeypatch.setattr(module, "_timer_seconds", lambda: 0.01)
+    found = break_down(replace(JOB, epochs=10), backend, *given)
+    assert (found.epochs, made[0].epochs, made[0].closed) == (epochs, 2 + epochs, 1)
+    assert backend.count["synchronize"] == 3
+    calls = 2 * epochs + 1
+    expected = dict.fromkeys(TimingBackend.PARTS, 0.0)
+    expected |= {"allocation": 2 * unit * epochs, "launch": 4 * unit * epochs, "waiting": unit}
+    expected |= {"host_arithmetic": max(host * epochs - 0.01 * calls, 0.0)}
+    assert found.seconds == pytest.approx({part: 10 * s / epochs for part, s in expected.items()})
+
+
+@pytest.mark.parametrize(("device", "epochs"), [(5.0, 1), (0.1, 3), (0.01, 30)])
+def test_epochs_that_return_before_the_device_is_done_do_not_queue(monkeypatch, device, epochs):
+    class Behind(SlowBackend):
+        queued = 0.0
+
+        def launch(self, *arguments):
+            self.queued += device
+            super().launch(*arguments)
+
+        def synchronize(self):
+            self.now += self.queued
+            self.queued = 0.0
+
+    backend = Behind(monkeypatch)
+    monkeypatch.setattr(module, "start", lambda job, timing: Paced(backend, timing, 0.0))
+    monkeypatch.setattr(module, "_timer_seconds", lambda: 0.0)
+    found = break_down(replace(JOB, epochs=10), backend, 9.0)
+    assert found.epochs == epochs
+    assert found.seconds["waiting"] == pytest.approx(10 * device)
+
+
+def test_what_a_timer_takes_is_what_it_does_not_measure(monkeypatch):
+    """Each look at the clock is a second: a call has one within it, and one before the next."""
+    looks = itertools.count()
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: float(next(looks))))
+    assert module._timer_seconds(4) == (4 + 1) / 4
+    assert module._timer_seconds() == (2000 + 1) / 2000
+
+
+def test_a_call_that_fails_is_timed_as_well():
+    class Failing(CpuBackend):
+        def malloc(self, nbytes, purpose=None):
+            raise OutOfMemory("planted")
+
+    timing = TimingBackend(Failing())
+    assert (timing.calls, timing.seconds) == (0, dict.fromkeys(TimingBackend.PARTS, 0.0))
+    with pytest.raises(OutOfMemory):
+        timing.malloc(4)
+    assert timing.calls == 1 and timing.seconds["allocation"] > 0
+    timing.reset()
+    assert (timing.calls, timing.seconds["allocation"]) == (0, 0.0)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_parts_add_up_and_everything_is_freed(name, backend):
+    job = replace(JOB, strategy=groups.load("strategy", name), network=NETWORK, epochs=3)
+    observed = ObservedBackend(backend)
+    started = time.perf_counter()
+    found = break_down(job, observed, 0.05)
+    elapsed = time.perf_counter() - started
+    observed.live.check_nothing_held()
+    assert all(seconds >= 0 for seconds in found.seconds.values())
+    assert 0 < sum(found.seconds.values()) / job.epochs * found.epochs < elapsed
+    ledger, _ = count(job, backend)
+    if ledger["streams_created"] > 5:  # in the loop
+        assert found.seconds["streams"] > 0
+    if factory.class_of(job.strategy).on_host:
+        assert {part for part, seconds in found.seconds.items() if seconds} <= {"host_arithmetic", "waiting"}
+    else:
+        assert found.seconds["launch"] > 0
+
+
+def test_everything_is_freed_when_it_fails():
+    from failing_backend import FailingBackend
+
+    for fail_at in (1, 3, 40):
+        observed = ObservedBackend(FailingBackend(fail_at))
+        with pytest.raises(OutOfMemory):
+            break_down(JOB, observed)
+        observed.live.check_nothing_held()
+
+
+def test_memory_that_runs_out_afterwards_does_not_cost_what_was_measured(monkeypatch):
+    def full(*arguments):
+        raise OutOfMemory("planted")
+
+    monkeypatch.setattr(passes, "profile", full)
+    config = composed(["device=cpu", "training.epochs=1", "protocol.runs=2", "protocol.warmup_seconds=0"])
+    found = cell.run(config)
+    assert found["explanation"] is None
+    assert found["status"] == "ok"
+    assert len(found["runs"]) == 2
+
+
+def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
+    X, Y = (np.ones((21, width), dtype=np.float32) for width in (2, 1))
+    changes = {"network": mlp((2, 1)), "X": X, "Y": Y, "epochs": 3, "batch_size": 2}
+    job = replace(JOB, strategy=groups.load("strategy", "resident"), **changes)
+    seconds = {}
+    for most in (4, 128):
+        monkeypatch.setattr(module, "_MOST_STEPS", most)
+        backend = SlowBackend(monkeypatch, launch=1.0)
+        breakdown = break_down(job, backend, 1e-9)
+        seconds[most] = breakdown.seconds["launch"]
+        assert backend.count["launch"] % (3 * min(most, 11)) == 0
+        assert breakdown.epochs == 1
+    launches = backend.count["launch"] / 33
+    assert seconds == {4: pytest.approx(33 * launches), 128: pytest.approx(33 * launches)}
+
+
+A_COPY, A_KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
+
+
+def traced_event(signature, first=None, last=None):
+    return Event(signature, 0.0, 1.0, 0, first, last, 0, 0, Call(signature.call, call_site="here"))
+
+
+TRACED = Trace(
+    2,
+    [
+        traced_event(A_COPY, 0.0, 100.0),
+        traced_event(A_KERNEL, 1.0, 1.5),
+        traced_event(A_KERNEL, 2.0, 2.25),
+        traced_event(GRAPH, 3.0, 4.0),
+        traced_event(A_KERNEL),
+        traced_event(MALLOC),
+    ],
+)
+PLANTED = {A_COPY: CallCost(3e6), A_KERNEL: CallCost(1e6), GRAPH: CallCost(2e6), MALLOC: CallCost(5e6)}
+
+
+@pytest.fixture
+def profiled(monkeypatch):
+    """A profile of three epochs of three steps, 4.5 times the trace, on a device with these parts."""
+
+    def profile(parts, asynchronous=True, given=()):
+        asked = []
+        monkeypatch.setattr(module, "trace", lambda *of: TRACED)
+        monkeypatch.setattr(module, "call_costs", lambda backend, traced, s: asked.append(s) or PLANTED)
+        monkeypatch.setattr(
+            module, "break_down", lambda job, backend, s: asked.append(s) or TimeBreakdown(1, parts)
+        )
+        job = replace(JOB, X=np.zeros((10, 4), np.float32), batch_size=4, epochs=3)
+        found = module.profile(job, SimpleNamespace(asynchronous=asynchronous), *given)
+        return found, asked
+
+    return profile
+
+
+def test_the_calls_of_a_run_are_those_of_its_steps(profiled):
+    found, asked = profiled({"waiting": 100.0, "launch": 1.0})
+    assert found.calls == {A_COPY: 4, A_KERNEL: 14, GRAPH: 4, MALLOC: 4}  # 4.5 and 13.5, rounded to even
+    assert found.predicted_seconds == pytest.approx(4.5 * (3 + 3 * 1 + 2 + 5))
+    assert found.call_costs is PLANTED and found.trace is TRACED
+    assert asked == [0.0, 0.0]
+
+
+def test_no_pass_takes_much_longer_than_it_may(profiled):
+    for most, of_costs in ((0.1, 0.1), (9.0, 0.25)):
+        assert profiled({"waiting": 1.0}, True, (most,))[1] == [of_costs, most]
+
+
+@pytest.mark.parametrize(("asynchronous", "hidden_in"), [(True, "waiting"), (False, "launch")])
+def test_kernels_are_taken_out_of_what_hides_them(profiled, asynchronous, hidden_in):
+    """The device computed half a second, a quarter and one, 4.5 times; copies are no kernels."""
+    parts = {"waiting": 50.0, "launch": 70.0, "allocation": 1.0}
+    found, _ = profiled(parts, asynchronous)
+    kernels = 4.5 * (0.5 + 0.25 + 1.0)
+    expected = parts | {"kernels": kernels, hidden_in: parts[hidden_in] - kernels}
+    assert found.time_breakdown == TimeBreakdown(1, expected)
+    short, _ = profiled({"waiting": 2.0, "launch": 3.0}, asynchronous)
+    hidden = {"waiting": 2.0, "launch": 3.0}[hidden_in]
+    assert short.time_breakdown.seconds["kernels"] == hidden
+    assert short.time_breakdown.seconds[hidden_in] == 0.0
+
+
+def test_a_profile_is_recorded_as_plain_values(profiled):
+    plain = profiled({"waiting": 100.0, "launch": 1.0})[0].plain()
+    assert plain["attribution"]["epochs"] == 1 and plain["attribution"]["seconds"]["launch"] == 1.0
+    assert plain["trace"] == TRACED.plain() and plain["predicted_calls_seconds"] == 4.5 * 13
+    assert plain["calls"][1] == {
+        **{"call": "matmul", "size": (), "page_locked": None, "streamed": False, "context": ""},
+        **{"count": 14, "host_us": 1e6, "device_us": 0.0, "latency_us": 0.0},
+    }

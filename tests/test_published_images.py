@@ -20,8 +20,8 @@ from idx_files import NAMES, TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABEL
 
 from snn import datasets, prepare
 from snn.config.compose import composed
-from snn.datasets import fashion_mnist, mnist
-from snn.datasets.common import download, published
+from snn.datasets import download, fashion_mnist, mnist
+from snn.datasets import idx_images as published
 from snn.errors import DataError
 from snn.files import cache
 

@@ -22,9 +22,9 @@ from snn.models.gradients import EXACT
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights, mlp
-from snn.models.recompute import AGAIN, sharing
+from snn.models.remedies import AGAIN, sharing
 from snn.models.training_step import batch_steps, training_step
-from snn.profiling.memory import MemoryMap
+from snn.profiling.ledger import MemoryMap
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.rehearsal import rehearse
 from snn.strategies.common import factory

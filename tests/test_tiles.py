@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from ledgers import ledger_of, operands, shapes
 
 from snn.backends.cpu.backend import CpuBackend
-from snn.profiling.call_costs import CallCost
-from snn.profiling.calls import Call
-from snn.profiling.events import Event, Signature
-from snn.profiling.schedule import simulate
-from snn.strategies.common.tiles import HIDDEN_BYTES, PAPER_ROWS, TileSlots, tile_rows
+from snn.profiling.call_costs import CallCost, simulate
+from snn.profiling.observed import Call
+from snn.profiling.tracer import Event, Signature
+from snn.strategies.common.tiles import PAPER_ROWS, TileSlots, tile_rows
 
 
 @pytest.mark.parametrize("name", ["streams", "combined"])
@@ -58,16 +57,6 @@ def test_only_slots_that_a_product_uses_grow(backend):
     assert not slots._A and not slots._C
 
 
-@given(m=st.integers(1, 5000), k=st.integers(1, 3000), n=st.integers(1, 3000))
-def test_tile_rows(m, k, n):
-    rows = tile_rows(m, k, n)
-    tiles = -(-m // rows)
-    assert 1 <= rows <= m
-    assert tiles <= -(-m // PAPER_ROWS)
-    if 4 * m * min(k, n) + m * k * n / 10 < HIDDEN_BYTES:
-        assert tiles == 1
-
-
 @pytest.mark.parametrize(
     ("product", "rows"),
     [
@@ -78,9 +67,6 @@ def test_tile_rows(m, k, n):
         ((256, 1, 1024), 256),
         ((256, 256, 1024), 128),  # 256 KiB in and 1 MiB out behind the kernel: the paper's tiles
         ((2560, 1024, 1024), 128),
-        ((28861, 1245, 5), 205),  # these three change where one of the three constants does
-        ((48301, 12, 786), 133),
-        ((49029, 1050, 265), 128),
         ((4096, 32, 32), 586),  # 512 KiB and a kernel worth 409 KiB: seven tiles, not 32
     ],
 )

@@ -16,7 +16,7 @@ from snn.datasets import csv_table
 from snn.grid import plans
 from snn.hardware.devices import Device
 from snn.planning import gpus
-from snn.profiling.null_backend import NullBackend
+from snn.profiling.calls import NullBackend
 from snn.workflow import too_large
 
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -17,7 +17,7 @@ from test_measure import JOB, RULES
 
 from snn.config import groups
 from snn.measurement import runs
-from snn.profiling import replay
+from snn.profiling import call_costs
 from snn.profiling.tracer import trace
 from snn.strategies.common import factory
 from snn.strategies.common.job import start
@@ -124,11 +124,11 @@ def test_fresh_weights_have_no_loss_yet(name, backend):
 @pytest.mark.parametrize("name", ["reference", "streams", "resident", "graph"])
 def test_a_call_made_again_is_waited_for_and_the_wait_is_its_own(monkeypatch, name):
     backend = Clocked()
-    monkeypatch.setattr(replay, "time", backend.clock)
+    monkeypatch.setattr(call_costs, "time", backend.clock)
     traced = trace(job_of(name), backend)
     host, total = (defaultdict(list) for _ in range(2))
     with ExitStack() as stack:
-        again = replay.Replay(backend, traced, stack)
+        again = call_costs.Replay(backend, traced, stack)
         for _ in range(3):
             again.run(host, total)
     work = {event.signature: event.call for event in traced.events if event.call.is_work}
@@ -160,7 +160,7 @@ def test_marks_around_a_call_made_again_tell_the_devices_part(name):
     traced = trace(job_of(name), backend)
     device = defaultdict(list)
     with ExitStack() as stack:
-        replay.Replay(backend, traced, stack).run(device=device)
+        call_costs.Replay(backend, traced, stack).run(device=device)
     work = {event.signature: event.call for event in traced.events if event.call.is_work}
     marked = {signature for signature in work if signature.streamed or work[signature].name == "launch"}
     assert {signature for signature in device if signature in work} == marked

@@ -25,7 +25,7 @@ from snn.backends.trainings import error_of_wait
 from snn.config import groups
 from snn.errors import LaunchError
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.losses import LOSSES
 from snn.models.network import Network, draw_weights, mlp
 from snn.strategies.persistent import Persistent

@@ -15,7 +15,7 @@ from snn.hardware.devices import BACKENDS
 from snn.models import remedies
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
-from snn.models.layer_text import parse
+from snn.models.layers import parse
 from snn.models.losses import LOSSES, TASKS
 from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
 

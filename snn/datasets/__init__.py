@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from snn.datasets.common import prepared
-from snn.datasets.common.prepared import intact, load
-from snn.datasets.common.table import Table, checked, counts, described, parts
+from snn.datasets.table import Table, checked, counts, described, intact, load, parts, write
 from snn.errors import ConfigError, DataError, one_line
-from snn.files.printed import say
+from snn.files.outputs import say
 
 __all__ = [
     "Table",
@@ -37,6 +35,7 @@ __all__ = [
     "parts",
     "say_remarks",
     "split",
+    "write",
 ]
 
 
@@ -104,7 +103,7 @@ def kept(path: Path, choice: Mapping[str, Any]) -> Table:
     if path.exists():
         return load(path, choice)
     table = make(choice)
-    prepared.write(path, table, choice)
+    write(path, table, choice)
     return table
 
 

@@ -1,6 +1,6 @@
 """Fashion-MNIST: clothing of ten classes in the form of MNIST (Xiao, Rasul and Vollgraf, 2017)."""
 
-from snn.datasets.common.published import Published
+from snn.datasets.idx_images import Published
 
 FASHION = Published(
     name="fashion",

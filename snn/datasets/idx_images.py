@@ -1,14 +1,420 @@
-"""A user's own images: four IDX files in a folder, named as those of MNIST are."""
+"""Images in IDX files: a user's own, four files in a folder named as those of MNIST are, and published sets.
 
-from collections.abc import Mapping
+An IDX file is a magic number, sizes and unsigned bytes; it may be packed by gzip. The magic number's bytes
+are 0, 0, the type (8: unsigned bytes) and the number of dimensions. It and the sizes are unsigned 32-bit
+integers, the most significant byte first (yann.lecun.com/exdb/mnist).
+"""
+
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from snn.datasets.common import files, image_files
 from snn.errors import DataError
+from snn.files.regular import check_memory, identity, opened, path_of, read_into_memory
+
+LARGEST_FILE = 2 << 30
+"""Bytes, unpacked."""
+_COPIES = 6
+"""Of the bytes in memory while they become a table: themselves, four times as float32, one to spare."""
+_MOST_PACKED = 1032
+"""Bytes that gzip (deflate) packs into one, at the most."""
+
+_UNSIGNED_BYTES = 8
+_TYPES = {
+    _UNSIGNED_BYTES: "unsigned bytes",
+    9: "signed bytes",
+    11: "16-bit integers",
+    12: "32-bit integers",
+    13: "32-bit floats",
+    14: "64-bit floats",
+}
+_HELD = {1: "labels", 3: "images"}
+"""What unsigned bytes in so many dimensions are."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """The unpacked bytes of an IDX file, their header included, and its sizes."""
+
+    raw: bytes
+    sizes: tuple[int, ...]
+
+    @property
+    def values(self) -> np.ndarray:
+        """The bytes behind the header, uint8 of these sizes."""
+        return np.frombuffer(self.raw, np.uint8, offset=_length(len(self.sizes))).reshape(self.sizes)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the unpacked bytes."""
+        return hashlib.sha256(self.raw).hexdigest()
+
+
+def sizes_in_header(file: Path, dimensions: int) -> tuple[int, ...]:
+    """The sizes in the header of an IDX file of unsigned bytes; the rest is not read.
+
+    Raises DataError, naming the file and what would be right, unless it begins as such a file does.
+    """
+    return _sizes_in_header(file, dimensions, identity(file))
+
+
+@cache
+def _sizes_in_header(file: Path, dimensions: int, identity: tuple[int, ...]) -> tuple[int, ...]:
+    with opened(file, DataError) as content:
+        return _parsed(file, _beginning(file, content, _length(dimensions)), dimensions)
+
+
+def read_idx(file: Path, dimensions: int) -> Content:
+    """An IDX file of unsigned bytes in so many dimensions, whole.
+
+    Raises DataError, naming the file and what would be right, for any other file, one that is shorter or
+    longer than its header says, a damaged gzip file, and more bytes than are read of such a file.
+    """
+    raw = read_into_memory(file, _COPIES, LARGEST_FILE)
+    found = _parsed(file, _beginning(file, io.BytesIO(raw), _length(dimensions)), dimensions)
+    length = _length(dimensions) + prod(found)
+    if _is_packed(raw):
+        if length > _MOST_PACKED * len(raw):
+            raise DataError(
+                f"{file}: its header says {in_words(found)}, but {len(raw)} bytes cannot hold them"
+            )
+        check_memory(file, length, _COPIES)
+        with _unpacking(file), gzip.open(io.BytesIO(raw)) as unpacked:
+            raw = unpacked.read(length + 1)
+    if len(raw) != length:
+        fault = f"only {len(raw)}: it is cut off" if len(raw) < length else "more"
+        raise DataError(
+            f"{file}: its header says {in_words(found)}, which with it are {length} bytes, but it has {fault}"
+        )
+    return Content(raw, found)
+
+
+def header(sizes: tuple[int, ...]) -> bytes:
+    """The bytes with which an IDX file of unsigned bytes of these sizes begins."""
+    return bytes([0, 0, _UNSIGNED_BYTES, len(sizes)]) + np.array(sizes, ">u4").tobytes()
+
+
+def _length(dimensions: int) -> int:
+    """The bytes of a header."""
+    return 4 + 4 * dimensions
+
+
+def _is_packed(content: bytes) -> bool:
+    return content.startswith(b"\x1f\x8b")
+
+
+def _beginning(file: Path, content: BinaryIO, length: int) -> bytes:
+    """The first bytes, unpacked, of an open file; fewer where it has no more."""
+    found = content.read(length)
+    content.seek(0)
+    if _is_packed(found):
+        with _unpacking(file), gzip.open(content) as unpacked:
+            return unpacked.read(length)
+    return found
+
+
+@contextmanager
+def _unpacking(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{file}: it is a damaged gzip file: {error}") from error
+
+
+def _parsed(file: Path, beginning: bytes, dimensions: int) -> tuple[int, ...]:
+    """The sizes in the beginning of a file. Raises DataError where it is not that of such a file."""
+    right = header((0,) * dimensions)[:4]
+    magic = beginning[:4]
+    if len(magic) == 4 and magic != right:
+        raise DataError(
+            f"{file}: its magic number is 0x{magic.hex()}{_meaning(magic)}: "
+            f"it must be 0x{right.hex()}{_meaning(right)}"
+        )
+    if len(beginning) < _length(dimensions):
+        raise DataError(
+            f"{file}: it has {len(beginning)} bytes: an IDX file of {_HELD[dimensions]} begins with "
+            f"{_length(dimensions)}, the magic number 0x{right.hex()} and its sizes"
+        )
+    found = tuple(map(int, np.frombuffer(beginning, ">u4", dimensions, 4)))
+    if 0 in found:
+        raise DataError(f"{file}: its header says {in_words(found)}: there must be at least one of each")
+    if _length(dimensions) + prod(found) > LARGEST_FILE:
+        raise DataError(
+            f"{file}: its header says {in_words(found)}, more than the {LARGEST_FILE} bytes that are read of "
+            "such a file"
+        )
+    return found
+
+
+def _meaning(magic: bytes) -> str:
+    """What a magic number says, in brackets; empty if it is none."""
+    if magic[:2] != b"\0\0" or magic[2] not in _TYPES or not magic[3]:
+        return ""
+    kind = _HELD.get(magic[3], "") if magic[2] == _UNSIGNED_BYTES else ""
+    return f" ({kind}{': ' if kind else ''}{_TYPES[magic[2]]} in {magic[3]} dimension{'s' * (magic[3] > 1)})"
+
+
+def in_words(sizes: tuple[int, ...]) -> str:
+    """Sizes in words: 60000 images of 28x28."""
+    of_each = f" of {'x'.join(map(str, sizes[1:]))}" if len(sizes) > 1 else ""
+    return f"{sizes[0]} {_HELD[len(sizes)]}{of_each}"
+
+
+# ---- sets of images in four files
+
+_DIMENSIONS = {"train-images": 3, "train-labels": 1, "t10k-images": 3, "t10k-labels": 1}
+"""The files by the beginnings of their names. Those of the test rows are called t10k in every such set."""
+
+PARTS = tuple(_DIMENSIONS)
+
+Files = Mapping[str, Path]
+"""The path of each of ``PARTS``."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Images to train and to test on, and the [channels, height, width] of each."""
+
+    rows: int
+    test_rows: int
+    shape: list[int]
+
+
+def spellings(part: str) -> list[str]:
+    """The names that a file may have, in the order in which they are looked for."""
+    kind = f"idx{_DIMENSIONS[part]}-ubyte"
+    return [f"{part}{mark}{kind}{packed}" for packed in ("", ".gz") for mark in "-."]
+
+
+def looked_for() -> str:
+    """All names, in words."""
+    names = ", ".join(spellings(part)[0] for part in PARTS)
+    return f"{names} (or with a dot before idx; each as it is or with .gz)"
+
+
+def within(folder: Path) -> dict[str, Path]:
+    """The files in a folder by their parts, of each the first spelling. Raises OSError or ValueError."""
+    names = {path.name for path in folder.iterdir()}
+    found = ((part, name) for part in PARTS for name in reversed(spellings(part)) if name in names)
+    return {part: folder / name for part, name in found}
+
+
+def present(path: str | None) -> list[Path]:
+    """The files that are in a folder, if it is one."""
+    try:
+        return [] if path is None else list(within(path_of(path)).values())
+    except (OSError, ValueError):
+        return []
+
+
+def files_in(path: str) -> dict[str, Path]:
+    """The four files in the folder that ``dataset.path`` names. Raises DataError unless all are there."""
+    try:
+        files = within(path_of(path))
+    except NotADirectoryError as error:
+        raise DataError(
+            f"dataset.path is {path!r}: it must be a folder with the files {looked_for()}"
+        ) from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"dataset.path is {path!r}: the folder cannot be read: {why}") from error
+    missing = [spellings(part)[0] for part in PARTS if part not in files]
+    if missing:
+        raise DataError(
+            f"dataset.path is {path!r}: there is no {', '.join(missing)} in this folder: it must have "
+            f"the files {looked_for()}"
+        )
+    return files
+
+
+def headers(files: Files) -> dict[str, tuple[int, ...]]:
+    """The sizes in the files' headers; the rest is not read. Raises DataError as ``sizes_in_header`` does."""
+    return {part: sizes_in_header(files[part], dimensions) for part, dimensions in _DIMENSIONS.items()}
+
+
+def chosen(
+    files: Files,
+    found: Mapping[str, tuple[int, ...]],
+    rows: int | None,
+    test_rows: int | None,
+    shape: Sequence[int] | None,
+) -> Sizes:
+    """The sizes that a choice asks for; what it leaves open is as ``found`` in the files.
+
+    Raises DataError, naming file or key, where files do not fit each other, for more rows than they hold, and
+    for another shape.
+    """
+    _check_fit(files, found)
+    held = (
+        ("rows", rows, found["train-images"][0], "train-images"),
+        ("test_rows", test_rows, found["t10k-images"][0], "t10k-images"),
+    )
+    for key, asked, most, part in held:
+        if asked is not None and asked > most:
+            raise DataError(
+                f"dataset.{key} is {asked}: it must be at most {most}, the number of images in {files[part]}"
+            )
+    shape_of_files = [1, *found["train-images"][1:]]
+    if shape is not None and list(shape) != shape_of_files:
+        raise DataError(
+            f"dataset.shape is {list(shape)}: it must be {shape_of_files}, that of the images in "
+            f"{files['train-images']}"
+        )
+    return Sizes(rows or held[0][2], test_rows or held[1][2], shape_of_files)
+
+
+def _check_fit(files: Files, found: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise DataError unless there is a label for each image, and all images have one size."""
+    for images, labels in (PARTS[:2], PARTS[2:]):
+        if found[images][0] != found[labels][0]:
+            raise DataError(
+                f"{files[labels]}: it has {found[labels][0]} labels, but {files[images]} has "
+                f"{found[images][0]} images: there must be one label for each"
+            )
+    of_training, of_test = ("x".join(map(str, found[part][1:])) for part in PARTS[::2])
+    if of_training != of_test:
+        raise DataError(
+            f"{files['t10k-images']}: its images are {of_test}, but those in {files['train-images']} are "
+            f"{of_training}: all must have one size"
+        )
+
+
+def read_files(files: Files) -> dict[str, Content]:
+    """The four files, whole. Raises DataError as ``read_idx`` does."""
+    return {part: read_idx(files[part], dimensions) for part, dimensions in _DIMENSIONS.items()}
+
+
+def digest_contents(contents: Mapping[str, Content]) -> str:
+    """SHA-256 of the four files' unpacked bytes, one after the other: ``zcat -f ... | sha256sum``."""
+    sha = hashlib.sha256()
+    for part in PARTS:
+        sha.update(contents[part].raw)
+    return sha.hexdigest()
+
+
+def make_table(contents: Mapping[str, Content], wanted: Sizes) -> np.ndarray:
+    """The float32 table (rows + test_rows, pixels + 1) of the first training and the first test images.
+
+    A pixel is its byte / 255, computed in float32; the last column is the label.
+    """
+    rows = wanted.rows + wanted.test_rows
+    made = np.empty((rows, np.prod(wanted.shape) + 1), np.float32)
+    for (images, labels), part in zip(
+        (PARTS[:2], PARTS[2:]), (made[: wanted.rows], made[wanted.rows :]), strict=True
+    ):
+        pixels = contents[images].values[: len(part)].reshape(len(part), -1)
+        np.divide(pixels, np.float32(255), out=part[:, :-1], dtype=np.float32)
+        part[:, -1] = contents[labels].values[: len(part)]
+    return made
+
+
+# ---- published sets
+
+SYSTEM = Path("/usr/share/datasets")
+"""Where packages of Debian install data sets, each in a folder of its own."""
+
+LABELS = 10
+_SIZES = dict(zip(PARTS, ((60000, 28, 28), (60000,), (10000, 28, 28), (10000,)), strict=True))
+
+
+@dataclass(frozen=True)
+class Published:
+    """Images of ten classes in four files, 60000 to train and 10000 to test on, of 28x28 pixels.
+
+    ``folder`` is that of the system, which ``package`` of Debian installs, if there is one. ``mirrors`` are
+    the beginnings of the addresses of the packed files, in the order in which they are tried. The SHA-256 of
+    the files' content, and of the packed files, are in the order of ``PARTS``.
+    """
+
+    name: str
+    folder: str
+    package: str | None
+    mirrors: Sequence[str]
+    content: Sequence[str]
+    packed: Sequence[str]
+
+    @property
+    def system(self) -> Path:
+        """The folder of the system in which the files may be."""
+        return SYSTEM / self.folder
+
+    def make(self, path: str | None, rows: int, test_rows: int, shape: list[int]) -> np.ndarray:
+        """The float32 table (rows + test_rows, 785) of the first images, as ``make_table`` makes it.
+
+        The files are those in the folder ``path``; or, where it is null, in the system's folder if it has all
+        of them, else in the cache, into which missing ones are downloaded. Raises DataError where they cannot
+        be had, or are others than were published.
+        """
+        files = self._found() if path is None else files_in(path)
+        contents = read_files(files)
+        for part, known in zip(PARTS, self.content, strict=True):
+            self._check(files[part], contents[part], _SIZES[part], known)
+        return make_table(contents, chosen(files, _SIZES, rows, test_rows, shape))
+
+    def sizes(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        """Nothing, for the choice says all sizes. Raises DataError for more rows than there are."""
+        for key, images in zip(("rows", "test_rows"), PARTS[::2], strict=True):
+            if choice[key] > _SIZES[images][0]:
+                raise DataError(
+                    f"dataset.{key} is {choice[key]}: it must be at most {_SIZES[images][0]}, the number of "
+                    f"images that dataset={self.name} has"
+                )
+        return {}
+
+    def inputs(self, choice: Mapping[str, Any]) -> list[Path]:
+        """The files that are read, if the choice names their folder."""
+        return present(choice["path"])
+
+    def _check(self, file: Path, content: Content, sizes: tuple[int, ...], sha256: str) -> None:
+        """Raise DataError unless a file is the published one, for the first reason that tells most."""
+        others = f"; images of your own are dataset=idx, not {self.name}"
+        if content.sizes != sizes:
+            raise DataError(f"{file}: it has {in_words(content.sizes)}, not {in_words(sizes)}{others}")
+        if len(sizes) == 1 and content.values.max() >= LABELS:
+            row = int(np.argmax(content.values >= LABELS))
+            raise DataError(
+                f"{file}: label {row} (from 0) is {content.values[row]}: it must be from 0 to {LABELS - 1}"
+                f"{others}"
+            )
+        if content.sha256 != sha256:
+            raise DataError(
+                f"{file}: it is another file than was published: the SHA-256 of its content, unpacked, is "
+                f"{content.sha256}, not {sha256}{others}"
+            )
+
+    def _found(self) -> dict[str, Path]:
+        """The files on this machine, or those that are downloaded."""
+        try:
+            files = within(self.system)
+        except OSError:
+            files = {}
+        if len(files) == len(PARTS):
+            return files
+        from snn.datasets import download
+
+        by_system = f"the same files in {self.system} (Debian has no package of them)"
+        if self.package:
+            by_system = f"apt-get install {self.package} (Debian's package)"
+        return download.fetched(
+            self.name,
+            {part: (f"{spellings(part)[0]}.gz", sha) for part, sha in zip(PARTS, self.packed, strict=True)},
+            self.mirrors,
+            elsewhere=str(self.system),
+            ways=f"dataset.path=FOLDER, with the files {looked_for()}; {by_system}",
+        )
+
+
+# ---- the data set idx, a user's own files
 
 
 def make(
@@ -23,37 +429,37 @@ def make(
     Null means what the files hold. Raises DataError, naming file or key, where a file is none of this form,
     where files do not fit each other or the keys, and where one has changed since it had this digest.
     """
-    found = image_files.of_path(path)
-    contents = image_files.read(found)
+    found = files_in(path)
+    contents = read_files(found)
     held = {part: content.sizes for part, content in contents.items()}
-    wanted = image_files.chosen(found, held, rows, test_rows, shape)
-    if sha256 is not None and image_files.digest(contents) != sha256:
+    wanted = chosen(found, held, rows, test_rows, shape)
+    if sha256 is not None and digest_contents(contents) != sha256:
         raise DataError(
             f"{path}: the image files have changed since the workflow was planned; run the workflow again"
         )
-    return image_files.table(contents, wanted)
+    return make_table(contents, wanted)
 
 
 def sizes(choice: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that a choice leaves open, from the files' headers. Raises DataError if they do not fit."""
     if None not in (choice["rows"], choice["test_rows"], choice["shape"]):
         return {}  # as planned: there may be a prepared table, and no files any more
-    found = image_files.of_path(choice["path"])
+    found = files_in(choice["path"])
     asked = (choice[key] for key in ("rows", "test_rows", "shape"))
-    return vars(image_files.chosen(found, image_files.headers(found), *asked))
+    return vars(chosen(found, headers(found), *asked))
 
 
 def digest(choice: Mapping[str, Any]) -> str:
     """The digest of the files' content, read again only where a file has changed. Raises DataError."""
-    found = image_files.of_path(choice["path"])
-    return _digest(tuple(found.items()), tuple(map(files.identity, found.values())))
+    found = files_in(choice["path"])
+    return _digest(tuple(found.items()), tuple(map(identity, found.values())))
 
 
 @cache
 def _digest(found: tuple[tuple[str, Path], ...], identities: tuple[tuple[int, ...], ...]) -> str:
-    return image_files.digest(image_files.read(dict(found)))
+    return digest_contents(read_files(dict(found)))
 
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
     """The files that are read."""
-    return image_files.present(choice["path"])
+    return present(choice["path"])

@@ -1,6 +1,6 @@
 """MNIST: handwritten digits of ten classes (LeCun, Cortes and Burges, 1998)."""
 
-from snn.datasets.common.published import Published
+from snn.datasets.idx_images import Published
 
 MNIST = Published(
     name="mnist",

@@ -11,7 +11,7 @@ from snn.figures import allocators, layout
 from snn.figures.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
 from snn.figures.ticks import at_values, linear_axis, log_axis
 from snn.microbenchmarks.allocators import ALLOCATORS
-from snn.microbenchmarks.overlap import FROM_PAGEABLE, FROM_PINNED
+from snn.microbenchmarks.memory_calls import FROM_PAGEABLE, FROM_PINNED
 
 _PANELS = {
     "allocation and free": ("allocation", None),

@@ -1,4 +1,7 @@
-"""The file that a command writes: checked before any work, replaced atomically, named if writing fails."""
+"""The file that a command writes: checked before any work, replaced atomically, named if writing fails.
+
+That nobody can read what is printed must not cost the result.
+"""
 
 import os
 import secrets
@@ -8,7 +11,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from snn.errors import ConfigError, OutputError
 
@@ -158,3 +161,21 @@ def _try(path: Path) -> str | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
         return None
+
+
+def say(line: str, file: TextIO | None) -> None:
+    """Print a line at once; where its reader has gone, its disk is full or it is closed, say nothing."""
+    if file is None:
+        return
+    try:
+        print(line, file=file, flush=True)
+    except (OSError, ValueError):  # ValueError: it is closed
+        drop(file)
+
+
+def drop(file: TextIO | None) -> None:
+    """Discard what is still to be printed, which the interpreter would try again at its end."""
+    with suppress(OSError, ValueError):  # where there is nothing behind it
+        if file is not None:
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), file.fileno())

@@ -18,7 +18,7 @@ from typing import Any
 import pynvml
 
 from snn.errors import DeviceError
-from snn.files.printed import say
+from snn.files.outputs import say
 from snn.hardware import driver
 from snn.hardware.driver import LEAST, LEAST_OF_CUDA_13
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from snn.errors import SnnError
 from snn.files import outputs
-from snn.files.printed import say
+from snn.files.outputs import say
 from snn.hardware.devices import VISIBLE, Device
 
 END_WITH_PARENT = "SNN_END_WITH_PARENT"

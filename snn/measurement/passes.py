@@ -17,8 +17,8 @@ from snn.measurement.runs import Measurement, Progress, Run, measure
 from snn.models import network as networks
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
-from snn.profiling.batch_fit import advice
 from snn.profiling.profile import Profile, profile
+from snn.profiling.rehearsal import advice
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, Test
 from snn.strategies.common.strategy import Progress as OfRun

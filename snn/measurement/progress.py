@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from snn.backends.ops import OPS
-from snn.files.printed import say
+from snn.files.outputs import say
 from snn.hardware.samples import Sample
 from snn.measurement.protocol import Round, of_round
 from snn.measurement.runs import Run

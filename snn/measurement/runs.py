@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,9 @@ from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.measurement.accuracy import Errors, accuracy, errors
 from snn.measurement.protocol import Round, Steadiness
-from snn.profiling.ledger import Ledger
-from snn.profiling.memory import MemoryMap
+from snn.profiling.calls import Unlaunched
+from snn.profiling.ledger import Ledger, MemoryMap
 from snn.profiling.observed import ObservedBackend
-from snn.profiling.unlaunched import Unlaunched
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, Test, start
 from snn.strategies.common.strategy import Progress as OfRun
@@ -140,7 +139,7 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     if factory.class_of(job.strategy).own_runtime:
         return {}, {}
     ledger, memory = Ledger(), MemoryMap()
-    observed = ObservedBackend(cast(Backend, Unlaunched(backend)), ledger, memory)
+    observed = ObservedBackend(Unlaunched(backend), ledger, memory)
     strategy = start(job, observed)
     try:
         strategy.load(next(strategy.starts(job.network, job.seed)))

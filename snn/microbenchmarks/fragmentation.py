@@ -13,14 +13,15 @@ from snn.microbenchmarks.allocators import (
     ALLOCATORS,
     MALLOC,
     Allocator,
+    Trace,
     allocator,
     ballast,
     replay,
     reserved_bytes,
+    trace,
     watched,
 )
 from snn.microbenchmarks.readings import OUT_OF_MEMORY, UNSUPPORTED, Effort, Point, Reading, reading, refused
-from snn.microbenchmarks.traces import Trace, trace
 from snn.profiling.memory import CHUNK
 
 FIRST, AGAIN, CAP = "first", "again", "cap"

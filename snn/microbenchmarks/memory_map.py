@@ -7,9 +7,8 @@ from snn import backends
 from snn.backends.base import Backend
 from snn.config import groups
 from snn.errors import OutOfMemory, Unsupported
-from snn.microbenchmarks.allocators import ALLOCATORS, allocator, reserved_bytes, watched
+from snn.microbenchmarks.allocators import ALLOCATORS, Trace, allocator, reserved_bytes, trace, watched
 from snn.microbenchmarks.readings import Reading, refused
-from snn.microbenchmarks.traces import Trace, trace
 from snn.profiling.memory import CHUNK
 
 MAP = "map"

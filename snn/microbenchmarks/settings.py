@@ -7,8 +7,8 @@ from typing import Any
 from snn.backends.access import FIELDS
 from snn.config import groups
 from snn.errors import ConfigError, shown
+from snn.microbenchmarks.allocators import TRACES
 from snn.microbenchmarks.readings import LEAST_SAMPLES
-from snn.microbenchmarks.traces import TRACES
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _MOST_BYTES = 4 << 30
@@ -17,47 +17,41 @@ Check = Callable[[Any], Any]
 """Returns what a setting means; raises ValueError, with what would be right, where it means nothing."""
 
 
-def size(least: int) -> Check:
-    """A size: a whole number of B, KiB, MiB or GiB."""
-    right = f"a size from {least}B to {_MOST_BYTES >> 30}GiB, as 256B, 64KiB or 1GiB"
-
-    def check(value: Any) -> int:
-        found = re.fullmatch(r"([1-9][0-9]{0,11})(B|KiB|MiB|GiB)", value) if isinstance(value, str) else None
-        nbytes = int(found[1]) * _UNITS[found[2]] if found else 0
-        if not least <= nbytes <= _MOST_BYTES:
+def _check(right: str, is_right: Check, meaning: Check = lambda value: value) -> Check:
+    def check(value: Any) -> Any:
+        if not is_right(value):
             raise ValueError(right)
-        return nbytes
+        return meaning(value)
 
     return check
+
+
+def size(least: int) -> Check:
+    """A size: a whole number of B, KiB, MiB or GiB."""
+
+    def nbytes(value: Any) -> int:
+        found = re.fullmatch(r"([1-9][0-9]{0,11})(B|KiB|MiB|GiB)", value) if isinstance(value, str) else None
+        return int(found[1]) * _UNITS[found[2]] if found else 0
+
+    right = f"a size from {least}B to {_MOST_BYTES >> 30}GiB, as 256B, 64KiB or 1GiB"
+    return _check(right, lambda value: least <= nbytes(value) <= _MOST_BYTES, nbytes)
 
 
 def whole(least: int, most: int) -> Check:
     """A whole number."""
-
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"a whole number from {least} to {most}")
-        return value
-
-    return check
-
-
-def seconds(value: Any) -> float:
-    """A time."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 60:
-        raise ValueError("a number of seconds from 0 to 60")
-    return float(value)
+    right = f"a whole number from {least} to {most}"
+    return _check(right, lambda value: type(value) is int and least <= value <= most)
 
 
 def one_of(*choices: int | str) -> Check:
     """One of these whole numbers or words."""
+    right = f"one of {', '.join(map(str, choices))}"
+    return _check(right, lambda value: type(value) in (int, str) and value in choices)
 
-    def check(value: Any) -> int | str:
-        if isinstance(value, bool) or not isinstance(value, int | str) or value not in choices:
-            raise ValueError(f"one of {', '.join(map(str, choices))}")
-        return value
 
-    return check
+seconds = _check(
+    "a number of seconds from 0 to 60", lambda value: type(value) in (int, float) and 0 <= value <= 60, float
+)
 
 
 def several(check_one: Check) -> Check:

@@ -4,11 +4,12 @@ A new layer is a class here. The operations that it launches are described in ``
 in NumPy in ``snn.backends.cpu.ops`` and, for a GPU, in ``kernels/``. Shapes are those of one sample.
 """
 
+import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from math import prod
 
-from snn.errors import ConfigError
+from snn.errors import ConfigError, shown
 from snn.models.step import Shape, Step, Tensor, transposed
 
 LARGEST_DIRECT = 16
@@ -276,3 +277,44 @@ class MaxPool2d(Layer):
         dx = step.gradient(x.name)
         step.launch("max_pool2d_gradient", (dy, x.name, dx), (step.rows, *x.shape, self.size))
         return dx
+
+
+_WHOLE = re.compile("[0-9]{1,9}")
+
+
+def parse(text: object) -> Layer:
+    """A layer from its text: its name and its whole numbers in turn, as ``conv2d 16 3`` or ``relu``.
+
+    Raises ConfigError with what would be right.
+    """
+    known = {cls.__name__.lower(): cls for cls in Layer.__subclasses__()}
+    name, *words = str(text).split() or [""]
+    if name not in known:
+        raise ConfigError(
+            f"network.layers: {shown(text)} is not a layer: one of {', '.join(map(_usage, known.values()))}"
+        )
+    numbers = _numbers(known[name])
+    required = [field for field in numbers if field.default is MISSING]
+    if not len(required) <= len(words) <= len(numbers) or not all(map(_WHOLE.fullmatch, words)):
+        raise ConfigError(
+            f"network.layers: {shown(text)} is not right: it must be {_usage(known[name])}, in whole numbers"
+        )
+    values = {field.name: int(word) for field, word in zip(numbers, words, strict=False)}
+    if any(values[field.name] < 1 for field in required):
+        raise ConfigError(
+            f"network.layers: {shown(text)} is not right: {_usage(known[name])} must be at least 1"
+        )
+    return known[name](**values)
+
+
+def _usage(layer: type[Layer]) -> str:
+    """How a layer is written: ``conv2d FILTERS KERNEL [PADDING]``."""
+    words = [layer.__name__.lower()]
+    for field in _numbers(layer):
+        words.append(field.name.upper() if field.default is MISSING else f"[{field.name.upper()}]")
+    return " ".join(words)
+
+
+def _numbers(layer: type[Layer]) -> list[Field]:
+    """The fields of a layer that its text gives."""
+    return [field for field in fields(layer) if field.type is int]  # type: ignore[arg-type]

@@ -13,8 +13,7 @@ from snn.errors import ConfigError
 from snn.models import gradients, remedies
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layer_text import parse
-from snn.models.layers import Layer, Linear, Parameter, ReLU
+from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.step import Shape
 
@@ -138,14 +137,9 @@ def network_label(network: Mapping[str, Any]) -> str:
     ``256-1024-256`` of the widths in ``hidden``; of the texts in ``layers``, ``conv16x3-relu-linear10``.
     """
     if layers := network.get("layers"):
-        return "-".join(_layer_label(layer) for layer in layers)
+        words = (layer.split() for layer in layers)
+        return "-".join(kind.removesuffix("2d") + "x".join(sizes) for kind, *sizes in words)
     return label(network["hidden"])
-
-
-def _layer_label(layer: str) -> str:
-    """``conv16x3`` of ``conv2d 16 3``."""
-    kind, *sizes = layer.split()
-    return kind.removesuffix("2d") + "x".join(sizes)
 
 
 def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:

@@ -2,14 +2,19 @@
 
 ``training.accumulate``: the gradients of n micro-batches are added up before one update, that of the whole
 batch, to rounding. ``network.recompute``: the outputs of these layers are not kept for the backward pass.
+
+Chen, Xu, Zhang and Guestrin, "Training deep nets with sublinear memory cost" (2016): the layers between two
+whose outputs are kept are computed again together, right before the first of them is needed. Buffers that
+are never in use at the same time share memory.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from snn.errors import ConfigError, shown
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layer_text import parse
+from snn.models.layers import parse
+from snn.models.step import Launch, Step
 
 
 def check(accumulate: int, recompute: Sequence[int], update_order: str, gradient: Gradient) -> None:
@@ -75,3 +80,104 @@ def _right(network: Mapping[str, Any], number: object, known: Sequence[int]) -> 
             return f"layer {number}, {text}, works in place on the output of another: it must be {among}"
         return f"layer {number}, {text}, has the network's outputs, which the loss reads: it must be {among}"
     return f"it must be the number of a layer in network.layers, from 1: {among}"
+
+
+AGAIN = "again"
+"""The last word of the label of a launch that is computed again."""
+
+
+class _Block(NamedTuple):
+    """Launches of the forward part, from ``first`` up to ``end``, that compute an output that is stored."""
+
+    output: str
+    first: int
+    end: int
+
+
+def compute_again(step: Step, outputs: Collection[str]) -> None:
+    """Do not keep these outputs, nor what their layers leave for the backward part: compute both again there.
+
+    A layer is launched again as it was, with the same operands, so that it writes the same bits: no weight in
+    front of a gradient has been updated yet. What nothing in the backward part reads is not computed again.
+    """
+    blocks = _blocks(step)
+    made_by: dict[str, int] = {}
+    for number, block in enumerate(blocks):
+        for launch in step.launches[block.first : block.end]:
+            for name in launch.operands:
+                if name in step.purposes:
+                    made_by.setdefault(name, number)
+    dropped = {number for number, block in enumerate(blocks) if block.output in outputs}
+    backward: list[Launch] = []
+
+    def need(number: int) -> None:
+        if number not in dropped:
+            return
+        dropped.remove(number)
+        again = step.launches[blocks[number].first : blocks[number].end]
+        for name in (name for launch in again for name in launch.operands):
+            if made_by.get(name, number) != number:
+                need(made_by[name])
+        backward.extend(launch._replace(label=f"{launch.label} {AGAIN}") for launch in again)
+
+    own = [name for name, number in made_by.items() if number in dropped]
+    step.transient = {*own, *(f"d{name}" for name in own)} & set(step.purposes)
+    for launch in step.launches[step.forward :]:
+        for name in launch.operands:
+            if name in made_by:
+                need(made_by[name])
+        backward.append(launch)
+    step.launches[step.forward :] = backward
+
+
+def _blocks(step: Step) -> list[_Block]:
+    """The forward part; a layer in place, or in the launch before, belongs to the one that it follows."""
+    blocks: list[_Block] = []
+    ends = [*(before for before, _ in step.layers[1:]), step.forward]
+    for (first, output), end in zip(step.layers, ends, strict=True):
+        if blocks and (first == end or output == blocks[-1].output):
+            first = blocks.pop().first
+        blocks.append(_Block(output, first, end))
+    return blocks
+
+
+def sharing(steps: Iterable[Step], sizes: Mapping[str, int]) -> list[list[str]]:
+    """Transient buffers of one purpose that are never in use at the same time, the largest of each first.
+
+    A buffer is in use from the first launch of the forward part that names it to the last, and likewise in
+    the backward part. ``sizes`` are in any unit. The largest are placed first, each beside the first that
+    it can share with.
+    """
+    used: dict[str, list[tuple[int, int]]] = {}
+    purposes: dict[str, str] = {}
+    offset = 0
+    for step in steps:
+        purposes |= {name: step.purposes[name] for name in step.transient if name in sizes}
+        for start, end in ((0, step.forward), (step.forward, len(step.launches))):
+            for name, span in _spans(step.launches[start:end], step.transient).items():
+                used.setdefault(name, []).append((offset + start + span[0], offset + start + span[1]))
+        offset += len(step.launches)
+    groups: list[list[str]] = []
+    for name in sorted(purposes, key=lambda name: (-sizes[name], name)):
+        fits = (
+            group
+            for group in groups
+            if purposes[group[0]] == purposes[name]
+            and not any(a <= d and c <= b for a, b in used[name] for other in group for c, d in used[other])
+        )
+        group = next(fits, None)
+        if group is None:
+            groups.append([name])
+        else:
+            group.append(name)
+    return groups
+
+
+def _spans(launches: Sequence[Launch], names: Collection[str]) -> dict[str, tuple[int, int]]:
+    """The first and the last launch that names each buffer."""
+    spans: dict[str, tuple[int, int]] = {}
+    for number, launch in enumerate(launches):
+        for name in launch.operands:
+            if name in names:
+                spans[name] = spans.get(name, (number, number))[0], number
+    return spans

@@ -87,7 +87,7 @@ class Step:
     buffer that tells the largest of each window, and the side of a window.
     ``layers``: of each layer the number of launches in front of it, and its output's buffer; ``forward``: how
     many launches there are before the loss. ``transient``: buffers that hold nothing from the forward part to
-    the backward part (``snn.models.recompute``).
+    the backward part (``snn.models.remedies``).
     """
 
     rows: int

@@ -7,7 +7,7 @@ and does the rest on the host.
 import numpy as np
 
 from snn.models.network import Network
-from snn.models.recompute import compute_again
+from snn.models.remedies import compute_again
 from snn.models.step import FIRST, LATER, WHOLE, Step, Tensor
 
 

@@ -9,7 +9,7 @@ from snn.backends.ops import OPS
 from snn.config import groups
 from snn.models import remedies
 from snn.models.network import Network
-from snn.models.recompute import AGAIN
+from snn.models.remedies import AGAIN
 from snn.models.step import Launch
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.memory import size

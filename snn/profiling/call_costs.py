@@ -1,16 +1,23 @@
-"""What each call of a strategy costs by itself: its calls made again, one at a time, without training."""
+"""What each call of a strategy costs by itself, and how long its calls should take together.
+
+For the costs the calls of a trace are made again, one at a time, without training, on memory of the same
+sizes. A schedule of the costs in the order of the trace predicts the time of all.
+"""
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.profiling.events import Signature, Trace
-from snn.profiling.replay import Replay
+from snn.backends.ops import OPS
+from snn.profiling.calls import ENDED_BY
+from snn.profiling.observed import Call, Ref
+from snn.profiling.tracer import Event, Signature, Trace
 
 _WARM_UP_SECONDS = 0.05
 LEAST_SECONDS = 0.25  # a processor has slow moments that last longer than a few steps
@@ -77,3 +84,192 @@ def _for_seconds(seconds: float) -> Iterator[None]:
 
 def _median(seconds: list[float]) -> float:
     return 1e6 * float(np.median(seconds))
+
+
+_ON_DEFAULT = ("launch", "prefetch_in", "prefetch_out")  # which return, without a stream, before all is done
+_Seconds = Mapping[Signature, list[float]]
+
+
+class Replay:
+    """Makes a trace's calls again, over resources of its own, which the exit stack frees."""
+
+    def __init__(self, backend: Backend, traced: Trace, stack: ExitStack) -> None:
+        self._backend, self._events = backend, traced.events
+        self._made_by: dict[int, Call] = {}
+        self._handles: dict[int, Any] = {}
+        self._written: set[int] = set()
+        self._on_device: set[int] = set()
+        stack.callback(self._close)
+        for call in traced.held:
+            if call.name == "graph_end":
+                self._take(call, self._graph(call))
+                continue
+            buffer = self._make(call)
+            if call.name in ("malloc", "pool_malloc"):
+                self._clear(buffer, call.nbytes or 0)
+
+    def run(
+        self, host: _Seconds | None = None, total: _Seconds | None = None, device: _Seconds | None = None
+    ) -> None:
+        """All calls once. Seconds go to the lists given: of the call, until it is done, between marks."""
+        backend = self._backend
+        for event in self._events:
+            call, signature = event.call, event.signature
+            self._prepare(call)
+            arguments, method = self._arguments(call), getattr(backend, call.name)
+            stream = None if call.stream is None else self._handles[call.stream.number]
+            on_default = call.stream is None and call.name in _ON_DEFAULT
+            marked = device is not None and (signature.streamed or on_default)
+            first = backend.mark(stream) if marked else None
+            started = time.perf_counter()
+            result = method(*arguments)
+            asked = time.perf_counter()
+            last = backend.mark(stream) if first is not None else None
+            if signature.streamed:
+                backend.stream_synchronize(stream)
+            elif on_default:
+                backend.synchronize()
+            done = time.perf_counter()
+            self._take(call, result)
+            if host is not None:
+                host[signature].append(asked - started)
+            if total is not None:
+                total[signature].append(done - started)
+            if device is not None and first is not None:
+                device[signature].append(backend.seconds_between(first, last))
+
+    def _make(self, call: Call) -> Any:
+        result = getattr(self._backend, call.name)(*self._arguments(call))
+        self._take(call, result)
+        return result
+
+    def _take(self, call: Call, result: Any) -> None:
+        """Keep what a call has made, forget what it has ended."""
+        if call.makes is not None:
+            self._made_by[call.makes], self._handles[call.makes] = call, result
+        if call.ends is not None:
+            del self._made_by[call.ends], self._handles[call.ends]
+            self._written.discard(call.ends)
+            self._on_device.discard(call.ends)
+        if call.name == "copy_out":
+            self._written.add(call.arguments[0].number)
+
+    def _arguments(self, call: Call) -> list[Any]:
+        """A call's arguments with the replay's own resources in place of those of the trace."""
+        stream = () if call.stream is None else (call.stream,)
+        return [self._argument(argument) for argument in (*call.arguments, *stream)]
+
+    def _argument(self, argument: Any) -> Any:
+        if not isinstance(argument, Ref):
+            several = isinstance(argument, tuple)
+            return tuple(self._argument(each) for each in argument) if several else argument
+        handle, made_by = self._handles[argument.number], self._made_by[argument.number]
+        if isinstance(handle, np.ndarray):
+            array = handle
+            if (argument.nbytes, argument.shape) != (handle.nbytes, handle.shape):
+                words = slice(argument.offset // 4, (argument.offset + argument.nbytes) // 4)
+                array = handle.reshape(-1)[words].reshape(argument.shape or -1)
+            return array if argument.shape else self._backend.managed_buffer(array)
+        if argument.nbytes != (made_by.nbytes or 0):
+            return self._backend.part(handle, argument.offset, argument.nbytes)
+        return handle
+
+    def _prepare(self, call: Call) -> None:
+        """What training would have written is there before it is copied or moved, and numbers are numbers."""
+        if call.name == "copy_in":
+            number = call.arguments[1].number
+            if number not in self._written:
+                self._handles[number].fill(1.0)
+                self._written.add(number)
+        elif call.name == "prefetch_in":
+            self._touch(call.arguments[0].number)
+            self._on_device.add(call.arguments[0].number)
+        elif call.name == "launch":
+            op, buffers, _ = call.arguments
+            for name, ref in zip(OPS[op].operands, buffers, strict=True):
+                if self._made_by[ref.number].name == "managed_alloc":
+                    if ref.number not in self._on_device and name != "C":
+                        self._touch(ref.number)
+                    self._on_device.discard(ref.number)
+
+    def _touch(self, number: int) -> None:
+        """Use a managed array on the host, so that its pages are there."""
+        array = self._handles[number]
+        if number in self._written:
+            array.max()
+        else:
+            array.fill(1.0)
+            self._written.add(number)
+
+    def _clear(self, buffer: Any, nbytes: int) -> None:
+        """Zero device memory: a whole training in one launch waits for counters that are 0 at first."""
+        zeros = self._backend.host_alloc((nbytes // 4,), "workspace", False)
+        zeros.fill(0.0)
+        self._backend.copy_in(buffer, zeros)
+        self._backend.host_free(zeros)
+
+    def _graph(self, call: Call) -> Any:
+        """A graph of the same calls, each made once before: no kernel can be loaded during a capture."""
+        stream = self._backend.stream_create()
+        try:
+            for capturing in (False, True):
+                if capturing:
+                    self._backend.graph_begin(stream)
+                for captured in call.arguments:
+                    arguments = map(self._argument, captured.arguments)
+                    getattr(self._backend, captured.name)(*arguments, stream)
+            return self._backend.graph_end(stream)
+        finally:
+            self._backend.stream_synchronize(stream)
+            self._backend.stream_destroy(stream)
+
+    def _close(self) -> None:
+        self._backend.synchronize()
+        while self._handles:
+            number, handle = self._handles.popitem()  # the last first: memory before its pool
+            made_by = self._made_by.pop(number)
+            of_pool = made_by.name in ("pool_malloc", "pool_host_alloc")
+            pool = (self._argument(made_by.arguments[0]),) if of_pool else ()
+            getattr(self._backend, ENDED_BY[made_by.name])(*pool, handle)
+
+
+_COPIES = ("copy_in", "copy_out")
+_ENGINES = {"prefetch_in": "copy_in", "prefetch_out": "copy_out"} | {copy: copy for copy in _COPIES}
+
+
+def simulate(events: Sequence[Event], costs: Mapping[Signature, CallCost]) -> float:
+    """Seconds of these calls without anything between them.
+
+    The host pays each call's cost and goes on. Work that it does not wait for begins when its latency has
+    passed, its stream has done what was asked before, and its engine (copies in, copies out, kernels) is
+    free; a synchronisation returns when that of its stream, of an event, or of all, is done.
+    """
+    host = 0.0
+    streams: dict[int, float] = {}
+    marks: dict[int, float] = {}
+    engines = dict.fromkeys((*_COPIES, "compute"), 0.0)
+    for event in events:
+        cost = costs[event.signature]
+        call = event.signature.call
+        host += cost.host_us
+        if call == "stream_synchronize":
+            host = max(host, streams.get(event.stream or 0, 0.0) + cost.host_us)
+        elif call == "synchronize":
+            host = max(host, max(streams.values(), default=0.0) + cost.host_us)
+        elif call == "event_record":
+            marks[_event_of(event)] = streams.get(event.stream or 0, 0.0)
+        elif call == "event_wait":
+            stream = event.stream or 0
+            streams[stream] = max(streams.get(stream, 0.0), marks.get(_event_of(event), 0.0))
+        elif call == "event_synchronize":
+            host = max(host, marks.get(_event_of(event), 0.0))
+        elif cost.device_us:
+            stream, engine = event.stream or 0, _ENGINES.get(call, "compute")
+            begin = max(host + cost.latency_us, streams.get(stream, 0.0), engines[engine])
+            streams[stream] = engines[engine] = begin + cost.device_us
+    return 1e-6 * host
+
+
+def _event_of(event: Event) -> int:
+    """The number of the CUDA event that a call is about."""
+    return event.call.arguments[0].number

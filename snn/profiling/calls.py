@@ -1,145 +1,229 @@
-"""One call of a backend, and what it made: what every instrumented pass observes.
+"""The calls of a backend, one line for each, and backends that pass them on or drop them.
 
-``ObservedBackend`` turns each call into a ``Call`` and keeps what is alive in ``Live``; a ledger, a memory
-map, a trace and NVTX ranges are made from the same calls by observers.
+A new backend call is a method of the backends and a line of ``EveryCall``: what the instrumented passes
+observe, count, time or leave out follows from that line.
 """
 
-import os
-import sys
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import zip_longest
+from typing import Any
 
-from snn import backends
-from snn.config.groups import ROOT
+import numpy as np
 
-if TYPE_CHECKING:
-    from snn.profiling.live import Live
+from snn.backends.base import Backend
+from snn.backends.cpu.backend import CpuBackend, HostBuffer
+from snn.backends.ops import OPS
+from snn.backends.trainings import MOST_STEPS, TRAININGS, TrainingShape
+from snn.errors import Unsupported
 
-ENDED_BY = {
-    "malloc": "free",
-    "host_alloc": "host_free",
-    "pool_create": "pool_destroy",
-    "pool_malloc": "pool_free",
-    "pool_host_alloc": "pool_host_free",
-    "managed_alloc": "managed_free",
-    "stream_create": "stream_destroy",
-    "event_create": "event_destroy",
-    "graph_end": "graph_destroy",
-}
-"""The calls that make a resource, and the call that ends what each has made."""
-
-DEVICE_MEMORY = ("malloc", "pool_malloc", "managed_alloc")
-"""The calls that allocate device memory."""
+DEVICE, MANAGED, HOST = "device", "managed", "host"
+"""The memory that a call makes; managed memory is device memory, too."""
 
 
-class Ref(NamedTuple):
-    """A resource among a call's arguments: its number and, of memory, which part of it, in bytes.
+@dataclass(frozen=True)
+class Method:
+    """What the instrumented passes know of a method of ``Backend``.
 
-    ``shape``: of a host array; device memory has none.
-    """
-
-    number: int
-    offset: int = 0
-    nbytes: int = 0
-    shape: tuple[int, ...] = ()
-
-
-class Call(NamedTuple):
-    """One call of a backend method: all that is needed to count it, to draw it or to make it again.
-
-    ``arguments`` are those of the method without the stream, with a ``Ref`` in place of every resource. A
-    ``captured`` call is recorded into a graph, not done. ``makes`` and ``ends`` are the numbers of the
-    resource that the call makes or ends; ``nbytes`` and ``purpose`` are of the memory that it is about,
-    ``page_locked`` of its host array. ``call_site``: the line of the strategy that makes it.
+    ``parameters``: by name the default values. ``part``: of a run's time, to which its seconds count.
+    ``counts``: the fields of a ledger to which it adds 1 and, if there are two, its bytes. ``makes``: a kind
+    of memory, or the noun of another resource, which the method ``ended_by`` ends. ``is_work``: whether the
+    device does something in the order of a stream: a copy, a prefetch or a launch.
     """
 
     name: str
-    arguments: tuple[Any, ...] = ()
-    stream: Ref | None = None
-    nbytes: int | None = None
-    purpose: str | None = None
-    page_locked: bool | None = None
-    captured: bool = False
-    makes: int | None = None
-    ends: int | None = None
-    call_site: str = ""
+    parameters: Mapping[str, Any]
+    part: str
+    counts: tuple[str, ...] = ()
+    makes: str = ""
+    ended_by: str = ""
+    is_work: bool = False
 
-    @property
-    def is_work(self) -> bool:
-        """Whether the device does something in the order of a stream: a copy, a prefetch or a launch."""
-        return self.name in ("copy_in", "copy_out", "prefetch_in", "prefetch_out", "launch", "graph_launch")
-
-
-@dataclass(eq=False, slots=True)
-class Memory:
-    """Device memory as an ``ObservedBackend`` hands it out: where it is, and the inner backend's handle."""
-
-    ref: Ref
-    handle: Any
+    def with_defaults(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arguments of a call, all of them by position."""
+        if len(arguments) == len(self.parameters):
+            return arguments
+        rest = list(self.parameters.items())[len(arguments) :]
+        return (*arguments, *(named.get(name, default) for name, default in rest))
 
 
-@dataclass(eq=False, slots=True)
-class Resource(Memory):
-    """What a call has made and none has ended: memory, a pool, a stream, an event or a graph.
+METHODS: dict[str, Method] = {}
+"""By name, in the order of ``EveryCall``."""
 
-    A ``purpose`` that is not ``explicit_purpose`` is None until something is copied in or out.
+
+class _Line:
+    """A line of ``EveryCall``: becomes a method that hands its arguments to ``do``."""
+
+    def __init__(self, part: str, *counts: str, **facts: Any) -> None:
+        self._facts = {"part": part, "counts": counts, **facts}
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        _, *parameters = inspect.signature(getattr(Backend, name)).parameters.values()
+        METHODS[name] = method = Method(name, {one.name: one.default for one in parameters}, **self._facts)
+
+        def call(self: "EveryCall", *arguments: Any, **named: Any) -> Any:
+            return self.do(method, method.with_defaults(arguments, named))
+
+        setattr(owner, name, call)
+
+
+class _Question:
+    """A method that ``inner`` answers, and that no pass is told of."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        setattr(owner, name, lambda self, *arguments: getattr(self.inner, name)(*arguments))
+
+
+def _call(part: str, *counts: str, makes: str = "", ended_by: str = "", is_work: bool = False) -> Any:
+    return _Line(part, *counts, makes=makes, ended_by=ended_by, is_work=is_work)
+
+
+def _question() -> Any:
+    return _Question()
+
+
+class EveryCall(Backend):
+    """A backend whose calls all come to ``do``; it has the traits of ``inner``, which answers questions."""
+
+    malloc = _call("allocation", "mallocs", "malloc_bytes", makes=DEVICE, ended_by="free")
+    free = _call("allocation", "frees")
+    host_alloc = _call("host_allocation", "host_allocs", "host_alloc_bytes", makes=HOST, ended_by="host_free")
+    host_free = _call("host_allocation", "host_frees")
+    pool_create = _call("allocation", makes="pool", ended_by="pool_destroy")
+    pool_destroy = _call("allocation")
+    pool_malloc = _call("allocation", "pool_allocs", "pool_alloc_bytes", makes=DEVICE, ended_by="pool_free")
+    pool_free = _call("allocation", "pool_frees")
+    pool_host_alloc = _call(
+        "host_allocation", "pool_host_allocs", "pool_host_alloc_bytes", makes=HOST, ended_by="pool_host_free"
+    )
+    pool_host_free = _call("host_allocation", "pool_host_frees")
+    managed_alloc = _call(
+        "allocation", "managed_allocs", "managed_alloc_bytes", makes=MANAGED, ended_by="managed_free"
+    )
+    managed_free = _call("allocation", "managed_frees")
+    advise = _call("allocation", "advices")
+    prefetch_in = _call("copy_in", "prefetches", "prefetch_bytes", is_work=True)
+    prefetch_out = _call("copy_out", "prefetches", "prefetch_bytes", is_work=True)
+    copy_in = _call("copy_in", "h2d_copies", "h2d_bytes", is_work=True)
+    copy_out = _call("copy_out", "d2h_copies", "d2h_bytes", is_work=True)
+    launch = _call("launch", "launches", is_work=True)
+    graph_launch = _call("launch", "graph_launches", is_work=True)
+    synchronize = _call("waiting", "synchronizations")
+    stream_synchronize = _call("waiting", "synchronizations")
+    event_synchronize = _call("waiting", "synchronizations")
+    stream_create = _call("streams", "streams_created", makes="stream", ended_by="stream_destroy")
+    stream_destroy = _call("streams", "streams_destroyed")
+    event_create = _call("streams", makes="event", ended_by="event_destroy")
+    event_destroy = _call("streams")
+    event_record = _call("streams")
+    event_wait = _call("streams")
+    graph_begin = _call("streams")
+    graph_end = _call("streams", makes="graph", ended_by="graph_destroy")
+    graph_destroy = _call("streams")
+
+    part = managed_buffer = pool_bytes = memory = address = mark = seconds_between = _question()
+    training_plan = may_stop = steps_per_launch = _question()
+
+    def __init__(self, inner: Backend) -> None:
+        self.inner = inner
+        self.fused, self.pretransposed, self.precision = inner.fused, inner.pretransposed, inner.precision
+        self.convolves, self.computes, self.no_capture = inner.convolves, inner.computes, inner.no_capture
+        self.asynchronous, self.is_processor = inner.asynchronous, inner.is_processor
+        self.prefetches_out = inner.prefetches_out
+
+    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Make a call with all of its arguments."""
+        return getattr(self.inner, method.name)(*arguments)
+
+
+ENDED_BY = {name: method.ended_by for name, method in METHODS.items() if method.ended_by}
+"""The calls that make a resource, and the call that ends what each has made."""
+
+DEVICE_MEMORY = tuple(name for name, method in METHODS.items() if method.makes in (DEVICE, MANAGED))
+"""The calls that allocate device memory."""
+
+HOST_ARRAYS = tuple(name for name, method in METHODS.items() if method.makes == HOST)
+
+MADE_BY = {noun: name for name in ENDED_BY if (noun := METHODS[name].makes) not in (DEVICE, MANAGED, HOST)}
+"""The nouns of pools, streams, events and graphs, and the call that makes each."""
+
+
+class NullBackend(EveryCall):
+    """Device memory of no bytes: copies and launches do nothing, host matrices are zero.
+
+    Strategies take the decisions that they take on the ``real`` backend.
     """
 
-    made_by: Call
-    address: int = 0
-    purpose: str | None = None
-    explicit_purpose: bool = True
+    def __init__(self, real: Backend) -> None:
+        super().__init__(CpuBackend(real.fused, real.pretransposed, real.convolves))
+        self.computes, self.precision, self.no_capture = False, real.precision, real.no_capture
+        self._real = real
 
-    @property
-    def nbytes(self) -> int:
-        return self.ref.nbytes
+    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """What the call makes; raises Unsupported as the real backend does."""
+        if method.name == "graph_begin" and self.no_capture:
+            raise Unsupported(self.no_capture)
+        if method.makes in (HOST, MANAGED):
+            return np.zeros(dict(zip(method.parameters, arguments, strict=True))["shape"], dtype=np.float32)
+        if method.makes == DEVICE:
+            return HostBuffer(np.empty(0, dtype=np.float32))
+        return object() if method.makes else None
 
-    @property
-    def call_site(self) -> str:
-        return self.made_by.call_site
+    def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
+        return HostBuffer(buffer.words)
+
+    def managed_buffer(self, array: np.ndarray) -> HostBuffer:
+        return HostBuffer(array)
+
+    def pool_bytes(self, pool: object) -> int:
+        return 0
+
+    def training_plan(self, shape: TrainingShape) -> str:
+        return self._real.training_plan(shape)
+
+    def may_stop(self, shape: TrainingShape) -> bool:
+        return self._real.may_stop(shape)
+
+    def steps_per_launch(self, shape: TrainingShape) -> int:
+        return self._real.steps_per_launch(shape)
 
 
-class Observer:
-    """Is told of every call before it is made, and after it was made or has raised.
+class Unlaunched(EveryCall):
+    """The backend given, of which an operation runs once for the same numbers, and a graph once.
 
-    ``live`` holds what is alive: before a call what it ends, after it what it makes. ``started`` and
-    ``ended`` are seconds of ``time.perf_counter`` right around the call.
+    For passes that only count, where an epoch of kernels may take seconds: what a strategy asks for does not
+    depend on what was computed. What is captured in a graph is whole, and all else is the backend's own. Of a
+    training in one launch one step runs, and it counts as one launch, however long it would take.
     """
 
-    def before(self, call: Call, live: "Live") -> None:
-        """A call is about to be made."""
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._ran: set[Any] = set()
+        self._captures = False
 
-    def after(self, call: Call, live: "Live", started: float, ended: float) -> None:
-        """A call was made."""
+    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Make a call, unless it is a launch that has run."""
+        launched: Any = None
+        if method.name == "launch":
+            op, buffers, numbers, stream = arguments
+            if op in TRAININGS:  # may train for minutes
+                named = zip_longest(OPS[op].numbers, numbers)
+                numbers = tuple(1 if name == "steps" else number for name, number in named)
+                arguments = op, buffers, numbers, stream
+            launched = None if self._captures else (op, numbers)
+        elif method.name == "graph_launch":
+            launched = id(arguments[0])
+        if launched in self._ran:
+            return None
+        if launched is not None:
+            self._ran.add(launched)
+        self._captures = self._captures and method.name != "graph_end"
+        made = super().do(method, arguments)
+        self._captures = self._captures or method.name == "graph_begin"
+        return made
 
-    def failed(self, call: Call) -> None:
-        """A call has raised."""
-
-
-# What passes a call on: these two packages, and by their names the functions by which a strategy allocates.
-_PACKAGES = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, backends.__file__))
-_HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of")
-
-
-def call_site() -> str:
-    """The line of the strategy that makes the current call: ``snn/strategies/x.py:12 in f``."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        file = _file(code.co_filename)
-        if file is not None and code.co_name not in _HELPERS:
-            return f"{file}:{frame.f_lineno} in {code.co_name}"
-        frame = frame.f_back
-    return "unknown"
-
-
-@cache
-def _file(name: str) -> str | None:
-    """A file's path in the checkout, else its name; None of a file whose functions pass a call on."""
-    if name.startswith(_PACKAGES):
-        return None
-    path = Path(name)
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+    def steps_per_launch(self, shape: TrainingShape) -> int:
+        """One launch for all steps: the counts must not depend on a measured time."""
+        self.inner.steps_per_launch(shape)  # may be refused
+        return MOST_STEPS

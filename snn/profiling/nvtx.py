@@ -8,9 +8,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.trainings import TRAININGS
 from snn.models.training_step import batch_steps, micro_batch
-from snn.profiling.calls import Call, Observer
-from snn.profiling.live import Live
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.observed import Call, Live, ObservedBackend, Observer
 from snn.strategies.common import factory
 from snn.strategies.common.host_driven import HostDriven
 from snn.strategies.common.job import Job, start

@@ -1,25 +1,273 @@
 """A backend that observes another: every call becomes a ``Call``, is checked, and is told to observers.
 
-It is used in separate instrumented passes; a timed run talks to the backend itself.
+A ledger, a memory map, a trace and NVTX ranges are made from the same calls by observers, in separate
+instrumented passes; a timed run talks to the backend itself.
 """
 
+import itertools
 import math
+import os
+import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from snn import backends
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
-from snn.backends.trainings import TrainingShape
-from snn.errors import OutOfMemory
-from snn.profiling.calls import DEVICE_MEMORY, ENDED_BY, Call, Memory, Observer, Ref, Resource, call_site
-from snn.profiling.live import HOST_ARRAYS, Live
-from snn.profiling.memory import held
+from snn.config.groups import ROOT
+from snn.errors import LeakError, OutOfMemory
+from snn.profiling.calls import (
+    DEVICE_MEMORY,
+    ENDED_BY,
+    HOST,
+    HOST_ARRAYS,
+    MADE_BY,
+    MANAGED,
+    METHODS,
+    EveryCall,
+    Method,
+)
+from snn.profiling.memory import count, size
 
 
-class ObservedBackend(Backend):
+class Ref(NamedTuple):
+    """A resource among a call's arguments: its number and, of memory, which part of it, in bytes.
+
+    ``shape``: of a host array; device memory has none.
+    """
+
+    number: int
+    offset: int = 0
+    nbytes: int = 0
+    shape: tuple[int, ...] = ()
+
+
+class Call(NamedTuple):
+    """One call of a backend method: all that is needed to count it, to draw it or to make it again.
+
+    ``arguments`` are those of the method without the stream, with a ``Ref`` in place of every resource; of
+    ``graph_end`` they are the calls that were captured. A ``captured`` call is recorded into a graph, not
+    done. ``makes`` and ``ends`` are the numbers of the resource that the call makes or ends; ``nbytes`` and
+    ``purpose`` are of the memory that it is about, ``page_locked`` of its host array. ``call_site``: the line
+    of the strategy that makes it.
+    """
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    stream: Ref | None = None
+    nbytes: int | None = None
+    purpose: str | None = None
+    page_locked: bool | None = None
+    captured: bool = False
+    makes: int | None = None
+    ends: int | None = None
+    call_site: str = ""
+
+    @property
+    def is_work(self) -> bool:
+        """Whether the device does something in the order of a stream: a copy, a prefetch or a launch."""
+        return METHODS[self.name].is_work
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """Device memory as an ``ObservedBackend`` hands it out: where it is, and the inner backend's handle."""
+
+    ref: Ref
+    handle: Any
+
+
+@dataclass(eq=False, slots=True)
+class Resource(Memory):
+    """What a call has made and none has ended: memory, a pool, a stream, an event or a graph.
+
+    A ``purpose`` that is not ``explicit_purpose`` is None until something is copied in or out.
+    """
+
+    made_by: Call
+    address: int = 0
+    purpose: str | None = None
+    explicit_purpose: bool = True
+
+    @property
+    def nbytes(self) -> int:
+        return self.ref.nbytes
+
+    @property
+    def call_site(self) -> str:
+        return self.made_by.call_site
+
+
+class Live:
+    """Every resource that is alive, by its number, and the totals of its bytes.
+
+    Raises LeakError if one is used or freed that is not alive, or freed by a call that it does not belong to.
+    The rule of bounds: a copy or a launch must fit the part of a block that it was given.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.resources: dict[int, Resource] = {}
+        self.capturing: dict[int, list[Call]] = {}
+        self.device_bytes = self.page_locked_bytes = 0
+        self.backend = backend
+        self._arrays: dict[int, Resource] = {}
+        self._numbers = itertools.count()
+
+    def next_number(self) -> int:
+        """A number that no resource has had."""
+        return next(self._numbers)
+
+    def update(self, call: Call, result: Any) -> Any:
+        """Take note of a call that was made; returns the resource if it made one, else its result."""
+        if call.captured and call.stream is not None:
+            self.capturing[call.stream.number].append(call)
+        elif call.name == "graph_begin" and call.stream is not None:
+            self.capturing[call.stream.number] = []
+        if call.ends is not None:
+            resource = self.resources.pop(call.ends)
+            if resource.ref.shape:
+                del self._arrays[resource.address]
+            self._total(resource, -1)
+        return result if call.makes is None else self._add(call, call.makes, result)
+
+    def device_memory(self, buffer: Any, nbytes: int = 0, *user: object) -> Ref:
+        """Where a device buffer is; it must have room for the bytes that its user, in words, needs."""
+        block = self.resources.get(buffer.ref.number) if isinstance(buffer, Memory) else None
+        if block is None or block.made_by.name not in DEVICE_MEMORY:
+            raise LeakError("a device buffer was used that is not allocated (or was freed before)")
+        if nbytes > buffer.ref.nbytes:
+            words = " ".join(map(str, user))
+            raise LeakError(f"{words} needs {nbytes} bytes and does not fit a buffer of {buffer.ref.nbytes}")
+        return buffer.ref
+
+    def array(self, array: np.ndarray, *makers: str) -> Ref:
+        """Which allocated array this is, or is a part of: one of these calls made it."""
+        if array.dtype != np.float32 or not array.flags.c_contiguous:
+            raise LeakError(
+                f"the device needs a C-contiguous float32 array, not {array.dtype} {array.strides}"
+            )
+        address = _address(array)
+        exact = self._arrays.get(address)
+        for block in self._arrays.values() if exact is None else (exact,):
+            offset = address - block.address
+            if offset >= 0 and offset + array.nbytes <= block.nbytes and block.made_by.name in makers:
+                return Ref(block.ref.number, offset, array.nbytes, array.shape)
+        kind = "managed" if "managed_alloc" in makers else "host"
+        raise LeakError(f"a {kind} array was used that is not allocated (or was freed before)")
+
+    def find(self, handle: Any, noun: str) -> Resource:
+        """The pool, stream, event or graph of a handle."""
+        if isinstance(handle, Resource) and self.resources.get(handle.ref.number) is handle:
+            if handle.made_by.name == MADE_BY[noun]:
+                return handle
+        article = "an" if noun == "event" else "a"
+        raise LeakError(f"{article} {noun} was used that does not exist (or was destroyed before)")
+
+    def unused_pool(self, pool: Any) -> Resource:
+        """The pool that is about to be destroyed, of which no memory is in use."""
+        found = self.find(pool, "pool")
+        if any(
+            block.made_by.arguments[0] == found.ref for block in self.of("pool_malloc", "pool_host_alloc")
+        ):
+            raise LeakError("a pool was destroyed while memory of it is in use")
+        return found
+
+    def freed(self, memory: Any, by: str, pool: Resource | None = None) -> Resource:
+        """The memory that is about to be freed by a call, to the pool from which it came."""
+        resource = self._arrays.get(_address(memory)) if isinstance(memory, np.ndarray) else memory
+        if not isinstance(resource, Resource) or self.resources.get(resource.ref.number) is not resource:
+            noun = "host array" if isinstance(memory, np.ndarray) else "device buffer"
+            raise LeakError(f"a {noun} was freed that is not allocated (or was freed before)")
+        made = resource.made_by
+        if by != ENDED_BY[made.name] or (pool is not None and made.arguments[0] != pool.ref):
+            raise LeakError(f"memory of {made.name} is freed by {ENDED_BY[made.name]}, where it came from")
+        return resource
+
+    def infer_purpose(self, buffer: Ref, array: Ref) -> None:
+        """A block without an explicit purpose has that of what is copied in or out; of several, workspace."""
+        block, purpose = self.resources[buffer.number], self.resources[array.number].purpose
+        if not block.explicit_purpose:
+            block.purpose = purpose if block.purpose in (None, purpose) else "workspace"
+
+    def of(self, *makers: str) -> list[Resource]:
+        """The resources that these calls made."""
+        return [resource for resource in self.resources.values() if resource.made_by.name in makers]
+
+    def pool_bytes(self, call: Call) -> int:
+        """Bytes of device memory that the pool of a call has had from the system."""
+        return self.backend.pool_bytes(self.resources[call.arguments[0].number].handle)
+
+    def kernels(self, launch: Call) -> int:
+        """How many launches the graph that is launched has captured."""
+        captured = self.resources[launch.arguments[0].number].made_by.arguments
+        return sum(call.name == "launch" for call in captured)
+
+    def check_nothing_held(self) -> None:
+        """Raise LeakError, saying what, if anything that was allocated or created is still alive."""
+        arrays = self.of(*HOST_ARRAYS)
+        text = [
+            f"{where}: {held(blocks)}"
+            for where, blocks in (
+                ("on the device", self.of(*DEVICE_MEMORY)),
+                ("page-locked", [array for array in arrays if array.made_by.page_locked]),
+                ("pageable", [array for array in arrays if not array.made_by.page_locked]),
+            )
+            if blocks
+        ]
+        for noun, maker in MADE_BY.items():
+            for site, number in Counter(resource.call_site for resource in self.of(maker)).items():
+                text.append(f"{count(number, noun)} created at {site}")
+        if text:
+            raise LeakError("allocated and never freed: " + "; ".join(text))
+
+    def _add(self, call: Call, number: int, handle: Any) -> Resource:
+        shape: tuple[int, ...] = ()
+        address = 0
+        if isinstance(handle, np.ndarray):
+            shape, address = handle.shape, _address(handle)
+        elif call.name in DEVICE_MEMORY:
+            address = self.backend.address(handle)
+        ref = Ref(number, 0, call.nbytes or 0, shape)
+        resource = Resource(ref, handle, call, address, call.purpose, call.purpose is not None)
+        self.resources[number] = resource
+        if shape:
+            self._arrays[address] = resource
+        self._total(resource, 1)
+        return resource
+
+    def _total(self, resource: Resource, sign: int) -> None:
+        if resource.made_by.name in DEVICE_MEMORY:
+            self.device_bytes += sign * resource.nbytes
+        elif resource.made_by.page_locked:
+            self.page_locked_bytes += sign * resource.nbytes
+
+
+class Observer:
+    """Is told of every call before it is made, and after it was made or has raised.
+
+    ``live`` holds what is alive: before a call what it ends, after it what it makes. ``started`` and
+    ``ended`` are seconds of ``time.perf_counter`` right around the call.
+    """
+
+    def before(self, call: Call, live: Live) -> None:
+        """A call is about to be made."""
+
+    def after(self, call: Call, live: Live, started: float, ended: float) -> None:
+        """A call was made."""
+
+    def failed(self, call: Call) -> None:
+        """A call has raised."""
+
+
+class ObservedBackend(EveryCall):
     """Passes every call on to ``inner``; raises LeakError as ``Live`` does, before the call is made.
 
     Device memory, pools, streams, events and graphs are handed out as handles of its own. An OutOfMemory also
@@ -27,238 +275,155 @@ class ObservedBackend(Backend):
     """
 
     def __init__(self, inner: Backend, *observers: Observer) -> None:
-        self.inner, self.live, self._observers = inner, Live(inner), observers
-        self.fused, self.pretransposed, self.precision = inner.fused, inner.pretransposed, inner.precision
-        self.convolves, self.computes = inner.convolves, inner.computes
-        self.no_capture = inner.no_capture
-        self.asynchronous, self.is_processor = inner.asynchronous, inner.is_processor
-        self.prefetches_out = inner.prefetches_out
+        super().__init__(inner)
+        self.live, self._observers = Live(inner), observers
 
-    def malloc(self, nbytes: int, purpose: str | None = None) -> Resource:
-        call = self._call("malloc", nbytes, purpose, nbytes=nbytes, purpose=purpose)
-        return self._allocate(call, self.inner.malloc, nbytes, purpose)
-
-    def free(self, buffer: Any) -> None:
-        self._end("free", self.live.freed(buffer, "free"), self.inner.free)
-
-    def part(self, buffer: Any, offset: int, nbytes: int) -> Memory:
-        ref = self.live.part(self.live.device_memory(buffer), offset, nbytes)
-        return Memory(ref, self.inner.part(buffer.handle, offset, nbytes))
-
-    def host_alloc(
-        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
-    ) -> np.ndarray:
-        nbytes = 4 * math.prod(shape)
-        call = self._call(
-            "host_alloc", shape, purpose, page_locked, nbytes=nbytes, purpose=purpose, page_locked=page_locked
-        )
-        return self._do(call, self.inner.host_alloc, shape, purpose, page_locked).handle
-
-    def host_free(self, array: np.ndarray) -> None:
-        self._end("host_free", self.live.freed(array, "host_free"), self.inner.host_free)
-
-    def pool_create(self, stream: Any = None) -> Resource:
-        on = None if stream is None else self.live.find(stream, "stream")
-        call = self._call("pool_create", None if on is None else on.ref)
-        return self._do(call, self.inner.pool_create, None if on is None else on.handle)
-
-    def pool_destroy(self, pool: Any) -> None:
-        self._end("pool_destroy", self.live.unused_pool(pool), self.inner.pool_destroy)
-
-    def pool_malloc(self, pool: Any, nbytes: int, purpose: str | None = None) -> Resource:
-        found = self.live.find(pool, "pool")
-        call = self._call("pool_malloc", found.ref, nbytes, purpose, nbytes=nbytes, purpose=purpose)
-        return self._allocate(call, self.inner.pool_malloc, found.handle, nbytes, purpose)
-
-    def pool_free(self, pool: Any, buffer: Any) -> None:
-        found = self.live.find(pool, "pool")
-        self._end("pool_free", self.live.freed(buffer, "pool_free", found), self.inner.pool_free, found)
-
-    def pool_host_alloc(self, pool: Any, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
-        found, nbytes = self.live.find(pool, "pool"), 4 * math.prod(shape)
-        call = self._call(
-            "pool_host_alloc", found.ref, shape, purpose, nbytes=nbytes, purpose=purpose, page_locked=True
-        )
-        return self._do(call, self.inner.pool_host_alloc, found.handle, shape, purpose).handle
-
-    def pool_host_free(self, pool: Any, array: np.ndarray) -> None:
-        found = self.live.find(pool, "pool")
-        freed = self.live.freed(array, "pool_host_free", found)
-        self._end("pool_host_free", freed, self.inner.pool_host_free, found)
-
-    def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
-        call = self._call("managed_alloc", shape, purpose, nbytes=4 * math.prod(shape), purpose=purpose)
-        return self._allocate(call, self.inner.managed_alloc, shape, purpose).handle
-
-    def managed_free(self, array: np.ndarray) -> None:
-        self._end("managed_free", self.live.freed(array, "managed_free"), self.inner.managed_free)
-
-    def managed_buffer(self, array: np.ndarray) -> Memory:
-        ref = self.live.array(array, "managed_alloc")
-        return Memory(Ref(ref.number, ref.offset, ref.nbytes), self.inner.managed_buffer(array))
-
-    def advise(self, array: np.ndarray, advice: str) -> None:
-        ref = self.live.array(array, "managed_alloc")
-        self._do(self._call("advise", ref, advice, nbytes=ref.nbytes), self.inner.advise, array, advice)
-
-    def prefetch_in(self, array: np.ndarray) -> None:
-        ref = self.live.array(array, "managed_alloc")
-        self._do(self._call("prefetch_in", ref, nbytes=ref.nbytes), self.inner.prefetch_in, array)
-
-    def prefetch_out(self, array: np.ndarray) -> None:
-        ref = self.live.array(array, "managed_alloc")
-        self._do(self._call("prefetch_out", ref, nbytes=ref.nbytes), self.inner.prefetch_out, array)
-
-    def copy_in(self, buffer: Any, array: np.ndarray, stream: Any = None) -> None:
-        to, source = self._copied(buffer, array)
-        call = self._copy("copy_in", (to, source), source, stream)
-        self._do(call, self.inner.copy_in, buffer.handle, array, _handle(stream))
-
-    def copy_out(self, array: np.ndarray, buffer: Any, stream: Any = None) -> None:
-        source, to = self._copied(buffer, array)
-        call = self._copy("copy_out", (to, source), to, stream)
-        self._do(call, self.inner.copy_out, array, buffer.handle, _handle(stream))
-
-    def launch(
-        self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
-    ) -> None:
-        operands = zip(OPS[op].operands, buffers, OPS[op].elements(*numbers), strict=True)
-        refs = tuple(
-            self.live.device_memory(buffer, 4 * count, name, "of", op, numbers)
-            for name, buffer, count in operands
-        )
-        handles = tuple(buffer.handle for buffer in buffers)
-        call = self._call("launch", op, refs, numbers, stream=stream)
-        self._do(call, self.inner.launch, op, handles, numbers, _handle(stream))
-
-    def training_plan(self, shape: TrainingShape) -> str:
-        return self.inner.training_plan(shape)
-
-    def may_stop(self, shape: TrainingShape) -> bool:
-        return self.inner.may_stop(shape)
-
-    def steps_per_launch(self, shape: TrainingShape) -> int:
-        return self.inner.steps_per_launch(shape)
-
-    def stream_create(self) -> Resource:
-        return self._do(self._call("stream_create"), self.inner.stream_create)
-
-    def stream_destroy(self, stream: Any) -> None:
-        self._end("stream_destroy", self.live.find(stream, "stream"), self.inner.stream_destroy)
-
-    def stream_synchronize(self, stream: Any) -> None:
-        call = self._call("stream_synchronize", stream=stream)
-        self._do(call, self.inner.stream_synchronize, stream.handle)
-
-    def synchronize(self) -> None:
-        self._do(self._call("synchronize"), self.inner.synchronize)
-
-    def event_create(self) -> Resource:
-        return self._do(self._call("event_create"), self.inner.event_create)
-
-    def event_destroy(self, event: Any) -> None:
-        self._end("event_destroy", self.live.find(event, "event"), self.inner.event_destroy)
-
-    def event_record(self, event: Any, stream: Any) -> None:
-        call = self._call("event_record", self.live.find(event, "event").ref, stream=stream)
-        self._do(call, self.inner.event_record, event.handle, stream.handle)
-
-    def event_wait(self, event: Any, stream: Any) -> None:
-        call = self._call("event_wait", self.live.find(event, "event").ref, stream=stream)
-        self._do(call, self.inner.event_wait, event.handle, stream.handle)
-
-    def event_synchronize(self, event: Any) -> None:
-        call = self._call("event_synchronize", self.live.find(event, "event").ref)
-        self._do(call, self.inner.event_synchronize, event.handle)
-
-    def graph_begin(self, stream: Any) -> None:
-        self._do(self._call("graph_begin", stream=stream), self.inner.graph_begin, stream.handle)
-        self.live.capturing[stream.ref.number] = []
-
-    def graph_end(self, stream: Any) -> Resource:
-        captured = self.live.capturing.pop(self.live.find(stream, "stream").ref.number)
-        call = self._call("graph_end", *captured, stream=stream)
-        return self._do(call, self.inner.graph_end, stream.handle)
-
-    def graph_launch(self, graph: Any, stream: Any) -> None:
-        call = self._call("graph_launch", self.live.find(graph, "graph").ref, stream=stream)
-        self._do(call, self.inner.graph_launch, graph.handle, stream.handle)
-
-    def graph_destroy(self, graph: Any) -> None:
-        self._end("graph_destroy", self.live.find(graph, "graph"), self.inner.graph_destroy)
-
-    # Questions, of which no observer is told.
-
-    def pool_bytes(self, pool: Any) -> int:
-        return self.inner.pool_bytes(self.live.find(pool, "pool").handle)
-
-    def memory(self) -> tuple[int, int]:
-        return self.inner.memory()
-
-    def address(self, buffer: Any) -> int:
-        return self.inner.address(buffer.handle)
-
-    def mark(self, stream: Any = None) -> Any:
-        return self.inner.mark(_handle(stream))
-
-    def seconds_between(self, first: Any, last: Any) -> float:
-        return self.inner.seconds_between(first, last)
-
-    def _copied(self, buffer: Any, array: np.ndarray) -> tuple[Ref, Ref]:
-        """Device memory and host array of a copy, where there is room for it."""
-        on_host = self.live.array(array, *HOST_ARRAYS)
-        on_device = self.live.device_memory(buffer, on_host.nbytes, "a copy")
-        self.live.infer_purpose(on_device, on_host)
-        return on_device, on_host
-
-    def _copy(self, name: str, arguments: tuple[Ref, Ref], array: Ref, stream: Any) -> Call:
-        page_locked = self.live.resources[array.number].made_by.page_locked
-        return self._call(name, *arguments, stream=stream, nbytes=array.nbytes, page_locked=page_locked)
-
-    def _call(self, name: str, *arguments: Any, stream: Any = None, **facts: Any) -> Call:
-        on = None if stream is None else self.live.find(stream, "stream").ref
-        captured = on is not None and on.number in self.live.capturing
-        makes = self.live.next_number() if name in ENDED_BY else None
-        return Call(name, arguments, on, captured=captured, makes=makes, call_site=call_site(), **facts)
-
-    def _allocate(self, call: Call, do: Callable[..., Any], *arguments: Any) -> Resource:
-        try:
-            return self._do(call, do, *arguments)
-        except OutOfMemory as error:
-            holders = held(self.live.of(*DEVICE_MEMORY)) or "nothing"
-            raise OutOfMemory(f"{error}; held: {holders}; asked by {call.call_site}") from error
-
-    def _end(self, name: str, resource: Resource, do: Callable[..., Any], *pool: Resource) -> None:
-        made = resource.made_by
-        resources = (*pool, resource)
-        call = Call(
-            name,
-            tuple(each.ref for each in resources),
-            nbytes=made.nbytes,
-            page_locked=made.page_locked,
-            ends=resource.ref.number,
-            call_site=call_site(),
-        )
-        self._do(call, do, *(each.handle for each in resources))
-
-    def _do(self, call: Call, do: Callable[..., Any], *arguments: Any) -> Any:
-        """Make a call; returns the resource of one that makes any, else what the call returns."""
+    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Check a call, tell it to the observers and make it; returns the handle of what it makes."""
+        if method.name in ENDED_BY.values():
+            call, handles = self._ending_call(method.name, *arguments)
+        else:
+            call, handles = self._call(method, arguments)
         for observer in self._observers:
             observer.before(call, self.live)
+        do = getattr(self.inner, method.name)
         started = time.perf_counter()
         try:
-            result = do(*arguments)
-        except BaseException:
+            result = do(*handles)
+        except BaseException as error:
             for observer in self._observers:
                 observer.failed(call)
+            if isinstance(error, OutOfMemory) and method.name in DEVICE_MEMORY:
+                holders = held(self.live.of(*DEVICE_MEMORY)) or "nothing"
+                raise OutOfMemory(f"{error}; held: {holders}; asked by {call.call_site}") from error
             raise
         ended = time.perf_counter()
         result = self.live.update(call, result)
         for observer in self._observers:
             observer.after(call, self.live, started, ended)
-        return result
+        return result.handle if method.makes in (HOST, MANAGED) else result
+
+    def part(self, buffer: Any, offset: int, nbytes: int) -> Memory:
+        ref = self.live.device_memory(buffer)
+        if offset < 0 or offset + nbytes > ref.nbytes:
+            raise LeakError(f"a part of {nbytes} bytes at {offset} is not within {ref.nbytes} bytes")
+        part = Ref(ref.number, ref.offset + offset, nbytes)
+        return Memory(part, self.inner.part(buffer.handle, offset, nbytes))
+
+    def managed_buffer(self, array: np.ndarray) -> Memory:
+        ref = self.live.array(array, "managed_alloc")
+        return Memory(ref._replace(shape=()), self.inner.managed_buffer(array))
+
+    def pool_bytes(self, pool: Any) -> int:
+        return self.inner.pool_bytes(self.live.find(pool, "pool").handle)
+
+    def address(self, buffer: Any) -> int:
+        return self.inner.address(buffer.handle)
+
+    def mark(self, stream: Any = None) -> Any:
+        return self.inner.mark(None if stream is None else stream.handle)
+
+    def _call(self, method: Method, arguments: tuple[Any, ...]) -> tuple[Call, list[Any]]:
+        """A call that ends nothing, and the inner handles: each argument is read by its parameter's name."""
+        given = dict(zip(method.parameters, arguments, strict=True))
+        handles = given.copy()
+        nbytes, array = given.get("nbytes"), None
+        page_locked = given.get("page_locked", True) if method.makes == HOST else None
+        if method.makes in (HOST, MANAGED):
+            nbytes = 4 * math.prod(given["shape"])
+        if "array" in given:
+            makers = HOST_ARRAYS if "buffer" in given else ("managed_alloc",)
+            given["array"] = array = self.live.array(given["array"], *makers)
+            nbytes, page_locked = array.nbytes, self.live.resources[array.number].made_by.page_locked
+        if "buffer" in given:
+            user = "a copy" if array else f"a call of {method.name}"
+            given["buffer"] = self.live.device_memory(given["buffer"], nbytes or 0, user)
+            handles["buffer"] = handles["buffer"].handle
+        if "buffer" in given and array:
+            self.live.infer_purpose(given["buffer"], array)
+        if "buffers" in given:
+            op, numbers = given["op"], given["numbers"]
+            operands = zip(OPS[op].operands, given["buffers"], OPS[op].elements(*numbers), strict=True)
+            given["buffers"] = tuple(
+                self.live.device_memory(buffer, 4 * elements, name, "of", op, numbers)
+                for name, buffer, elements in operands
+            )
+            handles["buffers"] = tuple(buffer.handle for buffer in handles["buffers"])
+        for noun in MADE_BY:
+            if given.get(noun) is not None:
+                found = self.live.find(given[noun], noun)
+                given[noun], handles[noun] = found.ref, found.handle
+        stream = given.pop("stream", None)
+        captured = self.live.capturing.pop(stream.number) if method.name == "graph_end" else given.values()
+        return Call(
+            method.name,
+            tuple(captured),
+            stream,
+            nbytes,
+            given.get("purpose"),
+            page_locked,
+            captured=stream is not None and stream.number in self.live.capturing,
+            makes=self.live.next_number() if method.makes else None,
+            call_site=call_site(),
+        ), list(handles.values())
+
+    def _ending_call(self, name: str, *arguments: Any) -> tuple[Call, list[Any]]:
+        """A call that ends its last argument, perhaps memory of the pool before it; and the inner handles."""
+        *pools, ended = arguments
+        resources = [self.live.find(pool, "pool") for pool in pools]
+        noun = next((noun for noun, maker in MADE_BY.items() if ENDED_BY[maker] == name), None)
+        if noun is None:
+            resource = self.live.freed(ended, name, *resources)
+        else:
+            resource = self.live.unused_pool(ended) if noun == "pool" else self.live.find(ended, noun)
+        resources.append(resource)
+        return Call(
+            name,
+            tuple(each.ref for each in resources),
+            nbytes=resource.made_by.nbytes,
+            page_locked=resource.made_by.page_locked,
+            ends=resource.ref.number,
+            call_site=call_site(),
+        ), [each.handle for each in resources]
 
 
-def _handle(stream: Any) -> Any:
-    """The observed backend's handle of a stream, which may be none."""
-    return None if stream is None else stream.handle
+def held(blocks: Iterable[Resource]) -> str:
+    """What holds memory, largest first, each with its call site: for messages."""
+    sites: dict[tuple[str, str], list[int]] = {}
+    for block in blocks:
+        noun = f"{block.purpose} block" if block.purpose else "block"
+        sites.setdefault((noun, block.call_site), []).append(block.nbytes)
+    lines = sorted(sites.items(), key=lambda item: -sum(item[1]))
+    return ", ".join(
+        f"{count(len(sizes), noun)} with {size(sum(sizes))} from {site}" for (noun, site), sizes in lines
+    )
+
+
+# What passes a call on: these two packages, and by their names the functions by which a strategy allocates.
+_PACKAGES = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, backends.__file__))
+_HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of")
+
+
+def call_site() -> str:
+    """The line of the strategy that makes the current call: ``snn/strategies/x.py:12 in f``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        file = _file(code.co_filename)
+        if file is not None and code.co_name not in _HELPERS:
+            return f"{file}:{frame.f_lineno} in {code.co_name}"
+        frame = frame.f_back
+    return "unknown"
+
+
+@cache
+def _file(name: str) -> str | None:
+    """A file's path in the checkout, else its name; None of a file whose functions pass a call on."""
+    if name.startswith(_PACKAGES):
+        return None
+    path = Path(name)
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]

@@ -1,18 +1,123 @@
-"""The profile of a cell: why it takes the time it takes, from separate passes after the timed runs."""
+"""The profile of a cell: why it takes the time it takes, from separate passes after the timed runs.
 
+In the time breakdown each call that a strategy makes of its backend is timed. A host-driven strategy is one
+thread, so its calls and the host arithmetic between them add up to the whole. What the device does meanwhile
+appears where the host waits: in synchronisations and synchronous copies.
+"""
+
+import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from snn.backends.base import Backend
+from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
-from snn.profiling.call_costs import LEAST_SECONDS, CallCost, call_costs
-from snn.profiling.events import Signature, Trace
-from snn.profiling.schedule import simulate
-from snn.profiling.time_breakdown import TimeBreakdown, break_down
-from snn.profiling.tracer import trace
-from snn.strategies.common.job import Job
+from snn.profiling.call_costs import LEAST_SECONDS, CallCost, call_costs, simulate
+from snn.profiling.calls import EveryCall, Method
+from snn.profiling.tracer import Signature, Trace, trace
+from snn.strategies.common import factory
+from snn.strategies.common.job import Job, start
+from snn.strategies.common.strategy import Strategy
+
+_LEAST_SECONDS = 0.3
+
+_MOST_STEPS = 128
+"""Of an epoch that is timed call by call: more tell nothing new, and may take seconds."""
+
+
+class TimingBackend(EveryCall):
+    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part.
+
+    It is no observer: looking up what a call is about would take longer than a short call does.
+    """
+
+    PARTS = ("allocation", "host_allocation", "copy_in", "copy_out", "launch", "waiting", "streams")
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was timed so far."""
+        self.seconds = dict.fromkeys(self.PARTS, 0.0)
+        self.calls = 0
+
+    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Make a call, and add its seconds to its part."""
+        do = getattr(self.inner, method.name)
+        started = time.perf_counter()
+        try:
+            return do(*arguments)
+        finally:
+            self.seconds[method.part] += time.perf_counter() - started
+            self.calls += 1
+
+
+@dataclass(frozen=True)
+class TimeBreakdown:
+    """``seconds`` of one run by part, ``host_arithmetic`` the rest; scaled from the ``epochs`` timed."""
+
+    epochs: int
+    seconds: dict[str, float]
+
+
+def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBreakdown:
+    """Time the parts of a few epochs, after two that are not counted, and scale them to the job's epochs.
+
+    At least one epoch is timed, and as many as take ``max_seconds``. Of long epochs only the first steps are
+    taken, unless the strategy is asked for a whole epoch at a time.
+    What the timers themselves take outside of the calls is measured and left out of the rest.
+    """
+    timing = TimingBackend(backend)
+    steps = -(-len(job.X) // job.batch_size)
+    sampled = min(steps, _MOST_STEPS)
+    if factory.class_of(job.strategy).by_epoch:
+        sampled = steps
+    rows = sampled * job.batch_size
+    strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows]), timing)
+    try:
+        with np.errstate(all="ignore"):
+            strategy.load(next(strategy.starts(job.network, job.seed)))
+            strategy.epoch()
+            backend.synchronize()
+            most = _epochs_in(min(_LEAST_SECONDS, max_seconds), strategy, backend)
+            timing.reset()
+            epochs, started = 0, time.perf_counter()
+            while epochs < most:
+                strategy.epoch()
+                epochs += 1
+            timing.synchronize()
+            total = time.perf_counter() - started - timing.calls * _timer_seconds()
+            parts = dict(timing.seconds)
+    finally:
+        strategy.close()
+    parts["host_arithmetic"] = max(total - sum(parts.values()), 0.0)
+    scale = job.epochs / epochs * steps / sampled
+    return TimeBreakdown(epochs, {part: value * scale for part, value in parts.items()})
+
+
+def _epochs_in(seconds: float, strategy: Strategy, backend: Backend) -> int:
+    """How many epochs take these seconds, at least one; by an epoch that the device has finished.
+
+    An epoch may return long before: a clock read between epochs would let a thousand of them queue.
+    """
+    started = time.perf_counter()
+    strategy.epoch()
+    backend.synchronize()
+    return max(1, round(seconds / (time.perf_counter() - started)))
+
+
+def _timer_seconds(calls: int = 2000) -> float:
+    """What a timer takes around a call, outside of what it measures, in seconds."""
+    timing = TimingBackend(CpuBackend())
+    started = time.perf_counter()
+    for _ in range(calls):
+        timing.synchronize()
+    return (time.perf_counter() - started - timing.seconds["waiting"]) / calls
 
 
 @dataclass(frozen=True)

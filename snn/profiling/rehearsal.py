@@ -8,12 +8,10 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
-from snn.profiling.calls import DEVICE_MEMORY, Call, Observer, Resource
+from snn.profiling.calls import DEVICE_MEMORY, NullBackend
 from snn.profiling.ledger import Ledger
-from snn.profiling.live import Live
-from snn.profiling.memory import CHUNK, PURPOSES
-from snn.profiling.null_backend import NullBackend
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.memory import CHUNK, PURPOSES, size
+from snn.profiling.observed import Call, Live, ObservedBackend, Observer, Resource
 from snn.strategies.common.job import Job, start
 
 _BATCHES = (2, 3)
@@ -39,7 +37,7 @@ class Peak(Observer):
 
     def after(self, call: Call, live: Live, started: float, ended: float) -> None:
         self.has_managed |= call.name == "managed_alloc"
-        self.has_driver_pool |= call.name == "pool_create" and call.arguments[0] is not None
+        self.has_driver_pool |= call.name == "pool_create" and call.stream is not None
         if call.ends in self._alive:
             self._bytes -= self._alive.pop(call.ends).nbytes
         elif call.name in DEVICE_MEMORY and call.makes is not None:
@@ -69,8 +67,8 @@ def mapped(sizes: Iterable[int]) -> int:
     with tiles in other published sets may be one page more.
     """
     own, rooms = 0, list[int]()
-    for size in sizes:
-        needed = -(-size // _UNIT) * _UNIT
+    for nbytes in sizes:
+        needed = -(-nbytes // _UNIT) * _UNIT
         if needed > CHUNK:
             own += -(-needed // CHUNK) * CHUNK
             continue
@@ -173,3 +171,24 @@ def extrapolated(few: Needs, more: Needs, times: float) -> Needs:
         key: round(few.per_step[key] + times * (n - few.per_step[key])) for key, n in more.per_step.items()
     }
     return replace(more, blocks=tuple(blocks), per_step=per_step)
+
+
+def advice(job: Job, free: int, backend: Backend) -> str:
+    """The largest batch size, of those got by halving the job's, whose peak is within the free bytes.
+
+    Of a training in micro-batches, these are halved.
+    """
+    parts, needed = job.network.accumulate, 0
+    batch_size = job.batch_size
+    while batch_size > parts:
+        batch_size = batch_size // parts // 2 * parts
+        needed = _needed(job, batch_size, backend)
+        if needed <= free:
+            return f"training.batch_size={batch_size} would fit: {size(needed)} of {size(free)} free"
+    needed = needed or _needed(job, parts, backend)
+    row = "one row per batch" if parts == 1 else "one row per micro-batch"
+    return f"no batch size would fit: {row} needs {size(needed)}, {size(free)} are free"
+
+
+def _needed(job: Job, batch_size: int, backend: Backend) -> int:
+    return rehearse(replace(job, batch_size=batch_size), len(job.X), backend).nbytes

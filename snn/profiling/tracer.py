@@ -1,18 +1,95 @@
 """The trace of two steps: an event for every call, with its stream, its times and the bytes held."""
 
 import time
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.profiling.calls import Call, Observer
-from snn.profiling.events import Event, Signature, Trace
-from snn.profiling.live import Live
-from snn.profiling.observed import ObservedBackend
+from snn.profiling.observed import Call, Live, ObservedBackend, Observer
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
+
+
+class Signature(NamedTuple):
+    """What a call's cost depends on.
+
+    ``size``: bytes, or the numbers of what was launched, whose name ``call`` then is. ``page_locked``: of the
+    host array. ``streamed``: whether a stream was given. ``context``: ``alone`` for an allocation while
+    nothing else is held, and the free that leaves nothing; ``fresh`` for the first work on a new stream;
+    ``driver`` for what the driver's pool gives, ``cupy`` for CuPy's.
+    """
+
+    call: str
+    size: tuple[float, ...] = ()
+    page_locked: bool | None = None
+    streamed: bool = False
+    context: str = ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One call: seconds since the beginning on the host's clock, and on the device's if it worked.
+
+    ``stream``: 0 for the default one, else the number of the stream among those alive. ``device_bytes`` and
+    ``page_locked_bytes`` are held after the call.
+    """
+
+    signature: Signature
+    start: float
+    end: float
+    stream: int | None
+    device_start: float | None
+    device_end: float | None
+    device_bytes: int
+    page_locked_bytes: int
+    call: Call
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The events of ``steps`` steps of training in order, and the calls that made what was held before."""
+
+    steps: int
+    events: list[Event]
+    held: Sequence[Call] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """The trace as a record holds it: columns, microseconds, and each call site once."""
+        sites = list(dict.fromkeys(event.call.call_site for event in self.events))
+        rows = [
+            [
+                event.signature.call,
+                list(event.signature.size),
+                event.stream,
+                *(
+                    None if t is None else round(1e6 * t, 2)
+                    for t in (event.start, event.end, event.device_start, event.device_end)
+                ),
+                event.device_bytes,
+                event.page_locked_bytes,
+                sites.index(event.call.call_site),
+            ]
+            for event in self.events
+        ]
+        return {"steps": self.steps, "columns": list(COLUMNS), "events": rows, "sites": sites}
+
+
+COLUMNS = (
+    "call",
+    "size",
+    "stream",
+    "start_us",
+    "end_us",
+    "device_start_us",
+    "device_end_us",
+    "device_bytes",
+    "page_locked_bytes",
+    "site",
+)
+
 
 _STEPS = 2
 _IN_ORDER = ("stream_synchronize", "event_record", "event_wait")  # of a stream, as work is
@@ -117,7 +194,7 @@ class Tracer(Observer):
             others = live.device_bytes - (call.nbytes or 0 if call.name == "malloc" else 0)
             return "" if others else "alone"
         if call.name == "pool_create" and call.makes is not None:
-            self._pools[call.makes] = "cupy" if call.arguments[0] is None else "driver"
+            self._pools[call.makes] = "cupy" if call.stream is None else "driver"
             return self._pools[call.makes]
         return self._pools[call.arguments[0].number] if call.name.startswith("pool_") else ""
 

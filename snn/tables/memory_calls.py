@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.medians import median_interval
-from snn.microbenchmarks.overlap import BOTH, COPIES, FROM_PAGEABLE, FROM_PINNED, PRODUCTS
+from snn.microbenchmarks.memory_calls import BOTH, COPIES, FROM_PAGEABLE, FROM_PINNED, PRODUCTS
 from snn.microbenchmarks.readings import OK, Reading
 
 TITLE = "Time of memory calls"

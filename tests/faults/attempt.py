@@ -15,8 +15,7 @@ from unittest import mock
 
 from snn import __main__ as train
 from snn import cli, compare, measure_limits, merge, more_rounds, perfetto, prepare, recommend, retabulate
-from snn.datasets import quadratic
-from snn.datasets.common import published
+from snn.datasets import idx_images, quadratic
 from snn.errors import SnnError
 from snn.grid import more_rounds as planned_rounds
 from snn.grid import sweeps
@@ -142,7 +141,7 @@ def _without_work() -> Iterator[None]:
         mock.patch.object(cell, "device_lock", side_effect=Accepted),
         mock.patch.object(device_record, "device_lock", side_effect=Accepted),
         mock.patch.object(quadratic, "make", make_small),
-        mock.patch.object(published.Published, "_found", side_effect=Accepted),
+        mock.patch.object(idx_images.Published, "_found", side_effect=Accepted),
         mock.patch.object(pilot, "run", side_effect=Accepted),
         mock.patch.object(grid_file, "ROOT", Path.cwd()),
         mock.patch.object(workflow, "ROOT", Path.cwd()),

@@ -9,7 +9,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.models.network import Network
-from snn.models.recompute import sharing
+from snn.models.remedies import sharing
 from snn.models.step import Launch, Step, transposed
 from snn.models.training_step import batch_steps, micro_batch, prediction_step
 from snn.strategies.common.on_device import OnDevice

@@ -1,1 +1,0 @@
-"""What the data sets share: reading files, checking tables, and preparing them."""
