@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pynvml
 import pytest
+from real_records import refusal
 from records_of import record
-from small_records import refusal
 from test_frame import CELL
 from test_speedups import THRESHOLDS, row
 

@@ -1,11 +1,10 @@
 """Build the record of a measured cell."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from statistics import fmean, median, stdev
 from typing import Any
-
-import numpy as np
 
 from snn.measurement.accuracy import Errors
 from snn.measurement.runs import Measurement, Run
@@ -33,6 +32,8 @@ def build(
     of a network before it is trained on it. NaN and infinity become null.
     """
     squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
+    members = len(measurement.members)
+    runs = [_plain(run, squared, bool(members)) for run in measurement.runs]
     record = {
         "schema_version": SCHEMA_VERSION,
         "status": measurement.status,
@@ -41,11 +42,11 @@ def build(
         "data": dict(data),
         "traits": traits(cell["strategy"]),
         "round": number,
-        "runs": [_plain(run, squared, bool(measurement.members)) for run in measurement.runs],
+        "runs": runs,
         "members": measurement.members,
         "plan": measurement.plan,
         "untrained_loss": _finite(untrained),
-        "summary": _summary(measurement, squared),
+        "summary": _summary(runs, members, measurement.setup_seconds, squared),
         "ledger": measurement.ledger,
         "pageable_fallbacks": measurement.pageable_fallbacks,
         "stopped": measurement.stopped,
@@ -74,43 +75,32 @@ def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
     return plain | ({"member_mse": list(map(_finite, run.losses))} if several else {})
 
 
-def _summary(measurement: Measurement, squared: bool) -> dict[str, float | int | None]:
-    seconds = np.array([run.seconds for run in measurement.runs])
-    errors = np.array([run.final_loss for run in measurement.runs])
-    if not len(seconds):
-        none: dict[str, float | int | None] = {
-            "runs": 0,
-            "mean_seconds": None,
-            "std_seconds": None,
-            "mean_final_loss": None,
-        }
-        return none | ({"mean_final_mse": None} if squared else {})
-    loss = _finite(float(errors.mean()))
-    summary = {
-        "runs": len(seconds),
-        "mean_seconds": float(seconds.mean()),
-        "std_seconds": float(seconds.std(ddof=1)) if len(seconds) > 1 else None,
-        "median_seconds": float(np.median(seconds)),
-        "min_seconds": float(seconds.min()),
-        "max_seconds": float(seconds.max()),
-        "setup_seconds": measurement.setup_seconds,
-        "mean_final_loss": loss,
+def _summary(
+    runs: Sequence[Mapping[str, Any]], members: int, setup_seconds: float | None, squared: bool
+) -> dict[str, float | int | None]:
+    """The summary of a round's runs, as JSON values. A mean is null if it is of no run, or not finite."""
+    seconds = [run["seconds"] for run in runs]
+    mean = _mean(seconds)
+    summary: dict[str, float | int | None] = {
+        "runs": len(runs),
+        "mean_seconds": mean,
+        "std_seconds": stdev(seconds) if len(runs) > 1 else None,
+        "mean_final_loss": _mean([run["final_loss"] for run in runs]),
     }
     if squared:
-        summary["mean_final_mse"] = loss
-    accuracies = [run.test_accuracy for run in measurement.runs if run.test_accuracy is not None]
-    if accuracies:
-        summary["mean_test_accuracy"] = float(np.mean(accuracies))
-    tested = [run.test_errors for run in measurement.runs if run.test_errors is not None]
-    for key in Errors._fields if tested else ():
-        values = [getattr(one, key) for one in tested]
-        summary[f"mean_test_{key}"] = None if None in values else _finite(float(np.mean(values)))
-    return summary | _shared(float(seconds.mean()), len(measurement.members))
+        summary["mean_final_mse"] = summary["mean_final_loss"]
+    if mean is None:
+        return summary
+    summary |= {"median_seconds": median(seconds), "min_seconds": min(seconds), "max_seconds": max(seconds)}
+    summary["setup_seconds"] = setup_seconds
+    tested = ("test_accuracy", *(f"test_{key}" for key in Errors._fields))
+    summary |= {f"mean_{key}": _mean([run[key] for run in runs]) for key in tested if key in runs[0]}
+    return summary | ({"members": members, "mean_seconds_per_member": mean / members} if members else {})
 
 
-def _shared(launch_seconds: float, members: int) -> dict[str, float | int | None]:
-    """For launches that train several networks: how many, and the mean seconds per network."""
-    return {"members": members, "mean_seconds_per_member": launch_seconds / members} if members else {}
+def _mean(values: Sequence[float | None]) -> float | None:
+    given = [value for value in values if value is not None]
+    return _finite(fmean(given)) if given and len(given) == len(values) else None
 
 
 def _finite(value: float | None) -> float | None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from snn.errors import RecordError
 from snn.files import published_sets
-from snn.records import rounds, schema
+from snn.records import rounds
 from snn.records.microbenchmarks import FOLDER
 from snn.records.store import checked, read_both
-from snn.records.untrusted import lines, parse, read_json
+from snn.records.untrusted import check_schema, lines, parse, read_json
 
 RECORDS = "records.jsonl.gz"
 """An archive's file of records, one per line. Records are repetitive: gzip saves five sixths of the space."""
@@ -131,5 +131,5 @@ def read_sweeps(folder: Path) -> dict[str, dict[str, list[str]]] | None:
     if not path.exists():
         return None
     sweeps: dict[str, dict[str, list[str]]] = read_json(path)
-    schema.check("sweeps", sweeps, str(path))
+    check_schema("sweeps", sweeps, str(path))
     return sweeps
