@@ -147,7 +147,6 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/grid/naming.py": "names the cell",
     "snn/grid/neighbours.py": "says how the cell went, after it",
     "snn/hardware/environment.py": "is of the processes that a command starts",
-    "snn/hardware/memory.py": "checks the cell",
     "snn/hardware/locks.py": "waits for the device",
     "snn/hardware/neighbours.py": "tells the record which GPUs were busy meanwhile",
     "snn/config/neighbour.py": "reads the cell",
@@ -187,7 +186,7 @@ def test_what_a_cells_process_runs_is_a_source_or_only_says_what_was_measured():
 
 def test_what_sets_the_threads_or_reads_the_machine_is_a_source():
     for name in ALL:
-        measures = ("hardware/threads", "hardware/monitor", "measurement/probe", "measurement/passes")
+        measures = ("hardware/threads", "hardware/sampling", "measurement/probe", "measurement/passes")
         assert {f"snn/{module}.py" for module in measures} <= files(name)
     assert "snn/hardware/threads.py" in fingerprint.of_limits("cpu")
 

@@ -30,6 +30,9 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 _LEAST_OF_MEMORY = 0.6
 """The least share of a GPU's memory that CUDA has of it; a part (MIG) has half or less."""
 
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says what a container may have, in its two forms."""
+
 _DRIVER_SECONDS = 60
 """How long a driver may take to start: a broken one may take for ever."""
 
@@ -148,6 +151,16 @@ def nvml_open(backend: str) -> Iterator[None]:
             pynvml.nvmlShutdown()
 
 
+@contextmanager
+def open_gpu(uuid: str) -> Iterator[Any]:
+    """NVML's handle of a GPU. Raises pynvml.NVMLError."""
+    pynvml.nvmlInit()
+    try:
+        yield pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    finally:
+        pynvml.nvmlShutdown()
+
+
 def _visible_gpus(starts_driver: bool) -> list[Device]:
     """The GPUs that this process may see and use, in the order of CUDA: at least one.
 
@@ -206,11 +219,8 @@ def _failure_of_driver() -> str:
 
 def free_bytes(device: Device) -> int:
     """The bytes of a GPU's memory that no process holds."""
-    pynvml.nvmlInit()
-    try:
-        return pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(device.uuid)).free
-    finally:
-        pynvml.nvmlShutdown()
+    with open_gpu(str(device.uuid)) as gpu:
+        return pynvml.nvmlDeviceGetMemoryInfo(gpu).free
 
 
 def _visible() -> list[Any]:
@@ -292,27 +302,16 @@ def check_cuda(device: Device) -> None:
         return
     except driver.DriverError as error:
         raise DeviceError(f"{device.name} cannot be used: {error}") from error
-    nbytes = _memory_of(device.uuid)
-    if device.uuid.partition("-")[2].lower() != seen.uuid or seen.memory_bytes < _LEAST_OF_MEMORY * (
-        nbytes or 0
-    ):
+    nbytes = None  # NVML does not say it where GPU and host share their memory
+    with suppress(pynvml.NVMLError), open_gpu(device.uuid) as gpu:
+        nbytes = int(pynvml.nvmlDeviceGetMemoryInfo(gpu).total)
+    is_whole = seen.memory_bytes >= _LEAST_OF_MEMORY * (nbytes or 0)
+    if device.uuid.partition("-")[2].lower() != seen.uuid or not is_whole:
         raise DeviceError(
             f"CUDA uses a device with the UUID {seen.uuid} and {seen.memory_bytes} bytes, but the driver "
             f"describes {device.name} as {device.uuid} with {nbytes} bytes: set {VISIBLE} to the UUID of one "
             "device or part, as `nvidia-smi -L` lists them"
         )
-
-
-def _memory_of(uuid: str) -> int | None:
-    """Bytes of a device's memory, as NVML has it; None if it does not say, as where GPU and host share it."""
-    try:
-        pynvml.nvmlInit()
-        try:
-            return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid)).total)
-        finally:
-            pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return None
 
 
 def _of_uuid(entry: str, count: int) -> Any:
@@ -381,6 +380,22 @@ def _cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+@cache
+def usable_bytes() -> int:
+    """The machine's memory, or what a container may have of it."""
+    found = [machine_bytes()]
+    for path in _MEMORY_LIMITS:
+        with suppress(OSError):
+            text = Path(path).read_text(encoding="ascii").strip()
+            found += [int(text)] if text.isdecimal() else []
+    return min(found)
+
+
+def machine_bytes() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def usable_processors() -> int:

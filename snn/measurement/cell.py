@@ -17,8 +17,8 @@ from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
 from snn.hardware.devices import check_cuda, choices, nvml_open, say_unused_gpu
 from snn.hardware.locks import device_lock, in_turn
-from snn.hardware.monitor import state_before
 from snn.hardware.neighbours import Neighbours
+from snn.hardware.sampling import state_before
 from snn.measurement import provenance
 from snn.measurement.busy_neighbour import beside
 from snn.measurement.passes import job_of, measured

@@ -8,7 +8,7 @@ from typing import Any
 from snn.files import outputs
 from snn.hardware.devices import Device, check_cuda
 from snn.hardware.locks import device_lock
-from snn.hardware.monitor import gpu_state
+from snn.hardware.sampling import gpu_state
 from snn.measurement import provenance
 from snn.records import store
 from snn.records.digest import sealed

@@ -9,8 +9,7 @@ from snn import datasets
 from snn.backends.base import Backend
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware.devices import Device
-from snn.hardware.monitor import Watch
-from snn.hardware.samples import Live, Sampler
+from snn.hardware.sampling import Live, Sampler, Watch
 from snn.measurement.probe import probe
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Progress, Run, measure

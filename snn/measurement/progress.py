@@ -14,7 +14,7 @@ from typing import Any
 
 from snn.backends.ops import OPS
 from snn.files.printed import say
-from snn.hardware.samples import Sample
+from snn.hardware.sampling import Sample
 from snn.measurement.protocol import Round, of_round
 from snn.measurement.runs import Run
 from snn.models.network import build

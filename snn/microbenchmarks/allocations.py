@@ -7,7 +7,7 @@ from typing import Any
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
-from snn.hardware.memory import usable_bytes
+from snn.hardware.devices import usable_bytes
 from snn.microbenchmarks.allocators import CUPY_POOL, MALLOC, MALLOC_ASYNC
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading
 
