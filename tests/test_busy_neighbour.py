@@ -24,7 +24,7 @@ from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.hardware.locks import lock_file
 from snn.hardware.neighbours import Neighbours
-from snn.measurement import beats, busy_neighbour
+from snn.measurement import busy_neighbour
 from snn.records import store
 
 QUICK = [
@@ -64,9 +64,7 @@ def cell_of(*overrides):
 def neighbours_of(process):
     """The processes that train beside a cell's."""
     return [
-        child
-        for child in process.children(recursive=True)
-        if "neighbour_process" in " ".join(child.cmdline())
+        child for child in process.children(recursive=True) if "busy_neighbour" in " ".join(child.cmdline())
     ]
 
 
@@ -222,7 +220,7 @@ def test_a_cell_that_names_no_neighbour_is_what_it_was():
     assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3
     of_usual, of_alone, of_busy = (set(fingerprint.of_cell(cell)) for cell in (usual, alone, busy))
     assert of_usual == of_alone < of_busy
-    assert {"snn/measurement/neighbour_process.py", "snn/strategies/combined.py"} <= of_busy - of_usual
+    assert {"snn/measurement/busy_neighbour.py", "snn/strategies/combined.py"} <= of_busy - of_usual
 
 
 @pytest.mark.parametrize("neighbour", ["nobody", "null", "[reference]", "1"])
@@ -233,15 +231,15 @@ def test_a_neighbour_is_a_strategy(neighbour):
 
 def test_epochs_are_counted_across_processes(tmp_path, monkeypatch):
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(beats, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(busy_neighbour, "time", SimpleNamespace(monotonic=lambda: clock.now))
     with (tmp_path / "beats").open("w+b") as file:
-        assert beats.read(file.fileno()) is None
-        writer = beats.Writer(file.fileno(), "GPU-a")
-        assert beats.read(file.fileno()) is None
+        assert busy_neighbour.read_beats(file.fileno()) is None
+        writer = busy_neighbour.BeatWriter(file.fileno(), "GPU-a")
+        assert busy_neighbour.read_beats(file.fileno()) is None
         for seconds in (0.25, 0.75, 0.125):
             clock.now += seconds
             writer.beat()
-        found = beats.read(file.fileno())
+        found = busy_neighbour.read_beats(file.fileno())
     assert found.epochs == 3 and found.uuid == "GPU-a"
     assert (found.first, found.last) == (100.0, 101.125)
     assert found.long == ((100.25, 101.0),)

@@ -20,13 +20,13 @@ from snn.hardware.locks import device_lock, in_turn
 from snn.hardware.neighbours import Neighbours
 from snn.hardware.sampling import state_before
 from snn.measurement import provenance
+from snn.measurement.accuracy import untrained_loss
 from snn.measurement.busy_neighbour import beside
 from snn.measurement.passes import job_of, measured
 from snn.measurement.progress import Printer
 from snn.measurement.protocol import of_round
 from snn.measurement.record import build
 from snn.measurement.runs import Measurement
-from snn.measurement.untrained import untrained_loss
 from snn.models.gradients import PublishedNaive
 from snn.profiling import nvtx
 from snn.strategies.common import factory

@@ -1,6 +1,7 @@
 """The passes over one job, from its data to its last reading: probe, count, timed runs, profile."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from snn.backends.base import Backend
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware.devices import Device
 from snn.hardware.sampling import Live, Sampler, Watch
-from snn.measurement.probe import probe
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Progress, Run, measure
 from snn.models import network as networks
@@ -26,6 +26,10 @@ _NAMED = 12
 
 _EXPLAINED = 3
 """Rounds that end with a profile. Tables show the median of them; in further rounds it only takes time."""
+
+_SIDE = 256  # a matrix of the paper's step: 256 x 256 float32, 256 KiB
+_ALLOCATED = 4 << 20  # bytes: more than a driver's page, so that it maps memory each time
+_REPEATS = 15
 
 
 def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
@@ -148,3 +152,41 @@ def _profile(job: Job, backend: Backend, max_seconds: float) -> Profile | None:
         return profile(job, backend, max_seconds)
     except OutOfMemory:
         return None
+
+
+def probe(backend: Backend) -> dict[str, float]:
+    """Median microseconds of an allocation, a copy to the device, a launch, and a 256 x 256 product.
+
+    A short fixed measurement of what calls of the backend cost, which reveals drift over time. Each call is
+    followed by a synchronisation. The probe frees what it allocates, even on errors. What it allocates for
+    the first is 4 MiB: a small block costs a tenth where a page is partly used by anybody in the process,
+    such as PyTorch.
+    """
+    matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)
+    costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(_ALLOCATED)))}
+    buffers = []
+    try:
+        for _ in range(3):
+            buffers.append(backend.malloc(matrix.nbytes))
+        A, B, C = buffers
+        backend.copy_in(A, matrix)
+        backend.copy_in(B, matrix)
+        costs["copy_us"] = _median(backend, lambda: backend.copy_in(A, matrix))
+        costs["launch_us"] = _median(backend, lambda: backend.launch("matmul", (A, B, C), (1, 1, 1)))
+        costs["product_us"] = _median(
+            backend, lambda: backend.launch("matmul", (A, B, C), (_SIDE, _SIDE, _SIDE))
+        )
+        return costs
+    finally:
+        for buffer in buffers:
+            backend.free(buffer)
+
+
+def _median(backend: Backend, call: Callable[[], None]) -> float:
+    seconds = []
+    for _ in range(_REPEATS + 1):
+        started = time.perf_counter()
+        call()
+        backend.synchronize()
+        seconds.append(time.perf_counter() - started)
+    return 1e6 * float(np.median(seconds[1:]))  # the first call includes lazy loading

@@ -33,7 +33,7 @@ def host(provenance: Mapping[str, Any]) -> list[Any]:
 
 
 def surroundings(record: Record) -> dict[str, str]:
-    """What changes the times of a record from outside (``snn.hardware.surroundings``), by what it is.
+    """What changes the times of a record from outside (``snn.measurement.provenance``), by what it is.
 
     Only what concerns its strategy, device and kernel; empty for earlier records, which do not say it.
     """
