@@ -40,7 +40,7 @@ STAGES = {
     "snn.hardware.sampling:Sampler.__exit__": "end of the samples",
     "snn.measurement.provenance:describe": "provenance",
     "snn.files.revision:git": "git",
-    "snn.measurement.cell:build": "record",
+    "snn.measurement.cell:build_record": "record",
     "snn.records.store:write": "record",
     "pynvml:nvmlInit": "NVML",
     "pynvml:nvmlShutdown": "NVML",

@@ -22,8 +22,7 @@ from snn.errors import ConfigError, SnnError, Unsupported
 from snn.grid import fingerprint, naming
 from snn.hardware import devices
 from snn.hardware.devices import Device
-from snn.hardware.locks import lock_file
-from snn.hardware.neighbours import Neighbours
+from snn.hardware.locks import Neighbours, lock_file
 from snn.measurement import busy_neighbour
 from snn.records import store
 

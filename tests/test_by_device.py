@@ -6,8 +6,8 @@ import pytest
 from machines import CPU, H200, LATER, cells_on, folder, records_of
 
 from snn.errors import RecordError
+from snn.merge import collect
 from snn.records import archive
-from snn.records.by_device import collect
 
 
 def counted(*folders):

@@ -18,13 +18,13 @@ from snn.hardware.devices import Device
 from snn.hardware.locks import (
     GPUS_AT_ONCE,
     LockedError,
+    Neighbours,
     device_lock,
     folder_lock,
     generation,
     in_turn,
     lock_file,
 )
-from snn.hardware.neighbours import Neighbours
 
 CPU = Device("cpu", "x")
 HOLD = """
@@ -56,7 +56,7 @@ HOLD_ONE_OF = """
 import os, sys, time
 from snn.hardware.devices import Device
 from snn.hardware.locks import device_lock
-from snn.hardware.neighbours import Neighbours
+from snn.hardware.locks import Neighbours
 with device_lock(*(Device("cuda", "NVIDIA H200", uuid) for uuid in sys.argv[1:])) as device:
     beside = Neighbours(device)
     print(device.uuid, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)

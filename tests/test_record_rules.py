@@ -13,7 +13,7 @@ from record_rules import disagreements
 from records_of import DATA, PROVENANCE, QUIET
 
 from snn.measurement.accuracy import Errors
-from snn.measurement.record import build
+from snn.measurement.cell import build_record
 from snn.measurement.runs import Epoch, Measurement, Run, WarmUp
 from snn.records import archive, store
 
@@ -66,7 +66,7 @@ def cell():
 def test_a_summary_follows_from_its_runs_whatever_was_measured(measurement, squared):
     network = cell()["network"] | ({} if squared else {"loss": "cross_entropy"})
     where = PROVENANCE | {"elapsed_seconds": 1e9}
-    record = build(cell() | {"network": network}, 1, measurement, None, QUIET, where, "0" * 16, DATA)
+    record = build_record(cell() | {"network": network}, 1, measurement, None, QUIET, where, "0" * 16, DATA)
     assert not OF_RUNS & set(disagreements(record))
 
 

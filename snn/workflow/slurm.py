@@ -7,8 +7,9 @@ their working directory and a run ID as their name (snakemake-executor-plugin-sl
 import re
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,3 +154,48 @@ def _cancel(numbers: Iterable[str], *which: str) -> str:
             f"scancel fails: {error}; jobs of a workflow are still there: {' '.join(chosen)}"
         ) from error
     return " ".join(done.stderr.split()) or f"status {done.returncode}" if done.returncode else ""
+
+
+class Preempted:
+    """The preempted jobs of a workflow, as it learns of them from the states of all jobs of its folder.
+
+    Snakemake waits for ever for one that Slurm does not start again: its executor takes a preempted job for
+    one that Slurm will resume. With ``slurm-no-requeue``, and on a cluster that cancels what it preempts, it
+    never does.
+    """
+
+    def __init__(self, before: Mapping[str, str]) -> None:
+        """``before``: the states before the workflow has submitted any job."""
+        self._earlier = frozenset(before)
+        self._jobs = set[str]()
+        self._was_idle = False
+
+    def alone(self, states: Mapping[str, str]) -> list[str]:
+        """The preempted jobs, if for the second time in turn no job is left but these; else none."""
+        own = {number: state for number, state in states.items() if number not in self._earlier}
+        for number, state in own.items():
+            (self._jobs.add if state == PREEMPTED else self._jobs.discard)(number)
+        was_idle, self._was_idle = self._was_idle, not any(map(is_at_work, own.values()))
+        return sorted(self._jobs) if was_idle and self._was_idle else []
+
+
+def watch_for_preemption(folder: Path, seconds: float, then: Callable[[list[str]], None]) -> None:
+    """Call ``then`` from a thread, once, with the preempted jobs of a folder when no other job is left.
+
+    Slurm is asked every so many seconds. It forgets a job some minutes after its end; the thread does not.
+    Where it does not answer, it is asked again later. Raises SlurmError if it cannot be asked at the start.
+    """
+    preempted = Preempted(states_of(folder))
+
+    def ask() -> None:
+        while True:
+            time.sleep(seconds)
+            try:
+                jobs = preempted.alone(states_of(folder))
+            except SlurmError:
+                continue
+            if jobs:
+                then(jobs)
+                return
+
+    threading.Thread(target=ask, daemon=True, name="preempted").start()

@@ -9,7 +9,7 @@ from snn.grid import notes
 from snn.hardware.devices import say_unused_gpu
 from snn.hardware.locks import folder_lock
 from snn.records import store
-from snn.workflow import leftovers, preempted, slurm, targets, too_large
+from snn.workflow import leftovers, slurm, start_checks
 from snn.workflow.signals import kill_jobs
 
 
@@ -76,8 +76,8 @@ def check_targets():
                 f"{target}: not a record of {GRID}: give the same "
                 "--config grid=... and device=... or devices=... as when it was measured"
             )
-        if refusal := targets.refusal(target, made, GRID):
-            refuse(refusal)
+        if error := start_checks.error_of_target(target, made, GRID):
+            refuse(error)
 
 
 def jobs_left():
@@ -130,7 +130,7 @@ def hold_workflow_lock():
                 )
             slurm.mark(Path.cwd())
             seconds = workflow.remote_execution_settings.seconds_between_status_checks
-            preempted.watch(Path.cwd(), seconds, submit_again)
+            slurm.watch_for_preemption(Path.cwd(), seconds, submit_again)
     except SnnError as error:
         raise WorkflowError(str(error)) from None
 
@@ -143,7 +143,7 @@ if workflow.is_main_process:
     notes.tell(GRID_FILE)
     for PLAN in PLANS.values():
         say_unused_gpu(PLAN.backend, PLAN.device)
-    for WARNING in too_large.warnings(PLANS.values()):
+    for WARNING in start_checks.warn_of_large_cells(PLANS.values()):
         print(f"snn: warning: {GRID_FILE}: {WARNING}", file=sys.stderr)
     JOBS_LEFT = jobs_left()
     if PLANNED_AFTER is not None:
