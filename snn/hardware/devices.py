@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -139,16 +139,12 @@ def nvml_open(backend: str) -> Iterator[None]:
 
     The driver takes its time to open it first.
     """
-    opened = False
-    if backend != "cpu":
-        with suppress(pynvml.NVMLError):
-            pynvml.nvmlInit()
-            opened = True
-    try:
+    with ExitStack() as open_meanwhile:
+        if backend != "cpu":
+            with suppress(pynvml.NVMLError):
+                pynvml.nvmlInit()
+                open_meanwhile.callback(pynvml.nvmlShutdown)
         yield
-    finally:
-        if opened:
-            pynvml.nvmlShutdown()
 
 
 @contextmanager
@@ -373,12 +369,10 @@ def _capability(handle: Any) -> tuple[int, ...] | None:
 
 
 def _cpu_name() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 

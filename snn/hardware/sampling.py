@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any
 
 import pynvml
 
@@ -211,17 +211,12 @@ def _cpu_counters() -> CpuCounters | None:
 # ---- during runs: the sensors
 
 
-class Sensors(Protocol):
-    """``read``: values by column, None where a sensor does not answer. ``limits``: what does not change."""
-
-    def read(self) -> dict[str, Any]: ...
-
-    def limits(self) -> dict[str, Any]: ...
-
-
 @contextmanager
-def open_sensors(device: Device) -> Iterator[Sensors]:
-    """The sensors of a GPU, or of the host where the device is the CPU."""
+def open_sensors(device: Device) -> Iterator["GpuSensors | HostSensors"]:
+    """The sensors of a GPU, or of the host where the device is the CPU.
+
+    ``read``: values by column, None where a sensor does not answer. ``limits``: what does not change.
+    """
     if device.uuid is None:
         host = HostSensors()
         try:

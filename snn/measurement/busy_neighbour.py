@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -115,24 +115,16 @@ class Nobody:
 class BusyNeighbour(Nobody):
     """The process beside a cell, from its start; ``output`` and ``errors`` are files that it writes."""
 
-    def __init__(self, strategy: str, order: Mapping[str, Any], output: IO[bytes], errors: IO[bytes]) -> None:
+    def __init__(self, strategy: str, order: IO[bytes], output: IO[bytes], errors: IO[bytes]) -> None:
         self._strategy, self._output, self._errors = strategy, output, errors
         self.process = subprocess.Popen(
             [sys.executable, "-m", _MODULE],
-            stdin=subprocess.PIPE,
+            stdin=order,
             stdout=output,
             stderr=errors,
             env=environment.of_jobs() | {END_WITH_PARENT: str(os.getpid())},
         )
-        self._order = json.dumps(order).encode()
         self._since, self._epochs_before = 0.0, 0
-
-    def give_order(self) -> None:
-        """Tell the process what to train."""
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended, which ``await_work`` reports
-            self.process.stdin.write(self._order)
-            self.process.stdin.close()
 
     def await_work(self) -> None:
         """Wait until the neighbour trains.
@@ -212,10 +204,12 @@ def beside(
             "and this process sees one: take a machine with two, or let CUDA_VISIBLE_DEVICES show both"
         )
     its_cell = {**cell, "strategy": groups.load("strategy", strategy)}
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        neighbour = BusyNeighbour(strategy, {"cell": its_cell, "data": data, "gpus": others}, output, errors)
+    with ExitStack() as files:
+        order, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        order.write(json.dumps({"cell": its_cell, "data": data, "gpus": others}).encode())
+        order.seek(0)
+        neighbour = BusyNeighbour(strategy, order, output, errors)
         try:
-            neighbour.give_order()
             yield neighbour
         finally:
             neighbour.process.kill()

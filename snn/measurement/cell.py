@@ -94,7 +94,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
         elapsed = time.perf_counter() - clock
         busy = neighbours.uuids()
         if instrument != "none" and measurement.status in ("ok", "diverged"):
-            _annotate(job, backend, *_ranges())
+            _annotate(job, backend)
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     machine |= {"host": host, "neighbours": busy} | ({"neighbour": at_work} if at_work else {})
     return build_record(
@@ -118,15 +118,15 @@ def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:
 
 def _ranges() -> tuple[Callable[..., Any], Callable[[], Any]]:
     """What pushes and pops an NVTX range."""
-    from cupy.cuda import nvtx as cupy_nvtx
+    from cupy.cuda import nvtx as ranges
 
-    return cupy_nvtx.RangePush, cupy_nvtx.RangePop
+    return ranges.RangePush, ranges.RangePop
 
 
-def _annotate(job: Job, backend: Backend, push: Callable[..., Any], pop: Callable[[], Any]) -> None:
+def _annotate(job: Job, backend: Backend) -> None:
     """The pass with NVTX ranges; memory that has become too little for it does not cost what was measured."""
     try:
-        nvtx.annotate(job, backend, push, pop)
+        nvtx.annotate(job, backend, *_ranges())
     except OutOfMemory as error:
         print(f"snn: there are no NVTX ranges: {error}", file=sys.stderr)
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from snn.profiling.profile import Profile, profile
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, Test
 from snn.strategies.common.strategy import Progress as OfRun
+
+T = TypeVar("T")
 
 _NAMED = 12
 
@@ -96,61 +98,34 @@ def measured(
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
 
     ``progress`` and ``of_run`` are those of ``measure``; ``live`` sees the samples of the machine as they are
-    taken.
+    taken. Memory that is too full for the probe, an advice or the profile does not cost what was measured.
     """
     with Sampler(device, live) as sampler:
-        measurement, profile_of_run, machine = _passes(job, rules, backend, device, progress, of_run, number)
+        before, watch, profile_of_run = _unless_full(lambda: probe(backend)) or {}, Watch(device), None
+
+        def after_run(runs: list[Run]) -> None:
+            watch.after_run()
+            progress(runs)
+
+        measurement = measure(job, rules, backend, after_run, of_run)
+        seen = not factory.class_of(job.strategy).own_runtime
+        if seen and measurement.status == "out_of_memory":
+            fits = _unless_full(lambda: advice(job, backend.memory()[0], backend), Unsupported)
+            measurement.reason = "; ".join(filter(None, (measurement.reason, fits)))
+        elif seen and number <= _EXPLAINED and measurement.status != "unsupported":
+            profile_of_run = _unless_full(lambda: profile(job, backend, rules.max_warmup_seconds))
+        probes = {"before": before, "after": _unless_full(lambda: probe(backend)) or {}}
+        machine = {"probe": probes, "readings": watch.finish()}
     windows = [(run.began, run.began + run.seconds) for run in measurement.runs]
     return measurement, profile_of_run, machine | {"samples": sampler.described(windows)}
 
 
-def _passes(
-    job: Job,
-    rules: Round,
-    backend: Backend,
-    device: Device,
-    progress: Progress,
-    of_run: OfRun,
-    number: int,
-) -> tuple[Measurement, Profile | None, dict[str, Any]]:
-    before, watch = _costs(backend), Watch(device)
-
-    def after_run(runs: list[Run]) -> None:
-        watch.after_run()
-        progress(runs)
-
-    measurement = measure(job, rules, backend, after_run, of_run)
-    profile_of_run = None
-    seen = not factory.class_of(job.strategy).own_runtime
-    if seen and measurement.status == "out_of_memory":
-        measurement.reason = "; ".join(filter(None, (measurement.reason, _advice(job, backend))))
-    elif seen and number <= _EXPLAINED and measurement.status != "unsupported":
-        profile_of_run = _profile(job, backend, rules.max_warmup_seconds)
-    probes = {"before": before, "after": _costs(backend)}
-    return measurement, profile_of_run, {"probe": probes, "readings": watch.finish()}
-
-
-def _costs(backend: Backend) -> dict[str, float]:
-    """The probe's costs; empty if the device's memory is too full, which the cell's status will say."""
+def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:
+    """What ``do`` returns; None if the device's memory is too full for it, or upon one of these errors."""
+    expected: tuple[type[Exception], ...] = (OutOfMemory, *errors)
     try:
-        return probe(backend)
-    except OutOfMemory:
-        return {}
-
-
-def _advice(job: Job, backend: Backend) -> str:
-    """Which batch size would fit; empty if there is not enough memory to find out."""
-    try:
-        return advice(job, backend.memory()[0], backend)
-    except (OutOfMemory, Unsupported):
-        return ""
-
-
-def _profile(job: Job, backend: Backend, max_seconds: float) -> Profile | None:
-    """The profile; memory that has become too little for it since does not cost what was measured."""
-    try:
-        return profile(job, backend, max_seconds)
-    except OutOfMemory:
+        return do()
+    except expected:
         return None
 
 

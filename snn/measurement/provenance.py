@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +35,17 @@ _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 def describe(device: Device) -> dict[str, Any]:
     """Device, driver, library versions, source revision and host, as JSON values."""
+    cupy = import_module("cupy") if device.backend == "cuda" else None
     return {
         "device": device.name,
         "backend": device.backend,
         "device_uuid": device.uuid,
         "driver": device.driver,
-        "cuda_runtime": _cuda_runtime() if device.backend == "cuda" else None,
+        "cuda_runtime": cupy and cupy.cuda.runtime.runtimeGetVersion(),
         "versions": {
             "python": platform.python_version(),
             "numpy": np.__version__,
-            "cupy": _cupy_version() if device.backend == "cuda" else None,
+            "cupy": cupy and cupy.__version__,
             "numba": _version("numba"),
             "torch": _version("torch"),
             "jax": _version("jax"),
@@ -59,18 +60,6 @@ def describe(device: Device) -> dict[str, Any]:
             "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
         },
     }
-
-
-def _cuda_runtime() -> int:
-    from cupy.cuda import runtime
-
-    return runtime.runtimeGetVersion()
-
-
-def _cupy_version() -> str:
-    import cupy
-
-    return cupy.__version__
 
 
 def _version(package: str) -> str | None:
