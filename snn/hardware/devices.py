@@ -101,28 +101,23 @@ def choices(backend: str, name: str | None = None) -> list[Device]:
     """
     if backend not in BACKENDS:
         raise DeviceError(f"device is {backend!r}: it must be one of {', '.join(BACKENDS)}")
-    found = [Device("cpu", _cpu_name())]
+    found, unusable = [Device("cpu", _cpu_name())], ""
     if backend != "cpu":
         try:
             # A job that was planned for a device does not wait for the driver twice.
             found = _visible_gpus(starts_driver=name is None)
         except _NoGpuError as error:
-            if backend == "cuda":
-                planned = f"{_other(name, found)} ({error.of_cuda})" if name else error.of_cuda
-                raise DeviceError(planned) from error
+            if backend == "cuda" and name is None:
+                raise DeviceError(error.of_cuda) from error
+            unusable = f" ({error.of_cuda})" if backend == "cuda" else ""
     named = [device for device in found if device.name == (name or found[0].name)]
-    if not named:
-        raise DeviceError(_other(str(name), found))
+    if unusable or not named:
+        here = " and ".join(dict.fromkeys(repr(device.name) for device in found))
+        raise DeviceError(
+            f"device.name is {name!r}, but this machine has {here}: run this job on a machine that has the "
+            f"planned one, or the workflow again, so that it is planned for this one{unusable}"
+        )
     return named
-
-
-def _other(planned: str, found: list[Device]) -> str:
-    """What is wrong where a job was planned for another device than those that there are."""
-    here = " and ".join(dict.fromkeys(repr(device.name) for device in found))
-    return (
-        f"device.name is {planned!r}, but this machine has {here}: run this job on a machine that has the "
-        "planned one, or the workflow again, so that it is planned for this one"
-    )
 
 
 def gpus_here() -> list[Device]:
@@ -167,12 +162,11 @@ def _visible_gpus(starts_driver: bool) -> list[Device]:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         if isinstance(error, pynvml.NVMLError_LibraryNotFound):
-            raise _NoGpuError(
-                f"no NVIDIA driver was found ({error})", "install one", is_here=False
-            ) from error
-        raise _NoGpuError(
-            f"the NVIDIA driver does not work ({error})", "restart the machine, or reinstall the driver"
-        ) from error
+            problem = _NoGpuError(f"no NVIDIA driver was found ({error})", "install one", is_here=False)
+        else:
+            remedy = "restart the machine, or reinstall the driver"
+            problem = _NoGpuError(f"the NVIDIA driver does not work ({error})", remedy)
+        raise problem from error
     try:
         handles = _visible()
         supported = pynvml.nvmlSystemGetCudaDriverVersion() // 1000

@@ -77,7 +77,7 @@ def describe_surroundings(device: Device) -> dict[str, Any]:
     ``numa_nodes`` are those of the CPUs that the process may use.
     """
     return {
-        "environment": {name: _value(name) for name in VARIABLES},
+        "environment": {name: _variable(name) for name in VARIABLES},
         "schedule": None if device.uuid is None else driver.schedule(),
         "numa_nodes": numa_nodes(),
         "gpu_numa_node": None if device.uuid is None else gpu_numa_node(device.uuid),
@@ -107,7 +107,7 @@ def gpu_numa_node(uuid: str) -> int | None:
     return None
 
 
-def _value(name: str) -> str | None:
+def _variable(name: str) -> str | None:
     value = os.environ.get(name, "").strip()[:_MOST_LETTERS]
     return value.encode(errors="backslashreplace").decode() or None
 

@@ -132,30 +132,28 @@ def checked(record: Any, place: str) -> dict[str, Any]:
 
 def lift(record: dict[str, Any]) -> dict[str, Any]:
     """A record under today's key names, whichever version of the program wrote it; the input is unchanged."""
-    cell = record.get("cell", {})
-    protocol = cell.get("protocol", {})
-    if "precision" in protocol:  # renamed to relative_error
-        renamed = {key: value for key, value in protocol.items() if key != "precision"}
-        renamed["relative_error"] = protocol["precision"]
-        record = {**record, "cell": {**cell, "protocol": renamed}}
-    if record.get("stopped") == "precision":
-        record = {**record, "stopped": "relative_error"}
+    record = dict(record)
+    if record.get("stopped") == "precision":  # renamed to relative_error
+        record["stopped"] = "relative_error"
+    if "cell" in record:
+        cell = record["cell"] = dict(record["cell"])
+        if "precision" in cell.get("protocol", {}):
+            protocol = cell["protocol"] = dict(cell["protocol"])
+            protocol["relative_error"] = protocol.pop("precision")
+        if "training" in cell:
+            cell["training"] = {**_TRAINED, **cell["training"]}
+        if isinstance(cell.get("network"), dict):
+            cell["network"] = {**_NETWORK, **cell["network"]}
     provenance = record.get("provenance", {})
     if "blas_threads" in provenance.get("versions", {}):  # the text of an environment variable
-        versions = {**provenance["versions"]}
+        versions = dict(provenance["versions"])
         threads = versions.pop("blas_threads")
-        provenance = {**provenance, "versions": versions, "blas_threads": threads and int(threads)}
-        record = {**record, "provenance": provenance}
-    if "training" in cell:
-        cell = record["cell"]
-        record = {**record, "cell": {**cell, "training": {**_TRAINED, **cell["training"]}}}
-    if isinstance(cell.get("network"), dict):
-        cell = record["cell"]
-        record = {**record, "cell": {**cell, "network": {**_NETWORK, **cell["network"]}}}
+        number = threads and int(threads)
+        record["provenance"] = {**provenance, "versions": versions, "blas_threads": number}
     if record.get("schema_version") == 2:  # every loss was the mean squared error
-        runs = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
-        summary = {**record["summary"], "mean_final_loss": record["summary"]["mean_final_mse"]}
-        record = {**record, "schema_version": 3, "runs": runs, "summary": summary}
+        record["runs"] = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
+        mean = record["summary"]["mean_final_mse"]
+        record |= {"schema_version": 3, "summary": {**record["summary"], "mean_final_loss": mean}}
     return record
 
 
