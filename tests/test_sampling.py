@@ -280,23 +280,15 @@ def test_memory_in_use_is_the_containers_or_the_machines(tmp_path, monkeypatch):
     use.write_text("5000\n")
     monkeypatch.setattr(sampling, "_IN_CONTAINER", (missing, str(use)))
     monkeypatch.setattr(sampling, "usable_bytes", machine_bytes)
-    assert 1 << 24 < in_use() < machine_bytes()
+    assert 1 << 24 < sampling.bytes_in_use() < machine_bytes()
     monkeypatch.setattr(sampling, "usable_bytes", lambda: 1 << 20)
-    assert in_use() == 5000
+    assert sampling.bytes_in_use() == 5000
     use.write_text("unknown\n")
-    assert in_use() is None
+    assert sampling.bytes_in_use() is None
     use.unlink()
-    assert 1 << 24 < in_use() < machine_bytes()
+    assert 1 << 24 < sampling.bytes_in_use() < machine_bytes()
     monkeypatch.setattr(sampling, "_MEMINFO", missing)
-    assert in_use() is None
-
-
-def in_use():
-    of_process = sampling.InUse()
-    try:
-        return of_process.nbytes()
-    finally:
-        of_process.close()
+    assert sampling.bytes_in_use() is None
 
 
 @pytest.mark.gpu

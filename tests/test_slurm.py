@@ -20,7 +20,7 @@ RUN_ID = "7f0c2f5e-4d1a-4c8e-9b6f-0123456789ab"
 def cluster(tmp_path, monkeypatch):
     """A folder with jobs, and commands that answer from a file and write down what they are asked."""
     (tmp_path / "folder" / slurm.MARK).parent.mkdir(parents=True)
-    slurm.mark(tmp_path / "folder")
+    (tmp_path / "folder" / slurm.MARK).touch()
     programs = {
         "squeue": """echo asked >> "$CLUSTER/asked"; cat "$CLUSTER/queue" || exit 1
                      [ ! -e "$CLUSTER/next" ] || mv "$CLUSTER/next" "$CLUSTER/queue" """,
@@ -56,7 +56,7 @@ def test_the_jobs_of_a_folder_are_those_of_workflows_that_have_not_ended(cluster
 
 def test_slurm_is_not_asked_about_a_folder_that_never_had_jobs(cluster):
     (cluster / "queue").write_text(job(1, "RUNNING", root=cluster))
-    slurm.unmark(cluster / "folder")
+    (cluster / "folder" / slurm.MARK).unlink()
     assert slurm.jobs_of(cluster / "folder") == []
     assert not (cluster / "asked").exists()
 

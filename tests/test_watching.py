@@ -202,7 +202,7 @@ def test_the_live_line_comes_where_no_other_came(tmp_path, monkeypatch, capsys):
 def test_the_end_of_a_cell_prints_its_warnings(tmp_path, monkeypatch, capsys):
     from snn import __main__
 
-    monkeypatch.setattr(sampling.InUse, "nbytes", lambda _: int(0.95 * devices.usable_bytes()))
+    monkeypatch.setattr(sampling, "bytes_in_use", lambda: int(0.95 * devices.usable_bytes()))
     quick = ["device=cpu", "training.epochs=1", "protocol.runs=1", "protocol.warmup_seconds=0"]
     assert __main__.main([*quick, f"output={tmp_path / 'cell.json'}"]) == 0
     assert "snn: warning: 95% of the memory in use" in capsys.readouterr().err

@@ -218,11 +218,7 @@ def open_sensors(device: Device) -> Iterator["GpuSensors | HostSensors"]:
     ``read``: values by column, None where a sensor does not answer. ``limits``: what does not change.
     """
     if device.uuid is None:
-        host = HostSensors()
-        try:
-            yield host
-        finally:
-            host.close()
+        yield HostSensors()
     else:
         with open_gpu(device.uuid) as gpu:
             yield GpuSensors(gpu)
@@ -258,10 +254,7 @@ class HostSensors:
     """
 
     def __init__(self) -> None:
-        self._memory = InUse()
-        folder = _thermometer()
-        self._temperature = folder and _OpenFile(str(folder / "temp1_input"))
-        self._slows_down = folder and folder / "temp1_crit"
+        self._thermometer = _thermometer()
         self._processors = usable_processors()
         self._last = (time.monotonic(), sum(os.times()[:4]))
 
@@ -271,69 +264,42 @@ class HostSensors:
         wall = now - before
         return {
             **dict.fromkeys(_OF_SAMPLE),
-            "memory_used_bytes": self._memory.nbytes(),
+            "memory_used_bytes": bytes_in_use(),
             "utilisation": 100 * (busy - had) / wall / self._processors if wall > 0.1 else None,
-            "temperature_c": _celsius(self._temperature.text) if self._temperature else None,
+            "temperature_c": self._celsius("temp1_input"),
             "load": _load(),
         }
 
     def limits(self) -> dict[str, Any]:
         return {
             "memory_bytes": usable_bytes(),
-            "temperature_c": _celsius(self._slows_down.read_text) if self._slows_down else None,
+            "temperature_c": self._celsius("temp1_crit"),
             "power_w": None,
         }
 
-    def close(self) -> None:
-        self._memory.close()
-        if self._temperature:
-            self._temperature.close()
+    def _celsius(self, name: str) -> float | None:
+        with suppress(OSError, ValueError):
+            return int((self._thermometer / name).read_text()) / 1000 if self._thermometer else None
+        return None
 
 
-class _OpenFile:
-    """A file of the kernel that is read again and again: each time with one call of the system."""
-
-    def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def text(self) -> str:
-        """What it says now, at most 4 KiB of it."""
-        return os.pread(self._descriptor, 4096, 0).decode("ascii", "replace")
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
-class InUse:
-    """The bytes in use of what ``usable_bytes`` counts.
+def bytes_in_use() -> int | None:
+    """The bytes in use now of what ``usable_bytes`` counts; None where the system does not say.
 
     Of a machine without file caches; of a container with them, as its limit counts them.
     """
-
-    def __init__(self) -> None:
-        self._file: _OpenFile | None = None
-        self._of_container = False
-        for path in (*(_IN_CONTAINER if usable_bytes() < machine_bytes() else ()), _MEMINFO):
-            with suppress(OSError):
-                self._file, self._of_container = _OpenFile(path), path != _MEMINFO
-                return
-
-    def nbytes(self) -> int | None:
-        """The bytes now; None where the system does not say."""
-        if self._file is None:
-            return None
+    for path in (*(_IN_CONTAINER if usable_bytes() < machine_bytes() else ()), _MEMINFO):
         try:
-            text = self._file.text()
-            if self._of_container:
+            text = Path(path).read_text(encoding="ascii")
+            if path != _MEMINFO:
                 return int(text)
             values = {line[0]: int(line[1]) for line in map(str.split, text.splitlines()) if len(line) > 1}
             return 1024 * (values["MemTotal:"] - values["MemAvailable:"])
-        except (KeyError, OSError, ValueError):
+        except OSError:
+            continue
+        except (KeyError, ValueError):
             return None
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+    return None
 
 
 def _thermometer() -> Path | None:
@@ -344,13 +310,6 @@ def _thermometer() -> Path | None:
             if name in _CPU_SENSORS and os.access(folder / "temp1_input", os.R_OK):
                 return folder
     return None
-
-
-def _celsius(read: Callable[[], str]) -> float | None:
-    try:
-        return int(read()) / 1000
-    except (OSError, ValueError):
-        return None
 
 
 # ---- during runs: the samples

@@ -101,18 +101,7 @@ class NeighbourError(SnnError):
     """The neighbour that a cell asks for was not at work all the time: the cell leaves no record."""
 
 
-class Nobody:
-    """What stands beside a cell that asks for no neighbour."""
-
-    def await_work(self) -> None:
-        """Nobody is waited for."""
-
-    def account(self) -> dict[str, Any]:
-        """Nothing is said of nobody."""
-        return {}
-
-
-class BusyNeighbour(Nobody):
+class BusyNeighbour:
     """The process beside a cell, from its start; ``output`` and ``errors`` are files that it writes."""
 
     def __init__(self, strategy: str, order: IO[bytes], output: IO[bytes], errors: IO[bytes]) -> None:
@@ -186,8 +175,8 @@ class BusyNeighbour(Nobody):
 @contextmanager
 def beside(
     cell: Mapping[str, Any], device: Device, devices: Sequence[Device], data: str | None
-) -> Iterator[Nobody]:
-    """Start the neighbour that a cell asks for, on one of the other devices; it ends with this context.
+) -> Iterator[BusyNeighbour | None]:
+    """Start the neighbour that a cell asks for, if it does, on another device; it ends with this context.
 
     It trains what the cell trains, with the strategy ``protocol.neighbour``; on the CPU it shares the cell's.
     ``data`` is the prepared copy of the data set, if there is one. Raises Unsupported where there is no other
@@ -195,7 +184,7 @@ def beside(
     """
     strategy = strategy_beside(cell)
     if strategy is None:
-        yield Nobody()
+        yield None
         return
     others = [asdict(one) for one in devices if one.uuid != device.uuid]
     if device.uuid is not None and not others:

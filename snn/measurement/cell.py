@@ -79,7 +79,8 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
                 device.backend, cell["kernel"], ROOT, cell["precision"]["name"], published
             )
             check_cuda(device)
-            neighbour.await_work()
+            if neighbour:
+                neighbour.await_work()
         except Unsupported as error:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
@@ -88,7 +89,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
             measurement, profile_of_run, machine = measured(
                 job, rules, backend, device, progress, progress.of_run, progress.live, number
             )
-            at_work = neighbour.account()
+            at_work = neighbour.account() if neighbour else {}
         # Under the lock as well: it takes the host's cores, and another measurement may wait for them.
         untrained = untrained_loss(job) if measurement.runs and not measurement.members else None
         elapsed = time.perf_counter() - clock

@@ -16,7 +16,7 @@ from pathlib import Path
 from snn.errors import SnnError
 
 MARK = Path(".snakemake/snn_slurm")
-"""Made before a workflow submits jobs, and removed when all of them have succeeded."""
+"""In a folder that may have jobs: made before a workflow submits any, removed when all have succeeded."""
 
 EXECUTOR = "snakemake_executor_plugin_slurm"
 """The package of Snakemake's executor that submits such jobs."""
@@ -43,27 +43,12 @@ class Job:
     waits: bool
 
 
-def mark(folder: Path) -> None:
-    """Note that a folder may have jobs from now on."""
-    (folder / MARK).touch()
-
-
-def unmark(folder: Path) -> None:
-    """Note that all jobs of a folder have ended."""
-    (folder / MARK).unlink(missing_ok=True)
-
-
-def is_marked(folder: Path) -> bool:
-    """Whether a folder may have jobs."""
-    return (folder / MARK).exists()
-
-
 def jobs_of(folder: Path) -> list[Job]:
     """The unfinished jobs of workflows in a folder, without asking Slurm if there can be none.
 
     Raises SlurmError if Slurm cannot be asked.
     """
-    states = states_of(folder) if is_marked(folder) else {}
+    states = states_of(folder) if (folder / MARK).exists() else {}
     return [Job(number, waits=state == "PENDING") for number, state in states.items() if is_at_work(state)]
 
 

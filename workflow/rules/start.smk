@@ -58,7 +58,7 @@ def correct_notes():
     notes = leftovers.Notes()
     leftovers.keep_whole(notes, is_whole)
     # Of a job that failed in the queue, Snakemake notes the parameters, but an older record is still there.
-    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.is_marked(Path.cwd()))
+    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.MARK.exists())
     leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
     leftovers.mark_damaged(notes, PAGES, is_whole)
     leftovers.mark_incomplete(notes, PAGES)
@@ -118,7 +118,7 @@ def hold_workflow_lock():
         if JOBS_LEFT:
             slurm.await_end(Path.cwd())
             start_again()
-        slurm.unmark(Path.cwd())
+        slurm.MARK.unlink(missing_ok=True)
         if workflow.executor_plugin.executor.__module__.startswith(slurm.EXECUTOR):
             if "" in PLANS:
                 said = (
@@ -128,7 +128,7 @@ def hold_workflow_lock():
                     f"{said}: --config 'devices=[NAME]' plans for others",
                     file=sys.stderr,
                 )
-            slurm.mark(Path.cwd())
+            slurm.MARK.touch()
             seconds = workflow.remote_execution_settings.seconds_between_status_checks
             slurm.watch_for_preemption(Path.cwd(), seconds, submit_again)
     except SnnError as error:
