@@ -13,7 +13,7 @@ of two devices are never divided.
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -148,13 +148,11 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
         for home, folder in homes.items()
         for place, entry in archive.unchecked(folder).items()
     ]
-    joined = _Joined()
-    _join_cpus(joined, found)
-    _join_cards(joined, found)
+    representatives = _representatives(found)
     devices: dict[_Device, dict[str, Record]] = {}
     known: dict[tuple[_Device, str], tuple[str, Record]] = {}
     for place, record, one, _ in found:
-        device = joined.first(one)
+        device = representatives[one]
         of_round = (device, _text([record["cell"], record["round"]]))
         other, first = known.setdefault(of_round, (place, record))
         if record != first:
@@ -170,47 +168,32 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
     return dict(zip(_names(devices), devices.values(), strict=True))
 
 
-class _Joined:
-    """Which devices are taken for one: each set of them is known by its first one."""
-
-    def __init__(self) -> None:
-        self._stands_for: dict[_Device, _Device] = {}
-
-    def first(self, device: _Device) -> _Device:
-        """The device that stands for this one."""
-        while (other := self._stands_for.setdefault(device, device)) != device:
-            device = other
-        return device
-
-    def join(self, device: _Device, other: _Device) -> None:
-        """Take the two, and all that were joined with either, for one."""
-        self._stands_for[self.first(device)] = self.first(other)
-
-
-def _join_cpus(joined: _Joined, found: Sequence[_Found]) -> None:
-    """Two CPUs that share a record are one, in two folders."""
-    owners: dict[str, _Device] = {}
-    for _, record, device, _ in found:
-        if device.uuid is None:
-            joined.join(device, owners.setdefault(_text(record), device))
-
-
-def _join_cards(joined: _Joined, found: Sequence[_Found]) -> None:
-    """GPUs of one name that measured a cell in one folder are one, with all that are linked so, if the
-    records of all of them may stand in one table; the order of folders does not matter."""
-    linked, first_of_cell = _Joined(), dict[str, _Device]()
+def _representatives(found: Sequence[_Found]) -> dict[_Device, _Device]:
+    """For each device the one that stands for it, and for all that are taken for one with it."""
     cards = [one for one in found if one.device.uuid is not None]
-    for _, record, device, home in cards:
-        of_cell = _text([str(home), record["provenance"]["device"], record["cell"]])
-        linked.join(device, first_of_cell.setdefault(of_cell, device))
-    groups: dict[_Device, list[_Found]] = {}
-    for one in cards:
-        groups.setdefault(linked.first(one.device), []).append(one)
-    for group in groups.values():
-        first, *others = sorted({one.device for one in group}, key=lambda device: device.uuid or "")
-        if others and _may_share_a_table(group):
-            for device in others:
-                joined.join(device, first)
+    joined = _link((one.device, _text(one.record)) for one in found if one.device.uuid is None)
+    linked = _link(
+        (card, _text([str(home), record["provenance"]["device"], record["cell"]]))
+        for _, record, card, home in cards
+    )
+    for first in set(linked.values()):
+        group = [one for one in cards if linked[one.device] == first]
+        devices = sorted({one.device for one in group}, key=lambda card: card.uuid or "")
+        are_one = len(devices) == 1 or _may_share_a_table(group)
+        joined |= {card: devices[0] if are_one else card for card in devices}
+    return joined
+
+
+def _link(keys: Iterable[tuple[_Device, str]]) -> dict[_Device, _Device]:
+    """Each device with the first of those that it has a key in common with, directly or by others."""
+    first: dict[_Device, _Device] = {}
+    owners: dict[str, _Device] = {}
+    for device, key in keys:
+        its = first.setdefault(device, device)
+        other = first[owners.setdefault(key, device)]
+        if its != other:
+            first = {one: other if known == its else known for one, known in first.items()}
+    return first
 
 
 def _may_share_a_table(group: Sequence[_Found]) -> bool:
