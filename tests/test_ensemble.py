@@ -20,8 +20,8 @@ from snn.errors import Unsupported
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement import cell
+from snn.measurement.cell import build_record
 from snn.measurement.protocol import Round
-from snn.measurement.record import build
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
@@ -207,7 +207,7 @@ def recorded(cells):
     measurement = Measurement(members=members, runs=[Run(2.0, losses[-1], losses)] * 3, stopped="runs")
     reference, ensemble = cells
     where = record(reference, [1.0])["provenance"]
-    several = build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
+    several = build_record(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
     return {"reference": record(reference, [1.0, 1.0, 1.0]), "ensemble": several}
 
 
@@ -288,7 +288,7 @@ def test_ten_members_are_held_against_the_papers_ten_runs(tmp_path):
     measurement = Measurement(members=members, runs=[Run(2.0, losses[0], losses)] * 4, stopped="runs")
     alone = record(reference, [1.0] * 10, 41.192574)
     where = alone["provenance"]
-    several = build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
+    several = build_record(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
     found = frame.tabulate({"a": alone, "b": several}, THRESHOLDS)
     table = correctness.build(found, read_yaml(ROOT / "config/paper/correctness.yaml"), THRESHOLDS)
     assert table["agreement"].tolist() == ["agrees", "agrees"]

@@ -14,7 +14,7 @@ from snn.config.groups import read_yaml
 from snn.figures import precision as figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.measurement.student_t import student_quantile
+from snn.measurement.protocol import student_quantile
 from snn.tables import precision
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")

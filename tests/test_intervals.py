@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snn.analysis.intervals import mean_interval, mean_of, ratio, ratio_verdict, speedup_verdict
-from snn.measurement.student_t import student_quantile
+from snn.measurement.protocol import student_quantile
 
 REPETITIONS = 2000
 

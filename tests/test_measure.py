@@ -16,9 +16,9 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.config import compose, groups
 from snn.errors import LeakError, OutOfMemory
 from snn.measurement import cell, runs
+from snn.measurement.accuracy import untrained_loss
 from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round, of_round
-from snn.measurement.untrained import untrained_loss
 from snn.models.network import mlp
 from snn.profiling.calls import Unlaunched
 from snn.strategies.common.job import Job

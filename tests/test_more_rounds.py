@@ -19,7 +19,7 @@ from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import more_rounds, naming, plans, sweeps
 from snn.hardware.devices import Device
-from snn.measurement.student_t import student_quantile
+from snn.measurement.protocol import student_quantile
 from snn.records import store
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")

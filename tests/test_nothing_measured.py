@@ -16,7 +16,7 @@ from snn.figures.style import save
 from snn.grid import catalogue, naming, sweeps
 from snn.hardware.devices import Device, find
 from snn.measurement import provenance as machine
-from snn.measurement.record import build
+from snn.measurement.cell import build_record
 from snn.measurement.runs import Measurement
 from snn.report import summary
 from snn.report.write import to_html, write
@@ -46,7 +46,7 @@ def unsupported(cells):
         where = described | (ON_ITS_HOST if cell["device"]["backend"] == "cpu" else {})
         for number in naming.rounds_of(cell):
             outcome = Measurement("unsupported", REASON)
-            found[naming.record_path(name, number)] = build(
+            found[naming.record_path(name, number)] = build_record(
                 cell, number, outcome, None, quiet, where, source_hash(cell), DATA
             )
     return found

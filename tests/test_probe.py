@@ -2,7 +2,7 @@
 
 import pytest
 
-from snn.measurement.probe import probe
+from snn.measurement.passes import probe
 
 
 @pytest.fixture

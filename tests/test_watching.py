@@ -12,8 +12,7 @@ from records_of import QUIET
 from snn.analysis import watching
 from snn.analysis.machine_state import verdict
 from snn.config.groups import read_yaml
-from snn.errors import RecordError
-from snn.hardware import memory
+from snn.hardware import devices, sampling
 from snn.hardware.devices import Device
 from snn.measurement import progress
 from snn.records import store
@@ -156,22 +155,6 @@ def test_a_record_keeps_its_samples_and_an_old_one_has_none():
     assert "samples" not in store.checked(sealed(old), "old")["machine"]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"timed": []}, "machine.samples.columns.timed has 0 values, and t_s has 1"),
-        ({"t_s": [3.0, 2.0], "timed": [0, 0]}, "a time is before the one that precedes it"),
-        ({"t_s": [0.0] * 9, "timed": [0] * 9}, "machine.samples.taken is 1, but there are 9 rows"),
-    ],
-)
-def test_samples_that_disagree_are_refused(change, said):
-    record = json.loads(json.dumps(reference()))
-    record["machine"]["samples"] |= {"taken": 1, "columns": {"t_s": [0.0], "timed": [0]} | change}
-    del record["digest"]
-    with pytest.raises(RecordError, match=said):
-        store.checked(sealed(record), "it")
-
-
 def test_the_table_has_a_row_per_record_with_or_without_samples():
     new, old = reference(), json.loads(json.dumps(reference()))
     del old["machine"]["samples"]
@@ -219,7 +202,7 @@ def test_the_live_line_comes_where_no_other_came(tmp_path, monkeypatch, capsys):
 def test_the_end_of_a_cell_prints_its_warnings(tmp_path, monkeypatch, capsys):
     from snn import __main__
 
-    monkeypatch.setattr(memory.InUse, "nbytes", lambda _: int(0.95 * memory.usable_bytes()))
+    monkeypatch.setattr(sampling, "bytes_in_use", lambda: int(0.95 * devices.usable_bytes()))
     quick = ["device=cpu", "training.epochs=1", "protocol.runs=1", "protocol.warmup_seconds=0"]
     assert __main__.main([*quick, f"output={tmp_path / 'cell.json'}"]) == 0
     assert "snn: warning: 95% of the memory in use" in capsys.readouterr().err

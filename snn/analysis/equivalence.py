@@ -6,7 +6,7 @@ from math import inf, sqrt
 from statistics import fmean, stdev
 
 from snn.analysis.verdicts import CONVERGES, DIFFERS, INCONCLUSIVE
-from snn.measurement.student_t import student_quantile
+from snn.measurement.protocol import student_quantile
 
 
 @dataclass(frozen=True)

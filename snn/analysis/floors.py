@@ -11,18 +11,18 @@ import pandas as pd
 from snn.analysis.roofline import Step, check, floor
 from snn.errors import RecordError
 from snn.hardware.limits import Measured
-from snn.records import limits
+from snn.records import microbenchmarks
 
 FLOOR = "floor_s"
 """The column of a frame that ``with_floors`` adds: seconds per step, NaN where there is no floor."""
 
 
 def read(path: Path, source_hash: str | None = None) -> dict[str, Any]:
-    """A record of limits, as ``snn.records.limits.read`` checks it.
+    """A record of limits, as ``snn.records.microbenchmarks.read_limits`` checks it.
 
     Raises RecordError where it is none, or was measured with other sources.
     """
-    record = limits.read(path)
+    record = microbenchmarks.read_limits(path)
     recorded = record["provenance"]["source_hash"]
     if source_hash not in (None, recorded):
         raise RecordError(

@@ -8,7 +8,7 @@ from snn.analysis.intervals import Ratio, speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.config.validation import MOST_ROUNDS
-from snn.measurement.student_t import student_quantile
+from snn.measurement.protocol import student_quantile
 
 POWER = 0.90
 """The chance with which a difference is to be found."""

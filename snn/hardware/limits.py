@@ -7,7 +7,7 @@ from typing import Any
 
 import pynvml
 
-from snn.hardware.devices import is_part
+from snn.hardware.devices import is_part, open_gpu
 
 FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"
 """Units of limits."""
@@ -89,9 +89,7 @@ def properties(uuid: str) -> dict[str, Any]:
 
     Of a part of a GPU (MIG) nothing that the whole GPU has is reported as the part's.
     """
-    pynvml.nvmlInit()
-    try:
-        gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    with open_gpu(uuid) as gpu:
         asked: dict[str, Callable[[], Any]] = {
             "memory_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu).total,
             "cuda_cores": lambda: pynvml.nvmlDeviceGetNumGpuCores(gpu),
@@ -102,8 +100,6 @@ def properties(uuid: str) -> dict[str, Any]:
         }
         of_whole = _OF_WHOLE if is_part(gpu) else ()
         return {name: None if name in of_whole else _answer(ask) for name, ask in asked.items()}
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def _answer(ask: Callable[[], Any]) -> Any:

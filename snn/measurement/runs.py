@@ -1,11 +1,11 @@
 """Measure a job: count its operations in a separate instrumented pass, then time its runs."""
 
 import gc
-import itertools
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -163,7 +163,11 @@ def _train_counted(job: Job, strategy: Strategy, ledger: Ledger) -> dict[str, in
     remaining = job.epochs - len(snapshots)
     if not remaining:
         return {}
-    second, third = (_difference(snapshots[i], snapshots[i - 1]) for i in (1, 2))
+    # Peaks are not sums: of the counts of one epoch they are 0.
+    second, third = (
+        {key: 0 if key.startswith("peak_") else count - earlier[key] for key, count in later.items()}
+        for earlier, later in pairwise(snapshots)
+    )
     if second == third:
         return {key: remaining * value for key, value in second.items()}
     for _ in range(remaining):
@@ -182,7 +186,7 @@ def _time_runs(
         measurement.setup_seconds = time.perf_counter() - started
         measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
         measurement.warmup = _warm_up(job, rules, strategy, backend)
-        starts = itertools.islice(strategy.starts(job.network, job.seed), rules.first_run, None)
+        starts = islice(strategy.starts(job.network, job.seed), rules.first_run, None)
         runs = measurement.runs
         while measurement.stopped is None:
             is_long = measurement.warmup.seconds > _LONG_EPOCH * measurement.warmup.epochs
@@ -240,11 +244,9 @@ def _run(
     strategy.check_trained()
     losses = strategy.losses()
     run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
-    return (
-        run
-        if job.test is None or len(losses) > 1
-        else replace(run, **_tested(job, job.test, strategy, backend))
-    )
+    if job.test is None or len(losses) > 1:
+        return run
+    return replace(run, **_tested(job, job.test, strategy, backend))
 
 
 def _tested(job: Job, test: Test, strategy: Strategy, backend: Backend) -> dict[str, Any]:
@@ -271,8 +273,3 @@ def _timed(backend: Backend, work: Callable[[], Any]) -> float:
         return time.perf_counter() - started
     finally:
         gc.enable()
-
-
-def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
-    """The counts of one epoch; peaks are not sums, so they count as 0."""
-    return {key: 0 if key.startswith("peak_") else later[key] - earlier[key] for key in later}

@@ -16,7 +16,7 @@ from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
 from snn.backends.trainings import TrainingShape, check_precision
 from snn.config.groups import ROOT
 from snn.errors import ConfigError, Unsupported
-from snn.hardware.memory import usable_bytes
+from snn.hardware.devices import usable_bytes
 from snn.measurement.passes import job_of
 from snn.strategies.common.job import Job
 

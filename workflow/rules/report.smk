@@ -101,10 +101,10 @@ rule build_configuration:
 
 
 if workflow.is_main_process:
-    if refusal := targets.no_report(
+    if error := start_checks.error_of_report(
         sys.argv[1:],
         list(PAGES),
         {rule.name for rule in workflow.rules},
         GRID,
     ):
-        refuse(refusal)
+        refuse(error)
