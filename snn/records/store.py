@@ -154,6 +154,9 @@ def lift(record: dict[str, Any]) -> dict[str, Any]:
         record["runs"] = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
         mean = record["summary"]["mean_final_mse"]
         record |= {"schema_version": 3, "summary": {**record["summary"], "mean_final_loss": mean}}
+    plan = record.get("plan")
+    if "launch" not in record and isinstance(plan, str) and not plan.startswith(("graph:", "NumPy")):
+        record["launch"] = {"kernel": _kernel_of_plan(plan, record["cell"])}
     return record
 
 
@@ -210,3 +213,21 @@ def _misshapen_trace(trace: Mapping[str, Any]) -> Iterator[str]:
         of_device = zip(values["device_start_us"], values["device_end_us"], strict=True)
         if any((start is None) != (end is None) for start, end in of_device):
             yield "the device's work has only one of its two times"
+
+
+def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
+    """The kernel of a training in one launch, of which a record has only the plan in words.
+
+    The plan's first clause says how it trains, the others why not otherwise.
+    """
+    words, _, reasons = plan.partition(";")
+    if "cluster" in words:
+        return "one_layer"
+    if "groups of" in words:
+        return {2: "two_layers", 3: "three_layers"}[len(cell["network"]["hidden"])]
+    if "image" in words:
+        return "convolution"
+    training = cell["training"]
+    is_usual = training["reduction"] == "mean" and training["gradient"] == "exact"
+    has_grid = "hidden" in cell["network"] and is_usual and "no grid:" not in reasons
+    return "grid" if has_grid else "layers"
