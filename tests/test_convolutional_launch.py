@@ -11,14 +11,14 @@ from conftest import ROOT
 from convolutional_shapes import CNN, FEW, H200, SMALL, T4, made, network_of, on_cpu, plan_for
 from deferred import DeferredBackend
 
-from snn.backends.convolutional_plans import SOURCE, Layout
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
+from snn.backends.launches import DeviceCapability, LaunchConfiguration
+from snn.backends.launches.convolution import SOURCE, Layout
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
 from snn.models.layers import parse
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common.convolutional_launch import ConvolutionalLaunch, shape_of
+from snn.strategies.common.one_launch import OneLaunch, convolutional_shape
 from snn.strategies.persistent import Persistent
 from snn.strategies.resident import Resident
 
@@ -30,7 +30,7 @@ ROWS = CNN.pooled[0]
 
 def test_a_block_trains_a_part_of_an_image():
     plan = plan_for(CNN)
-    assert isinstance(plan, LaunchPlan)
+    assert isinstance(plan, LaunchConfiguration)
     assert (plan.source, plan.blocks, plan.cluster) == (SOURCE, 128, 0)
     assert plan.words == "128 blocks together, one for each of 2 parts of an image"
     small = replace(CNN, batch=128, height=20, width=20)
@@ -60,7 +60,7 @@ def test_128_blocks_or_fewer_train_on_an_h200(batch):
     if not isinstance(plan, str):
         assert plan.blocks == batch * parts
         assert plan == plan_for(shape, DeviceCapability(128, 232448, (9, 0)))
-    assert shape.workspace == Layout(shape, parts).workspace
+    assert shape.elements(1)[-1] == Layout(shape, parts).workspace
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_another_network_is_trained_by_a_graph_and_the_plan_says_why(reason, cha
         changes = {"layers": tuple(map(parse, changes["layers"].split(",")))}
     network = replace(network_of(CNN), **changes)
     with pytest.raises(Unsupported, match=re.escape(reason)):
-        shape_of(network, 64)
+        convolutional_shape(network, 64)
     strategy = Persistent(ObservedBackend(DeferredBackend()))
     X, Y = np.zeros((3, 784), np.float32), np.eye(10, dtype=np.float32)[:3]
     try:
@@ -120,9 +120,10 @@ def test_the_plan_knows_the_kernels_memory(shape):
     for limits in (H200, FEW):
         plan = plan_for(shape, limits)
         layout = Layout(shape, int(dict(plan.defines)["PARTS"]))
+        assert layout.shared_bytes == plan.shared_bytes
         constants = cuda_on_cpu.load(ROOT / SOURCE, **dict(plan.defines))
         assert layout.shared_bytes == constants["shared_bytes"]
-        assert layout.workspace == constants["workspace_floats"] <= shape.workspace
+        assert layout.workspace == constants["workspace_floats"] <= shape.elements(1)[-1]
 
 
 # ---- the strategy, on NumPy
@@ -146,7 +147,7 @@ def trained_by(strategy, shape, X, Y, weights):
 def test_one_launch_trains_as_launches_of_every_step_do(name, random):
     shape = SMALL[name]
     X, _, Y, weights = made(shape, 3 * shape.batch + 1, random)
-    strategies = ConvolutionalLaunch(CpuBackend()), Resident(CpuBackend())
+    strategies = OneLaunch(CpuBackend(), convolutional_shape), Resident(CpuBackend())
     found, expected = (trained_by(strategy, shape, X, Y, weights) for strategy in strategies)
     assert strategies[0].plan == "NumPy, all epochs in one call"
     for one, other in zip(found, expected, strict=True):
@@ -156,7 +157,7 @@ def test_one_launch_trains_as_launches_of_every_step_do(name, random):
 def test_one_launch_frees_what_it_held(random):
     shape = SMALL["square"]
     X, _, Y, weights = made(shape, 3, random)
-    strategy = ConvolutionalLaunch(ObservedBackend(CpuBackend()))
+    strategy = OneLaunch(ObservedBackend(CpuBackend()), convolutional_shape)
     strategy.setup(network_of(shape), X.reshape(3, -1), Y, shape.batch, 0.1)
     strategy.load(weights)
     strategy.epoch()

@@ -13,7 +13,7 @@ from test_measure import JOB
 from snn import datasets
 from snn.analysis import frame
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import Shape
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.config import compose, groups
 from snn.config.groups import read_yaml
 from snn.errors import Unsupported
@@ -41,7 +41,7 @@ def chosen(name, **options):
 def side_by_side(backend):
     """A backend that trains several networks in one launch; older GPUs do not."""
     try:
-        backend.training_plan(Shape((16, 16), 16, True, False, 2))
+        backend.training_launch(PerceptronShape((16, 16), 16, True, False, 2))
     except Unsupported as error:
         pytest.skip(str(error))
     return backend
@@ -124,7 +124,7 @@ def test_what_has_no_cluster_is_unsupported_on_a_gpu(cuda_backend):
 
 
 class WithoutPlan(CpuBackend):
-    def training_plan(self, shape):
+    def training_launch(self, shape):
         raise Unsupported(f"no cluster for {shape.members} networks")
 
 

@@ -9,12 +9,12 @@ from emulated_launch import emulated
 from layered_shapes import FEW, SHAPES, TURING, network_of, plan_for
 
 from snn.backends import kernel_source
-from snn.backends.cpu import ops
+from snn.backends.cpu import trainings
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.layered_plans import SOURCE
+from snn.backends.launches import Steps
+from snn.backends.launches.layers import SOURCE
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common.layered_launch import LayeredLaunch
-from snn.strategies.common.single_launch import in_batches
+from snn.strategies.common.one_launch import OneLaunch, in_batches, layered_shape
 from snn.strategies.persistent import Persistent
 from snn.strategies.resident import Resident
 
@@ -39,7 +39,7 @@ def made(one, rows, random):
 
 
 def padded_shapes(one):
-    for k, n, layer in zip(one.widths, one.widths[1:], one.layers, strict=False):
+    for k, n, layer in zip(one.padded_widths, one.padded_widths[1:], one.layers, strict=False):
         yield from [(k, n), (n,)] if layer.bias else [(k, n)]
 
 
@@ -50,9 +50,10 @@ def buffers_of(one, X, Y, weights):
         larger = np.zeros(size, np.float32)
         larger[tuple(map(slice, W.shape))] = W
         flat.append(larger.ravel())
-    E, S = np.full(len(X) * one.errors, np.nan, np.float32), np.full(one.workspace, np.nan, np.float32)
+    E, S = (np.full(size, np.nan, np.float32) for size in one.elements(len(X))[-2:])
     S[:32] = 0  # the head
-    X, Y = (in_batches(M, one.batch, n, one.rows) for M, n in ((X, one.widths[0]), (Y, one.widths[-1])))
+    inputs, *_, outputs = one.padded_widths
+    X, Y = (in_batches(M, one.batch, n, one.rows) for M, n in ((X, inputs), (Y, outputs)))
     return [X, Y, np.concatenate(flat), E, S]
 
 
@@ -63,7 +64,7 @@ def launched(one, buffers, rows, epochs, rate=RATE, limits=FEW, source=ROOT / SO
 
 def by_numpy(one, buffers, rows, epochs, rate=RATE):
     steps = epochs * -(-rows // one.batch)
-    ops.train_layers(*(b.reshape(-1) for b in buffers), *one.numbers(rows, 0, steps, rate))
+    trainings.train(one, [b.reshape(-1) for b in buffers], Steps(rows, 0, steps, rate))
 
 
 def oracle(one, X, Y, weights, epochs, rate=RATE):
@@ -147,7 +148,7 @@ def test_one_launch_trains_as_launches_of_every_step_do(name, random):
 def test_one_launch_frees_what_it_held(random):
     one = SHAPES["classifier"]
     X, _, Y, weights = made(one, 30, random)
-    strategy = LayeredLaunch(ObservedBackend(CpuBackend()))
+    strategy = OneLaunch(ObservedBackend(CpuBackend()), layered_shape)
     strategy.setup(network_of(one), X, Y, one.batch, RATE)
     strategy.load(weights)
     strategy.epoch()

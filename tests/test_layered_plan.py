@@ -8,12 +8,12 @@ import pytest
 from conftest import ROOT
 from layered_shapes import H200, SHAPES, network_of, plan_for, shape
 
-from snn.backends.layered_plans import SOURCE, LayeredShape
-from snn.backends.persistent_plans import LaunchPlan
+from snn.backends.launches import LaunchConfiguration
+from snn.backends.launches.layers import SOURCE
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
 from snn.models.layers import parse
-from snn.strategies.common.layered_launch import shape_of
+from snn.strategies.common.one_launch import layered_shape
 
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
@@ -27,22 +27,18 @@ def test_a_small_network_has_a_tile_of_every_product_in_each_block_and_a_wide_on
     assert dict(plan.defines)["FORWARD"] == "{64,64},{64,64},{16,128}"
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_survives_as_numbers(name):
-    one = SHAPES[name]
-    assert LayeredShape.of(one.numbers(100, 2, 3, 0.5)) == one
-
-
 def test_what_graph_trains_faster_has_no_plan():
     def plan_of(batch, features, width, **biased):
-        (found,) = shape(batch, features, width, 1, cross_entropy=False, **biased).plans(H200)
+        (found,) = shape(batch, features, width, 1, cross_entropy=False, **biased).configurations(H200)
         return found
 
     bare = {"bare": (0, 1)}
     assert "one hidden layer of 1423 neurons on 13 features" in plan_of(336, 13, 1423, **bare)
     assert "one hidden layer of 656 neurons on 53 features" in plan_of(779, 53, 656, **bare)
-    assert isinstance(plan_of(471, 939, 535, **bare), LaunchPlan)
-    assert isinstance(plan_of(336, 13, 1423), LaunchPlan)  # with biases graph launches twice as many kernels
+    assert isinstance(plan_of(471, 939, 535, **bare), LaunchConfiguration)
+    assert isinstance(
+        plan_of(336, 13, 1423), LaunchConfiguration
+    )  # with biases graph launches twice as many kernels
 
 
 @pytest.mark.parametrize(
@@ -55,7 +51,7 @@ def test_what_graph_trains_faster_has_no_plan():
     ],
 )
 def test_what_the_kernel_does_not_take_has_no_plan(reason, one):
-    (found,) = one.plans(H200)
+    (found,) = one.configurations(H200)
     assert isinstance(found, str) and found.startswith(f"no stack of layers in one launch: {reason}")
 
 
@@ -77,7 +73,7 @@ def test_another_network_has_no_shape(reason, changes):
         changes = changes | {"layers": tuple(map(parse, changes["layers"].split(",")))}
     network = replace(network_of(SHAPES["classifier"]), **changes)
     with pytest.raises(Unsupported, match=re.escape(reason)):
-        shape_of(network, 16)
+        layered_shape(network, 16)
 
 
 @on_cpu
@@ -85,5 +81,5 @@ def test_another_network_has_no_shape(reason, changes):
 def test_the_plan_knows_the_kernels_workspace(name):
     one = SHAPES[name]
     constants = cuda_on_cpu.load(ROOT / SOURCE, **dict(plan_for(one).defines))
-    assert one.workspace == constants["workspace_floats"]
+    assert one.elements(1)[-1] == constants["workspace_floats"]
     assert constants["shared_bytes"] <= H200.shared_bytes

@@ -1,7 +1,6 @@
 """``persistent``: which plan a shape gets, and on a GPU that every plan trains as a float64 oracle does."""
 
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,13 +12,15 @@ from oracle import train
 
 from snn import datasets
 from snn.analysis import kernels
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded, tile_of
+from snn.backends.launches import DeviceCapability, LaunchConfiguration, TrainingLaunch, padded
+from snn.backends.launches.perceptron import PerceptronShape, tile_of
 from snn.config.compose import composed
 from snn.errors import Unsupported
 from snn.measurement.passes import job_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common import convolutional_launch, layered_launch
+from snn.records.store import lift
+from snn.strategies.common import one_launch
 from snn.strategies.persistent import Persistent
 
 H200, A100, T4 = (
@@ -30,9 +31,9 @@ H200, A100, T4 = (
 
 
 def first(limits, *layers, batch=256, sequential=True, clipped=False):
-    shape = Shape(tuple(map(padded, layers[:-1])), batch, sequential, clipped)
-    found = list(launch_plans(shape, limits))
-    plan = next((one for one in found if isinstance(one, LaunchPlan)), None)
+    shape = PerceptronShape(tuple(map(padded, layers[:-1])), batch, sequential, clipped)
+    found = list(shape.configurations(limits))
+    plan = next((one for one in found if isinstance(one, LaunchConfiguration)), None)
     return plan, " ".join(one for one in found if isinstance(one, str))
 
 
@@ -77,8 +78,8 @@ def test_a_long_exchange_is_hidden_in_two_parts(layers, batch, parts):
 
 def test_parts_need_registers():
     """Blocks of 32 neurons of 64 features would spill in two parts."""
-    found = launch_plans(Shape((64, 256), 256, True, False), H200)
-    plans = [plan for plan in found if isinstance(plan, LaunchPlan) and plan.cluster]
+    found = PerceptronShape((64, 256), 256, True, False).configurations(H200)
+    plans = [plan for plan in found if isinstance(plan, LaunchConfiguration) and plan.cluster]
     assert [(plan.cluster, dict(plan.defines)["PARTS"]) for plan in plans] == [(16, "2")]
     wider = first(H200, 64, 2048, 1)[0]
     assert (wider.words, dict(wider.defines)["PARTS"]) == (
@@ -118,9 +119,9 @@ def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
     neurons, batch = script["IN_PARTS"]
     assert dict(first(H200, 31, *neurons, 1, batch=batch)[0].defines)["PARTS"] == "2"
     kernels = {str(path.relative_to(ROOT)) for path in ROOT.glob("kernels/persistent/*.cu")}
-    of_images = next(convolutional_launch.shape_of(script["IMAGES"], 4).plans(H200))
-    classifiers = (layered_launch.shape_of(one, script["BATCH"]) for one in script["CLASSIFIERS"])
-    of_layers = [next(shape.plans(H200)) for shape in classifiers]
+    of_images = next(one_launch.convolutional_shape(script["IMAGES"], 4).configurations(H200))
+    classifiers = (one_launch.layered_shape(one, script["BATCH"]) for one in script["CLASSIFIERS"])
+    of_layers = [next(shape.configurations(H200)) for shape in classifiers]
     assert {plan.source for plan in (*planned, of_images, *of_layers)} == kernels
 
 
@@ -308,13 +309,13 @@ class Planned(DeferredBackend):
         super().__init__()
         self.limits, self.kernel = limits, None
 
-    def training_plan(self, shape):
+    def training_launch(self, shape):
         reasons = []
-        for plan in shape.plans(self.limits):
-            if isinstance(plan, LaunchPlan):
-                self.kernel = Path(plan.source).stem
-                return "; ".join([plan.words, *reasons])
-            reasons.append(plan)
+        for one in shape.configurations(self.limits):
+            if isinstance(one, LaunchConfiguration):
+                self.kernel = self.kernel or one.kernel  # the next one is for after a stop
+                return TrainingLaunch("; ".join([one.words, *reasons]), one)
+            reasons.append(one)
         raise Unsupported("; ".join(reasons))
 
 
@@ -353,4 +354,6 @@ def check_kernel(limits, *settings):
     finally:
         strategy.close()
     record = {"cell": cell, "plan": strategy.plan}
-    assert kernels.used(record) == (backend.kernel or "tiled_fused"), strategy.plan
+    expected = backend.kernel or "tiled_fused"
+    assert kernels.used(record | {"launch": strategy.launch}) == expected, strategy.plan
+    assert kernels.used(lift(record)) == expected, strategy.plan  # one without the field

@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import HEAD, Shape, padded
+from snn.backends.launches import HEAD, Steps, TrainingLaunch, padded
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.network import mlp
 from snn.profiling.observed import ObservedBackend
 from snn.strategies import blas
 from snn.strategies.common import factory
-from snn.strategies.common.single_launch import SingleLaunch, in_batches, words_of_padding
+from snn.strategies.common.one_launch import OneLaunch, in_batches, words_of_padding
 
 
 class Spied(CpuBackend):
@@ -27,17 +28,18 @@ class Spied(CpuBackend):
         super().__init__()
         self.launched, self.shapes, self.allocated, self.buffers = [], [], [], []
 
-    def training_plan(self, shape):
+    def training_launch(self, shape):
         self.shapes.append(shape)
-        return "a plan"
+        return TrainingLaunch("a plan")
 
     def malloc(self, nbytes, purpose=None):
         self.allocated.append((nbytes, purpose))
         self.buffers.append(super().malloc(nbytes, purpose))
         return self.buffers[-1]
 
-    def launch(self, op, buffers, numbers, stream=None):
-        self.launched.append((op, numbers, stream is None))
+    def train(self, shape, buffers, steps, stream=None):
+        assert shape == self.shapes[-1] and stream is not None
+        self.launched.append(steps)
         buffers[3].words[:] = np.arange(buffers[3].words.size)
 
 
@@ -52,7 +54,7 @@ def launching():
 
     def setup(rates=(), network=None, batch=3, rate=0.1):
         backend = Spied()
-        strategy = SingleLaunch(ObservedBackend(backend))
+        strategy = OneLaunch(ObservedBackend(backend))
         strategy.rates = rates
         strategy.setup(network or mlp((3, 5, 2, 1)), X, Y, batch, rate)
         made.append(strategy)
@@ -77,7 +79,7 @@ def test_a_plan_says_what_padding_takes():
 def test_the_device_holds_padded_batches_and_zeros(launching):
     backend, strategy = launching()
     assert strategy.plan.startswith("a plan; batches of 3 x 3 padded to 16 x 16: ")
-    assert backend.shapes == [Shape((16, 16, 16), 3, True, False, 1)]
+    assert backend.shapes == [PerceptronShape((16, 16, 16), 3, True, False, 1)]
     data, targets, weights, errors, workspace = words(backend)
     assert [purpose for _, purpose in backend.allocated] == [
         *("data", "data", "weights", "gradients", "workspace")
@@ -104,27 +106,21 @@ def test_batches_are_padded_by_zeros(rows, columns, batch, extra):
 
 
 @pytest.mark.parametrize(
-    ("network", "batch", "numbers"),
+    ("network", "batch", "shape", "epoch", "max_norm"),
     [
-        (mlp((3, 5, 2, 1)), 3, (7, 3, 0, 3, 1, float(np.float32(0.1)), 0.0, 1, 0, 16, 16, 16)),
-        (mlp((3, 20, 1), clip_norm=2.5), 99, (7, 7, 0, 1, 1, float(np.float32(0.1)), 2.5, 1, 0, 16, 32)),
-        (
-            mlp((3, 5, 1), update_order="simultaneous"),
-            7,
-            (7, 7, 0, 1, 0, float(np.float32(0.1)), 0.0, 1, 0, 16, 16),
-        ),
+        (mlp((3, 5, 2, 1)), 3, PerceptronShape((16, 16, 16), 3, True, False), 3, 0.0),
+        (mlp((3, 20, 1), clip_norm=2.5), 99, PerceptronShape((16, 32), 7, True, True), 1, 2.5),
+        (mlp((3, 5, 1), update_order="simultaneous"), 7, PerceptronShape((16, 16), 7, False, False), 1, 0.0),
     ],
 )
-def test_the_numbers_of_a_launch(launching, network, batch, numbers):
+def test_the_steps_of_a_launch(launching, network, batch, shape, epoch, max_norm):
     backend, strategy = launching(network=network, batch=batch)
     strategy.load([np.ones(shape, np.float32) for shape in network.shapes])
     strategy.epoch()
     strategy.train(4)
-    assert backend.launched == [
-        ("train", numbers, False),
-        ("train", (*numbers[:3], 4 * numbers[3], *numbers[4:]), False),
-    ]
-    assert [(one.sequential, one.clipped) for one in backend.shapes] == [(bool(numbers[4]), numbers[6] > 0)]
+    one = Steps(7, 0, epoch, float(np.float32(0.1)), max_norm)
+    assert backend.launched == [one, one._replace(number=4 * epoch)]
+    assert backend.shapes == [shape]
 
 
 def test_rates_of_members_stand_in_the_workspace(launching):
@@ -133,7 +129,7 @@ def test_rates_of_members_stand_in_the_workspace(launching):
     np.testing.assert_array_equal(workspace, [*HEAD * [0], 0.5, 0.25, 2.0])
     assert backend.shapes[0].members == 3
     strategy.train(1)
-    assert backend.launched[0][1][5:8] == (0.5, 0.0, 3)
+    assert backend.launched[0][3:] == (0.5, 0.0)
     for rates, expected in (((0.5, 0.25), [0.5, 0.25]), ((0.5,), [0.0])):
         backend, _ = launching(rates=rates)
         assert words(backend)[4][HEAD : HEAD + len(rates)].tolist() == expected
@@ -237,7 +233,7 @@ def test_a_blas_that_takes_no_limit_is_named_with_its_threads(monkeypatch):
 
 
 def test_one_launch_keeps_no_losses_of_batches_and_predicts_nothing():
-    strategy = SingleLaunch(CpuBackend())
+    strategy = OneLaunch(CpuBackend())
     with pytest.raises(Unsupported, match="the loss of its last batch only"):
         strategy.epoch_losses()
     with pytest.raises(Unsupported, match="its kernels only train"):

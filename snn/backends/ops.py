@@ -10,15 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from snn.backends.operand_sizes import (
-    of_convolutional,
-    of_filters,
-    of_layers,
-    of_patches,
-    of_training,
-    of_windows,
-)
-
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
 
@@ -91,6 +82,26 @@ def _convolution(operands: str, further: str = "") -> Op:
         return tuple(sizes[name] for name in names)
 
     return Op(tuple(names), tuple(numbers), elements)
+
+
+def _patches(rows: int, channels: int, height: int, width: int, kernel: int, padding: int) -> tuple[int, int]:
+    """Elements of images, and of their patches: one for each position of the kernel."""
+    positions = (height + 2 * padding - kernel + 1) * (width + 2 * padding - kernel + 1)
+    return rows * channels * height * width, rows * positions * channels * kernel**2
+
+
+def _windows(rows: int, channels: int, height: int, width: int, size: int) -> tuple[int, int]:
+    """Elements of images, and of their windows."""
+    return rows * channels * height * width, rows * channels * (height // size) * (width // size)
+
+
+def _filters(
+    rows: int, channels: int, height: int, width: int, kernel: int, padding: int, filters: int
+) -> tuple[int, int, int, int]:
+    """Elements of images, of the outputs of a convolution, of its weights, and of its biases."""
+    images, patches = _patches(rows, channels, height, width, kernel, padding)
+    patch = channels * kernel**2
+    return images, patches // patch * filters, filters * patch, filters
 
 
 _PRODUCT = _op("A B C", "m k n", lambda m, k, n: (m * k, k * n, m * n))
@@ -166,24 +177,24 @@ OPS = {
         lambda *sizes: math.prod(sizes),
     ),
     "im2col": _layer(  # a row of P for each position of the kernel on the padded X: what it covers there
-        "im2col", "X P", _IMAGES + " kernel padding", of_patches, lambda *numbers: of_patches(*numbers)[1]
+        "im2col", "X P", _IMAGES + " kernel padding", _patches, lambda *numbers: _patches(*numbers)[1]
     ),
     "col2im": _layer(  # X = for each element the sum of its copies in P, the transposed map of im2col
         "im2col",
         "P X",
         _IMAGES + " kernel padding",
-        lambda *numbers: of_patches(*numbers)[::-1],
-        lambda *numbers: of_patches(*numbers)[0],
+        lambda *numbers: _patches(*numbers)[::-1],
+        lambda *numbers: _patches(*numbers)[0],
     ),
     "max_pool2d": _layer(  # Z = the largest of each window of size x size
-        "pooling", "X Z", _IMAGES + " size", of_windows, lambda *numbers: of_windows(*numbers)[1]
+        "pooling", "X Z", _IMAGES + " size", _windows, lambda *numbers: _windows(*numbers)[1]
     ),
     "max_pool2d_gradient": _layer(  # D = G at the first largest element of each window, else 0
         "pooling",
         "G X D",
         _IMAGES + " size",
-        lambda *numbers: (of_windows(*numbers)[1], *2 * of_windows(*numbers)[:1]),
-        lambda *numbers: of_windows(*numbers)[0],
+        lambda *numbers: (_windows(*numbers)[1], *2 * _windows(*numbers)[:1]),
+        lambda *numbers: _windows(*numbers)[0],
     ),
     # What published programs compute in place of a gradient: see snn/models/gradients.py.
     "keep_first": _layer(  # G = G in its first elements, else 0
@@ -193,8 +204,8 @@ OPS = {
         "published",
         "X G dW db",
         _IMAGES + " kernel padding filters",
-        of_filters,
-        lambda *numbers: math.ceil(sum(of_filters(*numbers)[2:]) / 32) * 32,
+        _filters,
+        lambda *numbers: math.ceil(sum(_filters(*numbers)[2:]) / 32) * 32,
     ),
     "published_linear_wgrad": _layer(  # dW = X^T G, db = the sum of the rows of G; each sum over 32 lanes
         "published",
@@ -241,23 +252,4 @@ OPS = {
         lambda parts, weights, biases, rate: (parts * (weights + biases), weights, biases),
         lambda parts, weights, biases, rate: THREADS * math.ceil((weights + biases) / 32),
     ),
-    # So many steps of the trainings of so many members, which share X and Y and nothing else, from batch
-    # ``first`` on, the first batch again after the last; behind the numbers come the widths of the features
-    # and the hidden layers. Widths and batches are padded (``snn.backends.persistent_plans``), batches one by
-    # one; W is all weights of a member in turn, member by member. E is each member's error of the last batch.
-    # S is workspace, 0 at first: its head, in which the device counts steps (``snn.backends.trainings``), and
-    # behind that, of several members, the rate of each instead of ``rate``. A max_norm of 0 clips nothing,
-    # and outliers in X decide the kernel.
-    "train": _op(
-        "X Y W E S", "rows batch first steps sequential rate max_norm members outliers", of_training
-    ),
-    # The same of conv2d, ReLU, conv2d, ReLU, maxpool2d and linear, softmax and cross-entropy, with
-    # simultaneous updates. Behind the rate come the ``sizes`` of a ConvolutionalShape. Nothing is padded,
-    # E is the loss of each row when it was last trained on, S workspace, 0 at first.
-    "train_convolutional": _op("X Y W1 b1 W2 b2 W3 b3 E S", "rows batch first steps rate", of_convolutional),
-    # The same of linear layers with biases, or with several outputs, with the squared error or with softmax
-    # and cross-entropy; nothing is clipped. Behind the rate come the ``sizes`` of a LayeredShape. W is all
-    # parameters in turn, padded. E is, for each row when it was last trained on, its cross-entropy or its
-    # errors, S workspace, 0 at first.
-    "train_layers": _op("X Y W E S", "rows batch first steps rate", of_layers),
 }

@@ -165,6 +165,7 @@ def build_record(
         "runs": runs,
         "members": measurement.members,
         "plan": measurement.plan,
+        "launch": measurement.launch,
         "untrained_loss": _finite(untrained),
         "summary": _summary(runs, members, measurement.setup_seconds, squared),
         "ledger": measurement.ledger,

@@ -3,7 +3,7 @@
 import gc
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from statistics import fmean
@@ -72,7 +72,7 @@ class Measurement:
 
     ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members``
     describes the networks that one launch trains, where there are several. ``plan`` describes how a strategy
-    trains, where it has a choice.
+    trains, where it has a choice, ``launch`` the kernel and launch configuration of a training in one launch.
     """
 
     status: str = "ok"
@@ -81,6 +81,7 @@ class Measurement:
     runs: list[Run] = field(default_factory=list)
     members: list[dict[str, Any]] = field(default_factory=list)
     plan: str | None = None
+    launch: Mapping[str, Any] | None = None
     ledger: dict[str, int] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     setup_seconds: float | None = None
@@ -185,6 +186,7 @@ def _time_runs(
         backend.synchronize()
         measurement.setup_seconds = time.perf_counter() - started
         measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
+        measurement.launch = strategy.launch
         measurement.warmup = _warm_up(job, rules, strategy, backend)
         starts = islice(strategy.starts(job.network, job.seed), rules.first_run, None)
         runs = measurement.runs

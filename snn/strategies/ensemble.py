@@ -10,7 +10,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
-from snn.strategies.common.single_launch import SingleLaunch
+from snn.strategies.common.one_launch import OneLaunch
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Member:
     start: int
 
 
-class Ensemble(SingleLaunch):
+class Ensemble(OneLaunch):
     """Training of many members in one launch: every combination of the listed values, times ``starts``.
 
     An empty list stands for the value of the cell. Start k has the initial weights that run k of any other
@@ -39,6 +39,7 @@ class Ensemble(SingleLaunch):
     """
 
     side_by_side = True
+    any_network = False
 
     def __init__(
         self,

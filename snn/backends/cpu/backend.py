@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.cpu import ops
-from snn.backends.trainings import MOST_STEPS, TrainingShape
+from snn.backends.cpu import ops, trainings
+from snn.backends.launches import MOST_STEPS, Steps, TrainingLaunch, TrainingShape
 from snn.errors import Unsupported, out_of_memory
 
 _PAGE = 4096
@@ -92,12 +92,17 @@ class CpuBackend(Backend):
     ) -> None:
         getattr(ops, op)(*(buffer.words for buffer in buffers), *numbers)
 
-    def training_plan(self, shape: TrainingShape) -> str:
+    def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
         many = f", {shape.members} networks one after the other" if shape.members > 1 else ""
-        return f"NumPy, all epochs in one call{many}"
+        return TrainingLaunch(f"NumPy, all epochs in one call{many}")
 
     def steps_per_launch(self, shape: TrainingShape) -> int:
         return MOST_STEPS
+
+    def train(
+        self, shape: TrainingShape, buffers: tuple[HostBuffer, ...], steps: Steps, stream: int | None = None
+    ) -> None:
+        trainings.train(shape, [buffer.words for buffer in buffers], steps)
 
     def stream_create(self) -> int:
         return next(self._stream_numbers)

@@ -13,7 +13,7 @@ from cupy.cuda import driver
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
 from snn.backends.cuda.cublas import Cublas
-from snn.backends.launch_shapes import MOST_Y, check_grid, check_sizes, launch_shape
+from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
 from snn.backends.ops import OPS, Op
 from snn.errors import Unsupported
 

@@ -1,7 +1,7 @@
 """The contract of a strategy."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,9 @@ class Strategy(ABC):
 
     plan: str | None = None
     """How it trains, in words, where that is chosen in ``setup``, and why."""
+
+    launch: Mapping[str, Any] | None = None
+    """The kernel of a training in one launch, and its configuration (``TrainingLaunch.record``)."""
 
     keeps_losses: bool = False
     """Whether the loss of every batch of an epoch is kept, for ``epoch_losses``; set before ``setup``."""

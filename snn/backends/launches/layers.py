@@ -1,11 +1,22 @@
 """How to train a stack of linear layers in one launch, with biases or several outputs, or of great width."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from snn.backends.persistent_plans import HEAD, DeviceCapability, LaunchPlan, if_it_fits
+from snn.backends.launches import (
+    HEAD,
+    WARPS,
+    DeviceCapability,
+    LaunchConfiguration,
+    Product,
+    TrainingShape,
+    fitting,
+    partial_sums,
+    products_of,
+    round_up,
+)
 
 SOURCE = "kernels/persistent/layers.cu"
 THREADS = 256
@@ -27,11 +38,12 @@ class LinearLayer:
 
 
 @dataclass(frozen=True)
-class LayeredShape:
-    """Linear layers, as a kernel is compiled for them.
+class LayeredShape(TrainingShape):
+    """Linear layers, with the squared error or with softmax and cross-entropy; nothing is clipped.
 
     ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``cross_entropy``: the
-    loss, or else the squared error. ``features`` and the layers' widths are not padded.
+    loss, or else the squared error. ``features`` and the layers' widths are not padded, batches on the device
+    are, one by one. W is all parameters in turn, padded. E is the cross-entropy of each row, or its errors.
     """
 
     batch: int
@@ -41,30 +53,7 @@ class LayeredShape:
     features: int
     layers: tuple[LinearLayer, ...]
 
-    members, clipped = 1, False
     op = "train_layers"
-
-    @classmethod
-    def of(cls, numbers: Sequence[float]) -> "LayeredShape":
-        """The shape in the numbers of the op ``train_layers``."""
-        _, batch, _, _, _, sequential, mean, cross_entropy, features, *rest = map(int, numbers)
-        layers = zip(rest[::3], map(bool, rest[1::3]), map(bool, rest[2::3]), strict=True)
-        return cls(
-            *(batch, bool(sequential), bool(mean), bool(cross_entropy), features),
-            tuple(LinearLayer(*layer) for layer in layers),
-        )
-
-    def numbers(
-        self, rows: int, first: int, steps: int, rate: float, max_norm: float = 0.0
-    ) -> tuple[float, ...]:
-        """The numbers of the op, for so many rows of data."""
-        return rows, self.batch, first, steps, rate, *self.sizes
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The numbers of the op behind the rate."""
-        layers = (n for one in self.layers for n in (one.width, int(one.bias), int(one.relu)))
-        return int(self.sequential), int(self.mean), int(self.cross_entropy), self.features, *layers
 
     @property
     def outputs(self) -> int:
@@ -76,8 +65,12 @@ class LayeredShape:
         return _padded(self.batch)
 
     @property
-    def widths(self) -> tuple[int, ...]:
-        """Features and the layers' widths, padded: the outputs to a power of two, for one tile."""
+    def padded_batch(self) -> tuple[int, int]:
+        return self.rows, self.padded_widths[0]
+
+    @property
+    def padded_widths(self) -> tuple[int, ...]:
+        """Padded: the outputs to a power of two, for one tile."""
         hidden = (_padded(layer.width) for layer in self.layers[:-1])
         return _padded(self.features), *hidden, max(16, 1 << (self.outputs - 1).bit_length())
 
@@ -86,46 +79,38 @@ class LayeredShape:
         """Floats of E for each row."""
         return 1 if self.cross_entropy else self.outputs
 
-    @property
-    def parameters(self) -> int:
-        """Floats of all parameters, padded."""
-        pairs = zip(pairwise(self.widths), self.layers, strict=True)
-        return sum((k + layer.bias) * n for (k, n), layer in pairs)
+    def elements(self, rows: int) -> tuple[int, ...]:
+        lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
+        pairs = zip(pairwise((features, *widths)), self.layers, strict=True)
+        parameters = sum((k + layer.bias) * n for (k, n), layer in pairs)
+        workspace = HEAD + self.rows * (
+            sum(widths[:-1]) + sum(widths)
+        )  # every H but the outputs, and every dZ
+        return lines * features, lines * widths[-1], parameters, rows * self.errors, workspace
 
-    @property
-    def workspace(self) -> int:
-        """Floats of the workspace: its head, every H but the outputs, and every dZ."""
-        _, *widths = self.widths
-        return HEAD + self.rows * (sum(widths[:-1]) + sum(widths))
-
-    def plans(self, limits: DeviceCapability) -> Iterator[LaunchPlan | str]:
-        """The plan, or the reason why there is none."""
+    def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         reason = self._why_not()
         if reason:
             yield f"no stack of layers in one launch: {reason}"
             return
-        pairs, rows, blocks = list(pairwise(self.widths)), self.rows, limits.multiprocessors
-        products = {
-            "FORWARD": [(rows, n) for _, n in pairs[:-1]],
-            "DESCEND": pairs,
-            "PROPAGATE": [(rows, k) for k, _ in pairs],
-        }
-        tiles = {name: [_tile_of(m, n, blocks) for m, n in sizes] for name, sizes in products.items()}
-        tiles["FORWARD"].append((_OUTPUT_ROWS, self.widths[-1]))
-        products["FORWARD"].append((rows, self.widths[-1]))
+        widths, blocks = self.padded_widths, device.multiprocessors
+        products = products_of(widths, self.rows)
+        tiles = {name: [_tile_of(one, blocks) for one in of_each] for name, of_each in products.items()}
+        tiles["FORWARD"][-1] = _OUTPUT_ROWS, widths[-1]
         counts = [
-            _count(size, tile)
-            for name, sizes in products.items()
-            for size, tile in list(zip(sizes, tiles[name], strict=True))[name == "PROPAGATE" :]
+            _count(product, tile)
+            for name, of_each in products.items()
+            for product, tile in list(zip(of_each, tiles[name], strict=True))[name == "PROPAGATE" :]
         ]
         grid, most = min(blocks, max(counts)), math.ceil(max(counts) / blocks)
+        sums = partial_sums(pair for name in tiles for pair in zip(products[name], tiles[name], strict=True))
         defines = {
-            "WIDTHS": _listed(self.widths),
+            "WIDTHS": _listed(widths),
             "BIASES": _listed(int(layer.bias) for layer in self.layers),
             "RECTIFIED": _listed(int(layer.relu) for layer in self.layers),
             "OUTPUTS": self.outputs,
             "BATCH": self.batch,
-            "ROWS": rows,
+            "ROWS": self.rows,
             "CROSS_ENTROPY": int(self.cross_entropy),
             "MEAN": int(self.mean),
             "SEQUENTIAL": int(self.sequential),
@@ -133,24 +118,23 @@ class LayeredShape:
         }
         defines |= {name: _listed(f"{{{m},{n}}}" for m, n in of_each) for name, of_each in tiles.items()}
         each = "a tile of every product in each" if most == 1 else f"up to {most} tiles of a product in each"
-        plan = LaunchPlan(
+        launch = LaunchConfiguration(
             SOURCE,
             grid,
             THREADS,
-            0,
-            1,
             tuple((name, str(value)) for name, value in defines.items()),
+            4 * (sums + 64 * WARPS + _OUTPUT_ROWS * (widths[-1] + 1)),
             f"{grid} blocks together, {each}",
         )
-        yield if_it_fits(plan, limits)
+        yield fitting(launch, device)
 
     def _why_not(self) -> str:
+        widest = max(self.padded_widths[:-1])
         if len(self.layers) > _MOST_LAYERS:
             return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
-        if max(self.widths[:-1]) > _MOST_WIDTH or self.batch > _MOST_WIDTH:
+        if widest > _MOST_WIDTH or self.batch > _MOST_WIDTH:
             return (
-                f"batches of {self.batch} rows, widths of up to {max(self.widths[:-1])}: both may be at most "
-                f"{_MOST_WIDTH}"
+                f"batches of {self.batch} rows, widths of up to {widest}: both may be at most {_MOST_WIDTH}"
             )
         if self.outputs > _MOST_OUTPUTS:
             return f"{self.outputs} outputs, {_MOST_OUTPUTS} at most: a block computes whole rows of them"
@@ -174,23 +158,22 @@ class LayeredShape:
 
 def _padded(n: int) -> int:
     """A multiple of 16 with large tiles where n is large."""
-    unit = 16 if n <= 64 else 32 if n <= 256 else 64
-    return -(-n // unit) * unit
+    return round_up(n, 16 if n <= 64 else 32 if n <= 256 else 64)
 
 
-def _tile_of(m: int, n: int, blocks: int) -> tuple[int, int]:
-    """Rows and columns of the tiles of m x n that give the busiest block the least to read and multiply."""
-    fitting = [(rows, cols) for rows in _ROWS for cols in _COLS if m % rows == n % cols == 0]
+def _tile_of(product: Product, blocks: int) -> tuple[int, int]:
+    """Rows and columns of the tiles that give the busiest block the least to read and multiply."""
+    dividing = [(rows, cols) for rows in _ROWS for cols in _COLS if product.m % rows == product.n % cols == 0]
 
     def cost(tile: tuple[int, int]) -> int:
         rows, cols = tile
-        return math.ceil(_count((m, n), tile) / blocks) * (rows * cols + _READING * (rows + cols))
+        return math.ceil(_count(product, tile) / blocks) * (rows * cols + _READING * (rows + cols))
 
-    return min(fitting, key=cost)
+    return min(dividing, key=cost)
 
 
-def _count(size: tuple[int, int], tile: tuple[int, int]) -> int:
-    return size[0] // tile[0] * (size[1] // tile[1])
+def _count(product: Product, tile: tuple[int, int]) -> int:
+    return product.m // tile[0] * (product.n // tile[1])
 
 
 def _listed(values: Iterable[object]) -> str:

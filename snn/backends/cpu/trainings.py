@@ -1,51 +1,66 @@
-"""NumPy implementation of the ops that train for many steps per call; a GPU does so in one launch."""
+"""Training for many steps per call in NumPy; a GPU does so in one launch."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
-from snn.backends.convolutional_plans import ConvolutionalShape
-from snn.backends.cpu.ops.convolutions import conv2d_dgrad_mask, conv2d_relu, conv2d_relu_pool, conv2d_wgrad
-from snn.backends.cpu.ops.elementwise import error, softmax_cross_entropy, sum_rows, update
-from snn.backends.cpu.ops.products import matmul_bias, matmul_nt_mask, matmul_tn
-from snn.backends.cpu.ops.views import as_matrix, outputs_of, unpool
-from snn.backends.layered_plans import LayeredShape
-from snn.backends.persistent_plans import HEAD, padded
-from snn.backends.trainings import TRAINED
+from snn.backends.cpu.ops import (
+    as_matrix,
+    conv2d_dgrad_mask,
+    conv2d_relu,
+    conv2d_relu_pool,
+    conv2d_wgrad,
+    error,
+    matmul_bias,
+    matmul_nt_mask,
+    matmul_tn,
+    outputs_of,
+    softmax_cross_entropy,
+    sum_rows,
+    unpool,
+    update,
+)
+from snn.backends.launches import HEAD, TRAINED, Steps, TrainingShape
+from snn.backends.launches.convolution import ConvolutionalShape
+from snn.backends.launches.layers import LayeredShape
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.models.host_ops import clip
 
 
-def train(X, Y, W, E, S, rows, batch, first, steps, sequential, rate, max_norm, members, outliers, *widths):
-    weights, starts = sum(k * n for k, n in itertools.pairwise((*widths, 1))), [*range(0, rows, batch)]
-    for m in range(members):
-        own = W[m * weights :], E[m * padded(batch) :], S[HEAD + m] if members > 1 else rate
-        for start in _from(starts, first, steps):
-            _train_batch(X, Y, *own, rows, batch, start // batch, sequential, max_norm, widths)
-    _count(S, steps * members)
+def train(shape: TrainingShape, buffers: Sequence[np.ndarray], steps: Steps) -> None:
+    """Train these steps in the operands of a shape, flat float32 arrays."""
+    _TRAIN[type(shape)](shape, steps, *buffers)
+    buffers[-1][TRAINED].view(np.uint64)[...] += np.uint64(steps.number * shape.members)
 
 
-def _from(starts, first, steps):
-    """First row of each step's batch, starting with batch ``first``."""
-    return itertools.islice(itertools.cycle(starts), first, first + steps)
+def _starts(shape, steps):
+    """First row of each step's batch."""
+    return itertools.islice(
+        itertools.cycle(range(0, steps.rows, shape.batch)), steps.first, steps.first + steps.number
+    )
 
 
-def _count(S, steps):
-    """Add ``steps`` to the 64-bit step counter in the workspace."""
-    S[TRAINED].view(np.uint64)[...] += np.uint64(steps)
+def _perceptrons(shape, steps, X, Y, W, E, S):
+    weights = sum(k * n for k, n in itertools.pairwise(shape.padded_widths))
+    for m in range(shape.members):
+        own = W[m * weights :], E[m * shape.rows :], S[HEAD + m] if shape.members > 1 else steps.rate
+        for start in _starts(shape, steps):
+            _train_batch(shape, steps, X, Y, *own, start // shape.batch)
 
 
-def _train_batch(X, Y, W, E, rate, rows, batch, b, sequential, max_norm, widths):
-    lines, at = padded(batch), 0
+def _train_batch(shape, steps, X, Y, W, E, rate, b):
+    lines, at = shape.rows, 0
     weights = []
-    for k, n in itertools.pairwise((*widths, 1)):
+    for k, n in itertools.pairwise(shape.padded_widths):
         weights.append(as_matrix(W[at:], k, n))
         at += k * n
-    count = min(batch, rows - b * batch)
-    activations = [as_matrix(X[b * lines * widths[0] :], count, widths[0])]
+    count = min(shape.batch, steps.rows - b * shape.batch)
+    activations = [as_matrix(X[b * lines * shape.widths[0] :], count, shape.widths[0])]
     for matrix in weights[:-1]:
         activations.append(np.maximum(activations[-1] @ matrix, 0))
     error = activations[-1] @ weights[-1] - as_matrix(Y[b * lines :], count, 1)
-    _descend(weights, activations, error * np.float32(2.0 / count), sequential, rate, max_norm)
+    _descend(weights, activations, error * np.float32(2.0 / count), shape.sequential, rate, steps.max_norm)
     E[:count] = error[:, 0]
 
 
@@ -59,15 +74,14 @@ def _descend(weights, activations, dZ, sequential, rate, max_norm):
         dZ = np.where(H > 0, dZ @ old.T, np.float32(0))
 
 
-def train_convolutional(X, Y, W1, b1, W2, b2, W3, b3, E, S, rows, batch, first, steps, rate, *sizes):
-    shape = ConvolutionalShape.of((rows, batch, first, steps, rate, *sizes))
-    pixels, parameters = shape.channels * shape.height * shape.width, (W1, b1, W2, b2, W3, b3)
-    for start in _from([*range(0, rows, batch)], first, steps):
-        count = min(batch, rows - start)
+def _images(shape, steps, X, Y, *further):
+    *parameters, E, _ = further
+    pixels = shape.channels * shape.height * shape.width
+    for start in _starts(shape, steps):
+        count = min(shape.batch, steps.rows - start)
         x, y = X[start * pixels :], Y[start * shape.outputs :]
         for W, dW in zip(parameters, _convolutional(x, y, parameters, E[start:], count, shape), strict=True):
-            update(W, dW, dW.size, rate)
-    _count(S, steps)
+            update(W, dW, dW.size, steps.rate)
 
 
 def _convolutional(X, Y, parameters, E, rows, shape):
@@ -95,22 +109,23 @@ def _convolutional(X, Y, parameters, E, rows, shape):
     return gradients
 
 
-def train_layers(X, Y, W, E, S, rows, batch, first, steps, rate, *sizes):
-    shape = LayeredShape.of((rows, batch, first, steps, rate, *sizes))
-    inputs, outputs, parameters, at = shape.widths[0], shape.widths[-1], [], 0
-    for (k, n), layer in zip(itertools.pairwise(shape.widths), shape.layers, strict=True):
+def _layers(shape, steps, X, Y, W, E, S):
+    widths, parameters, at = shape.padded_widths, [], 0
+    for (k, n), layer in zip(itertools.pairwise(widths), shape.layers, strict=True):
         parameters.append((as_matrix(W[at:], k, n), W[at + k * n :][: n * layer.bias]))
         at += (k + layer.bias) * n
-    for start in _from([*range(0, rows, batch)], first, steps):
-        count, line = min(batch, rows - start), start // batch * shape.rows
-        x, y = as_matrix(X[line * inputs :], count, inputs), as_matrix(Y[line * outputs :], count, outputs)
+    for start in _starts(shape, steps):
+        count, line = min(shape.batch, steps.rows - start), start // shape.batch * shape.rows
+        x, y = (
+            as_matrix(X[line * widths[0] :], count, widths[0]),
+            as_matrix(Y[line * widths[-1] :], count, widths[-1]),
+        )
         activations = [x]
         for (matrix, bias), layer in zip(parameters, shape.layers, strict=True):
             z = activations[-1] @ matrix + (bias if layer.bias else 0)
             activations.append(np.maximum(z, 0) if layer.relu else z)
         dZ = _gradient_of_outputs(activations.pop(), y, E[start * shape.errors :], shape)
-        _descend_layers(parameters, activations, dZ, shape, rate)
-    _count(S, steps)
+        _descend_layers(parameters, activations, dZ, shape, steps.rate)
 
 
 def _gradient_of_outputs(P, Y, E, shape):
@@ -136,3 +151,6 @@ def _descend_layers(parameters, activations, dZ, shape, rate):
         matrix -= np.float32(rate) * (H.T @ dZ)
         bias -= np.float32(rate) * dZ.sum(axis=0)[: len(bias)]
         dZ = np.where((H > 0) | (not rectified), dZ @ old.T, np.float32(0))
+
+
+_TRAIN = {PerceptronShape: _perceptrons, LayeredShape: _layers, ConvolutionalShape: _images}
