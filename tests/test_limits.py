@@ -61,7 +61,7 @@ def test_limits_of_other_sources_and_what_are_none_are_refused(of_cpu, tmp_path)
 
 def test_kernels_decide_the_limits_of_a_gpu_only():
     kernels = {f"kernels/limits/{name}.cu" for name in ("rates", "waits", "latencies")}
-    kernels |= {f"snn/backends/cuda/{name}.py" for name in ("limits", "latencies")}
+    kernels |= {"snn/backends/cuda/limits.py"}
     assert kernels <= set(fingerprint.of_limits("cuda"))
     assert not kernels & set(fingerprint.of_limits("cpu"))
     assert "snn/analysis/roofline.py" not in fingerprint.of_limits("cuda")

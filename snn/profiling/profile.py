@@ -15,6 +15,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
+from snn.backends.ops import OPS
 from snn.profiling.call_costs import LEAST_SECONDS, CallCost, call_costs, simulate
 from snn.profiling.calls import EveryCall, Method
 from snn.profiling.tracer import Signature, Trace, trace
@@ -166,7 +167,7 @@ def _kernel_seconds(traced: Trace) -> float:
     return sum(
         event.device_end - event.device_start
         for event in traced.events
-        if event.call.name in ("launch", "graph_launch", "train")
+        if (event.signature.call in (*OPS, "graph_launch") or event.call.name == "train")
         and event.device_start is not None
         and event.device_end is not None
     )

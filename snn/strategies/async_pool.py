@@ -6,8 +6,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.host_driven import HostDriven, multiply_on_stream
 
 
 class AsyncPool(HostDriven):
@@ -39,7 +38,7 @@ class AsyncPool(HostDriven):
             for matrix in (A, B, C):
                 buffers.append(backend.pool_malloc(pool, matrix.nbytes))
             dA, dB, dC = buffers
-            on_stream.multiply(backend, stream, (dA, dB, dC), A, B, C)
+            multiply_on_stream(backend, stream, (dA, dB, dC), A, B, C)
         finally:
             for buffer in buffers:
                 backend.pool_free(pool, buffer)

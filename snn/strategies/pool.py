@@ -7,8 +7,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common import per_call
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.host_driven import HostDriven, multiply_per_call
 
 
 class Pool(HostDriven):
@@ -35,7 +34,7 @@ class Pool(HostDriven):
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        per_call.multiply(self.backend, A, B, C, self._malloc, self._free_device)
+        multiply_per_call(self.backend, A, B, C, self._malloc, self._free_device)
         return C
 
     def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:

@@ -7,9 +7,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven
-from snn.strategies.common.rehearsal import Rehearsal
+from snn.strategies.common.host_driven import HostDriven, Rehearsal, multiply_on_stream
 
 
 class Preallocated(HostDriven):
@@ -51,7 +49,7 @@ class Preallocated(HostDriven):
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
         try:
-            on_stream.multiply(self.backend, self._stream, self._buffers, A, B, C)
+            multiply_on_stream(self.backend, self._stream, self._buffers, A, B, C)
         finally:
             self.backend.stream_synchronize(self._stream)
         return C

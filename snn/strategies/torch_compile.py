@@ -10,9 +10,7 @@ from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.files import cache
 from snn.models.network import Network
-from snn.strategies.common.torch import TorchStrategy, capture_graph, clipped
-from snn.strategies.common.torch_layers import TorchLayers
-from snn.strategies.common.torch_perceptron import TorchPerceptron
+from snn.strategies.common.torch import TorchLayers, TorchPerceptron, TorchStrategy, capture_graph, clipped
 
 _NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
 

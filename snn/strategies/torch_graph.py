@@ -7,7 +7,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.network import Network
-from snn.strategies.common.optional import PEERS, required
+from snn.strategies.common.strategy import PEERS, required
 from snn.strategies.common.torch import capture_graph
 from snn.strategies.torch_eager import TorchEager
 

@@ -11,10 +11,8 @@ from snn.errors import Unsupported
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
-from snn.strategies.common.exact_gradient import check_exact_gradient
-from snn.strategies.common.optional import PEERS, required
-from snn.strategies.common.strategy import Strategy
-from snn.strategies.common.torch_settings import Settings, device_of, translated
+from snn.strategies.common.strategy import PEERS, Strategy, check_exact_gradient, required
+from snn.strategies.common.torch import Settings, device_of, translated
 
 
 class TorchLoader(Strategy):

@@ -8,9 +8,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven
-from snn.strategies.common.rehearsal import Rehearsal, Request
+from snn.strategies.common.host_driven import HostDriven, Rehearsal, Request, multiply_on_stream
 
 _ALIGNMENT = 256  # bytes, as cudaMalloc aligns its blocks
 
@@ -99,7 +97,7 @@ class Workspace(HostDriven):
         dB = backend.part(arena, offset_B, B.nbytes)
         dC = backend.part(arena, offset_C, C.nbytes)
         try:
-            on_stream.multiply(backend, stream, (dA, dB, dC), A, B, C)
+            multiply_on_stream(backend, stream, (dA, dB, dC), A, B, C)
         finally:
             backend.stream_synchronize(stream)
         return C

@@ -12,10 +12,8 @@ from cupy.cuda import runtime
 from snn.backends import kernel_source
 from snn.backends.base import Backend
 from snn.backends.cuda.kernels import Kernels
-from snn.backends.cuda.managed import Managed
+from snn.backends.cuda.memory import CupyPool, DriverPool, Managed, address_of, as_array
 from snn.backends.cuda.persistent import Trainer, naming_waits
-from snn.backends.cuda.pools import CupyPool, DriverPool
-from snn.backends.cuda.views import address_of, as_array
 from snn.backends.launches import Steps, TrainingLaunch, TrainingShape, check_precision
 from snn.config.groups import ROOT
 from snn.errors import DeviceError, OutOfMemory, Unsupported, out_of_memory

@@ -12,7 +12,7 @@ from snn.models.network import Network
 from snn.models.remedies import sharing
 from snn.models.step import Launch, Step, transposed
 from snn.models.training_step import batch_steps, micro_batch, prediction_step
-from snn.strategies.common.on_device import OnDevice
+from snn.strategies.common.strategy import Strategy
 
 KERNELS = ("kernels/elementwise.cu",)
 """What is launched beside the products: a cell of a strategy that imports this module depends on it."""
@@ -46,6 +46,26 @@ class _Bound(NamedTuple):
     buffers: tuple[Any, ...]
     numbers: tuple[float, ...]
     own: tuple[tuple[int, int, int], ...]
+
+
+class OnDevice(Strategy):
+    """One stream, device buffers and pinned host arrays, all of which ``close`` frees."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._stream: Any = None
+        self._buffers: list[Any] = []
+        self._host: list[np.ndarray] = []
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+            self.backend.stream_destroy(self._stream)
+            self._stream = None
+        while self._buffers:
+            self.backend.free(self._buffers.pop())
+        while self._host:
+            self.backend.host_free(self._host.pop())
 
 
 class DeviceDriven(OnDevice):

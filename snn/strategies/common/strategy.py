@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,25 @@ class Strategy(ABC):
     @abstractmethod
     def close(self) -> None:
         """Free everything; harmless when called twice or before ``setup``."""
+
+
+PEERS = "pip install -r envs/requirements-peers.txt"
+
+
+def required(package: str, install_command: str = "make env") -> Any:
+    """The imported package. Raises Unsupported, with the command that installs it, if the import fails."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise Unsupported(
+            f"{package} cannot be imported ({error}): `{install_command}` installs it"
+        ) from error
+
+
+def check_exact_gradient(network: Network, by: str) -> None:
+    """Raise Unsupported where the network is to be trained along something else than its gradient."""
+    if network.gradient.name != "exact":
+        raise Unsupported(
+            f"training.gradient={network.gradient.name} replaces launches of a step, and {by} has a step of "
+            "its own: choose training.gradient=exact"
+        )
