@@ -20,7 +20,6 @@ class AsyncPool(HostDriven):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._stream: Any = None
         self._pool: Any = None
 
     def setup(
@@ -49,7 +48,4 @@ class AsyncPool(HostDriven):
         if self._pool is not None:
             self.backend.pool_destroy(self._pool)
             self._pool = None
-        if self._stream is not None:
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
         super().close()

@@ -1,7 +1,6 @@
 """Every host and device matrix allocated once, before training."""
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,6 @@ class Preallocated(HostDriven):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._stream: Any = None
-        self._buffers: list[Any] = []
         self._step: list[np.ndarray] = []
         self._next = 0
 
@@ -67,9 +64,4 @@ class Preallocated(HostDriven):
 
     def close(self) -> None:
         self._step = []
-        while self._buffers:
-            self.backend.free(self._buffers.pop())
-        if self._stream is not None:
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
         super().close()

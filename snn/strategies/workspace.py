@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -74,8 +73,6 @@ class Workspace(HostDriven):
         super().__init__(backend)
         self._stack = Stack()
         self._offsets: dict[int, tuple[int, np.ndarray]] = {}
-        self._stream: Any = None
-        self._device_arena: Any = None
         self._host_arena: np.ndarray | None = None
 
     def setup(
@@ -85,12 +82,12 @@ class Workspace(HostDriven):
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
         product = max(sum(map(aligned, sizes)) for sizes in step.products)
         self._stream = self.backend.stream_create()
-        self._device_arena = self.backend.malloc(product, "workspace")
+        self._buffers.append(self.backend.malloc(product, "workspace"))
         self._host_arena = self.allocate((stack_bytes(step.requests) // 4,), "workspace", self.page_locked)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        backend, stream, arena = self.backend, self._stream, self._device_arena
+        backend, stream, arena = self.backend, self._stream, self._buffers[0]
         offset_B = aligned(A.nbytes)
         offset_C = offset_B + aligned(B.nbytes)
         dA = backend.part(arena, 0, A.nbytes)
@@ -119,10 +116,4 @@ class Workspace(HostDriven):
 
     def close(self) -> None:
         self._offsets, self._host_arena = {}, None
-        if self._device_arena is not None:
-            self.backend.free(self._device_arena)
-            self._device_arena = None
-        if self._stream is not None:
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
         super().close()

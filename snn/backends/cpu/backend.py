@@ -46,6 +46,11 @@ def _refused(reason: str) -> Callable[..., Any]:
     return refuse
 
 
+def _nothing() -> Callable[..., Any]:
+    """A method for what has nothing to do on a CPU."""
+    return lambda self, *arguments: None
+
+
 class CpuBackend(Backend):
     """Host memory and NumPy's arithmetic, which is also the oracle of the CUDA kernels.
 
@@ -107,29 +112,12 @@ class CpuBackend(Backend):
     def stream_create(self) -> int:
         return next(self._stream_numbers)
 
-    def stream_destroy(self, stream: int) -> None:
-        """Nothing is pending on a stream of the CPU."""
-
-    def stream_synchronize(self, stream: int) -> None:
-        """Nothing is pending on a stream of the CPU."""
-
-    def synchronize(self) -> None:
-        """Nothing is pending on the CPU."""
-
     def event_create(self) -> int:
         return next(self._event_numbers)
 
-    def event_destroy(self, event: int) -> None:
-        """Nothing is pending on the CPU."""
-
-    def event_record(self, event: int, stream: int) -> None:
-        """Nothing is pending on the CPU."""
-
-    def event_wait(self, event: int, stream: int) -> None:
-        """Nothing is pending on the CPU."""
-
-    def event_synchronize(self, event: int) -> None:
-        """Nothing is pending on the CPU."""
+    _never_pending = _nothing()
+    stream_destroy = stream_synchronize = synchronize = _never_pending
+    event_destroy = event_record = event_wait = event_synchronize = _never_pending
 
     _no_graphs = _refused("CUDA graphs need a CUDA device")
     graph_begin = graph_end = graph_launch = graph_destroy = _no_graphs

@@ -148,7 +148,7 @@ class _Launcher:
         self.configuration = one
         module = _module(one, root)
         try:
-            self._workspace = _constant(module, "workspace_floats")
+            self._workspace = modules.constant(module, "workspace_floats")
         except driver.CUDADriverError as error:
             raise failure(error.status, "cuModuleLoadData") from error
         if _report() is not None:
@@ -160,7 +160,7 @@ class _Launcher:
             checked("blocks", one.blocks),
             one.threads,
             one.cluster,
-            _constant(module, "shared_bytes"),
+            modules.constant(module, "shared_bytes"),
             together=one.clusters > 1,
         )
         if one.cluster:
@@ -180,10 +180,6 @@ class _Launcher:
     def cost(self, members: int) -> float:
         """Of a step of all members, relative to other plans."""
         return self.configuration.total_cost(members, self.held, self.launch.held_blocks())
-
-
-def _constant(module: cupy.RawModule, name: str) -> int:
-    return int(cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global(name)).get()[0])
 
 
 @cache

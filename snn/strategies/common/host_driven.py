@@ -22,6 +22,7 @@ class HostDriven(Strategy):
     it does not want the backend's host memory, ``allocate`` and ``_free``: how host matrices are allocated
     and freed. There are data and parameters once, a ``result`` for whatever a step computes and ``scratch``
     for every transpose, each freed in the same step as soon as nothing reads it, as in the paper's programs.
+    ``close`` also frees what a strategy keeps in ``_buffers`` and ``_stream``.
     """
 
     any_network = True
@@ -39,6 +40,8 @@ class HostDriven(Strategy):
         super().__init__(backend)
         self.computes = backend.computes
         self._live: dict[int, np.ndarray] = {}
+        self._stream: Any = None
+        self._buffers: list[Any] = []
         self._predictions: dict[int, tuple[list[Call], str]] = {}
         self._free: Callable[[np.ndarray], None] = backend.host_free
         self.purpose = "activations"
@@ -129,6 +132,11 @@ class HostDriven(Strategy):
         return [parameter.copy() for parameter in self._parameters.values()]
 
     def close(self) -> None:
+        while self._buffers:
+            self.backend.free(self._buffers.pop())
+        if self._stream is not None:
+            self.backend.stream_destroy(self._stream)
+            self._stream = None
         self._batches, self._parameters = [], {}
         while self._live:
             self._free(self._live.popitem()[1])
