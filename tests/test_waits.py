@@ -165,6 +165,34 @@ def test_a_kernel_is_not_launched_in_too_small_a_workspace(persistent):
     assert len(launches) == 1
 
 
+@pytest.mark.parametrize(("members", "size", "together"), [(1, 16, None), (10, 8, 15)])
+def test_a_trainer_launches_the_configuration_that_it_records(persistent, members, size, together):
+    """Ten networks do not fit with 16 blocks each, but with 8."""
+    module, _ = persistent
+    device, made = module.cupy.cuda.Device.return_value, {}
+    device.compute_capability = "90"
+    device.attributes = {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 232448}
+    module.modules.constant = lambda module, name: {"workspace_floats": 40, "shared_bytes": 1234}[name]
+
+    def cooperative(function, blocks, threads, cluster, shared, together):
+        made[cluster] = MagicMock(given=(blocks, threads, shared, together))
+        made[cluster].held_clusters.return_value = 7 if cluster == 16 else 15
+        made[cluster].held_blocks.return_value = 1
+        return made[cluster]
+
+    module.CooperativeLaunch = cooperative
+    trainer = module.Trainer(PerceptronShape((32, 256), 256, True, False, members), ROOT)
+    words, record = trainer.launch.words, trainer.launch.record
+    assert words.startswith(f"{'one cluster' if members == 1 else '10 clusters'} of {size} blocks")
+    assert ("at most 15 networks" in words) == (members > 1)
+    expected = {"kernel": "one_layer", "blocks": size * members, "threads": 160, "cluster": size}
+    expected |= {"clusters": 1, "together": together, "shared_bytes": record["shared_bytes"]}
+    assert record == expected and made[size].given == (size * members, 160, 1234, False)
+    trainer.train([1, 2, 3, 4, 5], Steps(2560, 1, 20, 0.5, 0.25), 9)
+    (arguments, stream), _ = made[size].call_args
+    assert [one.value for one in arguments] == [1, 2, 3, 4, 5, 2560, 1, 20, 0.5, 0.25] and stream == 9
+
+
 # ---- on a GPU
 
 TRAINING = """
