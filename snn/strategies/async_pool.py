@@ -22,12 +22,10 @@ class AsyncPool(HostDriven):
         super().__init__(backend)
         self._pool: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self._stream = self.backend.stream_create()
         self._pool = self.backend.pool_create(self._stream)
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))

@@ -54,13 +54,11 @@ class Ensemble(OneLaunch):
         self._initialisers, self._learning_rates = initialisers, learning_rates
         self._rate = float("nan")  # the cell's; set by ``setup``
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        self._rate = learning_rate
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self._rate = rate
         any_seed = 1  # rates do not depend on the seed, which ``starts`` is given
         self.rates = [member.learning_rate for member in self._members_for(network, any_seed)]
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
 
     def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
         """Initial weights of all members, one after the other; the same for every run."""

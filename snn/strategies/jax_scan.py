@@ -167,14 +167,12 @@ class JaxScan(Strategy):
         super().check_network(network)
         check_exact_gradient(network, "JAX")
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         self._jax = required("jax", PEERS)
         self._device = self.device()
         self.network, self._batch = network, min(batch_size, len(X))
-        step = make_step(self._jax, network, float(np.float32(learning_rate)))
+        step = make_step(self._jax, network, float(np.float32(rate)))
         self._train = make_training(self._jax, step, self.keeps_losses, self._unroll, network.loss)
         batch = self._batch
         whole = len(X) // batch * batch

@@ -49,16 +49,14 @@ class Persistent(Strategy):
         super().__init__(backend)
         self._strategy: Strategy = OneLaunch(backend)
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         reasons: list[str] = []
         failure: type[SnnError] = Unsupported
         for describe in _shapes_for(network):
             self._strategy = OneLaunch(self.backend, describe)
             try:
                 self._strategy.check_network(network)
-                self._strategy.setup(network, X, Y, batch_size, learning_rate)
+                self._strategy.setup(network, X, Y, batch_size, rate)
             except (Unsupported, OutOfMemory) as error:
                 planned, failure = self._strategy.plan, type(error)
                 reason = f"{planned}: {error}" if planned else str(error)
@@ -74,7 +72,7 @@ class Persistent(Strategy):
             raise failure("; ".join(reasons))
         self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
         self._strategy.keeps_losses = self.keeps_losses
-        self._strategy.setup(network, X, Y, batch_size, learning_rate)
+        self._strategy.setup(network, X, Y, batch_size, rate)
 
     def load(self, weights: list[np.ndarray]) -> None:
         self._strategy.load(weights)

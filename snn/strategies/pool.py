@@ -23,14 +23,12 @@ class Pool(HostDriven):
         super().__init__(backend)
         self._pool: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self._pool = self.backend.pool_create()
         self._free = partial(self.backend.pool_host_free, self._pool)
         self._malloc = partial(self.backend.pool_malloc, self._pool)
         self._free_device = partial(self.backend.pool_free, self._pool)
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))

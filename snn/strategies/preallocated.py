@@ -25,10 +25,8 @@ class Preallocated(HostDriven):
         self._step: list[np.ndarray] = []
         self._next = 0
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         self._stream = self.backend.stream_create()
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
         for sizes in zip(*step.products, strict=True):

@@ -43,11 +43,9 @@ class TorchCompile(TorchStrategy):
         self._graph: Any = None
         self._captured_errors: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         cache.lend("torch", "TORCHINDUCTOR_CACHE_DIR")
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
         step = make_step(self._torch, self._model, network.clip_norm, self._rate, self.keeps_losses)
         self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)
         with self.without_autograd(), _compiler_required():

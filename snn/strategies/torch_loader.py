@@ -49,9 +49,7 @@ class TorchLoader(Strategy):
                 f"network.update_order={network.update_order} is not possible: choose simultaneous"
             )
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         torch = self._torch = required("torch", PEERS)
         self._device = device_of(torch, self.backend)
         if self._pin_memory and self.backend.is_processor:
@@ -63,7 +61,7 @@ class TorchLoader(Strategy):
         nn, reduction = torch.nn, network.reduction
         is_classification = network.loss is CROSS_ENTROPY
         self._criterion = (nn.CrossEntropyLoss if is_classification else nn.MSELoss)(reduction=reduction)
-        self._optimiser = torch.optim.SGD(self._model.parameters(), lr=float(np.float32(learning_rate)))
+        self._optimiser = torch.optim.SGD(self._model.parameters(), lr=float(np.float32(rate)))
         targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
         self._loader = self._load_from(X, targets)
 

@@ -75,10 +75,8 @@ class Workspace(HostDriven):
         self._offsets: dict[int, tuple[int, np.ndarray]] = {}
         self._host_arena: np.ndarray | None = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
         product = max(sum(map(aligned, sizes)) for sizes in step.products)
         self._stream = self.backend.stream_create()

@@ -202,9 +202,7 @@ class CpuBaseline(Strategy):
         super().check_network(network)
         check_exact_gradient(network, "a CPU baseline")
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         if not self.backend.is_processor:
             raise Unsupported("this strategy is a CPU baseline: it runs with device=cpu only")
         self.network, self._rows = network, min(batch_size, len(X))
@@ -213,9 +211,9 @@ class CpuBaseline(Strategy):
         batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
         if network.widths is None:
             how = self.operations(), self.convolves, self._copy_of
-            self._trained = Layers(network, batches, learning_rate, *how)
+            self._trained = Layers(network, batches, rate, *how)
         else:
-            self._trained = Perceptron(network, batches, learning_rate, self.arithmetic(), self._copy_of)
+            self._trained = Perceptron(network, batches, rate, self.arithmetic(), self._copy_of)
         self._losses = np.full(len(batches), np.nan)
         self._loss = float("nan")
 

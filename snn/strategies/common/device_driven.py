@@ -87,15 +87,13 @@ class DeviceDriven(OnDevice):
         self._rows = self._trained = 0
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self.network = network
         self._stream = self.backend.stream_create()
         batch = self._batch = min(batch_size, len(X))
         self._micro = min(batch, micro_batch(network, batch_size))
         self._row_bytes = 4 * X.shape[1], 4 * Y.shape[1]
-        steps = {rows: self._plan(network, rows, learning_rate) for rows in (batch, len(X) % batch or batch)}
+        steps = {rows: self._plan(network, rows, rate) for rows in (batch, len(X) % batch or batch)}
         of_row = network.loss.errors(network.outputs)
         rows_of_errors = len(X) if self.keeps_losses else batch
         self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)

@@ -68,10 +68,8 @@ class HostDriven(Strategy):
         self._live[id(array)] = array
         return array
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        self.network, self._rate, self._batch = network, learning_rate, batch_size
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self.network, self._rate, self._batch = network, rate, batch_size
         X, Y = self._hold(X, "data"), self._hold(Y, "data")
         starts = range(0, len(X), batch_size)
         self._batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in starts]

@@ -227,10 +227,8 @@ class OneLaunch(DeviceDriven):
         self._describe, self._members = describe, 1
         self._weights: list[tuple[Any, np.ndarray]] = []
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        rows, rates = len(X), self.rates or [learning_rate]
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        rows, rates = len(X), self.rates or [rate]
         batch = self._batch = self._micro = min(batch_size, rows)
         self._members = len(rates)
         shape = self._describe(network, batch, X, self._members)

@@ -66,9 +66,7 @@ class Strategy(ABC):
         self.backend = backend
 
     @abstractmethod
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         """Take the data, X (n, features) and Y (n, outputs), float32, and allocate what lives as long."""
 
     def check_network(self, network: Network) -> None:

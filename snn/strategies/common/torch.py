@@ -387,13 +387,11 @@ class TorchStrategy(Strategy):
         super().check_network(network)
         check_exact_gradient(network, "PyTorch")
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         torch = self._torch = required("torch", PEERS)
         self._device = device_of(torch, self.backend)
         self._settings = Settings(torch, self.backend.precision)
-        self.network, self._rate, self._batch = network, float(np.float32(learning_rate)), batch_size
+        self.network, self._rate, self._batch = network, float(np.float32(rate)), batch_size
         self._model: TorchLayers | TorchPerceptron = (
             TorchPerceptron(torch, network)
             if network.widths is not None
