@@ -1,4 +1,4 @@
-"""Stacks of linear layers in one launch: the strategy, and the kernel on the CPU against a float64 oracle."""
+"""Stacks of linear layers in one launch: the kernel on the CPU, and on a GPU, against a float64 oracle."""
 
 import cuda_on_cpu
 import layer_oracle
@@ -10,13 +10,10 @@ from layered_shapes import FEW, SHAPES, TURING, network_of, plan_for
 
 from snn.backends import kernel_source
 from snn.backends.cpu import trainings
-from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches import Steps
 from snn.backends.launches.layers import SOURCE
-from snn.profiling.observed import ObservedBackend
-from snn.strategies.common.one_launch import OneLaunch, in_batches, layered_shape
+from snn.strategies.common.one_launch import in_batches
 from snn.strategies.persistent import Persistent
-from snn.strategies.resident import Resident
 
 RATE = 0.05
 
@@ -114,46 +111,6 @@ def check(one, buffers, expected, errors, within=3e-6):
         assert np.linalg.norm(found[real] - exact) < within * max(np.linalg.norm(exact), 1e-2)
         assert np.count_nonzero(found) == np.count_nonzero(found[real])
     np.testing.assert_allclose(buffers[3], errors, rtol=20 * within, atol=20 * within)
-
-
-# ---- the strategy, on NumPy
-
-
-def trained_by(strategy, one, X, Y, weights):
-    strategy.keeps_losses = True
-    try:
-        strategy.setup(network_of(one), X, Y, one.batch, RATE)
-        assert np.isnan(strategy.loss())
-        for epochs in (1, 2):
-            strategy.load(weights)
-            strategy.train(epochs)
-        outputs = strategy.predict(X[: one.batch + 1])
-        return *strategy.weights(), np.float32(strategy.loss()), strategy.epoch_losses(), outputs
-    finally:
-        strategy.close()
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_one_launch_trains_as_launches_of_every_step_do(name, random):
-    one = SHAPES[name]
-    X, _, Y, weights = made(one, 3 * one.batch + 1, random)
-    one_launch, every_step = Persistent(CpuBackend()), Resident(CpuBackend())
-    found, expected = (trained_by(strategy, one, X, Y, weights) for strategy in (one_launch, every_step))
-    assert one_launch.plan.startswith("NumPy, all epochs in one call")
-    for a, b in zip(found, expected, strict=True):
-        assert np.shape(a) == np.shape(b)
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-
-
-def test_one_launch_frees_what_it_held(random):
-    one = SHAPES["classifier"]
-    X, _, Y, weights = made(one, 30, random)
-    strategy = OneLaunch(ObservedBackend(CpuBackend()), layered_shape)
-    strategy.setup(network_of(one), X, Y, one.batch, RATE)
-    strategy.load(weights)
-    strategy.epoch()
-    strategy.close()
-    strategy.backend.live.check_nothing_held()
 
 
 # ---- the kernel, on the CPU

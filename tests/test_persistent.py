@@ -9,11 +9,11 @@ from deferred import DeferredBackend
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import train
+from test_launch_configurations import A100, H200, T4, first, perceptron
 
 from snn import datasets
 from snn.analysis import kernels
-from snn.backends.launches import DeviceCapability, LaunchConfiguration, TrainingLaunch, padded
-from snn.backends.launches.perceptron import PerceptronShape, tile_of
+from snn.backends.launches import LaunchConfiguration, TrainingLaunch
 from snn.config.compose import composed
 from snn.errors import Unsupported
 from snn.measurement.passes import job_of
@@ -23,148 +23,21 @@ from snn.records.store import lift
 from snn.strategies.common import one_launch
 from snn.strategies.persistent import Persistent
 
-H200, A100, T4 = (
-    DeviceCapability(132, 232448, (9, 0)),
-    DeviceCapability(108, 166912, (8, 0)),
-    DeviceCapability(40, 65536, (7, 5)),
-)
-
-
-def first(limits, *layers, batch=256, sequential=True, clipped=False):
-    shape = PerceptronShape(tuple(map(padded, layers[:-1])), batch, sequential, clipped)
-    found = list(shape.configurations(limits))
-    plan = next((one for one in found if isinstance(one, LaunchConfiguration)), None)
-    return plan, " ".join(one for one in found if isinstance(one, str))
-
-
-def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
-    plan, _ = first(H200, 32, 256, 1)
-    assert (plan.cluster, plan.blocks, plan.words) == (
-        16,
-        16,
-        "one cluster of 16 blocks, 16 hidden neurons in each",
-    )
-    plan, _ = first(H200, 32, 1024, 1)
-    assert (plan.cluster, plan.blocks, plan.words) == (
-        16,
-        64,
-        "4 clusters of 16 blocks, 16 hidden neurons in each",
-    )
-    plan, reasons = first(A100, 32, 256, 1)
-    assert plan.cluster == 0
-    assert reasons == "no cluster: compute capability 8.0, clusters need 9.0"
-
-
-@pytest.mark.parametrize(
-    ("layers", "batch", "parts"),
-    [
-        ((32, 256, 1), 256, 2),
-        ((32, 130, 1), 256, 2),  # as many blocks, each with columns of zeros
-        ((32, 128, 1), 256, 1),
-        ((32, 256, 1), 225, 2),
-        ((32, 256, 1), 224, 1),
-        ((16, 256, 1), 256, 1),
-        ((16, 512, 1), 256, 1),  # of two clusters
-        ((32, 1024, 1), 256, 1),  # of several clusters
-        ((64, 256, 1), 256, 2),
-        ((60, 500, 1), 256, 1),
-    ],
-)
-def test_a_long_exchange_is_hidden_in_two_parts(layers, batch, parts):
-    plan, _ = first(H200, *layers, batch=batch)
-    assert (plan.source, plan.threads) == ("kernels/persistent/one_layer.cu", 160)
-    assert dict(plan.defines)["PARTS"] == str(parts)
-
-
-def test_parts_need_registers():
-    """Blocks of 32 neurons of 64 features would spill in two parts."""
-    found = PerceptronShape((64, 256), 256, True, False).configurations(H200)
-    plans = [plan for plan in found if isinstance(plan, LaunchConfiguration) and plan.cluster]
-    assert [(plan.cluster, dict(plan.defines)["PARTS"]) for plan in plans] == [(16, "2")]
-    wider = first(H200, 64, 2048, 1)[0]
-    assert (wider.words, dict(wider.defines)["PARTS"]) == (
-        "4 clusters of 16 blocks, 32 hidden neurons in each",
-        "1",
-    )
-
-
-def test_two_hidden_layers_are_as_many_groups_of_blocks_as_they_need():
-    plan, _ = first(H200, 32, 256, 256, 1)
-    assert (plan.source, plan.cluster, plan.blocks) == ("kernels/persistent/two_layers.cu", 0, 128)
-    plan, _ = first(H200, 10, 64, 256, 1, batch=100, sequential=False)
-    assert (plan.source, plan.blocks) == ("kernels/persistent/two_layers.cu", 56)
-    plan, reasons = first(T4, 32, 256, 256, 1)
-    assert "two_layers" not in (plan.source if plan else "")
-    assert "no groups of blocks: compute capability 7.5, TF32 needs 8.0" in reasons
-
-
-def test_three_hidden_layers_are_groups_of_16_rows_and_blocks_of_8_neurons():
-    plan, _ = first(H200, 32, 256, 1024, 256, 1)
-    assert (plan.source, plan.cluster, plan.blocks) == ("kernels/persistent/three_layers.cu", 0, 128)
-    assert plan.words == "16 groups of 8 blocks together"
-    plan, _ = first(H200, 10, 128, 256, 250, 1, batch=60)
-    assert (plan.source, plan.blocks) == ("kernels/persistent/three_layers.cu", 32)
-    plan, reasons = first(H200, 32, 256, 512, 256, 1)
-    assert "three_layers" not in plan.source
-    assert "no groups of blocks: 32-256-512-256 in batches of 256 is no shape for their kernel" in reasons
-
 
 def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
     script = runpy.run_path(str(ROOT / "scripts/sanitize.py"))
     planned = [
-        first(H200, 31, *hidden, 1, batch=script["BATCH"], clipped=clipped)[0]
+        first(perceptron(31, *hidden, 1, batch=script["BATCH"], clipped=clipped))[0]
         for hidden in script["WHOLE"]
         for clipped in (False, True)
     ]
     neurons, batch = script["IN_PARTS"]
-    assert dict(first(H200, 31, *neurons, 1, batch=batch)[0].defines)["PARTS"] == "2"
-    kernels = {str(path.relative_to(ROOT)) for path in ROOT.glob("kernels/persistent/*.cu")}
-    of_images = next(one_launch.convolutional_shape(script["IMAGES"], 4).configurations(H200))
-    classifiers = (one_launch.layered_shape(one, script["BATCH"]) for one in script["CLASSIFIERS"])
-    of_layers = [next(shape.configurations(H200)) for shape in classifiers]
-    assert {plan.source for plan in (*planned, of_images, *of_layers)} == kernels
-
-
-@pytest.mark.parametrize(
-    ("reason", "layers", "options"),
-    [
-        ("2 hidden layers", (32, 256, 272, 1), {}),
-        ("48-256-256 in batches of 256 is no shape", (40, 256, 256, 1), {}),
-        ("32-512-256 in batches of 256 is no shape", (32, 512, 256, 1), {}),
-        ("32-256-1024-512 in batches of 256 is no shape", (32, 256, 1024, 512, 1), {}),
-        ("32-256-1024-256 in batches of 128 is no shape", (32, 256, 1024, 256, 1), {"batch": 128}),
-        ("neither clips nor", (32, 256, 1), {"clipped": True}),
-        ("neither clips nor", (32, 256, 1), {"sequential": False}),
-        ("batches of 512 rows", (32, 256, 1), {"batch": 512}),
-        ("of 96 features", (90, 256, 1), {"batch": 100}),
-        ("2112 hidden neurons", (40, 2112, 1), {}),
-    ],
-)
-def test_what_does_not_fit_a_cluster_is_for_the_grid(reason, layers, options):
-    plan, reasons = first(H200, *layers, **options)
-    assert reason in reasons
-    assert plan.cluster == 0
-
-
-def test_what_fits_neither_has_no_plan():
-    plan, reasons = first(H200, 32, 16384, 16384, 1)
-    assert plan is None
-    assert "132 tiles of 64 x 64 do not cover 256 x 16384" in reasons
-
-
-@pytest.mark.parametrize("limits", [H200, A100])
-@pytest.mark.parametrize("m, n", [(256, 256), (256, 1024), (32, 256), (272, 48), (16, 16)])
-def test_a_tile_covers_its_product_with_the_blocks_that_there_are(m, n, limits):
-    rows, cols = tile_of(m, n, limits.multiprocessors)
-    assert m % rows == n % cols == 0
-    assert m // rows * (n // cols) <= limits.multiprocessors
-    smaller = [(rows // 2, cols), (rows, cols // 2)]
-    assert all(m * n / (r * c) > limits.multiprocessors or r < 16 or c < 8 for r, c in smaller)
-
-
-def test_a_product_too_large_for_a_tile_a_block_has_none():
-    assert tile_of(256, 1024, T4.multiprocessors) is None
-    assert tile_of(256, 512, T4.multiprocessors) == (64, 64)
+    in_parts, _ = first(perceptron(31, *neurons, 1, batch=batch))
+    assert dict(in_parts.defines)["PARTS"] == "2"
+    kernels = {path.stem for path in ROOT.glob("kernels/persistent/*.cu")}
+    planned.append(first(one_launch.convolutional_shape(script["IMAGES"], 4))[0])
+    planned += [first(one_launch.layered_shape(one, script["BATCH"]))[0] for one in script["CLASSIFIERS"]]
+    assert {launch.kernel for launch in planned} == kernels
 
 
 # ---- on a GPU

@@ -2,10 +2,15 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 
+import convolutional_shapes as convolutional
+import layered_shapes as layered
 import numpy as np
 import pytest
+import test_layered_launch
 from conftest import STRATEGIES
+from deferred import DeferredBackend
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +24,8 @@ from snn.profiling.observed import ObservedBackend
 from snn.strategies import blas
 from snn.strategies.common import factory
 from snn.strategies.common.one_launch import OneLaunch, in_batches, words_of_padding
+from snn.strategies.persistent import Persistent
+from snn.strategies.resident import Resident
 
 
 class Spied(CpuBackend):
@@ -167,6 +174,64 @@ def test_of_batches_that_divide_the_rows_the_last_is_whole(launching):
     _, strategy = launching(batch=7)
     strategy.epoch()
     assert strategy.losses() == pytest.approx([np.mean(np.arange(7.0) ** 2)])
+
+
+# ---- networks of layers, on NumPy
+
+LAYERED = {name: (layered, one) for name, one in layered.SHAPES.items()}
+IMAGES = {name: (convolutional, convolutional.SMALL[name]) for name in ("square", "uneven")}
+FAMILIES = LAYERED | IMAGES
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_one_launch_trains_as_launches_of_every_step_do(name, random):
+    family, one = FAMILIES[name]
+    make = convolutional.made if family is convolutional else test_layered_launch.made
+    X, _, Y, weights = make(one, 3 * one.batch + 1, random)
+    found, X = [], X.reshape(len(X), -1)
+    for kind in (Persistent, Resident):
+        strategy = kind(CpuBackend())
+        strategy.keeps_losses = True
+        try:
+            strategy.setup(family.network_of(one), X, Y, one.batch, 0.05)
+            assert np.isnan(strategy.loss())
+            for epochs in (1, 2):
+                strategy.load(weights)
+                strategy.train(epochs)
+            outputs = strategy.predict(X[: one.batch + 1])
+            found.append([*strategy.weights(), strategy.loss(), strategy.epoch_losses(), outputs])
+        finally:
+            strategy.close()
+        assert (strategy.plan or "").startswith("NumPy, all epochs in one call") == (kind is Persistent)
+    for a, b in zip(*found, strict=True):
+        assert np.shape(a) == np.shape(b)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["classifier", "square"])
+def test_one_launch_frees_what_it_held(name, random):
+    family, one = FAMILIES[name]
+    make = convolutional.made if family is convolutional else test_layered_launch.made
+    X, _, Y, weights = make(one, 3 * one.batch, random)
+    strategy = Persistent(ObservedBackend(CpuBackend()))
+    strategy.setup(family.network_of(one), X.reshape(len(X), -1), Y, one.batch, 0.05)
+    strategy.load(weights)
+    strategy.epoch()
+    strategy.close()
+    strategy.backend.live.check_nothing_held()
+
+
+def test_another_network_is_trained_by_a_graph_and_the_plan_says_why():
+    network = replace(convolutional.network_of(convolutional.CNN), clip_norm=1.0)
+    strategy = Persistent(ObservedBackend(DeferredBackend()))
+    images, targets = np.zeros((3, 784), np.float32), np.eye(10, dtype=np.float32)[:3]
+    try:
+        strategy.setup(network, images, targets, 2, 0.1)
+        said = "graph: no convolutional network in one launch: its kernel updates simultaneously and does not"
+        assert strategy.plan.startswith(said) and strategy.launch is None
+    finally:
+        strategy.close()
+    strategy.backend.live.check_nothing_held()
 
 
 # ---- settings
