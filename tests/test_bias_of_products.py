@@ -12,8 +12,9 @@ import test_layered_launch
 from convolutional_shapes import ConvolutionalShape, on_cpu
 from convolutional_shapes import buffers_of as convolutional_buffers
 from convolutional_shapes import launched as convolve
+from emulated_launch import launched
 from oracle import train
-from test_persistent_on_cpu import H200, SMALL, launched, made, plan_for
+from test_persistent_on_cpu import H200, SMALL, made, plan_for
 
 from snn.backends.cpu import trainings
 from snn.backends.launches import Steps

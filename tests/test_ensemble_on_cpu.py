@@ -5,9 +5,10 @@ from dataclasses import replace
 import cuda_on_cpu
 import numpy as np
 import pytest
+from emulated_launch import launched
 from hypothesis import given
 from hypothesis import strategies as st
-from test_persistent_on_cpu import H200, by_the_oracle, launched, made, plan_for
+from test_persistent_on_cpu import H200, by_the_oracle, made, plan_for
 
 from snn.backends.launches import HEAD, LaunchConfiguration, padded
 from snn.backends.launches.perceptron import PerceptronShape

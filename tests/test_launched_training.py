@@ -19,17 +19,17 @@ import numpy as np
 import pytest
 import test_layered_launch
 from conftest import ROOT
-from emulated_launch import emulated
+from emulated_launch import launched
 from hypothesis import example, given
 from hypothesis import strategies as st
 from test_measure import JOB
-from test_persistent_on_cpu import H200, SMALL, by_the_oracle, launched, made, plan_for, two_clusters_of_two
+from test_persistent_on_cpu import H200, SMALL, by_the_oracle, made, plan_for, two_clusters_of_two
 from test_persistent_on_cpu import pytestmark as on_cpu
 
 from snn import backends, cli
 from snn.backends import launches as launches_of_kernels
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.launches import MOST_STEPS, TRAINED, steps_within
+from snn.backends.launches import MOST_STEPS, TRAINED, Steps, steps_within
 from snn.backends.launches.perceptron import PerceptronShape
 from snn.config import groups
 from snn.errors import MeasurementError, Unsupported
@@ -154,22 +154,18 @@ STEPS = 5  # of epochs of three batches, or four
 SPLITS = [(1, 1, 3), (3, 2)]  # in the middle of an epoch and at its end; odd and even
 
 
-def check_splits(train, buffers, batches, state):
-    """``train(buffers, first, steps)``; ``state``: which of the buffers stay."""
-    once = [buffer.copy() for buffer in buffers]
-    train(once, 0, STEPS)
+def check_splits(train, shape, buffers, steps, state):
+    """``train(buffers, steps)``; ``state``: which of the buffers stay."""
+    once, batches = [buffer.copy() for buffer in buffers], -(-steps.rows // shape.batch)
+    train(once, steps._replace(number=STEPS))
     for split in SPLITS:
         again, done = [buffer.copy() for buffer in buffers], 0
-        for steps in split:
-            train(again, done % batches, steps)
-            done += steps
+        for number in split:
+            train(again, steps._replace(first=done % batches, number=number))
+            done += number
         for which in state:
             np.testing.assert_array_equal(again[which], once[which], err_msg=str(split))
         assert trained(again[-1]) == trained(once[-1]) == STEPS
-
-
-def by_emulator(plan, rows):
-    return lambda own, first, steps: emulated(plan, own, rows, first, steps, RATE, ROOT / plan.source)
 
 
 def trained(workspace):
@@ -187,17 +183,8 @@ def test_a_perceptron_ends_with_the_same_bits_wherever_it_is_split(name, random)
     if kernel == "one_layer":
         buffers[4].fill(0)
     buffers[3].fill(0)  # what padding rows have is nobody's
-
-    def train(own, first, number):
-        launched(plan, own, steps._replace(first=first, number=number))
-
-    batches = -(-rows // batch)
-    check_splits(train, buffers, batches, [2])
-    by_numpy = [buffer.reshape(-1) for buffer in buffers]
-    check_splits(
-        lambda own, first, number: by_the_oracle(shape, own, steps._replace(first=first, number=number)),
-        *(by_numpy, batches, [2]),
-    )
+    check_splits(partial(launched, plan), shape, buffers, steps, [2])
+    check_splits(partial(by_the_oracle, shape), shape, buffers, steps, [2])
 
 
 @on_cpu
@@ -206,36 +193,22 @@ def test_three_layers_keep_their_scales_from_launch_to_launch():
     random = np.random.default_rng(1)
     *_, buffers, shape, steps = made((20, 120, 120, 250, 1), 20, 50, 1, "sequential", None, random)
     buffers[2] *= (10.0 ** random.uniform(-6, 0, buffers[2].shape)).astype(np.float32)  # some below 2^-14
-    steps = steps._replace(rate=np.float32(0.3))
-    plan = plan_for(shape, H200, "three_layers")
-
-    def train(own, first, number):
-        launched(plan, own, steps._replace(first=first, number=number))
-
-    check_splits(train, buffers, 3, [2])
+    launch = plan_for(shape, H200, "three_layers")
+    check_splits(partial(launched, launch), shape, buffers, steps._replace(rate=np.float32(0.3)), [2])
 
 
 @on_cpu
-@pytest.mark.parametrize("name", ["classifier", "in turn", "deep", "regression"])
-def test_so_does_a_stack_of_layers(name, random):
-    one = layered_shapes.SHAPES[name]
-    rows = 2 * one.batch + 5
-    X, _, Y, weights = test_layered_launch.made(one, rows, random)
-    plan = layered_shapes.plan_for(one)
-
-    check_splits(by_emulator(plan, rows), test_layered_launch.buffers_of(one, X, Y, weights), 3, [2, 3])
-
-
-@on_cpu
-@pytest.mark.parametrize("name", ["square", "uneven"])
-def test_so_does_a_convolutional_network(name, random):
-    shape = convolutional_shapes.SMALL[name]
-    rows = 2 * shape.batch + 1
-    X, _, Y, weights = convolutional_shapes.made(shape, rows, random)
-    plan = convolutional_shapes.plan_for(shape)
-
-    buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
-    check_splits(by_emulator(plan, rows), buffers, 3, range(2, 9))
+@pytest.mark.parametrize("name", ["classifier", "in turn", "deep", "regression", "square", "uneven"])
+def test_so_does_a_network_of_layers(name, random):
+    is_layered = name in layered_shapes.SHAPES
+    one = layered_shapes.SHAPES[name] if is_layered else convolutional_shapes.SMALL[name]
+    steps = Steps(2 * one.batch + 1, 0, 1, RATE)
+    family, of_data = (
+        (layered_shapes, test_layered_launch) if is_layered else (convolutional_shapes, convolutional_shapes)
+    )
+    X, _, Y, weights = of_data.made(one, steps.rows, random)
+    launch, buffers = family.plan_for(one), of_data.buffers_of(one, X, Y, weights)
+    check_splits(partial(launched, launch), one, buffers, steps, range(2, len(buffers) - 1))
 
 
 @on_cpu

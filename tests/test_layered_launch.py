@@ -1,11 +1,11 @@
 """Stacks of linear layers in one launch: the kernel on the CPU, and on a GPU, against a float64 oracle."""
 
 import cuda_on_cpu
+import emulated_launch
 import layer_oracle
 import numpy as np
 import pytest
 from conftest import ROOT
-from emulated_launch import emulated
 from layered_shapes import FEW, SHAPES, TURING, network_of, plan_for
 
 from snn.backends import kernel_source
@@ -54,9 +54,9 @@ def buffers_of(one, X, Y, weights):
     return [X, Y, np.concatenate(flat), E, S]
 
 
-def launched(one, buffers, rows, epochs, rate=RATE, limits=FEW, source=ROOT / SOURCE, **further):
+def launched(one, buffers, rows, epochs, rate=RATE, limits=FEW, source=None, **further):
     steps = epochs * -(-rows // one.batch)
-    emulated(plan_for(one, limits), buffers, rows, 0, steps, rate, source, **further)
+    emulated_launch.launched(plan_for(one, limits), buffers, Steps(rows, 0, steps, rate), source, **further)
 
 
 def by_numpy(one, buffers, rows, epochs, rate=RATE):

@@ -6,6 +6,7 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT
+from emulated_launch import launched
 from oracle import train
 
 from snn.backends import kernel_source
@@ -31,19 +32,6 @@ def plan_for(shape, limits, kernel):
         if isinstance(one, LaunchConfiguration) and one.kernel == kernel
     ]
     return found[-1]  # of clusters the smallest, which is the most for each block to do
-
-
-def launched(plan, buffers, steps, **further):
-    kernels = cuda_on_cpu.load(ROOT / plan.source, **dict(plan.defines), **further)
-    assert kernels["workspace_floats"] <= len(buffers[-1])
-    kernels["train_persistent"](
-        (plan.blocks,),
-        (plan.threads,),
-        (*buffers, *steps[:3], np.float32(steps.rate), np.float32(steps.max_norm)),
-        dynamic_shared=kernels["shared_bytes"],
-        cooperative=not plan.cluster,
-        cluster=plan.cluster or 1,
-    )
 
 
 def by_the_oracle(shape, buffers, steps):
@@ -330,12 +318,5 @@ def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):
     )
     broken = tmp_path / "grid.cu"
     broken.write_text(text)
-    kernels = cuda_on_cpu.load(broken, **dict(plan.defines))
     with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
-        kernels["train_persistent"](
-            (plan.blocks,),
-            (plan.threads,),
-            (*buffers, *steps[:3], steps.rate, np.float32(steps.max_norm)),
-            dynamic_shared=kernels["shared_bytes"],
-            cooperative=True,
-        )
+        launched(plan, buffers, steps, broken)

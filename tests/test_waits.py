@@ -13,7 +13,8 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT
-from test_persistent_on_cpu import H200, launched, made, plan_for, two_clusters_of_two
+from emulated_launch import launched
+from test_persistent_on_cpu import H200, made, plan_for, two_clusters_of_two
 
 from snn import backends
 from snn.backends import kernel_source
