@@ -8,7 +8,7 @@ from cnn_cells import published_values as published
 from records_of import record
 
 from snn.analysis import frame
-from snn.tables import cnn_block_size, cnn_epochs, cnn_loader, cnn_programs
+from snn.tables.cnn import cnn_block_size, cnn_epochs, cnn_loader, cnn_programs
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from conftest import ROOT
 from records_of import record
 
 from snn.analysis import frame
-from snn.analysis.equivalence import Convergence, convergence
 from snn.config.groups import read_yaml
 from snn.figures import precision as figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement.protocol import student_quantile
-from snn.tables import precision
+from snn.tables.sweep import Convergence, convergence, precision
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 FP32 = {1: 0.80, 2: 0.77, 3: 0.79, 4: 0.70, 5: 0.77}

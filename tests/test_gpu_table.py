@@ -13,7 +13,7 @@ from snn.hardware import devices
 from snn.hardware import limits as hardware
 from snn.hardware.limits import BYTES, Limit, Measured
 from snn.records import untrusted
-from snn.tables import gpu
+from snn.tables.origin import gpu
 
 PAPER = read_yaml(ROOT / "config/paper/gpu.yaml")
 SYSTEM = {

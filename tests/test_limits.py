@@ -13,7 +13,7 @@ from snn.errors import RecordError
 from snn.grid import fingerprint
 from snn.hardware import devices
 from snn.hardware.limits import SECONDS, Measured, too_old
-from snn.tables import device_limits
+from snn.tables.origin import device_limits
 
 ON_CPU = {"fp32", "dram_copy"}
 

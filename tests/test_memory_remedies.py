@@ -17,7 +17,8 @@ from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.planning import remedies as changes
 from snn.records.digest import sealed
-from snn.tables import memory_remedies, overview
+from snn.tables import overview
+from snn.tables.memory import memory_remedies
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SWEEP = {

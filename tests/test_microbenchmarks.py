@@ -10,7 +10,6 @@ from records_of import PROVENANCE, limits_of
 
 from snn import backends, microbenchmark
 from snn.analysis import microbenchmarks as of_tables
-from snn.analysis.medians import median_interval
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
 from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
@@ -26,7 +25,7 @@ from snn.microbenchmarks.settings import SETTINGS
 from snn.records import microbenchmarks as records
 from snn.records import store
 from snn.records.digest import sealed
-from snn.tables import memory_access, memory_calls
+from snn.tables.microbenchmarks import median_interval, memory_access, memory_calls
 
 SMALL = {
     "memory_access": {

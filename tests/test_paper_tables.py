@@ -18,16 +18,12 @@ from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
 from snn.figures import sweep as sweep_figure
 from snn.grid import sweeps
+from snn.grid.catalogue import table_form
 from snn.hardware.devices import Device
-from snn.tables import (
-    attribution,
-    correctness,
-    datasets,
-    reference_vs_combined,
-    speedup,
-    sweep,
-    training_time,
-)
+from snn.tables.attribution import PART, attribution
+from snn.tables.paper import correctness, datasets, speedup, training_time
+from snn.tables.sweep import sweep
+from snn.tables.table import find_table
 
 SWEEPS = sweeps_of()
 PAPER = ROOT / "config/paper"
@@ -109,7 +105,7 @@ def test_attribution_sums_its_parts(dataset_size):
         "the parts add up to 1.33 times the mean of the runs",
     ]
     assert set(attribution.build(dataset_size, {}, THRESHOLDS)["note"][:2]) == {""}  # at the threshold
-    dataset_size.loc[0, [name for name in dataset_size if name.startswith(attribution.PART)]] = None
+    dataset_size.loc[0, [name for name in dataset_size if name.startswith(PART)]] = None
     assert attribution.build(dataset_size, {}, THRESHOLDS)["note"][0] == ""  # no pass, so nothing adds up
     figure = attribution_figure.draw(table, "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["small", "medium", "large"]
@@ -167,8 +163,8 @@ def test_a_reference_over_other_draws_is_not_compared_with_itself(dataset_size):
 def test_pairs(load, name, key):
     cells = SWEEPS[name].cells
     seconds = [[4.0, 4.0] if cell["strategy"]["name"] == "reference" else [2.0, 2.0] for cell in cells]
-    table = reference_vs_combined.build(
-        load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key
+    table = find_table(table_form(name)).build(
+        load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS
     )
     assert list(table.columns[:2]) == [key, "reference_s"]
     assert set(table["speedup"]) == {2.0}

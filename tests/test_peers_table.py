@@ -13,7 +13,8 @@ from snn.errors import MeasurementError, RecordError
 from snn.figures import peers as figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.tables import overview, peers, recommendation, sweep
+from snn.tables import overview, recommendation
+from snn.tables.sweep import peers, sweep
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SECONDS = {

@@ -13,7 +13,9 @@ from snn.figures import ranking, style
 from snn.figures import sweep as sweep_figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.tables import cpu, overview, recommendation, sweep
+from snn.tables import overview, recommendation
+from snn.tables.cpu import cpu
+from snn.tables.sweep import sweep
 
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")

@@ -17,7 +17,7 @@ from snn.hardware.devices import Device
 from snn.measurement import progress
 from snn.records import store
 from snn.records.digest import sealed
-from snn.tables import warnings as table
+from snn.tables.origin import warnings as table
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 CPU = Device("cpu", "Abacus")
