@@ -23,10 +23,9 @@ import pandas as pd
 from snn import command
 from snn.analysis import frame
 from snn.analysis.baseline import baselines
-from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import ratio
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.power import LEAST, MOST, rounds_needed
+from snn.analysis.speedups import LEAST, MOST, common_rounds, reason, rounds_needed
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import meant

@@ -7,7 +7,7 @@ It needs no GPU.
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import pandas as pd
 
 from snn import command
-from snn.analysis import floors, frame
+from snn.analysis import frame
+from snn.analysis.roofline import fitting_limits, read_limits
 from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import sweep as sweep_figure
@@ -87,7 +88,7 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         entry, of = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
         axes = [] if name in catalogue.TABLES else sweeps[name].axes
         beside = axes or (read_yaml(ROOT / entry.published) if entry.published else {})
-        fitting = _on_devices_of(chosen.values(), limits) if entry.with_limits else []
+        fitting = fitting_limits(limits, chosen.values()) if entry.with_limits else []
         table, title = build(catalogue.table_form(name), chosen, beside, thresholds, fitting)
         _write(table, title.format(name), output, name)
         if name not in catalogue.TABLES:
@@ -124,17 +125,9 @@ def _draw(output: Path, table: str, paper_device: str, said: str) -> None:
 def _limits(archive: Path, devices: set[str]) -> list[dict[str, Any]]:
     """The measured limits of the archive's device: of its GPUs, or of a CPU where there is none of a GPU."""
     paths = [*archive.glob("limits.json"), *sorted(archive.glob("limits/*.json"))]
-    records = [record for record in map(floors.read, paths) if record["provenance"]["device"] in devices]
+    records = [record for record in map(read_limits, paths) if record["provenance"]["device"] in devices]
     of_gpus = [record for record in records if record["provenance"]["backend"] == "cuda"]
     return of_gpus or records
-
-
-def _on_devices_of(
-    records: Iterable[frame.Record], limits: Iterable[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """Those records of limits on whose devices some of the records were measured."""
-    devices = {floors.device_of(record) for record in records}
-    return [one for one in limits if floors.device_of(one) in devices]
 
 
 def _write_datasets(records: Sequence[frame.Record], output: Path) -> None:

@@ -10,7 +10,7 @@ from records_of import PROVENANCE, QUIET, halves, record
 from whole_grid import sweeps_of
 
 from snn import compare
-from snn.analysis import comparability
+from snn.analysis import speedups
 from snn.config.groups import read_yaml
 from snn.grid import naming
 from snn.records.archive import read_all, write
@@ -156,13 +156,13 @@ def test_two_kernels_are_compared_by_what_a_copy_costs():
         for name in ("naive", "cublas")
     )
     b["device_uuid"], b["probe"] = float("nan"), {"malloc_us": 3.0, "copy_us": 9.0}
-    assert not comparability.reason(a, b, THRESHOLDS)
-    assert "malloc cost -96%" in comparability.reason(a, b | {"kernel.name": "naive"}, THRESHOLDS)
+    assert not speedups.reason(a, b, THRESHOLDS)
+    assert "malloc cost -96%" in speedups.reason(a, b | {"kernel.name": "naive"}, THRESHOLDS)
     shape = b | {"kernel.name": "naive", "kernel.block": "2-2"}
-    assert not comparability.reason(a | {"kernel.block": "16-16"}, shape, THRESHOLDS)
+    assert not speedups.reason(a | {"kernel.block": "16-16"}, shape, THRESHOLDS)
     torch = b | {"kernel.name": "naive", "runtime": "torch 2.11.0"}
-    assert not comparability.reason(torch, torch | {"probe": a["probe"]}, THRESHOLDS)
-    assert "copy cost +233%" in comparability.reason(a, b | {"probe": {"copy_us": 30.0}}, THRESHOLDS)
+    assert not speedups.reason(torch, torch | {"probe": a["probe"]}, THRESHOLDS)
+    assert "copy cost +233%" in speedups.reason(a, b | {"probe": {"copy_us": 30.0}}, THRESHOLDS)
 
 
 def test_noise_is_not_significant_and_not_a_difference(tmp_path):

@@ -9,7 +9,7 @@ from conftest import ROOT
 from project import TINY
 from records_of import DATA, ON_ITS_HOST, PROVENANCE, QUIET, limits_of, source_hash
 
-from snn.analysis import floors, frame
+from snn.analysis import frame, roofline
 from snn.config.groups import read_yaml
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
@@ -68,7 +68,7 @@ def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
     rows = frame.tabulate(unsupported(sweeps.cells_of(name, grid)), THRESHOLDS)
     entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
     if entry.with_limits:
-        rows = floors.with_floors(rows, limits_of())
+        rows = roofline.with_floors(rows, limits_of())
     form = find_table(table_form(name))
     paper = read_yaml(ROOT / entry.published) if entry.published else {}
     beside = paper if name in catalogue.TABLES else grid[name].axes

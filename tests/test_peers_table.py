@@ -7,7 +7,7 @@ from conftest import ROOT
 from records_of import limits_of, record
 
 from snn.analysis import frame
-from snn.analysis.floors import with_floors
+from snn.analysis.roofline import with_floors
 from snn.config.groups import read_yaml
 from snn.errors import MeasurementError, RecordError
 from snn.figures import peers as figure

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.floors import steps
 from snn.analysis.grouping import texts
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.roofline import steps
 from snn.analysis.verdicts import AGREES, DIFFERS
 from snn.models import gradients
 from snn.models.gradients import EXACT, PublishedNaive, PublishedOptimised

@@ -8,11 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import warning
+from snn.analysis.speedups import common_rounds, warning
 from snn.tables.overview import options_of
 from snn.tables.table import DEVICE, Pairs, Rows, Table, assemble, scores, status
 

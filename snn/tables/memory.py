@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.draws import means_over_common
+from snn.analysis.frame import mean_loss
 from snn.analysis.grouping import is_empty, settings, texts
 from snn.analysis.speedups import SPEEDUP
 from snn.analysis.verdicts import BASELINE
@@ -82,7 +82,8 @@ def _loss_difference(rows: Rows) -> pd.Series:
     """The final loss minus that of the plain row, over the latter, of the draws that both have."""
 
     def difference(row: Mapping[str, Any], plain: Mapping[str, Any]) -> float | None:
-        own, other = means_over_common(row["draw_losses"], plain["draw_losses"])
+        draws = [one["draw_losses"] for one in (row, plain)]
+        own, other = (mean_loss(losses, draws[0].keys() & draws[1].keys()) for losses in draws)
         return own / other - 1 if own is not None and other else None
 
     found = [difference(*both) for both in _with_plain(rows)]

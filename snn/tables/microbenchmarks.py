@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.microbenchmarks import limit_of
+from snn.analysis.roofline import limit_of
 from snn.microbenchmarks.fragmentation import AGAIN, CAP, FIRST
 from snn.microbenchmarks.memory_calls import BOTH, COPIES, FROM_PAGEABLE, FROM_PINNED, PRODUCTS
 from snn.microbenchmarks.readings import OK, OUT_OF_MEMORY, Reading

@@ -6,11 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import Ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import speedup
+from snn.analysis.speedups import common_rounds, speedup
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, SAME, TOUCHED, UNTOUCHED
 from snn.config.neighbour import NONE
 from snn.grid import neighbours as file

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.grouping import setting
-from snn.analysis.watching import Thresholds, watched
+from snn.analysis.machine_state import Thresholds, watched
 from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Measured
 from snn.models.network import network_label

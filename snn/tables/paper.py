@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from snn.analysis import speedups
-from snn.analysis.draws import mean, named
+from snn.analysis.frame import mean_loss, name_draws
 from snn.analysis.grouping import settings, texts
 from snn.analysis.verdicts import AGREES, DIFFERS
 from snn.tables.table import (
@@ -134,11 +134,11 @@ def _compare(
         return None, None, ""
     if draws == set(_DRAWS):
         return paper.get(row["strategy"], {}).get("mse", paper["reference"]["mse"]), None, ""
-    other = f"the mean over draws {row['draws']} of initial weights, not the paper's {named(_DRAWS)}"
+    other = f"the mean over draws {row['draws']} of initial weights, not the paper's {name_draws(_DRAWS)}"
     if row.name == reference.name:
         return None, None, f"{other}; the reference that others are compared with"
     if draws <= set(known):
-        return None, mean(known, draws), f"{other}; compared with the reference over the same draws"
+        return None, mean_loss(known, draws), f"{other}; compared with the reference over the same draws"
     return None, None, f"{other}; the reference was not trained from all of these"
 
 

@@ -10,13 +10,11 @@ import numpy as np
 import pandas as pd
 
 from snn.analysis.baseline import baselines
-from snn.analysis.draws import Losses, mean
-from snn.analysis.floors import FLOOR
-from snn.analysis.frame import joined
+from snn.analysis.frame import Losses, joined, mean_loss, outcome
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
-from snn.analysis.outcome import outcome
+from snn.analysis.roofline import FLOOR
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, INCONCLUSIVE, QUIET
 from snn.measurement.protocol import student_quantile
@@ -345,7 +343,7 @@ def _losses(rows: Rows) -> pd.DataFrame:
 def _over_common_draws(a: Mapping[int, Losses], b: Mapping[int, Losses]) -> list[dict[int, float | None]]:
     """The mean losses of two rows by seed, over the draws that both have; None where one is not finite."""
     common = {seed: a[seed].keys() & b[seed].keys() for seed in a.keys() & b.keys()}
-    return [{seed: mean(losses[seed], of) for seed, of in common.items() if of} for losses in (a, b)]
+    return [{seed: mean_loss(losses[seed], of) for seed, of in common.items() if of} for losses in (a, b)]
 
 
 _precision = cells_table(

@@ -12,11 +12,9 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis import floors, frame
-from snn.analysis.classification import beside_times
+from snn.analysis import frame, roofline
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.outcome import outcome
 from snn.analysis.speedups import SPEEDUP, over_baselines
 
 Pairs = list[tuple[int, int]]
@@ -110,11 +108,11 @@ def build(
     """A table of cells from their records, and its title.
 
     ``beside`` are the published values, or of the form of any sweep its axes. Raises RecordError as
-    ``snn.analysis.frame.tabulate`` and ``snn.analysis.floors.with_floors`` do.
+    ``snn.analysis.frame.tabulate`` and ``snn.analysis.roofline.with_floors`` do.
     """
     table, cells = find_table(form), frame.tabulate(records, thresholds)
     if limits:
-        cells = floors.with_floors(cells, *limits)
+        cells = roofline.with_floors(cells, *limits)
     return table.build(cells, beside, thresholds), table.title
 
 
@@ -179,27 +177,27 @@ def optional(prefix: str, *names: str) -> Column:
 
 def status(rows: Rows) -> pd.DataFrame:
     """``status``, ``plan`` and ``reason``, the latter two where a row has one."""
-    return outcome(rows.frame)
+    return frame.outcome(rows.frame)
 
 
 def scores(rows: Rows) -> pd.DataFrame:
     """``step_us`` of classifications, and the scores on test rows, where a row has one."""
-    return beside_times(rows.frame)
+    return frame.beside_times(rows.frame)
 
 
 def fraction_of_limit(rows: Rows) -> pd.Series:
     """The floor of a step over its time."""
-    return floors.fraction_of_limit(rows.frame).rename("fraction_of_limit")
+    return roofline.fraction_of_limit(rows.frame).rename("fraction_of_limit")
 
 
 def step_us(cells: pd.DataFrame) -> pd.Series:
     """Microseconds per step of the mean time."""
-    return (1e6 * cells["mean_s"] / floors.steps(cells)).rename("step_us")
+    return (1e6 * cells["mean_s"] / roofline.steps(cells)).rename("step_us")
 
 
 def step_times(rows: Rows) -> pd.DataFrame:
     """``step_us`` with its 95% interval."""
-    per_step = 1e6 / floors.steps(rows.frame)
+    per_step = 1e6 / roofline.steps(rows.frame)
     ends = pd.DataFrame([mean_interval(rounds) for rounds in rows.frame["rounds"]], rows.frame.index, [0, 1])
     names = ("step_us", "step_ci_low_us", "step_ci_high_us")
     values = (rows.frame["mean_s"], ends[0], ends[1])

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from snn.analysis import floors, microbenchmarks
+from snn.analysis.roofline import read_limits, read_microbenchmark
 from snn.command import refuse_plainly
 from snn.config.groups import read_yaml
 from snn.datasets import described, load
@@ -15,7 +15,7 @@ refuse_plainly()
 
 files, params = snakemake.input, snakemake.params
 table, name = find_table(params.form), params.form.partition(".")[2]
-limits = [floors.read(Path(path), params.get("limits_hash")) for path in files.get("limits", ())]
+limits = [read_limits(Path(path), params.get("limits_hash")) for path in files.get("limits", ())]
 if name == "gpu":
     made = table.build(limits, read_yaml(Path(files.paper)))
 elif name == "device_limits":
@@ -28,5 +28,5 @@ elif name == "configuration":
     sweeps, settings = json.loads(params.sweeps), json.loads(params.microbenchmarks)
     made = table.build(sweeps, read_yaml(Path(files.verdicts)), Device(**params.device), settings)
 else:
-    made = table.build(microbenchmarks.read(Path(files.record), **params.wanted), *limits)
+    made = table.build(read_microbenchmark(Path(files.record), **params.wanted), *limits)
 write(made, snakemake.output.csv, snakemake.output.page, table.title)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from snn.analysis import frame
-from snn.analysis.floors import read
+from snn.analysis.roofline import read_limits
 from snn.command import refuse_plainly
 from snn.config.groups import read_yaml
 from snn.report.write import write
@@ -12,7 +12,7 @@ from snn.tables.table import build
 refuse_plainly()
 
 files, params = snakemake.input, snakemake.params
-limits = [read(Path(path), params.limits_hash) for path in files.limits]
+limits = [read_limits(Path(path), params.limits_hash) for path in files.limits]
 records, verdicts = frame.checked(params.records), read_yaml(Path(files.verdicts))
 beside = params.axes or (read_yaml(Path(files.paper[0])) if files.paper else {})
 table, title = build(params.form, records, beside, verdicts, limits)
