@@ -122,20 +122,6 @@ def table(tmp_path):
     return precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
 
 
-def test_the_table_pools_seeds_and_states_the_word(table):
-    assert table[["kernel", "precision"]].agg(" ".join, axis=1).tolist() == [
-        *("cublas fp32", "cublas tf32", "cublas bf16", "tensor_core tf32")
-    ]
-    assert set(table["seeds"]) == {3}
-    assert table["speedup"].tolist() == pytest.approx([1.0, 4.1 / 2.05, 4.1, 4.1 / 2.05])
-    assert set(table["baseline"]) == {"cublas fp32"}
-    assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
-    assert table["final_mse"][2] == pytest.approx(1.2 * 1.2)
-    assert table["final_mse_std"][0] == pytest.approx(0.1)
-    assert table["fp32_mse"].tolist() == pytest.approx([1.2] * 4)
-    assert "network.seed" not in table
-
-
 def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_are_missing(tmp_path):
     """A slow round of fp32 is one of the others too, and each draw of weights has a loss of its own."""
     measured = {"fp32": {1: 1, 2: 3, 3: 3}, "tf32": {1: 3, 2: 1, 3: 3}, "bf16": {1: 3, 2: 3, 3: 3}}

@@ -31,6 +31,10 @@ def test_the_last_batch_is_a_step_however_few_rows_it_has(rows, batches):
     assert steps(row(**{"dataset.rows": rows})).tolist() == [10 * batches]
 
 
+def test_rows_that_fill_no_batch_may_be_left_out():
+    assert steps(row(**{"dataset.rows": 513, "training.drop_last": True})).tolist() == [20]
+
+
 def test_a_data_set_that_does_not_say_its_size_has_no_steps():
     assert steps(row(**{"dataset.rows": np.nan})).isna().all()
     assert steps(row().drop(columns="dataset.rows")).isna().all()

@@ -45,22 +45,6 @@ def table(cells, monkeypatch):
     return build(records_of(cells, SLOWER))
 
 
-def test_the_time_beside_a_neighbour_is_divided_by_that_alone_round_by_round(table):
-    rows = table.set_index(["strategy", "neighbour"])
-    assert set(rows.index) == set(SLOWER)
-    assert rows["alone_s"].to_numpy() == pytest.approx(np.mean(ALONE))
-    for key, factors in SLOWER.items():
-        row = rows.loc[key]
-        assert row["beside_s"] == pytest.approx(np.mean(times(factors)))
-        assert row["slowdown"] == pytest.approx(row["beside_s"] / row["alone_s"])
-        logs = np.log(factors)
-        half = 4.302653 * logs.std(ddof=1) / np.sqrt(3)  # Student's t, two degrees of freedom
-        assert row["slowdown_ci_low"] == pytest.approx(row["slowdown"] * np.exp(-half), rel=1e-5)
-        assert row["slowdown_ci_high"] == pytest.approx(row["slowdown"] * np.exp(half), rel=1e-5)
-        assert row["rounds"] == 3
-    assert list(table.columns)[-2:] == ["device", "backend"]
-
-
 def test_a_strategy_is_untouched_if_its_whole_interval_is_within_the_threshold(table):
     verdicts = table.set_index(["strategy", "neighbour"])["verdict"].to_dict()
     assert verdicts == {

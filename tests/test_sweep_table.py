@@ -166,14 +166,6 @@ def test_the_ranking_names_kernels_and_options_and_says_speedups(read):
     assert not any("16" in text for text in said)  # nothing of the host is divided by the GPU's reference
 
 
-def test_strategies_are_named_in_their_rows(read):
-    names = ["reference", "streams", "pinned", "combined", "preallocated", "resident", "graph"]
-    found = read({"strategy": names})
-    table = sweep.build(frame_of(found.cells, [[1.0, 1.0]] * 7), found.axes, THRESHOLDS)
-    (axes,) = sweep_figure.draw(table, found.axes, "mine").axes
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == names
-
-
 def test_every_strategy_has_a_look_of_its_own_and_so_has_a_new_one():
     names = [path.stem for path in (ROOT / "config/strategy").glob("*.yaml")]
     assert len({style.look(name) for name in [*names, "mine"]}) == len(names) + 1
