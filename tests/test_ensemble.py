@@ -26,7 +26,9 @@ from snn.measurement.runs import Measurement, Run, measure
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.strategies.common import factory
-from snn.tables import correctness, learning_rates, overview, sweep
+from snn.tables import overview
+from snn.tables.paper import correctness
+from snn.tables.sweep import learning_rates, sweep
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SMALL = datasets.split(datasets.make(groups.load("dataset", "small")).values, 256, "small")

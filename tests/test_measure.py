@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn import datasets
-from snn.analysis.status import ended
+from snn.analysis.verdicts import ended
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import compose, groups
 from snn.errors import LeakError, OutOfMemory

@@ -9,8 +9,7 @@ import pytest
 from records_of import PROVENANCE, limits_of
 
 from snn import backends, microbenchmark
-from snn.analysis import microbenchmarks as of_tables
-from snn.analysis.medians import median_interval
+from snn.analysis.roofline import read_microbenchmark
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
 from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
@@ -26,7 +25,7 @@ from snn.microbenchmarks.settings import SETTINGS
 from snn.records import microbenchmarks as records
 from snn.records import store
 from snn.records.digest import sealed
-from snn.tables import memory_access, memory_calls
+from snn.tables.microbenchmarks import median_interval, memory_access, memory_calls
 
 SMALL = {
     "memory_access": {
@@ -231,11 +230,11 @@ def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path)
     path = measured["memory_calls"]
     record = records.read(path)
     source_hash = of_grid.source_hash("memory_calls", devices.find("cpu"))
-    assert of_tables.read(path, SMALL["memory_calls"], source_hash) == record
+    assert read_microbenchmark(path, SMALL["memory_calls"], source_hash) == record
     with pytest.raises(RecordError, match="measured with other settings"):
-        of_tables.read(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
+        read_microbenchmark(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
     with pytest.raises(RecordError, match="measured with other sources"):
-        of_tables.read(path, SMALL["memory_calls"], "0" * 16)
+        read_microbenchmark(path, SMALL["memory_calls"], "0" * 16)
 
     def changed(**keys):
         store.write(tmp_path / "changed.json", {**record, **keys})

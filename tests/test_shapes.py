@@ -23,7 +23,7 @@ from snn.microbenchmarks import shapes
 from snn.microbenchmarks.readings import Effort, Reading
 from snn.microbenchmarks.shapes import Drawn, drawn, kernel_shapes
 from snn.planning.cells import PlannedGpu
-from snn.tables import shapes as table
+from snn.tables.microbenchmarks import shapes as table
 
 SCRIPT = ROOT / "benchmarks/shapes.py"
 H200 = DeviceCapability(132, 232448, (9, 0))

@@ -11,7 +11,7 @@ from records_of import record
 from test_frame import CELL
 from test_speedups import THRESHOLDS, row
 
-from snn.analysis.comparability import reason
+from snn.analysis.speedups import reason
 from snn.hardware import devices, driver
 from snn.hardware.devices import Device
 from snn.measurement import provenance

@@ -18,7 +18,7 @@ def checkout(tmp_path, monkeypatch):
     for path, text in (
         ("snn/tables/medians.py", "def build(frame, paper, thresholds):\n"),
         ("snn/figures/medians.py", "def draw(table, paper_device, trained):\n"),
-        ("snn/tables/widths.py", 'build = partial(others.build, key="width")\n'),
+        ("snn/tables/widths.py", 'widths = cells_table("Widths", "width mean_s")\n'),
         ("snn/tables/speedups.py", "def ratio():\n"),
         ("snn/tables/overview.py", "def build(frame, paper, thresholds):\n"),
     ):

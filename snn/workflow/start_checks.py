@@ -93,7 +93,7 @@ def _unmade(asked: PurePosixPath, made: Collection[str]) -> str:
     if name in (*PAGES, *MICROBENCHMARKS) or not (ROOT / module).is_file():
         return ""
     text = (ROOT / module).read_text(encoding="utf-8")
-    if not re.search(rf"^(def {function}\(|{function} = )", text, re.MULTILINE):
+    if not re.search(rf"^(def {function}\(|({function}|{name}) = )", text, re.MULTILINE):
         return ""
     return f" ({module} is there, but {listed} of snn/grid/catalogue.py has no line for it)"
 
