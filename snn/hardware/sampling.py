@@ -315,21 +315,13 @@ def _thermometer() -> Path | None:
 # ---- during runs: the samples
 
 
-def _mean(values: Sequence[float]) -> float:
-    return round(fmean(values), 3)
-
-
-def _all_of(values: Sequence[str]) -> str:
-    return ", ".join(dict.fromkeys(word for value in values for word in value.split(", ") if word))
-
-
 _JOINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "memory_used_bytes": max,
-    "utilisation": _mean,
+    "utilisation": lambda values: round(fmean(values), 3),
     "temperature_c": max,
-    "power_w": _mean,
+    "power_w": lambda values: round(fmean(values), 3),
     "sm_mhz": min,
-    "throttled": _all_of,
+    "throttled": lambda values: ", ".join(dict.fromkeys(filter(None, ", ".join(values).split(", ")))),
     "load": max,
 }
 """How the values of several samples become one, by column."""

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from snn.config import groups
@@ -223,19 +222,14 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
 
     import numpy as np
 
-    from snn import backends, datasets
+    from snn.measurement.cell import load_table, make_backend
     from snn.measurement.passes import job_of
-    from snn.models.gradients import PublishedNaive
     from snn.strategies.common.job import start
 
-    table = datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
-    job = job_of(cell, table)
+    job = job_of(cell, load_table(cell, data))
     with ExitStack() as held:
         uuid = held.enter_context(gpu_lock(*gpus)).uuid if gpus else None
-        published = cell["training"]["gradient"] == PublishedNaive.name
-        backend = backends.make(
-            cell["device"]["backend"], cell["kernel"], groups.ROOT, cell["precision"]["name"], published
-        )
+        backend = make_backend(cell)
         strategy = start(job, backend)
         held.callback(strategy.close)
         strategy.prepare(job.epochs)

@@ -59,7 +59,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
-    table = datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
+    table = load_table(cell, data)
     check_memory(cell, table.values.shape)
     of_data = datasets.described(table, cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
@@ -74,10 +74,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
         untrained = None
         try:
             neighbour = stack.enter_context(beside(cell, device, devices, data))
-            published = cell["training"]["gradient"] == PublishedNaive.name
-            backend = backends.make(
-                device.backend, cell["kernel"], ROOT, cell["precision"]["name"], published
-            )
+            backend = make_backend(cell)
             check_cuda(device)
             if neighbour:
                 neighbour.await_work()
@@ -101,6 +98,18 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     return build_record(
         cell, number, measurement, profile_of_run, machine, described, source_hash, of_data, untrained
     )
+
+
+def load_table(cell: Mapping[str, Any], data: str | None) -> datasets.Table:
+    """A cell's data set, or the prepared copy of it at this path."""
+    return datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
+
+
+def make_backend(cell: Mapping[str, Any]) -> Backend:
+    """The backend of a cell's device, kernel, precision and gradient."""
+    published = cell["training"]["gradient"] == PublishedNaive.name
+    precision = cell["precision"]["name"]
+    return backends.make(cell["device"]["backend"], cell["kernel"], ROOT, precision, published)
 
 
 def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:

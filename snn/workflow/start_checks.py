@@ -5,7 +5,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from snn import datasets
 from snn.config import known_gpus, sizes
@@ -98,72 +97,58 @@ def _unmade(asked: PurePosixPath, made: Collection[str]) -> str:
     return f" ({module} is there, but {listed} of snn/grid/catalogue.py has no line for it)"
 
 
-class Large(NamedTuple):
-    """A cell that may be too large for its device, of so many bytes; ``file``: only its file can tell."""
-
-    sweep: str
-    name: str
-    cell: Cell
-    device: Device
-    nbytes: int
-    file: bool
-
-
 def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
     """A sentence per sweep with cells that are predicted not to fit; others for those that are not predicted.
 
     Only cells that are large in bytes are predicted; of other cells a bound is enough, which costs little. No
     file is read for this, as it may take longer than all the rest.
     """
-    large = [one for plan in plans for one in _large(plan)]
-    if not large:
-        return
-    from snn.planning import gpus, plan  # imports every strategy, which most grids need not
-    from snn.planning.cells import TooLargeHere
+    until, left, unplanned = time.monotonic() + seconds, 0, list[str]()
+    for plan in plans:
+        has = _memory(plan.device)
+        large = list(_large(plan, has)) if has is not None else []
+        if has is None or not large:
+            continue
+        from snn.planning import gpus  # these import every strategy, which most grids need not
+        from snn.planning.cells import TooLargeHere
+        from snn.planning.plan import predicted
 
-    until, sweeps, left = time.monotonic() + seconds, dict[tuple[str, str], list[str]](), 0
-    unplanned: list[str] = []
-    for one in large:
-        if one.file or time.monotonic() > until:
-            left += 1
-            continue
-        try:
-            peak = sum(plan.predicted(one.cell, gpus.of_memory(one.device.name, one.nbytes)).values())
-        except TooLargeHere as error:
-            unplanned.append(f"{one.name}: {error}")
-            continue
-        except SnnError:  # of a peer nothing is predicted; what cannot train says so in its record
-            continue
-        if peak > one.nbytes:
-            said = f"{one.name} needs {peak / MIB:.0f} MiB"
-            sweeps.setdefault((one.sweep, one.device.name), []).append(said)
-    for (sweep, device), found in sweeps.items():
-        has = next(one.nbytes for one in large if one.device.name == device)
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-        yield (
-            f"sweeps.{sweep}: {len(found)} of its cells will not fit into the {has / MIB:.0f} MiB of "
-            f"{device}: {', '.join(found[:3])}{more}. snn plan says what would"
-        )
+        sweeps: dict[str, list[str]] = {}
+        for sweep, name, cell, is_file in large:
+            if is_file or time.monotonic() > until:
+                left += 1
+                continue
+            try:
+                peak = sum(predicted(cell, gpus.of_memory(plan.device.name, has)).values())
+            except TooLargeHere as error:
+                unplanned.append(f"{name}: {error}")
+                continue
+            except SnnError:  # of a peer nothing is predicted; what cannot train says so in its record
+                continue
+            if peak > has:
+                sweeps.setdefault(sweep, []).append(f"{name} needs {peak / MIB:.0f} MiB")
+        for sweep, found in sweeps.items():
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            yield (
+                f"sweeps.{sweep}: {len(found)} of its cells will not fit into the {has / MIB:.0f} MiB of "
+                f"{plan.device.name}: {', '.join(found[:3])}{more}. snn plan says what would"
+            )
     if unplanned:
         yield f"{len(unplanned)} large cells cannot be planned on this machine: {unplanned[0]}"
     if left:
         yield f"{left} large cells were not looked at: snn plan sweep=NAME says whether they fit"
 
 
-def _large(plan: Plan) -> Iterator[Large]:
-    """The cells of a plan that may not fit."""
-    nbytes = _memory(plan.device)
-    if nbytes is None:
-        return
+def _large(plan: Plan, nbytes: int) -> Iterator[tuple[str, str, Cell, bool]]:
+    """The cells of a plan that may not fit into so many bytes: sweep, name, cell, and if a file must tell."""
     tables: dict[tuple[str, ...], tuple[int, int] | None] = {}
     for sweep in plan.sweeps.values():
         for name, cell in zip(sweep.named, sweep.cells, strict=True):
             file = tuple(cell["dataset"].get(key) for key in ("path", "delimiter", "text_columns"))
             if file not in tables:
                 tables[file] = datasets.at_most(cell["dataset"]) if file[0] else None
-            table = tables[file]
-            if sizes.at_most(cell, table) + _RUNTIME > nbytes:
-                yield Large(sweep.name, name, cell, plan.device, nbytes, table is not None)
+            if sizes.at_most(cell, tables[file]) + _RUNTIME > nbytes:
+                yield sweep.name, name, cell, tables[file] is not None
 
 
 def _memory(device: Device) -> int | None:
