@@ -49,9 +49,9 @@ _PLANNED = ("--free", "1GiB", "dataset=small")
 def malformed() -> st.SearchStrategy[Input]:
     """Command lines of a cell with something wrong in them, and of other modules."""
     wrong = [
-        st.builds(_with_setting, st.sampled_from(all_wrong()), st.just(f"snn{of}")) for of in ("", ".prepare")
+        st.builds(with_setting, st.sampled_from(all_wrong()), st.just(f"snn{of}")) for of in ("", ".prepare")
     ]
-    return st.one_of(*wrong, st.sampled_from(list(_of_modules())))
+    return st.one_of(*wrong, st.sampled_from(list(of_modules())))
 
 
 def garbage() -> st.SearchStrategy[Input]:
@@ -90,7 +90,8 @@ def _any(further: Sequence[str]) -> Input:
     return Input("garbage", "snn", arguments, is_wrong=False, really_valid=same)
 
 
-def _with_setting(wrong: Wrong, command: str) -> Input:
+def with_setting(wrong: Wrong, command: str) -> Input:
+    """A cell with a value that a key cannot have."""
     settings = {**wrong.beside, wrong.key: wrong.value}
     arguments = given(VALID, *(f"{key}={_text(key, value)}" for key, value in settings.items()))
     files = {"t.csv": CSV, **image_sets.FOLDER}
@@ -106,7 +107,7 @@ def _text(key: str, value: Any) -> str:
     return written(value)
 
 
-def _of_modules() -> Iterator[Input]:
+def of_modules() -> Iterator[Input]:
     """Each with what is wrong in it, and what its message names."""
     for argument in _NO_ARGUMENTS:
         yield Input("no argument", "snn", (*VALID, argument))
@@ -219,13 +220,11 @@ _MODULES |= {"snn": "run", "snn.more_rounds": "more-rounds"}
 
 def malformed_commands() -> st.SearchStrategy[Input]:
     """Commands that are none, and commands with something wrong in them."""
-    of_modules = malformed().filter(lambda one: one.command in _MODULES)
-    as_commands = of_modules.map(
+    wrong = malformed().filter(lambda one: one.command in _MODULES)
+    as_commands = wrong.map(
         lambda one: replace(one, command="cli", arguments=(_MODULES[one.command], *one.arguments))
     )
-    known = st.sampled_from(
-        [Input(f"{what} {words[-1][:20]!r}", "cli", words, {}, names) for what, words, names in _known()]
-    )
+    known = st.sampled_from(list(of_commands()))
     return st.one_of(known, known, as_commands)
 
 
@@ -234,6 +233,12 @@ def any_commands() -> st.SearchStrategy[Input]:
     given = [*cli.known(), *listing.TOPICS, *words("words --help --version --json --device strategy=graph =")]
     arguments = st.lists(st.sampled_from(given) | st.text(max_size=10), max_size=4)
     return arguments.map(lambda line: Input("garbage", "cli", tuple(line), is_wrong=False))
+
+
+def of_commands() -> Iterator[Input]:
+    """Commands, lists and options that there are not, or that have a wrong number of arguments."""
+    for what, line, names in _known():
+        yield Input(f"{what} {line[-1][:20]!r}", "cli", line, {}, names)
 
 
 def _known() -> Iterator[tuple[str, tuple[str, ...], str]]:
@@ -283,7 +288,7 @@ def _known() -> Iterator[tuple[str, tuple[str, ...], str]]:
 
 def malformed_recommendations() -> st.SearchStrategy[Input]:
     """Options of a recommendation of which one is wrong, with what the message names."""
-    return st.sampled_from(list(_wrong_options()))
+    return st.sampled_from(list(wrong_options()))
 
 
 def any_recommendations() -> st.SearchStrategy[Input]:
@@ -303,7 +308,8 @@ def _recommend(what: str, further: Sequence[str], names: str = "", files: Any = 
     return Input(what, "snn.recommend", (*TRAINED, *further), files, names, **others)
 
 
-def _wrong_options() -> Iterator[Input]:
+def wrong_options() -> Iterator[Input]:
+    """Each with the option that the message names."""
     for key in ("--batch-size", "--epochs", "--learning-rate", "--budget", "--hidden"):
         for value in (*NO_NUMBERS, "0", "-1", "\udcff"):
             yield _recommend(f"{key} {value[:9]!r}", [f"{key}={value}"], key)

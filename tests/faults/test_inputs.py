@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import attempt
+import command_lines
 import inputs
 import pytest
 from attempt import HERE, Input, met
@@ -15,6 +16,10 @@ from hypothesis import strategies as st
 from image_sets import FOLDER
 from inputs import DOORS, knock
 from records import archive
+from wrong_settings import all_wrong
+
+from snn.config.compose import composed
+from snn.errors import ConfigError
 
 _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined]}}\n"
 _OF_CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=b", "training.batch_size=1")
@@ -102,6 +107,28 @@ _MOST, _FEW = 50, 20
 @pytest.mark.parametrize("one", KEPT, ids=lambda one: one.what)
 def test_what_once_was_a_fault_is_refused(tmp_path, one):
     assert met(one, tmp_path) == ("refused", "")
+
+
+LISTS = {
+    "arguments": command_lines.of_modules,
+    "commands": command_lines.of_commands,
+    "options": command_lines.wrong_options,
+}
+
+
+@pytest.mark.parametrize("inputs", LISTS.values(), ids=LISTS)
+def test_every_command_line_of_a_list_is_refused(inputs, tmp_path_factory):
+    for one in inputs():
+        assert met(one, tmp_path_factory.mktemp("input")) == ("refused", ""), one
+
+
+def test_every_wrong_value_of_a_setting_is_refused_with_its_key():
+    checked = 0
+    for wrong in all_wrong():
+        with pytest.raises(ConfigError, match=wrong.key.partition(".")[0]):
+            composed(command_lines.with_setting(wrong, "snn").arguments)
+        checked += 1
+    assert checked > 2000
 
 
 @pytest.mark.parametrize("door", DOORS)
