@@ -170,11 +170,13 @@ def of_modules() -> Iterator[Input]:
         yield Input("limits of no device", "snn.measure_limits", (device, "l.json"))
 
 
+_SETTINGS = '{"trace": "growing", "bytes": "1MiB", "calls": 100, "seed": 1}'
 _WITH_OUTPUT = (
     ("snn", ("device=cpu", "training.epochs=1"), "output="),
     ("snn.prepare", ("dataset=small",), "output="),
     ("snn.perfetto", ("none.json",), ""),
     ("snn.measure_limits", ("cpu",), ""),
+    ("snn.microbenchmark", ("memory_map", _SETTINGS, "cpu"), ""),
 )
 _NO_ARGUMENTS = words(
     "+colour=1 ++training.epochs=1 ~strategy ~training.epochs ~training.epochs=1 =1 dataset@training=small",
