@@ -88,7 +88,7 @@ def _is_several(override: str) -> bool | None:
 
     try:
         return bool(parsed(override).is_sweep_override())
-    except HydraException:
+    except (HydraException, ValueError):  # Python reads no number of more than 4,300 digits
         return None
 
 

@@ -10,11 +10,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
 from snn import __main__ as train
-from snn import cli, compare, measure_limits, merge, more_rounds, perfetto, prepare, recommend, retabulate
+from snn import cli
 from snn.datasets import idx_images, quadratic
 from snn.errors import SnnError
 from snn.grid import more_rounds as planned_rounds
@@ -212,18 +213,9 @@ def _as_command(read: Callable[[list[str]], None]) -> Callable[[list[str]], int]
     return main
 
 
+_MODULES = "prepare perfetto compare merge retabulate more_rounds measure_limits microbenchmark recommend"
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "cli": cli.main,
-    "snn": train.main,
-    "snn.prepare": prepare.main,
-    "snn.perfetto": perfetto.main,
-    "snn.compare": compare.main,
-    "snn.merge": merge.main,
-    "snn.retabulate": retabulate.main,
-    "snn.more_rounds": more_rounds.main,
-    "snn.measure_limits": measure_limits.main,
-    "snn.recommend": recommend.main,
-    "grid": _as_command(_grid),
-    "plan": _as_command(_plan),
+    **{"cli": cli.main, "snn": train.main, "grid": _as_command(_grid), "plan": _as_command(_plan)},
+    **{f"snn.{name}": import_module(f"snn.{name}").main for name in _MODULES.split()},
 }
 """The programs, and two files that a workflow reads by itself."""
