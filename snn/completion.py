@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from snn import cli, command, listing
-from snn.config import groups, keys, known_gpus
+from snn.config import choices, groups
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, SnnError, shown
 
@@ -97,7 +97,7 @@ def words(given: Sequence[str]) -> list[str]:
     elif last.startswith("-"):
         found = ["--help", *_options(before[0])]
     elif before[-1] == "--device":
-        gpus = [*known_gpus.read()]
+        gpus = [*groups.known_gpus()]
         found = {"recommend": [*groups.names("device"), *gpus], "plan": gpus}.get(before[0], [])
     elif before[0] == "recommend":
         found = groups.names(before[-1][2:]) if before[-1] in ("--dataset", "--network") else []
@@ -137,7 +137,7 @@ def _settings(before: Sequence[str], last: str) -> list[str]:
     chosen = {
         key: value for key, value in given.items() if key in groups.GROUPS and value in groups.names(key)
     }
-    return [f"{key}=" for key in keys.known(chosen) if key not in given]
+    return [f"{key}=" for key in choices.known(chosen) if key not in given]
 
 
 if __name__ == "__main__":

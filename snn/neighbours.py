@@ -15,7 +15,6 @@ from snn import command
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTOUCHED
 from snn.config import groups
 from snn.errors import RecordError, shown
-from snn.grid import neighbours
 from snn.hardware.devices import BACKENDS
 from snn.report.read import read
 from snn.tables.neighbours import measured_untouched, verdict
@@ -29,12 +28,12 @@ _COLUMNS = ("strategy", *_RATIOS, "rounds", "verdict", "backend")
 def main(arguments: list[str]) -> int:
     """Print what the tables decide and how the file differs; 0, 1 where it does, or 2 on a user's error."""
     measured = measured_untouched([_read(Path(argument)) for argument in arguments])
-    differing = differences(measured, neighbours.untouched())
+    differing = differences(measured, groups.untouched())
     if not measured:
         raise RecordError("no table has a time on a GPU beside a neighbour")
     print(f"untouched: [{', '.join(sorted(name for name, untouched in measured.items() if untouched))}]")
     for line in differing:
-        print(f"{neighbours.FILE}: {line}")
+        print(f"{groups.NEIGHBOURS}: {line}")
     return 1 if differing else 0
 
 

@@ -1,8 +1,12 @@
 """The grid: cells from sweeps, which a command line composes again."""
 
+import copy
+import json
 import re
 import shlex
+import sys
 
+import jsonschema
 import pytest
 import yaml
 from conftest import ROOT, STRATEGIES
@@ -12,12 +16,17 @@ from strangers import CPUS, GPUS
 from test_unsupported import ON_CPU
 
 from snn.config import compose, groups
+from snn.config.cell import Cell
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.strategies.common.traits import on_host
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import grid_schema
 
 CPU = Device("cpu", "AMD EPYC")
 GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580")
@@ -257,3 +266,34 @@ def test_record_paths_can_be_read(tmp_path):
     assert first.startswith("results/cells/nvidia-h200/large/256/combined-naive-")
     assert first.endswith("-round1.json")
     assert second == first.replace("round1", "round2")
+
+
+def test_the_schema_for_editors_is_that_of_the_settings():
+    """And config/grid.yaml fits it."""
+    written = json.loads(grid_schema.PATH.read_text(encoding="utf-8"))
+    assert written == grid_schema.schema(), "run scripts/grid_schema.py"
+    jsonschema.Draft202012Validator.check_schema(written)
+    jsonschema.validate(DEFAULT, written)
+    for wrong in ({}, {"sweeps": {"x": {"epochs": 3}}}, {"sweeps": {"x": {"training.epochs": 0}}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, written)
+
+
+def test_a_cell_is_its_mapping_and_answers_what_is_asked_of_it(tmp_path):
+    csv = {"strategy": "streams", "network": "cnn", "dataset": "patterns", "protocol.neighbour": "graph"}
+    (cell,) = sweeps_of(tmp_path, {"x": csv}, GPU)["x"].cells
+    assert json.loads(json.dumps(cell)) == cell == copy.deepcopy(cell)
+    assert (cell.dataset, cell.strategy, cell.kernel, cell.precision) == (
+        "patterns",
+        "streams",
+        "naive",
+        "fp32",
+    )
+    assert cell.network == "conv16x3-relu-conv32x3-relu-maxpool2-linear10"
+    assert (cell.loss, cell.task, cell.neighbour) == ("cross_entropy", "classification", "graph")
+    assert (cell.batch_size, cell.epochs, [*cell.rounds]) == (256, 100, [*range(1, 11)])
+    alone = cell.changed(protocol={"neighbour": "none"})
+    assert (cell.strategy_beside, alone.strategy_beside) == ("graph", None)
+    assert cell["protocol"]["neighbour"] == "graph" and alone.name != cell.name == naming.name_of(dict(cell))
+    old = Cell({key: value for key, value in alone.items() if key != "precision"})
+    assert old.precision == "fp32"

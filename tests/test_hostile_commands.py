@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from snn import __main__ as snn
 from snn import prepare
-from snn.config import compose, groups, keys, overrides, sizes
-from snn.config.validation import check_cell
+from snn.config import choices, compose, groups, overrides, sizes
+from snn.config.settings import check_cell
 from snn.datasets import csv_table
 from snn.errors import ConfigError
 from snn.grid import sweeps as grid
@@ -152,10 +152,10 @@ def test_what_a_choice_lets_one_set_is_what_is_no_part_of_it(group):
         options = groups.options(group, name)
         for key in groups.load(group, name):
             if key in options:
-                keys.check_key(f"{group}.{key}", name)
+                choices.check_key(f"{group}.{key}", name)
             else:
                 with pytest.raises(ConfigError, match="cannot be set"):
-                    keys.check_key(f"{group}.{key}", name)
+                    choices.check_key(f"{group}.{key}", name)
 
 
 @pytest.mark.parametrize("key", ["kernel.source", "kernel.fused", "strategy._target_", "dataset._target_"])

@@ -13,7 +13,7 @@ from project import NOT_OF_WORKFLOW, Project
 
 from snn import microbenchmark, retabulate
 from snn.errors import RecordError, Unsupported
-from snn.grid.microbenchmarks import record_path
+from snn.grid.naming import microbenchmark_path
 from snn.hardware import devices
 from snn.microbenchmarks import memory_calls as calls
 from snn.microbenchmarks.readings import Effort
@@ -76,7 +76,7 @@ def test_a_workflow_measures_each_once_and_again_if_its_settings_change(tmp_path
     project.write_grid(GRID)
     printed = project.snakemake(TARGETS[2], cores=2, fails=True)
     assert "measured with other settings than the grid's" in printed
-    assert f"snakemake --cores 1 --force {record_path('memory_calls', CPU)}" in printed
+    assert f"snakemake --cores 1 --force {microbenchmark_path('memory_calls', CPU)}" in printed
 
     wrong = {**SMALL, "memory_access": {**SMALL["memory_access"], "vectors": [8]}}
     project.write_grid({**GRID, "microbenchmarks": wrong})
@@ -92,7 +92,7 @@ def results(tmp_path_factory):
     """A folder of results that has nothing but microbenchmarks."""
     folder = tmp_path_factory.mktemp("archive")
     for name, settings in SMALL.items():
-        path = folder / record_path(name, CPU)
+        path = folder / microbenchmark_path(name, CPU)
         path.parent.mkdir(parents=True, exist_ok=True)
         assert microbenchmark.main([name, json.dumps(settings), "cpu", str(path)]) == 0
     return folder / "results"

@@ -10,13 +10,12 @@ from test_microbenchmarks import CPU, GRID, H200, SMALL
 from snn import microbenchmark
 from snn.config.groups import CONFIG
 from snn.errors import ConfigError
-from snn.grid import microbenchmarks as of_grid
-from snn.grid.schema import validate
+from snn.grid import grid_file, plans
 from snn.microbenchmarks.settings import SETTINGS, resolved
 
 
 def test_the_grid_has_every_microbenchmark_with_smaller_settings_on_a_cpu():
-    on_gpu, on_cpu = (of_grid.read(CONFIG / "grid.yaml", GRID, device) for device in (H200, CPU))
+    on_gpu, on_cpu = (plans.microbenchmarks(CONFIG / "grid.yaml", GRID, device) for device in (H200, CPU))
     assert set(on_gpu) == set(on_cpu) == set(SETTINGS)
     asked = resolved("memory_calls", on_gpu["memory_calls"])
     assert (asked["sizes"][0], asked["sizes"][-1]) == (256, 1 << 30)
@@ -50,7 +49,9 @@ def test_the_grid_has_every_microbenchmark_with_smaller_settings_on_a_cpu():
 )
 def test_wrong_settings_are_refused_by_file_key_and_value(tmp_path, capsys, name, key, value, said):
     with pytest.raises(ConfigError) as error:
-        of_grid.read(CONFIG / "grid.yaml", {"microbenchmarks": {name: {**SMALL[name], key: value}}}, H200)
+        plans.microbenchmarks(
+            CONFIG / "grid.yaml", {"microbenchmarks": {name: {**SMALL[name], key: value}}}, H200
+        )
     assert f"grid.yaml: microbenchmarks.{name}: " in str(error.value)
     assert said in str(error.value)
     output = tmp_path / "x.json"
@@ -62,10 +63,10 @@ def test_wrong_settings_are_refused_by_file_key_and_value(tmp_path, capsys, name
 def test_settings_that_replace_others_on_a_cpu_are_checked_for_a_gpu_as_well():
     wrong = {"microbenchmarks": {"memory_calls": {**SMALL["memory_calls"], "on_cpu": {"samples": 1}}}}
     with pytest.raises(ConfigError, match="memory_calls with on_cpu: samples is 1"):
-        of_grid.read(CONFIG / "grid.yaml", wrong, H200)
+        plans.microbenchmarks(CONFIG / "grid.yaml", wrong, H200)
     missing = {"memory_calls": {"samples": 6}}
     with pytest.raises(ConfigError, match="sizes is missing: the keys are sizes, overlapped"):
-        of_grid.read(CONFIG / "grid.yaml", {"microbenchmarks": missing}, H200)
+        plans.microbenchmarks(CONFIG / "grid.yaml", {"microbenchmarks": missing}, H200)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,8 @@ def test_whatever_stands_in_a_grid_is_resolved_or_refused(name, data):
     given = {**SMALL[name], **data.draw(st.dictionaries(keys, values, max_size=3))}
     grid = {"sweeps": {"one": {"strategy": "reference"}}, "microbenchmarks": {name: given}}
     try:
-        validate(grid)
-        found = of_grid.read(CONFIG / "grid.yaml", grid, H200)
+        grid_file.check(grid)
+        found = plans.microbenchmarks(CONFIG / "grid.yaml", grid, H200)
     except ConfigError as error:
         assert name in str(error)
     else:

@@ -14,7 +14,7 @@ from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elemen
 from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import OutOfMemory, RecordError, Unsupported
-from snn.grid import microbenchmarks as of_grid
+from snn.grid import fingerprint
 from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, Limit
@@ -229,7 +229,7 @@ def test_overlap_is_what_streams_hide_of_the_shorter_part():
 def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path):
     path = measured["memory_calls"]
     record = records.read(path)
-    source_hash = of_grid.source_hash("memory_calls", devices.find("cpu"))
+    source_hash = fingerprint.digest(fingerprint.of_microbenchmark("memory_calls", "cpu"))
     assert read_microbenchmark(path, SMALL["memory_calls"], source_hash) == record
     with pytest.raises(RecordError, match="measured with other settings"):
         read_microbenchmark(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
@@ -257,7 +257,11 @@ def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path)
 
 
 def test_kernels_decide_what_is_measured_on_a_gpu_only():
-    hashes = {of_grid.source_hash(name, device) for name in SETTINGS for device in (H200, CPU)}
+    hashes = {
+        fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend))
+        for name in SETTINGS
+        for device in (H200, CPU)
+    }
     assert len(hashes) == 2 * len(SETTINGS)
 
 

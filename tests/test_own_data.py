@@ -22,7 +22,7 @@ from snn.measurement.accuracy import errors
 from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round
 from snn.measurement.runs import measure
-from snn.planning.cells import planned
+from snn.planning.plan import planned
 from snn.records import store
 from snn.strategies.common.job import start
 from snn.tables.sweep import sweep

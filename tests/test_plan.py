@@ -20,8 +20,8 @@ from snn.measurement import runs
 from snn.models.network import mlp
 from snn.planning import gpus
 from snn.planning import plan as plans
-from snn.planning.cells import PlannedGpu, planned
-from snn.planning.plan import largest_batch, predicted
+from snn.planning.gpus import PlannedGpu
+from snn.planning.plan import largest_batch, planned, predicted
 from snn.profiling.memory import CHUNK
 from snn.profiling.rehearsal import mapped, rehearse
 from snn.records.archive import read_all

@@ -208,7 +208,7 @@ def test_a_table_needs_its_target(table):
             "training.epoch: training has no such key (did you mean training.epochs?); it has",
         ),
         (["--hidden", "1000000,1000000"], "kernels count in 32 bits"),
-        (["training.epochs=0"], "training.epochs: 0 is not right: it must be"),
+        (["training.epochs=0"], "training.epochs is 0: it must be"),
         (["--learning-rate", "1e99"], "--learning-rate is 1e+99: it must be a number from"),
         (["--batch-size", "9999"], "--batch-size is 9999: it must be at most"),
         (["--network", "cnn", "--dataset", "small"], "choose --dataset patterns, mnist or fashion"),

@@ -5,6 +5,7 @@ import hashlib
 import pytest
 from test_grid import sweeps_of
 
+from snn.config import cell as cells
 from snn.errors import ConfigError
 from snn.grid import naming
 from snn.grid import sweeps as grid
@@ -13,7 +14,10 @@ from snn.grid import sweeps as grid
 @pytest.fixture
 def short_digests(monkeypatch):
     """Digests of one digit, so that seventeen cells must share some."""
-    monkeypatch.setattr(naming, "digest", lambda values: hashlib.sha256(repr(values).encode()).hexdigest()[0])
+    for module in (cells, naming):
+        monkeypatch.setattr(
+            module, "digest", lambda values: hashlib.sha256(repr(values).encode()).hexdigest()[0]
+        )
 
 
 def test_a_digest_has_sixteen_digits(tmp_path):
@@ -34,7 +38,7 @@ def test_two_cells_of_two_sweeps_with_one_name_are_refused(tmp_path, short_diges
 
 def test_two_data_sets_with_one_path_are_refused(tmp_path, short_digests, monkeypatch):
     named = iter(range(100))
-    monkeypatch.setattr("snn.grid.sweeps.name_of", lambda cell: f"cell {next(named)}")
+    monkeypatch.setattr(cells.Cell, "name", property(lambda cell: f"cell {next(named)}"))
     with pytest.raises(ConfigError, match=r"two different cells have the name results/datasets/small-"):
         sweeps_of(tmp_path, {"x": {"dataset.seed": list(range(1, 18))}})
 
@@ -46,10 +50,20 @@ def test_equal_cells_of_one_sweep_or_of_several_are_one(tmp_path):
     assert len(grid.all_cells(sweeps)) == 3
 
 
-@pytest.mark.parametrize(
-    ("key", "whole", "real"),
-    [("dataset.noise", 1, 1.0), ("training.learning_rate", 1, 1.0), ("protocol.max_seconds", 4, 4.0)],
-)
-def test_a_whole_and_a_real_number_are_one_value(tmp_path, key, whole, real):
-    sweeps = sweeps_of(tmp_path, {"x": {key: whole}, "y": {key: real}})
-    assert len(grid.all_cells(sweeps)) == 1
+REAL = {
+    "dataset.noise": 1,
+    "network.clip_norm": 5,
+    "training.learning_rate": 1,
+    "protocol.max_seconds": 60,
+    "protocol.relative_error": 1,
+    "protocol.warmup_seconds": 1,
+    "protocol.max_warmup_seconds": 4,
+}
+
+
+@pytest.mark.parametrize("key", REAL)
+def test_a_real_number_may_be_written_whole(tmp_path, key):
+    found = sweeps_of(tmp_path, {"x": {key: [REAL[key]]}, "y": {key: [float(REAL[key])]}})
+    assert found["x"].named.keys() == found["y"].named.keys()
+    section, _, leaf = key.partition(".")
+    assert [type(one.cells[0][section][leaf]) for one in found.values()] == [float, float]

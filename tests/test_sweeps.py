@@ -7,10 +7,10 @@ import yaml
 from conftest import ROOT
 
 from snn.config import groups
-from snn.config.compose import composed
-from snn.config.grammar import written
+from snn.config.overrides import written
 from snn.errors import ConfigError
-from snn.grid import naming, sweeps
+from snn.grid import sweeps
+from snn.grid.catalogue import TABLES
 from snn.hardware.devices import Device
 
 GPU, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
@@ -98,7 +98,7 @@ def test_a_grid_has_at_most_so_many_cells(read, monkeypatch):
 
 
 def test_two_cells_of_one_name_are_refused(read, monkeypatch):
-    monkeypatch.setattr(naming, "digest", lambda values: "0")
+    monkeypatch.setattr("snn.config.cell.digest", lambda values: "0")
     said = refused(read, sweeps={"x": {"network.seed": [1, 2]}})
     assert (
         "two different cells have the name nvidia-h200/small/256/reference-naive-0: their digests are" in said
@@ -168,14 +168,6 @@ def test_overrides_are_what_differs_from_the_files(read):
     assert "network.layers=['linear 2','relu','linear 1']" in found and "training.epochs=3" in found
 
 
-@pytest.mark.parametrize("protocol", ["paper", "precise", "brief"])
-def test_overrides_compose_the_cell_also_where_its_runs_are_fewer_than_its_protocols_fewest(read, protocol):
-    (cell,) = read(sweeps={"x": {"protocol": protocol, "protocol.runs": 2}})["x"].cells
-    assert cell["protocol"]["min_runs"] > 2
-    found = composed(sweeps.overrides(cell))
-    assert {section: found[section] for section in naming.SECTIONS} == cell
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -217,48 +209,6 @@ def test_an_axis_has_a_value():
     assert said == "training.epochs is []: it must be a value, or a list of one or more"
 
 
-@pytest.mark.parametrize(
-    ("grid", "said"),
-    [
-        (
-            {"sweeps": {"x": {"dataset": "smal"}}, "colour": 1},
-            "grid.yaml: 'colour' is not a key here: one of",
-        ),
-        (
-            {"colour": 1, "sweeps": {"x": {"dataset": ["small", 3]}}},
-            "grid.yaml: 'colour' is not a key here: one of",
-        ),
-        (
-            {"sweeps": {"x": {"dataset": ["small", "small", "smal"]}}},
-            "sweeps.x.dataset.2: 'smal' is not a choice",
-        ),
-        (
-            {"sweeps": {"x": {"dataset": ["small", "smal"]}}},
-            "sweeps.x.dataset.1: 'smal' is not a choice (did you mean small?): one of csv",
-        ),
-        ({"sweeps": {"x": {"network.seed": [1, True, 1.0]}}}, "network.seed.1: True is not right"),
-        ({"sweeps": {"x": {"network.hidden": [[8], [8]]}}}, "holds a value twice"),
-        ({"sweeps": {"x": {"network.hidden": [[8], [0]]}}}, "sweeps.x.network.hidden.1.0: 0 is not right"),
-        ({"sweeps": {"x": {"network.hidden": [8, 0]}}}, "sweeps.x.network.hidden.1: 0 is not right"),
-        ({"sweeps": {"x": {"network.hidden": []}}}, "sweeps.x.network.hidden: [] is not right"),
-        ({"sweeps": {"overview": {}}}, "grid.yaml: sweeps.overview: the name is taken by a table or figure"),
-        ({"sweeps": {"x": {"network.hidden": [[8], 0]}}}, "sweeps.x.network.hidden.1: 0 is not right"),
-        ({"sweeps": {"x": dict.fromkeys("abcdefg", 1)}}, "'a', 'b', 'c', 'd', 'e' are not keys here: one of"),
-    ],
-)
-def test_a_grid_is_refused_by_its_outermost_error(read, grid, said):
-    assert said in refused(read, **grid)
-
-
-def test_equal_values_are_found_whatever_they_are():
-    from snn.grid.schema import _hashable
-
-    assert _hashable([1, {"a": [2]}]) == _hashable([1.0, {"a": [2.0]}])
-    assert _hashable({"a": 1, "b": 2}) == _hashable({"b": 2, "a": 1})
-    for a, b in ((1, True), ([1], [1, 1]), ({"a": 1}, {"a": 2}), ("1", 1), ([], {})):
-        assert _hashable(a) != _hashable(b)
-
-
 def test_a_digest_is_that_of_the_file(read, tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n1,2\n")
     csv = {"dataset": "csv", "dataset.path": str(tmp_path / "t.csv"), "dataset.target": "y"}
@@ -277,3 +227,15 @@ def test_keys_that_no_workflow_reads():
         refused(sweeps.check_keys, {"grid": 1, "b": 2, "a": 3})
         == "--config b: there is no such key: grid, device, devices, folder"
     )
+
+
+def test_a_table_is_given_published_values_where_there_are_some():
+    folders = ("paper", "cnn_report")
+    there = {
+        path.relative_to(groups.ROOT).as_posix()
+        for name in folders
+        for path in (groups.CONFIG / name).glob("*.yaml")
+    }
+    given = {table.published for table in TABLES.values() if table.published}
+    of_tables = {path for path in there if path.rpartition("/")[2].removesuffix(".yaml") in TABLES}
+    assert of_tables <= given <= there

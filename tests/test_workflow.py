@@ -123,7 +123,7 @@ def test_a_bad_grid_is_refused_before_anything_runs(project):
     grid["sweeps"]["tiles"]["strategy"] = "combine"
     project.write_grid(grid)
     printed = project.snakemake(fails=True)
-    assert "config/grid.yaml: sweeps.tiles.strategy: 'combine' is not a choice" in printed
+    assert "config/grid.yaml: sweeps.tiles.strategy is 'combine': it must be one of" in printed
     assert "Traceback" not in printed and "common.smk" not in printed
     assert len(project.records()) == ROUNDS * CELLS_OF_TINY
 

@@ -1,4 +1,4 @@
-"""The files of ``config/``: the choices of each Hydra group, and their contents."""
+"""The files of ``config/``: the choices of each Hydra group, and what is known of GPUs and of neighbours."""
 
 import re
 from collections.abc import Mapping
@@ -11,6 +11,8 @@ from snn.errors import ConfigError, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
+NEIGHBOURS = CONFIG / "neighbours.yaml"
+MIB = 1 << 20
 GROUPS = ("dataset", "network", "strategy", "kernel", "precision", "protocol", "device")
 
 _DEFINING = {
@@ -125,3 +127,38 @@ def defines(section: str, key: str, value: object = "") -> bool:
     if section == "dataset" and value is None:  # the data say it
         return False
     return key in ("_target_", "name", *_DEFINING.get(section, ()))
+
+
+def known_gpus() -> Mapping[str, Mapping[str, Any]]:
+    """What config/gpus.yaml says of each GPU, by its name."""
+    known: Mapping[str, Mapping[str, Any]] = read_yaml(CONFIG / "gpus.yaml")
+    return known
+
+
+def gpu_memory_bytes(name: str) -> int | None:
+    """The bytes of a GPU's memory; None where config/gpus.yaml does not have it."""
+    its = known_gpus().get(name)
+    return None if its is None else MIB * int(its["memory_mib"])
+
+
+def touches(strategy: Mapping[str, Any]) -> bool:
+    """Whether a cell on another GPU of the host may change the times of a choice of ``config/strategy``."""
+    return strategy["name"] not in untouched()
+
+
+@cache
+def untouched(file: Path = NEIGHBOURS) -> frozenset[str]:
+    """The strategies that keep their times beside a busy neighbour.
+
+    Raises ConfigError, naming file, key and value, where the file says something else.
+    """
+    content = read_yaml(file)
+    if not isinstance(content, dict) or content.keys() != {"untouched"}:
+        raise ConfigError(f"{file}: it must have the key untouched, and no other")
+    listed, known = content["untouched"], names("strategy")
+    if not isinstance(listed, list) or len(listed) != len(set(map(repr, listed))):
+        raise ConfigError(f"{file}: untouched is {shown(listed)}: it must be a list of strategies, each once")
+    for name in listed:
+        if name not in known:
+            raise ConfigError(f"{file}: untouched: {shown(name)} is not a strategy: {', '.join(known)}")
+    return frozenset(listed)

@@ -12,8 +12,9 @@ from typing import Any
 from snn.backends import kernel_source
 from snn.backends.ops import OPS
 from snn.config import groups
+from snn.config.cell import Cell
 from snn.config.groups import ROOT
-from snn.config.neighbour import strategy_beside
+from snn.grid.catalogue import MICROBENCHMARKS
 
 _NEIGHBOUR = "snn.measurement.busy_neighbour"
 
@@ -58,11 +59,9 @@ def of_limits(backend: str) -> list[str]:
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
 
 
-def of_microbenchmark(name: str, backend: str, module: str) -> list[str]:
-    """The source files, relative to the checkout, that decide what a microbenchmark measures.
-
-    ``module`` is the one of the backend that it measures with.
-    """
+def of_microbenchmark(name: str, backend: str) -> list[str]:
+    """The source files, relative to the checkout, that decide what a microbenchmark measures."""
+    module = MICROBENCHMARKS[name].module
     modules = ("snn.hardware.threads", f"snn.microbenchmarks.{name}", f"snn.backends.{backend}.{module}")
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
 
@@ -113,7 +112,7 @@ def digest(files: Iterable[str]) -> str:
 
 def _of_neighbour(cell: Mapping[str, Any]) -> list[str]:
     """What trains beside a cell that asks for a neighbour."""
-    name = strategy_beside(cell)
+    name = Cell(cell).strategy_beside
     return [_NEIGHBOUR, _module_of(groups.load("strategy", name))] if name else []
 
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from snn.config.cell import Cell
 from snn.errors import ConfigError, DeviceError, shown
-from snn.grid import microbenchmarks, sweeps
-from snn.grid.naming import Cell
+from snn.grid import grid_file, sweeps
 from snn.grid.sweeps import Sweep
 from snn.hardware.devices import BACKENDS, Device, find, gpus_here
+from snn.microbenchmarks.settings import resolved
 
 _FAMILIES = ("NVIDIA", "Tesla", "Quadro", "GeForce", "GRID", "TITAN")
 """What the driver's name of a GPU begins with."""
@@ -54,7 +55,7 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     they are planned for ``device``, and their tables have no folder but one that is asked for. Raises as
     ``snn.grid.sweeps.read`` does, and DeviceError where there is no such device.
     """
-    grid = sweeps.validated(path)
+    grid = grid_file.read(path)
     for place, keys in (("--config", asked), (f"{path}:", grid)):
         if "device" in keys and "devices" in keys:
             raise ConfigError(
@@ -75,8 +76,8 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     def plan(
         device: Device, folder: str, names: list[str], host: Device | None, backend: str | None = None
     ) -> Plan:
-        memory = microbenchmarks.read(path, grid, device)
-        return Plan(device, folder, reader.sweeps(names, device, host), memory, backend)
+        found = microbenchmarks(path, grid, device)
+        return Plan(device, folder, reader.sweeps(names, device, host), found, backend)
 
     if here:
         backend = asked.get("device") or grid.get("device", "auto")
@@ -86,6 +87,24 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
         host = device if device.backend == "cpu" else None
         plans.append(plan(device, f"{slug}/", names, host))
     return plans
+
+
+def microbenchmarks(path: Path, grid: Mapping[str, Any], device: Device) -> dict[str, dict[str, Any]]:
+    """By name the settings of each microbenchmark, as the grid has them for this device, sorted by key.
+
+    Raises ConfigError, naming file, microbenchmark, key and value, also for those of the other devices.
+    """
+    found = {}
+    for name, given in grid.get("microbenchmarks", {}).items():
+        settings = {key: value for key, value in given.items() if key != grid_file.ON_CPU}
+        on_cpu = {**settings, **given.get(grid_file.ON_CPU, {})}
+        for where, each in (("", settings), (f" with {grid_file.ON_CPU}", on_cpu)):
+            try:
+                resolved(name, each)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: microbenchmarks.{name}{where}: {error}") from error
+        found[name] = dict(sorted((on_cpu if device.backend == "cpu" else settings).items()))
+    return found
 
 
 def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:

@@ -1,30 +1,41 @@
 """Does a cell fit into a device's memory, which batch is the largest that does, and what would help."""
 
+import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, prod
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from snn import datasets
 from snn.config.sizes import check_matrices
 from snn.errors import ConfigError, Unsupported
 from snn.hardware.devices import usable_bytes
+from snn.measurement.passes import job_of
 from snn.models.gradients import EXACT
 from snn.models.network import network_label
 from snn.planning import remedies
-from snn.planning.cells import PlannedGpu, TooLargeHere, planned
-from snn.planning.gpus import Gpu
+from snn.planning.gpus import Gpu, PlannedGpu
 from snn.planning.remedies import Cell, Change
 from snn.profiling.rehearsal import Needs, extrapolated, rehearse
 from snn.strategies.common import factory, traits
 from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.job import Job
 
 _FLOAT = 4  # bytes
-_COPIES = 5  # of the weights of a host-driven strategy, more than are held in its rehearsal
+_COPIES_OF_ROWS = 3  # that a rehearsal fills, at most: X and Y, and those that a strategy keeps on the host
+_COPIES_OF_WEIGHTS = 5  # of a host-driven strategy, more than are held in its rehearsal
+_OF_ROWS = ("rows", "test_rows", "held_out")
 _FEW = 128  # rows: the launches of a larger batch are not known before it is rehearsed
 _MOST_LAUNCHES = 2000  # of a step that is rehearsed
+
+
+class TooLargeHere(ConfigError):
+    """This machine has too little memory to plan a cell."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +183,7 @@ def _check_host(cell: Cell) -> None:
     if not issubclass(factory.class_of(strategy), HostDriven):
         return
     network = planned(cell).job.network
-    needed = _COPIES * _FLOAT * sum(map(prod, network.shapes))
+    needed = _COPIES_OF_WEIGHTS * _FLOAT * sum(map(prod, network.shapes))
     if needed > usable_bytes():
         raise TooLargeHere(
             f"strategy={strategy['name']} keeps weights on the host, so a plan for network "
@@ -298,3 +309,61 @@ def _remedy(setting: str, nbytes: int, peak: int, budget: int, cost: str) -> Rem
 
 def _batch(cell: Cell, batch: int) -> Cell:
     return {**cell, "training": {**cell["training"], "batch_size": batch}}
+
+
+# ---- what a cell trains, without its data and without its device: enough to rehearse it
+
+
+class Planned(NamedTuple):
+    """A job of few rows whose values do not matter, and how many rows the cell has."""
+
+    job: Job
+    rows: int
+
+    @property
+    def steps(self) -> int:
+        """The steps of an epoch on these rows."""
+        return -(-self.rows // self.job.batch_size)
+
+
+def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
+    """What a cell trains, with the rows of a few batches in place of its own. ``batches``: at most so many.
+
+    Raises DataError where its data set's size cannot be found, ConfigError where it does not fit the network
+    or, as TooLargeHere, this machine.
+    """
+    (table_rows, columns), facts = _table_shape(cell["dataset"])
+    rows, _ = datasets.counts(table_rows, cell["dataset"])
+    batch = cell["training"]["batch_size"]
+    if cell["training"]["drop_last"]:
+        rows = rows // batch * batch
+    few = min(rows, batches * batch + rows % batch)
+    needed = _COPIES_OF_ROWS * _FLOAT * few * columns
+    if needed > usable_bytes():
+        raise TooLargeHere(
+            f"a plan of {few} rows of dataset={cell['dataset']['name']} takes {needed / 1e9:.3g} GB of "
+            f"memory here, but this machine has {usable_bytes() / 1e9:.3g} GB: plan a smaller batch"
+        )
+    dataset = {key: value for key, value in cell["dataset"].items() if key not in _OF_ROWS}
+    zeros = datasets.Table(np.zeros((few, columns), dtype=np.float32), facts)
+    job = job_of({**cell, "dataset": dataset}, zeros)
+    return Planned(replace(job, test=None), rows)
+
+
+def _table_shape(choice: Mapping[str, Any]) -> tuple[tuple[int, int], Mapping[str, Any]]:
+    """Rows and columns of a data set's table, without making it where its choice says them; and the facts of
+    one that is made."""
+    known = datasets.completed(choice)
+    shape = known.get("shape") or ([known["features"]] if known.get("features") else None)
+    if known.get("rows") is None or shape is None:
+        read = _read if choice.get("sha256") else _read.__wrapped__
+        return read(json.dumps(choice))
+    return (known["rows"] + (known.get("test_rows") or 0), prod(shape) + 1), {}
+
+
+@cache
+def _read(choice: str) -> tuple[tuple[int, int], Mapping[str, Any]]:
+    """Shape and facts of a table that has to be read, once for each content: the choice has its digest."""
+    table = datasets.make(json.loads(choice))
+    rows, columns = table.values.shape
+    return (rows, columns), table.facts

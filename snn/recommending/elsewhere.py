@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.config import groups, known_gpus
+from snn.config import groups
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
 from snn.files import published_sets
@@ -39,7 +39,7 @@ _ALIKE = 1.05
 def described(settings: Settings) -> str:
     """All that is known without the device that the settings name. Raises ConfigError for one not known."""
     rows = _rows()
-    known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *known_gpus.read()})
+    known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *groups.known_gpus()})
     if settings.device not in known:
         raise ConfigError(
             f"--device is {shown(settings.device)}, which is neither here nor known"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from snn.config.grammar import written
 from snn.config.groups import ROOT
+from snn.config.overrides import written
 from snn.errors import ConfigError, SnnError
 from snn.files import outputs
 from snn.grid.sweeps import overrides

@@ -11,8 +11,8 @@ from typing import Any
 
 from yaml import YAMLError
 
-from snn.config import grammar, groups, overrides
-from snn.config.ranges import RANGES
+from snn.config import groups, overrides
+from snn.config.settings import RANGES
 from snn.config.suggestions import meant
 from snn.config.yaml_file import read_text
 from snn.errors import ConfigError, shown
@@ -253,7 +253,7 @@ def _setting(text: str, beside: Mapping[str, Any]) -> tuple[str, Any]:
     except ConfigError as error:
         overrides.check_key(key, value, groups.chosen(beside))
         if isinstance(error.__cause__, YAMLError):
-            raise ConfigError(f"{key}: {grammar.unread(key, value)}") from error
+            raise ConfigError(f"{key}: {overrides.unread(key, value)}") from error
         raise ConfigError(re.sub(rf"^{key}, line \d+", key, str(error))) from error
     if isinstance(read, list):
         if key not in groups.list_valued():

@@ -11,7 +11,7 @@ from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT, SLOWER
-from snn.config.neighbour import is_settled
+from snn.config.cell import ANY, Cell
 from snn.models.gradients import EXACT
 from snn.strategies.common.traits import own_runtime, side_by_side
 
@@ -55,7 +55,7 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
         training = cell["training"]
         of_another = training["gradient"] != EXACT.name or side_by_side(cell["strategy"])
         of_another |= training["accumulate"] > 1 or bool(cell["network"]["recompute"])
-        of_another |= is_settled(cell)
+        of_another |= Cell(cell).neighbour != ANY
         if of_another or cell.get("precision", {}).get("name", "fp32") != "fp32":
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}

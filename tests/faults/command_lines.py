@@ -14,7 +14,7 @@ from wrong_settings import Wrong, all_wrong
 from snn import cli, listing
 from snn.config import groups
 from snn.config.compose import composed
-from snn.config.grammar import written
+from snn.config.overrides import written
 from snn.grid import sweeps
 from snn.grid.naming import SECTIONS
 

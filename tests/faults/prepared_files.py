@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from records import as_json
 
 from snn.config import groups
-from snn.config.validation import MOST_ROUNDS
+from snn.config.settings import MOST_ROUNDS
 from snn.datasets import quadratic
 
 _CHOICE = groups.load("dataset", "small") | {"rows": 8, "features": 2}
