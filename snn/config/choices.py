@@ -1,7 +1,7 @@
 """Whether there is a choice of a group, or a key beside it, and whether a choice's file is right."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ NAMED = ("dataset", "strategy", "kernel", "precision")
 _CODE = {"dataset": "snn/datasets/{}.py", "strategy": "snn/strategies/{}.py", "kernel": "kernels/{}.cu"}
 """Where the code of a choice of this name would be."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_MADE_BY = {"dataset": "function that makes the data", "strategy": "strategy's class"}
 
 BESIDE_THE_CELL = ("round", "data", "output", "profile")
 """Keys of the command line that are of no section of a cell."""
@@ -57,7 +57,10 @@ def hint(group: str, value: object, sets: str = "=") -> str:
         return f" (your own file is {' '.join(f'{key}{sets}{one}' for key, one in own.items())})"
     if group == "network" and _WIDTHS.fullmatch(text):
         return f" (widths are network.hidden{sets}[{', '.join(re.findall('[0-9]+', text))}])"
-    return _code_without_file(group, value) or meant(text, groups.names(group))
+    code = _CODE.get(group, "").format(text) if re.fullmatch(r"[a-z][a-z0-9_]*", text) else ""
+    if code and (groups.ROOT / code).is_file():
+        return f" ({code} is there, but a choice is a file, config/{group}/{text}.yaml)"
+    return meant(text, groups.names(group))
 
 
 def nested(section: str, value: str) -> str:
@@ -80,9 +83,10 @@ def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
         return
     place = f"{section}={choice}" if choice else section
     if not groups.defines(section, key):
-        hint = _having(section, key) or meant(key, options, f"{section}.{{}}")
-        hint = hint or any_of(groups.with_value(section, choice, key), f"{section}.{{}}")
-        raise ConfigError(f"{where}: {place} has no such key{hint}; it has {', '.join(options) or 'none'}")
+        raise ConfigError(
+            f"{where}: {place} has no such key{_key_hint(section, key, options)}; it has "
+            f"{', '.join(options) or 'none'}"
+        )
     if not of_choice:
         raise ConfigError(
             f"{where} cannot be set, for it is part of {place}: choose with {section}=..., "
@@ -90,107 +94,75 @@ def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
         )
 
 
-def _having(section: str, key: str) -> str:
-    """Which choices of a group have a key, for the middle of a message; empty if none has."""
-    if section not in groups.GROUPS:
-        return ""
-    having = [f"{section}={name}" for name in groups.names(section) if key in groups.options(section, name)]
-    return f" (it is one of {', '.join(having)})" if having else ""
+def _key_hint(section: str, key: str, options: Sequence[str]) -> str:
+    """What a key may be meant to be: one of other choices, one like it, or one that has it as a value."""
+    from snn.config.settings import KINDS  # which imports this module
+
+    others = groups.names(section) if section in groups.GROUPS else ()
+    if having := [f"{section}={name}" for name in others if key in groups.options(section, name)]:
+        return f" (it is one of {', '.join(having)})"
+    kinds = {name: KINDS.get(f"{section}.{name}") for name in options}
+    valued = [name for name, kind in kinds.items() if key in getattr(kind, "allowed", ())]
+    return meant(key, options, f"{section}.{{}}") or any_of(valued, f"{section}.{{}}")
 
 
 def check_file(group: str, choice: str, content: Mapping[str, Any]) -> None:
     """Raise ConfigError, naming the file and its key, where a choice's file is not right.
 
     It gives its own name, which a copy of another's file does not; all files of a group have the same keys,
-    except those of data sets and strategies; the source of a kernel is there; the ``_target_`` of a data set
-    or a strategy is in its module.
+    except those of data sets and strategies; the ``_target_`` of these is in its module. The values that can
+    be set are checked with those of the cell.
     """
     file, name = f"config/{group}/{choice}.yaml", content.get("name")
     if group in NAMED and name != choice:
         given = "missing" if name is None else shown(name)
         raise ConfigError(f"{file}: name is {given}: it must be {choice}, the name of the file")
-    if group not in _CODE or group == "kernel":
-        _check_keys(file, group, content)
-    if group == "kernel":
-        _check_kernel(file, content)
-    elif group in _CODE:
+    if group in _MADE_BY:
         _check_target(file, group, choice, content.get("_target_"))
-
-
-def _code_without_file(group: str, value: object) -> str:
-    """`` (snn/strategies/mine.py is there, ...)`` where a choice has code and no file; else empty."""
-    code = _CODE.get(group, "").format(value) if _NAME.fullmatch(str(value)) else ""
-    if not code or not (groups.ROOT / code).is_file():
-        return ""
-    return f" ({code} is there, but a choice is a file, config/{group}/{value}.yaml)"
-
-
-def _check_keys(file: str, group: str, content: Mapping[str, Any]) -> None:
-    """That a file has the keys of its group's default choice, or of ``network=layers`` if it has layers."""
+        return
     like = "layers" if group == "network" and "layers" in content else groups.default_choices()[group]
     keys = groups.load(group, like)
     for key in content:
         if key not in keys:
+            hint = meant(str(key), keys)
             raise ConfigError(
-                f"{file}: {shown(key)} is not a key of a {group}{meant(str(key), keys)}: one of "
-                f"{', '.join(keys)}"
+                f"{file}: {shown(key)} is not a key of a {group}{hint}: one of {', '.join(keys)}"
             )
-    missing = [key for key in keys if key not in content]
-    if missing:
+    if missing := [key for key in keys if key not in content]:
         raise ConfigError(
             f"{file}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: a {group} has "
             f"{', '.join(keys)}, which config/{group}/{like}.yaml explains"
         )
+    if group == "kernel":
+        from snn.config.settings import KINDS  # which imports this module
 
-
-def _check_kernel(file: str, content: Mapping[str, Any]) -> None:
-    for key in ("fused", "pretransposed"):
-        if not isinstance(content[key], bool):
-            raise ConfigError(f"{file}: {key} is {shown(content[key])}: it must be true or false")
-    source = content["source"]
-    if source is not None and not (isinstance(source, str) and _is_file(source)):
-        raise ConfigError(
-            f"{file}: source is {shown(source)}: it must be a file, as kernels/naive.cu, or null"
-        )
-    known, precisions = groups.names("precision"), content["precisions"]
-    if not isinstance(precisions, list) or not precisions or not all(one in known for one in precisions):
-        raise ConfigError(
-            f"{file}: precisions is {shown(precisions)}: it must be a list of one or more of "
-            f"{', '.join(known)}"
-        )
+        for key in ("source", "fused", "pretransposed", "precisions"):
+            KINDS[f"kernel.{key}"].check(f"{file}: {key}", content[key])
 
 
 def _check_target(file: str, group: str, choice: str, target: object) -> None:
     """That ``_target_`` names a class or function of a file; those of other packages are not looked for."""
-    example = f"{_CODE[group].format(choice).removesuffix('.py').replace('/', '.')}.NAME"
     if not isinstance(target, str) or "." not in target:
         given = "missing" if target is None else shown(target)
-        raise ConfigError(f"{file}: _target_ is {given}: it must name the {_KIND[group]}, as {example}")
+        example = f"{_CODE[group].format(choice).removesuffix('.py').replace('/', '.')}.NAME"
+        raise ConfigError(f"{file}: _target_ is {given}: it must name the {_MADE_BY[group]}, as {example}")
     module, _, name = target.rpartition(".")
     if not module.startswith("snn."):
         return
-    path = module.replace(".", "/")
-    path = f"{path}/__init__.py" if _is_file(f"{path}/__init__.py") else f"{path}.py"
-    if not _is_file(path):
+    path, text = _module(module)
+    if text is None:
         raise ConfigError(f"{file}: _target_ is {shown(target)}, but there is no file {path}")
-    words, defined = _words(path)
-    if name not in words:
-        near = nearest(name, defined)
+    if not re.search(rf"\b{re.escape(name)}\b", text):
+        near = nearest(name, re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE))
         hint = f" (did you mean {module}.{near}?)" if near else ""
         raise ConfigError(f"{file}: _target_ is {shown(target)}, but {path} has no {shown(name)[1:-1]}{hint}")
 
 
-_KIND = {"dataset": "function that makes the data", "strategy": "strategy's class"}
-
-
 @cache
-def _words(path: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """All words of a module, which is not imported, and the names of its classes and functions."""
-    text = (groups.ROOT / path).read_text(encoding="utf-8")
-    defined = re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE)
-    return frozenset(re.findall(r"\w+", text)), tuple(defined)
-
-
-@cache
-def _is_file(path: str) -> bool:
-    return (groups.ROOT / path).is_file()
+def _module(name: str) -> tuple[str, str | None]:
+    """The path of a module, which is not imported, and its text, if it is there."""
+    path = name.replace(".", "/")
+    for candidate in (f"{path}/__init__.py", f"{path}.py"):
+        if (groups.ROOT / candidate).is_file():
+            return candidate, (groups.ROOT / candidate).read_text(encoding="utf-8")
+    return f"{path}.py", None

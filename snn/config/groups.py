@@ -1,6 +1,5 @@
 """The files of ``config/``: the choices of each Hydra group, and what is known of GPUs and of neighbours."""
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -42,25 +41,17 @@ def _file(group: str, name: str) -> Mapping[str, Any]:
 
 
 @cache
-def _read(group: str, name: str) -> Mapping[str, Any]:
-    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
-
-
-@cache
 def _choices_beside(group: str, name: str) -> dict[str, str]:
     """The choices of other groups in the ``defaults`` of a choice's file, as Hydra reads them."""
-    found = {}
-    for entry in _file(group, name).get("defaults", ()):
-        if isinstance(entry, dict):
-            found.update({key.rpartition(".")[2]: choice for key, choice in entry.items()})
-    return found
+    entries = (entry for entry in _file(group, name).get("defaults", ()) if isinstance(entry, dict))
+    return {key.rpartition(".")[2]: choice for entry in entries for key, choice in entry.items()}
 
 
 def load(group: str, name: str) -> dict[str, Any]:
     """The content of a choice's file. Raises ConfigError, with the choices, if there is no such file."""
     if name not in names(group):
         raise ConfigError(f"{group}: {name!r} is not a choice; it must be one of {', '.join(names(group))}")
-    return dict(_read(group, name))
+    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
 
 
 @cache
@@ -70,7 +61,7 @@ def list_valued() -> frozenset[str]:
         f"{group}.{key}"
         for group in GROUPS
         for name in names(group)
-        for key, value in _read(group, name).items()
+        for key, value in load(group, name).items()
         if isinstance(value, list)
     )
 
@@ -82,11 +73,9 @@ def _base() -> Mapping[str, Any]:
 
 def default_choices() -> dict[str, str]:
     """The choice of each group that ``config/config.yaml`` names."""
-    chosen = {}
-    for entry in _base()["defaults"]:
-        if isinstance(entry, dict):
-            chosen.update(entry)
-    return chosen
+    return {
+        group: name for entry in _base()["defaults"] if entry != "_self_" for group, name in entry.items()
+    }
 
 
 def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,15 +98,6 @@ def options(section: str, choice: str | None) -> tuple[str, ...]:
         return tuple(default_training())
     values = load(section, choice or default_choices()[section])
     return tuple(key for key, value in values.items() if not defines(section, key, value))
-
-
-def with_value(section: str, choice: str | None, word: str) -> list[str]:
-    """The options of a section that may be this word, as ``one | another`` in their comments says."""
-    file = f"{section}/{choice or default_choices()[section]}" if section in GROUPS else "config"
-    one = rf"\b{re.escape(word)}\b"
-    has_word = re.compile(rf"\s*(\w+):.*#.*(?:\| *{one}|{one} *\|)")
-    found = map(has_word.match, (CONFIG / f"{file}.yaml").read_text(encoding="utf-8").splitlines())
-    return [line[1] for line in found if line and line[1] in options(section, choice)]
 
 
 def defines(section: str, key: str, value: object = "") -> bool:

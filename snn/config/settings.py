@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from snn import datasets
@@ -182,6 +182,15 @@ def _is_mark(value: object) -> bool:
     )
 
 
+@cache
+def _is_file(path: str) -> bool:
+    return (groups.ROOT / path).is_file()
+
+
+def _is_precision(name: object) -> bool:
+    return name in groups.names("precision")
+
+
 def _is_encoding(name: object) -> bool:
     """Whether Python knows a text encoding of this name."""
     try:
@@ -307,6 +316,16 @@ KINDS: Mapping[str, Kind] = {
         lambda block: _has(_THREADS, 2, block) and math.prod(block) <= 1024,
         _THREADS,
     ),
+    "kernel.source": Form(
+        "a file, as kernels/naive.cu, or null",
+        lambda source: source is None or (isinstance(source, str) and _is_file(source)),
+    ),
+    "kernel.fused": FLAG,
+    "kernel.pretransposed": FLAG,
+    "kernel.precisions": Form(
+        "a list of one or more of the precisions, as [fp32]",
+        lambda given: isinstance(given, list) and given != [] and all(map(_is_precision, given)),
+    ),
     "kernel.work": Form(
         "the rows and columns of a product that a thread computes, as [2, 4]",
         lambda work: _has(_WORK, 2, work),
@@ -378,24 +397,31 @@ def check_cell(cell: Mapping[str, Any]) -> None:
             check_text(f"{section}.{key}", value)
     for section in SECTIONS:
         _check_section(section, cell[section])
-    _check_members(cell["strategy"])
-    _check_network(cell["network"], cell["dataset"])
-    training, rows = cell["training"], cell["dataset"].get("rows")
-    if rows is not None and training["batch_size"] > rows:
+    strategy, kernel, network, training = (cell[key] for key in ("strategy", "kernel", "network", "training"))
+    lists = {key: value for key, value in strategy.items() if isinstance(value, list)}
+    members = strategy.get("starts", 1) * math.prod(max(len(value), 1) for value in lists.values())
+    if members > MOST_MEMBERS:
+        raise ConfigError(
+            f"strategy.starts: {strategy['starts']} starts of each combination of {', '.join(lists)} are "
+            f"{members} networks: there must be at most {MOST_MEMBERS} in a launch"
+        )
+    if groups.load("kernel", kernel["name"])["work"] == [1, 1] != kernel["work"]:
+        right = f"[1, 1], since each thread of kernel={kernel['name']} computes one element"
+        raise error("kernel.work", kernel["work"], right)
+    _check_network(network, cell["dataset"])
+    batch, rows = training["batch_size"], cell["dataset"].get("rows")
+    if rows is not None and batch > rows:
         right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"
-        raise error("training.batch_size", training["batch_size"], right)
-    _check_work(cell["kernel"])
-    remedies.check_divides(training["accumulate"], training["batch_size"])
-    gradient = gradient_of(training["gradient"], cell["kernel"]["block"])
-    network = cell["network"]
+        raise error("training.batch_size", batch, right)
+    remedies.check_divides(training["accumulate"], batch)
+    gradient = gradient_of(training["gradient"], kernel["block"])
     remedies.check(training["accumulate"], remedies.layers(network), network["update_order"], gradient)
 
 
 def _check_section(section: str, values: Mapping[str, Any]) -> None:
     """Check the keys and values of a section; those of a named choice against its file."""
     choice = values["name"] if section in choices.NAMED else None
-    missing = [f"{section}.{key}" for key, value in values.items() if value == "???"]
-    if missing:
+    if missing := [f"{section}.{key}" for key, value in values.items() if value == "???"]:
         are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
         to_set = " ".join(f"{key}=..." for key in missing)
         said = f"{section}={choice} needs {them}; set {them} with {to_set}"
@@ -408,16 +434,6 @@ def _check_section(section: str, values: Mapping[str, Any]) -> None:
             if value is None and usual[key] is None:
                 continue
         kind_of(where, usual.get(key)).check(where, value)
-
-
-def _check_members(strategy: Mapping[str, Any]) -> None:
-    lists = {key: value for key, value in strategy.items() if isinstance(value, list)}
-    members = strategy.get("starts", 1) * math.prod(max(len(value), 1) for value in lists.values())
-    if members > MOST_MEMBERS:
-        raise ConfigError(
-            f"strategy.starts: {strategy['starts']} starts of each combination of {', '.join(lists)} are "
-            f"{members} networks: there must be at most {MOST_MEMBERS} in a launch"
-        )
 
 
 def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
@@ -433,13 +449,6 @@ def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> No
     shape = dataset.get("shape") or [dataset.get("features")]
     if None not in shape:  # else it is known once the data are read
         build(network, tuple(shape))
-
-
-def _check_work(kernel: Mapping[str, Any]) -> None:
-    """Check the elements per thread: one, unless the kernel's file says otherwise."""
-    if groups.load("kernel", kernel["name"])["work"] == [1, 1] != kernel["work"]:
-        right = f"[1, 1], since each thread of kernel={kernel['name']} computes one element"
-        raise error("kernel.work", kernel["work"], right)
 
 
 def complete(cell: dict[str, Any], given: Collection[str]) -> Cell:
