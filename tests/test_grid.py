@@ -218,17 +218,6 @@ def test_a_round_beyond_the_protocols_may_be_measured_and_others_are_refused(num
         compose.composed([f"round={number}"])
 
 
-def test_equal_cells_are_one_however_they_are_written(tmp_path):
-    sweeps = sweeps_of(
-        tmp_path,
-        {
-            "a": {"network": "two_hidden"},
-            "b": {"network.hidden": [256, 256], "network.clip_norm": 5},
-        },
-    )
-    assert len(grid.all_cells(sweeps)) == 1
-
-
 def test_a_union_has_the_cells_of_all_its_products(tmp_path):
     products = [
         {"strategy": ["reference", "streams"]},

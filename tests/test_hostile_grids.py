@@ -15,32 +15,12 @@ from snn.errors import ConfigError, SnnError
 from snn.grid import catalogue, plans
 from snn.grid import sweeps as grid
 
+NAMES = ["", " ", "a" * 65, "a" * 240, "abc\n", "caf\u00e9", "a\u0663"]
+NAMES += ["1", "2020-01-01", "Abc", "_a", "a-b", "a/b", "../../../x", "opening", "gpu", "overview"]
+NAMES += ["speedup", "correctness", "ranking", "time_by_depth"]
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "1",
-        "2020-01-01",
-        "a" * 240,
-        "a" * 65,
-        "opening",
-        "abc\n",
-        "Abc",
-        "_a",
-        "a-b",
-        "a/b",
-        "",
-        " ",
-        "../../../x",
-        "caf\u00e9",
-        "a\u0663",
-        "gpu",
-        "overview",
-        "speedup",
-        "ranking",
-    ],
-    ids=repr,
-)
+
+@pytest.mark.parametrize("name", NAMES, ids=repr)
 def test_a_name_that_is_none_of_a_sweep(tmp_path, name):
     with pytest.raises(ConfigError, match=r"sweeps"):
         catalogue.check_name(name)

@@ -1,6 +1,7 @@
 """Sweeps of small grids: their products, their limits, and what is handed to the command line."""
 
 import hashlib
+import re
 
 import pytest
 import yaml
@@ -59,21 +60,6 @@ def test_what_is_common_is_overridden_by_the_processors_and_by_the_sweep(read):
     assert read(sweeps={"x": {}})["x"].cells[0]["device"] == {"backend": "cuda", "name": "NVIDIA H200"}
 
 
-def test_a_sweep_and_a_product_may_have_settings_of_their_own_on_the_processor(read):
-    grid = {"x": {"devices": ["NVIDIA H200"], "training.epochs": 3, "on_cpu": {"training.epochs": 5}}}
-    grid["y"] = {
-        "union": [
-            {"network.seed": 1, "on_cpu": {"network.seed": 2}},
-            {"strategy": "pinned", "network.seed": [3, 4], "on_cpu": {"network.seed": [5]}},
-        ]
-    }
-    for device, epochs, seeds in ((GPU, 3, [1, 3, 4]), (CPU, 5, [2, 5])):
-        found = read(device, sweeps=grid)
-        assert [cell["training"]["epochs"] for cell in found["x"].cells] == [epochs]
-        assert [cell["network"]["seed"] for cell in found["y"].cells] == seeds
-        assert found["x"].axes == () and found["y"].axes == ("network.seed", "strategy")
-
-
 def test_strategies_of_the_host_are_on_the_given_one_or_on_the_device_or_on_this_machine(read, monkeypatch):
     grid = {"sweeps": {"x": {"strategy": ["reference", "sequential"]}}}
 
@@ -95,25 +81,6 @@ def test_a_grid_has_at_most_so_many_cells(read, monkeypatch):
     said = refused(read, sweeps=grid | {"z": {}})
     assert "sweeps.z: with this sweep the grid has 6 cells: it may have 5, for each is a job of the" in said
     assert "the grid has 6 cells" in refused(read, sweeps={"x": {"union": [{"network.seed": [1, 2, 3]}] * 2}})
-
-
-def test_two_cells_of_one_name_are_refused(read, monkeypatch):
-    monkeypatch.setattr("snn.config.cell.digest", lambda values: "0")
-    said = refused(read, sweeps={"x": {"network.seed": [1, 2]}})
-    assert (
-        "two different cells have the name nvidia-h200/small/256/reference-naive-0: their digests are" in said
-    )
-    assert "'seed': 1" in said and "'seed': 2" in said
-    said = refused(read, sweeps={"x": {"dataset.seed": [1, 2], "strategy": "pinned"}})
-    assert "two different cells have the name" in said
-
-
-def test_two_data_sets_of_one_name_are_refused(read, monkeypatch):
-    monkeypatch.setattr(sweeps, "dataset_path", lambda cell: "results/datasets/small-0.npy")
-    assert "have the name results/datasets/small-0.npy" in refused(
-        read, sweeps={"x": {"dataset.seed": [1, 2]}}
-    )
-    read(sweeps={"x": {"network.seed": [1, 2]}})
 
 
 def test_one_data_set_is_named_once(read, monkeypatch):
@@ -239,3 +206,58 @@ def test_a_table_is_given_published_values_where_there_are_some():
     given = {table.published for table in TABLES.values() if table.published}
     of_tables = {path for path in there if path.rpartition("/")[2].removesuffix(".yaml") in TABLES}
     assert of_tables <= given <= there
+
+
+# ---- cells and their names: two with one name are never taken for one
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        {"x": {"network.seed": [*range(1, 18)]}},
+        {f"x{seed}": {"network.seed": seed} for seed in range(1, 18)},
+        {"x": {"dataset.seed": [*range(1, 18)], "strategy": "pinned"}},
+    ],
+    ids=["of a sweep", "of several", "and data sets"],
+)
+def test_two_cells_of_one_name_are_refused(read, monkeypatch, grid):
+    """With digests of one digit, seventeen cells must share some."""
+    digest = hashlib.sha256
+    monkeypatch.setattr("snn.config.cell.digest", lambda values: digest(repr(values).encode()).hexdigest()[0])
+    said = refused(read, sweeps=grid)
+    assert re.search(r"sweeps\.\w+: two different cells have the name nvidia-h200/small/256/\w+-naive-", said)
+    assert said.count("'seed': ") == 4
+
+
+def test_two_data_sets_of_one_name_are_refused(read, monkeypatch):
+    monkeypatch.setattr(sweeps, "dataset_path", lambda cell: "results/datasets/small-0.npy")
+    said = refused(read, sweeps={"x": {"dataset.seed": [1, 2]}})
+    assert "have the name results/datasets/small-0.npy" in said
+    read(sweeps={"x": {"network.seed": [1, 2]}})
+
+
+def test_equal_cells_of_one_sweep_or_of_several_are_one(read):
+    twice = {"union": [{"network.seed": [1, 2]}, {"network.seed": [2, 3]}]}
+    found = read(sweeps={"x": twice, "y": {"network.seed": [3, 1]}})
+    assert [len(sweep.cells) for sweep in found.values()] == [3, 2]
+    cells = sweeps.all_cells(found)
+    assert len(cells) == 3 and all(len(name.rpartition("-")[2]) == 16 for name in cells)
+
+
+REAL = {
+    "dataset.noise": 1,
+    "network.clip_norm": 5,
+    "training.learning_rate": 1,
+    "protocol.max_seconds": 60,
+    "protocol.relative_error": 1,
+    "protocol.warmup_seconds": 1,
+    "protocol.max_warmup_seconds": 4,
+}
+
+
+@pytest.mark.parametrize("key", REAL)
+def test_a_real_number_may_be_written_whole(read, key):
+    found = read(sweeps={"x": {key: [REAL[key]]}, "y": {key: [float(REAL[key])]}})
+    assert found["x"].named.keys() == found["y"].named.keys()
+    section, _, leaf = key.partition(".")
+    assert [type(one.cells[0][section][leaf]) for one in found.values()] == [float, float]
