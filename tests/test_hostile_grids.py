@@ -60,7 +60,7 @@ SEEDS = list(range(1, 401))
     ],
 )
 def test_cells_are_counted_before_they_are_made(tmp_path, monkeypatch, sweeps, count):
-    monkeypatch.setattr(grid, "_expand", lambda name, *rest: grid.Sweep(name, (), {}))
+    monkeypatch.setattr(grid.Reader, "_expand", lambda self, name, *rest: grid.Sweep(name, (), {}))
     path = tmp_path / "grid.yaml"
     path.write_text(yaml.safe_dump({"sweeps": sweeps}))
     said = refusal(path)

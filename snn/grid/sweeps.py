@@ -68,8 +68,9 @@ class Reader:
     """Resolves the sweeps of a grid file's content for one device after another."""
 
     def __init__(self, path: Path, grid: Mapping[str, Any]) -> None:
-        self._path, self._grid = path, grid
-        self._known, self._count = _Known(), 0
+        self._path, self._grid, self._count = path, grid, 0
+        self._named: dict[str, Mapping[str, Any]] = {}  # a name stands for one thing, in all sweeps
+        self._tables: set[str] = set()
 
     def sweeps(self, names: Iterable[str], device: Device, host: Device | None) -> dict[str, Sweep]:
         """The sweeps of these names, their cells resolved for a device; raises as ``read`` does.
@@ -82,17 +83,52 @@ class Reader:
         found = {}
         for name in names:
             try:
-                options = [*_products({**common, **_settle(self._grid["sweeps"][name], on_cpu)})]
-                self._count += sum(math.prod(map(len, one.values())) for one in options)
+                products = [*_products({**common, **_settle(self._grid["sweeps"][name], on_cpu)})]
+                self._count += sum(math.prod(map(len, one.values())) for one in products)
                 if self._count > MOST_CELLS:
                     raise ConfigError(
                         f"with this sweep the grid has {self._count} cells: it may have {MOST_CELLS}, "
                         "for each is a job of the workflow, planned before anything runs"
                     )
-                found[name] = _expand(name, options, (device, host), self._known)
+                found[name] = self._expand(name, products, device, host)
             except SnnError as error:
                 raise type(error)(f"{self._path}: sweeps.{name}: {error}") from error
         return found
+
+    def _expand(
+        self, name: str, products: Sequence[Mapping[str, list[Any]]], device: Device, host: Device | None
+    ) -> Sweep:
+        """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
+        keys = dict.fromkeys(key for one in products for key in one)
+        values = {key: [value for one in products for value in one.get(key, [None])] for key in keys}
+        axes = tuple(key for key, all_ in values.items() if any(value != all_[0] for value in all_))
+        unique: dict[str, Cell] = {}
+        for one in products:
+            for point in itertools.product(*one.values()):
+                if cell := _resolve(dict(zip(one, point, strict=True)), device, host):
+                    unique[self._name(cell)] = cell
+        if not unique:
+            raise ConfigError(
+                f"strategy: all of this sweep run on a GPU's host, so it has no cell on {device.name}: "
+                "name cpu under devices, beside it or in its place"
+            )
+        check_sweep(name, list(unique.values()))
+        return Sweep(name, axes, unique)
+
+    def _name(self, cell: Cell) -> str:
+        """The name of a cell. Raises ConfigError where another cell or data set has it, or its data set's."""
+        name, table = cell.name, repr(cell["dataset"])
+        claimed: dict[str, Mapping[str, Any]] = {name: cell}
+        if table not in self._tables:  # many cells, few data sets
+            claimed[dataset_path(cell)] = cell["dataset"]
+            self._tables.add(table)
+        for path, content in claimed.items():
+            if self._named.setdefault(path, content) != content:
+                raise ConfigError(
+                    f"two different cells have the name {path}: their digests are equal by chance; "
+                    f"change a setting of one of them, which are {self._named[path]} and {content}"
+                )
+        return name
 
 
 def check_keys(config: Mapping[str, Any]) -> None:
@@ -156,54 +192,6 @@ def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, list[Any]]]:
         yield from _products({**beside, **product})
 
 
-def _expand(
-    name: str,
-    options: Sequence[Mapping[str, list[Any]]],
-    devices: tuple[Device, Device | None],
-    known: "_Known",
-) -> Sweep:
-    """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
-    keys = dict.fromkeys(key for one in options for key in one)
-    values = {key: [value for one in options for value in one.get(key, [None])] for key in keys}
-    axes = tuple(key for key, all_ in values.items() if any(value != all_[0] for value in all_))
-    points = (
-        dict(zip(one, point, strict=True)) for one in options for point in itertools.product(*one.values())
-    )
-    cells = (_resolve(point, devices) for point in points)
-    unique = dict(known.named(cell) for cell in cells if cell is not None)
-    if not unique:
-        raise ConfigError(
-            f"strategy: all of this sweep run on a GPU's host, so it has no cell on {devices[0].name}: "
-            "name cpu under devices, beside it or in its place"
-        )
-    check_sweep(name, list(unique.values()))
-    return Sweep(name, axes, unique)
-
-
-class _Known:
-    """The names of a grid's cells and data sets: each stands for one thing, in all sweeps."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, Mapping[str, Any]] = {}
-        self._tables: set[str] = set()
-
-    def named(self, cell: Cell) -> tuple[str, Cell]:
-        """The cell with its name. Raises ConfigError where another cell or data set has it."""
-        name, table = cell.name, repr(cell["dataset"])
-        self._claim(name, cell)
-        if table not in self._tables:  # many cells, few data sets
-            self._claim(dataset_path(cell), cell["dataset"])
-            self._tables.add(table)
-        return name, cell
-
-    def _claim(self, path: str, content: Mapping[str, Any]) -> None:
-        if self._named.setdefault(path, content) != content:
-            raise ConfigError(
-                f"two different cells have the name {path}: their digests are equal by chance; "
-                f"change a setting of one of them, which are {self._named[path]} and {content}"
-            )
-
-
 def _axis(key: str, value: Any) -> list[Any]:
     """The values of an axis; a network's widths are a list themselves, so an axis of them is one of lists."""
     if key in groups.list_valued():
@@ -213,10 +201,10 @@ def _axis(key: str, value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) -> Cell | None:
+def _resolve(point: Mapping[str, Any], device: Device, host: Device | None) -> Cell | None:
     """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand.
 
-    ``devices`` are the grid's, and the host's for strategies that run there: without it they have no cell.
+    Strategies that run on the host are cells of the ``host``: without it they have no cell.
     Raises ConfigError where the grid gives a data set a digest that its files do not have.
     """
     chosen = groups.chosen(point)
@@ -224,10 +212,10 @@ def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) ->
     for group in groups.GROUPS:
         choices.check_file(group, chosen[group], sections[group])
     sections["training"] = groups.default_training()
-    device = devices[on_host(sections["strategy"])]
-    if device is None:
+    where = host if on_host(sections["strategy"]) else device
+    if where is None:
         return None
-    sections["device"] = {"backend": device.backend, "name": device.name}
+    sections["device"] = {"backend": where.backend, "name": where.name}
     for key, value in point.items():
         section, _, leaf = key.partition(".")
         if leaf:
