@@ -41,6 +41,11 @@ def _file(group: str, name: str) -> Mapping[str, Any]:
 
 
 @cache
+def _read(group: str, name: str) -> Mapping[str, Any]:
+    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
+
+
+@cache
 def _choices_beside(group: str, name: str) -> dict[str, str]:
     """The choices of other groups in the ``defaults`` of a choice's file, as Hydra reads them."""
     entries = (entry for entry in _file(group, name).get("defaults", ()) if isinstance(entry, dict))
@@ -51,7 +56,7 @@ def load(group: str, name: str) -> dict[str, Any]:
     """The content of a choice's file. Raises ConfigError, with the choices, if there is no such file."""
     if name not in names(group):
         raise ConfigError(f"{group}: {name!r} is not a choice; it must be one of {', '.join(names(group))}")
-    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
+    return dict(_read(group, name))
 
 
 @cache

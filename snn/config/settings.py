@@ -486,8 +486,15 @@ def _settle(cell: Mapping[str, Any]) -> None:
         cell["dataset"]["task"] = LOSSES[cell["network"].get("loss", MEAN_SQUARED_ERROR.name)].task
     for section in SECTIONS:
         values = cell[section]
-        usual = groups.load(section, values["name"]) if section in choices.NAMED else {}
-        for key, value in values.items():
-            numbers = kind_of(f"{section}.{key}", usual.get(key)).numbers
-            if numbers and numbers.real and value is not None:
+        for key in _real_keys(section, values["name"] if section in choices.NAMED else None):
+            if (value := values.get(key)) is not None:
                 values[key] = [*map(float, value)] if isinstance(value, list) else float(value)
+
+
+@cache
+def _real_keys(section: str, choice: str | None) -> list[str]:
+    """The keys of a section that hold real numbers, or lists of them."""
+    usual = groups.load(section, choice) if choice else {}
+    known = {*usual, *(key.partition(".")[2] for key in KINDS if key.startswith(f"{section}."))}
+    numbers = {key: kind_of(f"{section}.{key}", usual.get(key)).numbers for key in known}
+    return [key for key, its in numbers.items() if its and its.real]
