@@ -257,7 +257,7 @@ def test_a_cell_is_its_mapping_and_answers_what_is_asked_of_it(tmp_path):
     assert cell.network == "conv16x3-relu-conv32x3-relu-maxpool2-linear10"
     assert (cell.loss, cell.task, cell.neighbour) == ("cross_entropy", "classification", "graph")
     assert (cell.batch_size, cell.epochs, [*cell.rounds]) == (256, 100, [*range(1, 11)])
-    alone = cell.changed(protocol={"neighbour": "none"})
+    alone = cell.replace(protocol={"neighbour": "none"})
     assert (cell.strategy_beside, alone.strategy_beside) == ("graph", None)
     assert cell["protocol"]["neighbour"] == "graph" and alone.name != cell.name == naming.name_of(dict(cell))
     old = Cell({key: value for key, value in alone.items() if key != "precision"})

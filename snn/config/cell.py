@@ -21,8 +21,8 @@ NONE = "none"
 class Cell(dict[str, Any]):
     """The settings of a cell by section, as its record holds them; ``settings.complete`` makes and checks it.
 
-    It is a mapping, so that its JSON is the record's key ``cell``. A cell from before a setting existed has
-    what was the only value then.
+    It is a mapping, so that its JSON is the record's key ``cell``. Its properties are names and numbers of
+    these settings; a cell from before a setting existed has what was the only value then.
     """
 
     @property
@@ -38,7 +38,6 @@ class Cell(dict[str, Any]):
 
     @property
     def dataset(self) -> str:
-        """The name of its data set."""
         return self["dataset"]["name"]
 
     @property
@@ -48,27 +47,22 @@ class Cell(dict[str, Any]):
 
     @property
     def strategy(self) -> str:
-        """The name of its strategy."""
         return self["strategy"]["name"]
 
     @property
     def kernel(self) -> str:
-        """The name of its kernel."""
         return self["kernel"]["name"]
 
     @property
     def precision(self) -> str:
-        """The name of its precision."""
         return self.get("precision", {}).get("name", "fp32")
 
     @property
     def batch_size(self) -> int:
-        """Rows per training step."""
         return self["training"]["batch_size"]
 
     @property
     def epochs(self) -> int:
-        """Passes over its data set in one run."""
         return self["training"]["epochs"]
 
     @property
@@ -78,7 +72,6 @@ class Cell(dict[str, Any]):
 
     @property
     def loss(self) -> str:
-        """The name of its loss."""
         return self["network"].get("loss", MEAN_SQUARED_ERROR.name)
 
     @property
@@ -96,7 +89,7 @@ class Cell(dict[str, Any]):
         """The strategy that trains beside it all the time; None if it does not ask for one."""
         return None if self.neighbour in (ANY, NONE) else self.neighbour
 
-    def changed(self, **sections: Mapping[str, Any]) -> "Cell":
+    def replace(self, **sections: Mapping[str, Any]) -> "Cell":
         """A copy with some settings changed, by section."""
         return Cell(self | {section: self[section] | values for section, values in sections.items()})
 

@@ -364,7 +364,7 @@ RANGES = {key: kind.numbers for key, kind in KINDS.items() if kind.numbers}
 """The ranges of numbers, of a list those of its elements."""
 
 
-def kind_of(key: str, usual: object) -> Kind:
+def find_kind(key: str, usual: object) -> Kind:
     """The type of a key of which the choice's file gives this value."""
     if key in KINDS:
         return KINDS[key]
@@ -433,7 +433,7 @@ def _check_section(section: str, values: Mapping[str, Any]) -> None:
             choices.check_key(where, choice, of_choice=value == usual.get(key))
             if value is None and usual[key] is None:
                 continue
-        kind_of(where, usual.get(key)).check(where, value)
+        find_kind(where, usual.get(key)).check(where, value)
 
 
 def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
@@ -496,5 +496,5 @@ def _real_keys(section: str, choice: str | None) -> list[str]:
     """The keys of a section that hold real numbers, or lists of them."""
     usual = groups.load(section, choice) if choice else {}
     known = {*usual, *(key.partition(".")[2] for key in KINDS if key.startswith(f"{section}."))}
-    numbers = {key: kind_of(f"{section}.{key}", usual.get(key)).numbers for key in known}
+    numbers = {key: find_kind(f"{section}.{key}", usual.get(key)).numbers for key in known}
     return [key for key, its in numbers.items() if its and its.real]

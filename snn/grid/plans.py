@@ -81,7 +81,11 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
 
     if here:
         backend = asked.get("device") or grid.get("device", "auto")
-        device = _found(backend)
+        try:
+            device = find(backend)
+        except DeviceError as error:
+            others = "name the devices of other machines that jobs run on: devices=[NVIDIA H200]"
+            raise DeviceError(f"{error}; or {others}") from error
         plans.append(plan(device, own_folder, here, sweeps.host_of(device), backend))
     for slug, (device, names) in planned.items():
         host = device if device.backend == "cpu" else None
@@ -112,30 +116,19 @@ def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
 
     Raises ConfigError where it is no name, and where there is such a device.
     """
-    folder = asked.get("folder")
+    folder, wrong = asked.get("folder"), ""
     if folder is None:
         return ""
     if not isinstance(folder, str) or not _FOLDER.fullmatch(folder):
-        raise ConfigError(
-            f"--config folder is {shown(folder)}: it must be a name for the folder in results/tables, at "
-            "most 64 of a-z, digits, _ and -, starting with a letter"
+        wrong = (
+            ": it must be a name for the folder in results/tables, at most 64 of a-z, digits, _ and -, "
+            "starting with a letter"
         )
-    if named is not None:
-        raise ConfigError(
-            f"--config folder is {shown(folder)}, but devices that are planned by name have folders of their "
-            f"own, as {named}: leave it out"
-        )
+    elif named is not None:
+        wrong = f", but devices that are planned by name have folders of their own, as {named}: leave it out"
+    if wrong:
+        raise ConfigError(f"--config folder is {shown(folder)}{wrong}")
     return f"{folder}/"
-
-
-def _found(backend: str) -> Device:
-    """The device of this machine. Raises DeviceError, which names the way to those of other machines."""
-    try:
-        return find(backend)
-    except DeviceError as error:
-        raise DeviceError(
-            f"{error}; or name the devices of other machines that jobs run on: devices=[NVIDIA H200]"
-        ) from error
 
 
 def _devices_of(

@@ -328,7 +328,7 @@ def _check_alone(cells: Sequence[Cell]) -> None:
 
     def alone(cell: Cell) -> str:
         """The same cell without a neighbour."""
-        return cell.changed(protocol={"neighbour": NONE}).name
+        return cell.replace(protocol={"neighbour": NONE}).name
 
     found = {alone(cell) for cell in cells if cell.neighbour == NONE}
     if len(found) == len(cells) or not found.issuperset(map(alone, cells)):

@@ -17,7 +17,7 @@ Check = Callable[[Any], Any]
 """Returns what a setting means; raises ValueError, with what would be right, where it means nothing."""
 
 
-def right_of(check: Check) -> str:
+def describe(check: Check) -> str:
     """What a setting must be, in words."""
     try:
         check(None)  # which no setting may be
@@ -68,7 +68,7 @@ def several(check_one: Check) -> Check:
 
     def check(value: Any) -> list[Any]:
         if not isinstance(value, list) or not value:
-            raise ValueError(f"a list of one or more, each {right_of(check_one)}")
+            raise ValueError(f"a list of one or more, each {describe(check_one)}")
         found = []
         for one in value:
             try:

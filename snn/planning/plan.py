@@ -310,7 +310,7 @@ def _remedy(setting: str, nbytes: int, peak: int, budget: int, cost: str) -> Rem
 
 
 def _batch(cell: Cell, batch: int) -> Cell:
-    return cell.changed(training={"batch_size": batch})
+    return cell.replace(training={"batch_size": batch})
 
 
 # ---- what a cell trains, without its data and without its device: enough to rehearse it

@@ -49,7 +49,7 @@ def changed(cell: Cell, accumulate: int | None = None, recompute: Sequence[int] 
     if recompute:
         network["recompute"] = list(recompute)
         settings.append(f"network.recompute=[{','.join(map(str, recompute))}]")
-    return Change(" ".join(settings), cell.changed(network=network, training=training))
+    return Change(" ".join(settings), cell.replace(network=network, training=training))
 
 
 def micro_batches(cell: Cell) -> list[int]:
@@ -97,7 +97,7 @@ def rounded(cell: Cell) -> Change | None:
     """The cell in bf16, with another kernel where its own has none; None where it is in bf16 already."""
     if cell.precision == "bf16":
         return None
-    precise = cell.changed(precision=groups.load("precision", "bf16"))
+    precise = cell.replace(precision=groups.load("precision", "bf16"))
     if "bf16" in cell["kernel"]["precisions"]:
         return Change("precision=bf16", precise)
     kernels = [groups.load("kernel", name) for name in groups.names("kernel")]

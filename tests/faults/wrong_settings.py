@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from snn.config import groups
-from snn.config.settings import RANGES, Range, kind_of
+from snn.config.settings import RANGES, Range, find_kind
 from snn.models.network import INITIALISERS
 
 
@@ -119,7 +119,7 @@ def _wrong_for(where: str, usual: Any) -> tuple[Any, ...]:
     if isinstance(usual, bool):
         return _NO_BOOL
     if where in RANGES or isinstance(usual, int | float):
-        return _outside(kind_of(where, usual).numbers)
+        return _outside(find_kind(where, usual).numbers)
     return _NO_TEXT
 
 
