@@ -72,11 +72,8 @@ def nested(section: str, value: str) -> str:
     return f" (keys of {section} are written with a dot: {' '.join(dotted)})" if dotted else ""
 
 
-def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
-    """Raise ConfigError unless a key, as ``kernel.block``, may be set beside this choice of its group.
-
-    ``of_choice``: it has the value that the choice's file gives it, so that nothing is set.
-    """
+def check_key(where: str, choice: str | None) -> None:
+    """Raise ConfigError unless a key, as ``kernel.block``, may be set beside this choice of its group."""
     section, _, key = where.partition(".")
     options = groups.options(section, choice)
     if key in options:
@@ -87,11 +84,10 @@ def check_key(where: str, choice: str | None, of_choice: bool = False) -> None:
             f"{where}: {place} has no such key{_key_hint(section, key, options)}; it has "
             f"{', '.join(options) or 'none'}"
         )
-    if not of_choice:
-        raise ConfigError(
-            f"{where} cannot be set, for it is part of {place}: choose with {section}=..., "
-            f"one of {', '.join(groups.names(section))}"
-        )
+    raise ConfigError(
+        f"{where} cannot be set, for it is part of {place}: choose with {section}=..., "
+        f"one of {', '.join(groups.names(section))}"
+    )
 
 
 def _key_hint(section: str, key: str, options: Sequence[str]) -> str:

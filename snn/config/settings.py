@@ -393,9 +393,6 @@ def check_text(key: str, value: object, most: int = MOST_TEXT) -> None:
 def check_cell(cell: Mapping[str, Any]) -> None:
     """Raise ConfigError for the first wrong value of a cell, naming key, value and what would be right."""
     for section in SECTIONS:
-        for key, value in cell[section].items():
-            check_text(f"{section}.{key}", value)
-    for section in SECTIONS:
         _check_section(section, cell[section])
     strategy, kernel, network, training = (cell[key] for key in ("strategy", "kernel", "network", "training"))
     lists = {key: value for key, value in strategy.items() if isinstance(value, list)}
@@ -429,8 +426,11 @@ def _check_section(section: str, values: Mapping[str, Any]) -> None:
     usual = groups.load(section, choice) if choice else {}
     for key, value in values.items():
         where = f"{section}.{key}"
+        if isinstance(value, (str, list)):
+            check_text(where, value)
         if choice:
-            choices.check_key(where, choice, of_choice=value == usual.get(key))
+            if key not in usual or value != usual[key]:
+                choices.check_key(where, choice)
             if value is None and usual[key] is None:
                 continue
         find_kind(where, usual.get(key)).check(where, value)

@@ -46,7 +46,7 @@ def start_of(name):
 def gpus_of(wildcards):
     """How many GPUs a cell takes: none on the CPU, else one, and one for the neighbour that it asks for."""
     cell = CELLS[wildcards.cell]
-    if cell["device"]["backend"] == "cpu":
+    if cell.device.backend == "cpu":
         return 0
     return 2 if cell.strategy_beside else 1
 
