@@ -35,10 +35,15 @@ _TAGS += ["!!set {2}", "!!timestamp 2020-01-01"]
 def malformed() -> st.SearchStrategy[Input]:
     """Grids that are known to be wrong, by their settings or as texts."""
     wrong = [st.builds(_with_setting, st.sampled_from(all_wrong()), st.just(place)) for place in _PLACES]
-    texts = dict(_texts()) | {f"a grid that is: {kind}": kind for kind in KINDS}
-    known = st.sampled_from(list(texts)).map(lambda what: _file(what, texts[what]))
+    listed = st.sampled_from(list(known()))
     openings = st.sampled_from(("[", "{a: ", "- ", "? ", "\n- - "))
-    return st.one_of(*wrong, known, st.builds(_nested, st.integers(25, 200_000), openings))
+    return st.one_of(*wrong, listed, st.builds(_nested, st.integers(25, 200_000), openings))
+
+
+def known() -> Iterator[Input]:
+    """Texts and kinds of files that are no grid."""
+    for what, content in (*_texts(), *((kind, kind) for kind in KINDS)):
+        yield _file(what, content)
 
 
 def garbage() -> st.SearchStrategy[Input]:

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,18 @@ def malformed() -> st.SearchStrategy[Input]:
         name.flatmap(_cut),
         name.flatmap(_with_wrong_header),
         st.builds(_longer, name, st.binary(min_size=1, max_size=40)),
-        st.sampled_from(list(_spoilt())).map(lambda what: _set(what, {TRAIN_IMAGES: _spoilt()[what]})),
+        st.sampled_from(list(known())),
         name.map(lambda name: _set(f"{name} of another set", {name: others[name]})),
-        st.sampled_from(_NO_KEYS).map(lambda one: _set(" ".join(one[0]), {}, *one[0], names=one[1])),
         st.builds(_as_published, name, st.sampled_from(("mnist", "fashion"))),
     )
+
+
+def known() -> Iterator[Input]:
+    """Images that are something else, and good ones with other settings."""
+    for what, content in _spoilt().items():
+        yield _set(what, {TRAIN_IMAGES: content})
+    for further, names in _NO_KEYS:
+        yield _set(" ".join(further), {}, *further, names=names)
 
 
 def garbage() -> st.SearchStrategy[Input]:

@@ -42,9 +42,8 @@ def _sealed(table: Any, choice: Any = None, shape: bytes = b"(8, 3)", values: by
 
 def data_sets() -> st.SearchStrategy[Input]:
     """Prepared data sets that are damaged, of something else, or none."""
-    spoilt = cut(_prepared()) | flipped(_prepared())
-    known = [*_no_tables(), *(_data(kind, kind) for kind in _THERE)]
-    return spoilt.map(lambda content: _data("spoilt", content)) | st.sampled_from(known)
+    spoilt = (cut(_prepared()) | flipped(_prepared())).map(lambda content: _data("spoilt", content))
+    return spoilt | st.sampled_from(list(known_data_sets()))
 
 
 def damaged_data_sets() -> st.SearchStrategy[Input]:
@@ -58,7 +57,9 @@ def _data(what: str, content: bytes | str, *further: str, is_wrong: bool = True)
     return Input(what, "snn", arguments, {"d.npy": content}, "d.npy", is_wrong)
 
 
-def _no_tables() -> Iterator[Input]:
+def known_data_sets() -> Iterator[Input]:
+    """Files that are no prepared data set, or one of another choice."""
+    yield from (_data(kind, kind) for kind in _THERE)
     whole, table, own = _prepared(), quadratic.make(8, 2), io.BytesIO()
     np.save(own, table)
     not_finite = table.copy()
@@ -109,12 +110,17 @@ def plans() -> st.SearchStrategy[Input]:
     ]
     any_ = values(("3",), ("x",)).filter(lambda one: type(one) is not int or not 1 <= one <= MOST_ROUNDS)
     numbers = st.sampled_from(wrong) | any_
-    texts = dict(no_json(b'{"x/y": 3}', "x/y")) | {kind: kind for kind in _THERE}
-    texts |= {"a key that is no text": b"{3: 3}", "half a character": b'{"\\ud800": 3}'}
-    known = [_plan(what, content) for what, content in texts.items()]
-    return st.sampled_from(known) | numbers.map(
+    return st.sampled_from(list(known_plans())) | numbers.map(
         lambda count: _plan(f"{str(count)[:40]} rounds", as_json({"x/y": 3, "x/z": count}))
     )
+
+
+def known_plans() -> Iterator[Input]:
+    """Files that are no plan."""
+    texts = dict(no_json(b'{"x/y": 3}', "x/y")) | {kind: kind for kind in _THERE}
+    texts |= {"a key that is no text": b"{3: 3}", "half a character": b'{"\\ud800": 3}'}
+    for what, content in texts.items():
+        yield _plan(what, content)
 
 
 def any_plans() -> st.SearchStrategy[Input]:

@@ -96,7 +96,6 @@ def _validator(name: str) -> jsonschema.Draft4Validator:
 def malformed() -> st.SearchStrategy[Input]:
     """Records with an edit, impossible ones, and files that are none."""
     whole = as_json(reference())
-    known = dict(_no_records(whole)) | {kind: kind for kind in KINDS}
     impossible = st.sampled_from(list(IMPOSSIBLE)).map(
         lambda what: _record(what, as_json(forged(reference(), *IMPOSSIBLE[what][0])))
     )
@@ -104,8 +103,14 @@ def malformed() -> st.SearchStrategy[Input]:
         _edits(reference()).map(lambda edit: _record(edit[0], as_json(edit[1]), edit[2], same=False)),
         impossible,
         cut(whole).map(lambda content: _record(f"the first {len(content)} bytes", content)),
-        st.sampled_from(list(known)).map(lambda what: _record(what, known[what])),
+        st.sampled_from(list(known())),
     )
+
+
+def known() -> Iterator[Input]:
+    """Files that are no record."""
+    for what, content in (*_no_records(as_json(reference())), *((kind, kind) for kind in KINDS)):
+        yield _record(what, content)
 
 
 def garbage() -> st.SearchStrategy[Input]:
@@ -173,7 +178,7 @@ def archives() -> st.SearchStrategy[Input]:
     of_limits = _edits(limits, "limits").map(
         lambda edit: _archive(edit[0], limits=as_json(edit[1]), is_wrong=edit[2], names="limits.json")
     )
-    known = (_no_archives, _no_sweeps, _no_limits, _mixed, _folders, _calls)
+    known = (_no_archives, *KNOWN.values())
     return st.one_of(
         st.builds(
             lambda one, command: _archive(one[0], command, records=one[1], is_wrong=one[2]),
@@ -370,3 +375,7 @@ def _calls() -> Iterator[Input]:
         arguments = (f"{HERE}/a", f"{HERE}/b", "out")
         yield Input(f"the other is: {kind}", "snn.compare", arguments, archive() | {"b": kind}, f"{HERE}/b")
     yield Input("a long name", "snn.compare", ("x" * 300, f"{HERE}/a", "out"), archive(), "x" * 300)
+
+
+KNOWN = {"sweeps": _no_sweeps, "limits": _no_limits, "rounds": _mixed, "folders": _folders, "calls": _calls}
+"""Lists of what is no archive, but for files that unpack to gigabytes."""
