@@ -78,7 +78,7 @@ def _recommend(settings: Settings, started: float) -> int:
         )
     table = _check_data(cell)
     devices.say_unused_gpu(settings.device, device)
-    _say(text.announced(cell, device, len(grid.plan.cells), table))
+    _say(text.announcement(cell, device, len(grid.plan.cells), table))
     timed = pilot.run(cell, settings.budget)
     grid = _of_a_length_that_fits(grid, settings, timed, choices["first_round"])
     deadline = started + settings.budget + timed.waited
@@ -97,7 +97,7 @@ def _print_answer(
 ) -> bool:
     """Print the answer, the ranking, and what is known of a GPU; whether there is an answer."""
     ranking, answer = measured.ranking_and_answer(records, read_yaml(CONFIG / "verdicts.yaml"))
-    print(text.answered(ranking, answer, grid.length, cell))
+    print(text.answer(ranking, answer, grid.length, cell))
     if grid.plan.device.backend == "cpu":
         print(f"\n{elsewhere.on_a_gpu(cell)}")
     if sys.stdout is not None:

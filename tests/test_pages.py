@@ -11,7 +11,7 @@ from records_of import record
 from snn.config.groups import read_yaml
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.report import glossary, html_page, write
+from snn.report import glossary, write
 from snn.report.write import to_html
 from snn.tables.origin import configuration, provenance
 
@@ -48,7 +48,7 @@ def test_every_heading_is_a_button_and_the_page_needs_no_other_file():
 
 
 def test_mixed_values_of_a_column_stay_what_they_are():
-    text = html_page.sortable(pd.DataFrame({"key": list("abc"), "value": [2560, "8.0", ""]}))
+    text = to_html(pd.DataFrame({"key": list("abc"), "value": [2560, "8.0", ""]}), "T")
     assert '<td class="text" data-value="2560">2,560</td>' in text
     assert '<td class="text">8.0</td>' in text
     assert '<td class="text empty">–</td>' in text
@@ -73,11 +73,11 @@ def test_words_have_a_tone_and_a_legend_of_those_that_occur():
     ("word", "tone"), [("slower", "bad"), ("same", "plain"), ("not significant", "warn"), ("diverged", "bad")]
 )
 def test_tones(word, tone):
-    assert glossary.badge(word) == f'<span class="word {tone}">{word}</span>'
+    assert glossary.badges(word) == f'<span class="word {tone}">{word}</span>'
 
 
 def test_a_word_that_is_not_known_is_text():
-    assert glossary.badge("<new>") == "&lt;new&gt;"
+    assert glossary.badges("<new>") == "&lt;new&gt;"
 
 
 def test_shading_is_explained_where_there_is_some():

@@ -62,7 +62,7 @@ def test_the_answer_is_printed_with_its_table(asked):
 def test_the_printed_ranking_is_that_of_the_workflow(asked):
     """Although the command makes it from the records: a full disk prevents the workflow's tables."""
     folder, done = asked
-    assert text._table(pd.read_csv(folder / "ranking.csv")) in done.stdout
+    assert text.table(pd.read_csv(folder / "ranking.csv")) in done.stdout
 
 
 def test_the_folder_holds_table_report_and_grid(asked):

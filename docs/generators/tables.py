@@ -11,7 +11,7 @@ from generators.markdown import from_rst, paragraphs, table
 from snn.files.published_sets import PUBLISHED, name_of, sets
 from snn.grid import catalogue
 from snn.report.glossary import WORDS
-from snn.report.html_page import heading
+from snn.report.write import heading
 from snn.tables import columns
 from snn.tables.table import find_table
 

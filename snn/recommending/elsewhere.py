@@ -18,7 +18,7 @@ from snn.planning.plan import predicted
 from snn.profiling.memory import size
 from snn.recommending import grid_file, of_paper
 from snn.recommending.settings import Settings
-from snn.report.read import read
+from snn.report.write import read
 from snn.strategies.common.traits import own_runtime
 
 DEFAULT = "NVIDIA H200"

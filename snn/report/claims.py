@@ -22,7 +22,7 @@ from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.files.published_sets import PUBLISHED
 from snn.profiling.memory import size
-from snn.report.read import read
+from snn.report.write import read
 
 SOURCES = CONFIG / "claims"
 

@@ -1,6 +1,6 @@
 """The words of verdicts, machine states and statuses in tables: the tone and the meaning of each."""
 
-import html
+from markupsafe import Markup
 
 from snn.analysis import verdicts
 
@@ -72,8 +72,8 @@ WORD_COLUMNS = (
 """The columns that hold such words, separated by commas."""
 
 
-def badge(word: str) -> str:
-    """The word as HTML, coloured by its tone; the text alone carries the meaning."""
-    tone = WORDS.get(word, ("", ""))[0]
-    text = html.escape(word)
-    return f'<span class="word {tone}">{text}</span>' if tone else text
+def badges(words: str) -> Markup:
+    """Words separated by commas, each coloured by its tone; the text alone carries the meaning."""
+    badge = Markup('<span class="word {}">{}</span>')
+    tones = {word: WORDS.get(word, ("", ""))[0] for word in words.split(", ")}
+    return Markup(", ").join(badge.format(tone, word) if tone else word for word, tone in tones.items())

@@ -1,5 +1,6 @@
 """What the README.md of a published set, and that of its device's folder, say: all of it from the records."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,13 +9,19 @@ from typing import Any
 from snn.errors import RecordError, one_line
 from snn.grid import naming
 from snn.records import archive, microbenchmarks
-from snn.report.markdown import escaped
 
 Record = Mapping[str, Any]
 
 _PACKAGES = {"cupy": "CuPy", "numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "python": "Python"}
 _SHORT = 7
 """Digits of a commit in the list of a device's sets."""
+_MARKS = re.compile(r"[\\`*_\[\]<>&|~$#]|(?<=:)(?=//)")
+"""What Markdown may read as a mark, and where an address is kept from being a link."""
+
+
+def escaped(text: str) -> str:
+    """A text without line ends as Markdown that shows it as it is, even if it is Markdown itself."""
+    return _MARKS.sub(r"\\\g<0>", text)
 
 
 def readme(records: Sequence[Record], told: str | None = None, others: Sequence[Record] = ()) -> str:
