@@ -18,7 +18,7 @@ from snn import recommend
 from snn.config import groups
 from snn.config.compose import composed
 from snn.errors import RecordError
-from snn.recommending import elsewhere, grid_file, text
+from snn.recommending import candidates, elsewhere, text
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +97,8 @@ def test_the_users_own_tables_stay_as_they_are(asked):
 
 
 def test_of_a_gpu_that_is_not_here_only_what_is_published_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(candidates, "ROOT", tmp_path / "project")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(grid_file, "ROOT", tmp_path / "project")
     assert recommend.main(["--device", "NVIDIA H200", "--dataset", "large"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("NVIDIA H200 is not here, so nothing was measured.")
@@ -231,8 +231,8 @@ def test_one_that_was_compared_with_the_reference_alone_is_not_recommended(
 
 
 def test_published_answers_of_this_network_come_before_those_of_others(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(candidates, "ROOT", tmp_path / "project")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(grid_file, "ROOT", tmp_path / "project")
     assert recommend.main(["--device", "NVIDIA H200", "--dataset", "patterns", "--network", "cnn"]) == 0
     _, own = capsys.readouterr().out.split("Published for an NVIDIA H200, of ")
     assert own.startswith("this network on these data sets:\n  fashion, conv16x3-relu-conv32x3-")
@@ -280,7 +280,7 @@ def test_networks_unlike_any_published_one_are_shown_the_nearest_and_said_to_be_
 
 
 def test_a_gpu_without_published_results_is_planned_for(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(grid_file, "ROOT", tmp_path)
+    monkeypatch.setattr(candidates, "ROOT", tmp_path)
     assert recommend.main(["--device", "NVIDIA H100 PCIe"]) == 0
     said = capsys.readouterr().out
     assert "Nothing is published for NVIDIA H100 PCIe." in said and "of 79.65 GiB" in said

@@ -14,7 +14,7 @@ from snn.config.groups import read_yaml
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.recommending import text
-from snn.recommending.length import Length
+from snn.recommending.budget import Length
 from snn.tables import overview, recommend
 
 GPU = Device("cuda", "NVIDIA H200")

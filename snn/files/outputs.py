@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -171,6 +172,16 @@ def say(line: str, file: TextIO | None) -> None:
         print(line, file=file, flush=True)
     except (OSError, ValueError):  # ValueError: it is closed
         drop(file)
+
+
+NOTES = "SNN_NOTES"
+"""The variable of the environment that is `no` in processes whose notes their user has already read."""
+
+
+def note(text: str) -> None:
+    """Tell the user what may not be as meant, on standard error."""
+    if os.environ.get(NOTES) != "no":
+        say(f"snn: note: {text}", sys.stderr)
 
 
 def drop(file: TextIO | None) -> None:

@@ -13,7 +13,7 @@ from snn.errors import one_line
 from snn.figures.trained import data
 from snn.hardware.devices import Device
 from snn.models.network import network_label
-from snn.recommending.length import Length
+from snn.recommending.budget import Length
 from snn.tables.recommend import preliminary, scores_in_words
 from snn.tables.recommendation import Answer, Ratio
 
