@@ -11,7 +11,6 @@ from math import inf
 
 import pandas as pd
 import pytest
-import yaml
 from conftest import ROOT
 from records_of import record
 from whole_grid import sweeps_of

@@ -63,6 +63,7 @@ def test_pages_depend_on_the_styles_and_scripts_beside_their_modules():
         "snn/report/page.js",
         "snn/report/table.html",
         "snn/report/word.css",
+        "snn/report/words.yaml",
     }
     assert fingerprint.assets({"snn/tables/columns.py"}) == {"snn/tables/columns.yaml"}
     assert fingerprint.assets({"snn/figures/style.py"}) == set()

@@ -11,8 +11,7 @@ from records_of import record
 from snn.config.groups import read_yaml
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.report import glossary, write
-from snn.report.write import to_html
+from snn.report.write import badges, to_html, write
 from snn.tables.origin import configuration, provenance
 
 GPU = Device("cuda", "NVIDIA H200")
@@ -73,11 +72,11 @@ def test_words_have_a_tone_and_a_legend_of_those_that_occur():
     ("word", "tone"), [("slower", "bad"), ("same", "plain"), ("not significant", "warn"), ("diverged", "bad")]
 )
 def test_tones(word, tone):
-    assert glossary.badges(word) == f'<span class="word {tone}">{word}</span>'
+    assert badges(word) == f'<span class="word {tone}">{word}</span>'
 
 
 def test_a_word_that_is_not_known_is_text():
-    assert glossary.badges("<new>") == "&lt;new&gt;"
+    assert badges("<new>") == "&lt;new&gt;"
 
 
 def test_shading_is_explained_where_there_is_some():
@@ -166,7 +165,7 @@ def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
             "backend": "cpu",
         }
     )
-    write.write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
+    write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
     page = (tmp_path / "t.html").read_text()
     for text in ("&lt;b&gt;", ">reference std (s)<", ">0.3333<", ">41.192572<", ">–<", ">15,000<"):
         assert text in page

@@ -99,14 +99,18 @@ def test_the_users_own_tables_stay_as_they_are(asked):
     [
         (
             ["NVIDIA H200", "--dataset", "large"],
-            [r"of this network on these data sets.*\n  large, 256: persistent is the fastest"]
-            + [r"\d MiB with reference, \d+ MiB with persistent, of 139.8 GiB"],
+            [
+                r"of this network on these data sets.*\n  large, 256: persistent is the fastest",
+                r"\d MiB with reference, \d+ MiB with persistent, of 139.8 GiB",
+            ],
         ),
         (["NVIDIA H100 PCIe"], ["Nothing is published for NVIDIA H100 PCIe.", "of 79.65 GiB"]),
         (
             ["NVIDIA H200", "--dataset", "patterns", "--network", "cnn"],
-            [r"of this network on these data sets:\n  fashion, conv16x3-relu-.*: persistent is the fastest"]
-            + [r"(?s)^(?!.*similar networks)(.*conv16x3-relu-conv32x3-){2}"],
+            [
+                r"of this network on these data sets:\n  fashion, conv16x3-relu-.*: persistent is the fastest",
+                r"(?s)^(?!.*similar networks)(.*conv16x3-relu-conv32x3-){2}",
+            ],
         ),
         (
             ["NVIDIA H200", "--dataset", "medium", "--hidden", "1024"],
@@ -234,8 +238,12 @@ ON_T4, TWO = {"device": "NVIDIA T4"}, {"case": "pair", "strategies": 2.0}
         ([{"case": "a", "speedup": None}, {"case": "b", "mean_s": 0.96}], [SAME, "  b: "]),
         # A winner that diverged is not shown, and neither is the reference or a peer.
         (
-            [{"fastest": "reference"}, {"dataset": "large", "fastest_status": "diverged"}, LIKE]
-            + [{"dataset": "medium", "fastest": "torch_loader (workers 2)"}],
+            [
+                {"fastest": "reference"},
+                {"fastest_status": "diverged"},
+                {"fastest": "torch_loader (workers 2)"},
+                LIKE,
+            ],
             [SIMILAR, "  near: "],
         ),
         # Other GPUs that have the same network are named in their order.

@@ -37,18 +37,6 @@ network=layers 'network.layers=[linear 64, relu, linear 1]'
 How a table is written is detected; dataset.header, delimiter, decimal, thousands, encoding, comment and
 na_values set it, as in dataset.header=false"""
 
-OPTION_OF = {
-    "dataset.path": "--csv",
-    "dataset.target": "--target",
-    "dataset": "--dataset",
-    "network": "--network",
-    "network.hidden": "--hidden",
-    "training.batch_size": "--batch-size",
-    "training.epochs": "--epochs",
-    "training.learning_rate": "--learning-rate",
-}
-"""The option that sets a key."""
-
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
 
@@ -211,10 +199,9 @@ def _of_options(given: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError(f"--target is {given.target!r}, but there is no --csv that it could be a column of")
     if given.csv is not None and given.dataset is not None:
         raise ConfigError(f"--csv is {given.csv!r} and --dataset {given.dataset!r}: give one of the two")
-    for key, read in _READERS.items():
-        option = OPTION_OF[key]
+    for key, (option, read) in _OPTIONS.items():
         text = getattr(given, option[2:].replace("-", "_"))
-        if text is not None:
+        if read is not None and text is not None:
             grid[key] = read(text, option)
     return grid
 
@@ -262,15 +249,17 @@ def _real(text: str, option: str) -> float:
     return number
 
 
-_READERS: Mapping[str, Callable[[str, str], Any]] = {
-    "dataset": _choice,
-    "network": _choice,
-    "network.hidden": _widths,
-    _BATCH_SIZE: _whole,
-    "training.epochs": _whole,
-    "training.learning_rate": _real,
+_OPTIONS: Mapping[str, tuple[str, Callable[[str, str], Any] | None]] = {
+    "dataset.path": ("--csv", None),
+    "dataset.target": ("--target", None),
+    "dataset": ("--dataset", _choice),
+    "network": ("--network", _choice),
+    "network.hidden": ("--hidden", _widths),
+    _BATCH_SIZE: ("--batch-size", _whole),
+    "training.epochs": ("--epochs", _whole),
+    "training.learning_rate": ("--learning-rate", _real),
 }
-"""How the text of an option becomes the value of its key."""
+"""The option that sets a key, and how its text becomes the value; a table needs two options at once."""
 
 
 def _seconds(text: str) -> float:
@@ -333,8 +322,8 @@ def _own(settings: Sequence[str], grid: Mapping[str, Any]) -> dict[str, Any]:
 def _check_given_once(grid: Mapping[str, Any], own: Mapping[str, Any], given: argparse.Namespace) -> None:
     """Raise ConfigError for a KEY=VALUE that an option says as well."""
     for key in own:
-        option = "--csv" if given.csv is not None and key == "dataset" else OPTION_OF.get(key)
         if key in grid:
+            option = "--csv" if given.csv is not None and key == "dataset" else _OPTIONS[key][0]
             raise ConfigError(f"{key} is given beside {option}, which sets it: give one of the two")
         if given.classify and key in ("network", "network.hidden", "network.layers", "network.loss"):
             raise ConfigError(
@@ -406,6 +395,6 @@ def in_options(keys: Collection[str] = ()) -> Iterator[None]:
         for pattern, words in _IN_OPTIONS.items():
             message = re.sub(pattern, words, message)
         if "is not a key here" not in message:  # it lists the keys that there are
-            for key in OPTION_OF.keys() - {"dataset", "network", "dataset.path", *keys}:
-                message = re.sub(rf"(?<![\w.]){re.escape(key)}(?![\w=])", OPTION_OF[key], message)
+            for key in _OPTIONS.keys() - {"dataset", "network", "dataset.path", *keys}:
+                message = re.sub(rf"(?<![\w.]){re.escape(key)}(?![\w=])", _OPTIONS[key][0], message)
         raise type(error)(message) from error

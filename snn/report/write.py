@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from snn.analysis.grouping import is_empty
+from snn.config.groups import read_yaml
 from snn.errors import OutputError, RecordError
 from snn.files import regular, sealed
-from snn.report.glossary import WORD_COLUMNS, WORDS, badges
 from snn.tables.columns import describe
 
 FACTS = {
@@ -40,6 +41,13 @@ FACTS = {
     "paper_device": "The paper's device: {}",
 }
 """Columns that become a sentence above the table if their value is the same in every row."""
+
+_WORDS = Path(__file__).with_name("words.yaml")
+_WORD_COLUMNS = (
+    *("verdict", "lead_verdict", "against_fastest", "on_all", "agreement", "convergence"),
+    *("verdict_over_sequential", "verdict_over_fastest_cpu", "machine", "status"),
+)
+"""The columns that hold such words, separated by commas."""
 
 MOST_ROWS = 500
 """Rows that a page shows at once: a browser lays out ten thousand of them in some ten seconds."""
@@ -99,6 +107,20 @@ def write_page(table: pd.DataFrame, csv: str, path: str, page: str) -> None:
 
 
 @cache
+def glossary() -> dict[str, tuple[str, str]]:
+    """The tone and the meaning of each word of verdicts, machine states and statuses, as in words.yaml."""
+    return {word: next(iter(of_word.items())) for word, of_word in read_yaml(_WORDS).items()}
+
+
+def badges(words: str) -> Markup:
+    """Words separated by commas, each coloured by its tone; the text alone carries the meaning."""
+    badge = Markup('<span class="word {}">{}</span>')
+    tones = {word: glossary().get(word, ("none", ""))[0] for word in words.split(", ")}
+    shown = (word if tone == "none" else badge.format(tone, word) for word, tone in tones.items())
+    return Markup(", ").join(shown)
+
+
+@cache
 def template(name: str, **known: Any) -> Any:
     """A template of this folder that knows these names; what it shows is escaped, unless it is markup."""
     import jinja2  # which only a page waits for
@@ -143,7 +165,7 @@ def to_html(table: pd.DataFrame, title: str, before: str = "", name: str = "") -
         most=MOST_ROWS,
         has_paper=any(column.startswith("paper_") for column in shown),
         has_published=any(column.startswith("published_") for column in shown),
-        words={word: meaning for word, (_, meaning) in WORDS.items() if word in words and meaning},
+        words={word: meaning for word, (_, meaning) in glossary().items() if word in words and meaning},
         described={heading(column): text for column in shown if name and (text := describe(name, column))},
     )
 
@@ -169,7 +191,7 @@ def heading(name: str) -> str:
 
 
 def _holds_words(name: str) -> bool:
-    return name.partition(" ")[0] in WORD_COLUMNS
+    return name.partition(" ")[0] in _WORD_COLUMNS
 
 
 def _classes(name: str, values: pd.Series) -> list[str]:
