@@ -15,6 +15,7 @@ from snn.files import outputs
 from snn.grid import more_rounds
 from snn.hardware import devices
 from snn.measurement.passes import job_of
+from snn.profiling.memory import count
 from snn.recommending import budget, candidates, elsewhere, settings, text, workflow
 from snn.recommending.budget import Length, Pilot
 from snn.recommending.candidates import Grid, Records
@@ -127,16 +128,17 @@ def _of_a_length_that_fits(full: Grid, asked: Settings, pilot: Pilot) -> Grid:
     cell, first = full.training, read_yaml(candidates.CHOICES)["first_round"]
     backend = cell["device"]["backend"]
 
-    def fitting(count: int) -> Length:
-        return budget.length_that_fits(pilot, cell, count, first, asked.budget)
+    def fitting(cells: int) -> Length:
+        return budget.length_that_fits(pilot, cell, cells, first, asked.budget)
 
     shorter = sorted(candidates.shortened(asked, backend), key=lambda length: -length.work(cell))
     earlier = [full, *(candidates.write(asked, backend, length) for length in shorter)]
     for grid in sorted(earlier, key=lambda grid: len(grid.missing(only_first=True))):
         lacking = len(grid.missing(only_first=True))
+        if lacking == len(grid.plan.cells):
+            break
         length = grid.length or Length(cell["training"]["epochs"])
-        fits = not lacking or length.work(cell) <= fitting(lacking).work(cell)
-        if lacking < len(grid.plan.cells) and fits:
+        if not lacking or length.work(cell) <= fitting(lacking).work(cell):
             if part := length.part_of(cell):
                 _say(f"Each run trains {part}, as when this was measured before.")
             return grid
@@ -175,8 +177,8 @@ class _Run:
         self.grid.limit_rounds()
         while given:
             if lacking := self.grid.missing():
-                rounds = _counted(max(given.values()), "round")
-                _say(f"Measuring {_counted(len(lacking), 'candidate')}, until each has {rounds}.")
+                rounds = count(max(given.values()), "round")
+                _say(f"Measuring {count(len(lacking), 'candidate')}, until each has {rounds}.")
             seconds = self._measure_once()
             records = self.grid.records()
             new = [one for name, of_cell in records.items() for one in of_cell[has.get(name, 0) :]]
@@ -245,10 +247,6 @@ class _Run:
         if sys.stdout is not None:
             sys.stdout.flush()
         return bool(ranking["rank"].notna().any())
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _say(line: str) -> None:

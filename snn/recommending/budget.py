@@ -26,6 +26,7 @@ from snn.files import outputs
 from snn.files.outputs import NOTES
 from snn.grid.sweeps import overrides
 from snn.hardware import environment, locks
+from snn.profiling.memory import count
 from snn.recommending import FOLDER
 from snn.tables import overview
 
@@ -204,7 +205,7 @@ class Length(NamedTuple):
 
     def words(self) -> str:
         """``1 epoch on 2,560 rows``."""
-        epochs = f"{self.epochs} epoch{'' if self.epochs == 1 else 's'}"
+        epochs = count(self.epochs, "epoch")
         return epochs if self.rows is None else f"{epochs} on {self.rows:,} rows"
 
     def part_of(self, cell: Mapping[str, Any]) -> str:
@@ -250,10 +251,10 @@ def length_that_fits(
     )
 
 
-def _rounded(count: float) -> int:
+def _rounded(number: float) -> int:
     """Down to one digit and zeros."""
-    digits = 10 ** (len(str(floor(count))) - 1)
-    return floor(count) // digits * digits
+    digits = 10 ** (len(str(floor(number))) - 1)
+    return floor(number) // digits * digits
 
 
 # ---- more rounds
@@ -324,8 +325,8 @@ def rounds_that_fit(
     """
     wanted_most = max(wants.values(), default=0)
     for most in range(wanted_most, min(LEAST, wanted_most) - 1, -1):
-        given = {name: min(count, most) for name, count in wants.items() if min(count, most) > has[name]}
-        cost = sum((count - has[name]) * seconds[name] for name, count in given.items())
+        given = {name: min(want, most) for name, want in wants.items() if min(want, most) > has[name]}
+        cost = sum((rounds - has[name]) * seconds[name] for name, rounds in given.items())
         if given and cost <= left:
             return given
     return {}

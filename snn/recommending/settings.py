@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from yaml import YAMLError
 
-from snn.config import groups, overrides
+from snn.config import groups
 from snn.config.options import Options
 from snn.config.settings import RANGES
 from snn.config.suggestions import meant
@@ -21,7 +21,7 @@ from snn.errors import ConfigError, SnnError, shown
 from snn.files.regular import path_of
 from snn.recommending import SWEEP
 
-if TYPE_CHECKING:  # NumPy, for which neither the help nor the completion waits
+if TYPE_CHECKING:
     from snn.datasets import Table
     from snn.grid.naming import Cell
 
@@ -121,6 +121,8 @@ def parser() -> Options:
 def parse(arguments: Sequence[str]) -> Settings:
     """The settings of a command line. Raises ConfigError, naming option and value, and DataError for a table
     that cannot be read or whose classes cannot be counted."""
+    from snn.config import overrides  # with NumPy, for which neither the help nor the completion waits
+
     given = parser().read(arguments)
     grid = _of_options(given)
     own = _own(given.settings, grid)
@@ -333,6 +335,8 @@ def _check_given_once(grid: Mapping[str, Any], own: Mapping[str, Any], given: ar
 
 
 def _setting(text: str, beside: Mapping[str, Any]) -> tuple[str, Any]:
+    from snn.config import overrides
+
     key, sign, value = text.partition("=")
     if not sign or not re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)?", key):
         is_table = text.lower().endswith(_OF_TABLES)

@@ -9,6 +9,7 @@ import pandas as pd
 from snn.analysis.grouping import is_empty
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.verdicts import NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT
+from snn.profiling.memory import count
 from snn.report.write import template
 from snn.tables import overview, recommend
 from snn.tables.recommendation import Answer, Ratio, asked_for, case
@@ -125,10 +126,10 @@ def headline(table: pd.DataFrame) -> str:
     if compared.empty:
         return "Nothing to compare: no case has two strategies that finished and are comparable."
     won = cases[cases["lead_verdict"] == SIGNIFICANT]
-    of = f"of {_counted(len(cases))}"
+    of = f"of {count(len(cases), 'case')}"
     winners = [
-        f"{name} is significantly fastest in {count} {of}{_range(won[won['fastest'] == name])}"
-        for name, count in won["fastest"].value_counts().items()
+        f"{name} is significantly fastest in {wins} {of}{_range(won[won['fastest'] == name])}"
+        for name, wins in won["fastest"].value_counts().items()
     ]
     if not winners and len(cases):
         winners = [f"No strategy is significantly fastest in any {of}"]
@@ -136,13 +137,9 @@ def headline(table: pd.DataFrame) -> str:
     sentences = [f"{'; '.join(winners)}."] if winners else []
     for rows, meaning in [*groups, (compared.drop(cases.index), "no training ended well")]:
         if len(rows):
-            fastest = ", ".join(f"{name} {count}" for name, count in rows["fastest"].value_counts().items())
-            sentences.append(f"In {_counted(len(rows))} {meaning}; shortest mean times: {fastest}.")
+            fastest = ", ".join(f"{name} {times}" for name, times in rows["fastest"].value_counts().items())
+            sentences.append(f"In {count(len(rows), 'case')} {meaning}; shortest mean times: {fastest}.")
     return " ".join(sentences)
-
-
-def _counted(count: int) -> str:
-    return f"{count} case{'' if count == 1 else 's'}"
 
 
 def _range(wins: pd.DataFrame) -> str:

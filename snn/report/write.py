@@ -127,7 +127,7 @@ def template(name: str, **known: Any) -> Any:
 
     pages = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(["html"]),
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

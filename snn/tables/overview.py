@@ -44,6 +44,13 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only the cells of one point must
     be of one device.
     """
+
+    def count_runs(rounds: Rounds) -> int:
+        return sum(len(record["runs"]) for record in rounds.values())
+
+    def is_peer(record: frame.Record) -> bool:
+        return own_runtime(record["cell"]["strategy"]) is not None
+
     points: dict[str, dict[str, dict[str, Rounds]]] = {}
     for path, record in records.items():
         cell = record["cell"]
@@ -55,11 +62,11 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
         chosen.setdefault(_text(cell["protocol"]), {})[path] = record
     frames = []
     for choices in points.values():
-        best = _by_seed([max(by_protocol.values(), key=_runs) for by_protocol in choices.values()])
-        own = [rounds for rounds in best if not any(map(_is_peer, rounds.values()))]
-        frames.append(
-            frame.tabulate({k: one for rounds in own or best for k, one in rounds.items()}, thresholds)
-        )
+        most = [max(by_protocol.values(), key=count_runs) for by_protocol in choices.values()]
+        best = _by_seed(most)
+        own = [rounds for rounds in best if not any(map(is_peer, rounds.values()))]
+        together = {path: record for rounds in own or best for path, record in rounds.items()}
+        frames.append(frame.tabulate(together, thresholds))
     return frames
 
 
@@ -97,16 +104,8 @@ def _by_seed(choices: Sequence[Rounds]) -> list[Rounds]:
     return [of_first(rounds) if rounds in several else rounds for rounds in choices]
 
 
-def _is_peer(record: frame.Record) -> bool:
-    return own_runtime(record["cell"]["strategy"]) is not None
-
-
 def _text(values: Any) -> str:
     return json.dumps(values, sort_keys=True)
-
-
-def _runs(records: Mapping[str, frame.Record]) -> int:
-    return sum(len(record["runs"]) for record in records.values())
 
 
 def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFrame:
