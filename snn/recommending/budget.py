@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, floor, isnan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,14 +68,6 @@ class PilotError(SnnError):
     """The pilot's cell was not measured; what it printed says why."""
 
 
-class _TooLongError(ConfigError):
-    """An epoch has not ended in its time; before, its process has waited for so many seconds."""
-
-    def __init__(self, message: str, waited: float) -> None:
-        super().__init__(message)
-        self.waited = waited
-
-
 @dataclass(frozen=True)
 class Pilot:
     """Seconds: of one ``epoch`` of the reference, of the rest of its ``job``, and of what of that is
@@ -104,20 +96,37 @@ def run_pilot(cell: Mapping[str, Any], budget: float) -> Pilot:
     Only of a data set with a number of rows there can be fewer. Raises ConfigError if it takes more than
     half of the budget, and PilotError if the cell fails.
     """
-    rows, few = cell["dataset"].get("rows"), FEWEST_BATCHES * cell["training"]["batch_size"]
-    if rows is None or rows <= few:
-        return _timed(cell, budget, budget / 2)
-    long = max(budget * _LONG, _LEAST_SECONDS)
-    try:
-        return _timed(cell, budget, long)
-    except _TooLongError as error:
-        dataset = cell["dataset"]
+    dataset, few = cell["dataset"], FEWEST_BATCHES * cell["training"]["batch_size"]
+    rows = dataset.get("rows") or few
+    attempts = [(cell, budget / 2)]
+    if rows > few:
+        long = max(budget * _LONG, _LEAST_SECONDS)
         fewer = {key: min(few, dataset[key]) for key in ("rows", "test_rows") if key in dataset}
-        found = _timed({**cell, "dataset": dataset | fewer}, budget, budget / 2 - long)
-        return replace(found, epoch=found.epoch * rows / few, waited=found.waited + error.waited)
+        attempts = [(cell, long), ({**cell, "dataset": dataset | fewer}, budget / 2 - long)]
+    waited = 0.0
+    for trained, most in attempts:
+        ended = _train(trained, most)
+        waited += ended.waited
+        if ended.status is not None:
+            break
+    else:
+        raise ConfigError(
+            f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
+            "give a larger --budget, or train on fewer rows"
+        )
+    if ended.status:
+        raise PilotError(_why(ended.status, ended.said))
+    record = json.loads((ROOT / FOLDER / _FILES[0]).read_text(encoding="utf-8"))
+    if not record["runs"]:
+        raise PilotError(f"the reference: {record['status']}: {record['reason']}")
+    epoch = record["runs"][0]["seconds"]
+    outside = ended.seconds - record["provenance"]["elapsed_seconds"]
+    whole = 1 if trained is cell else rows / few
+    return Pilot(epoch * whole, ended.seconds - 2 * epoch, outside, waited)
 
 
-def _timed(cell: Mapping[str, Any], budget: float, most: float) -> Pilot:
+def _train(cell: Mapping[str, Any], most: float) -> _Ended:
+    """Train one epoch of a cell in at most so many seconds."""
     given = dict(one.partition("=")[::2] for one in overrides(dict(cell)))
     given |= {key: str(value) for key, value in _SHORT.items()}
     output, log, waits = files = [ROOT / FOLDER / name for name in _FILES]
@@ -125,21 +134,7 @@ def _timed(cell: Mapping[str, Any], budget: float, most: float) -> Pilot:
         with outputs.reported(file):
             file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
-    ended = _end([*command, f"output={written(str(output))}"], log, waits, most)
-    if ended.status is None:
-        raise _TooLongError(
-            f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
-            "give a larger --budget, or train on fewer rows",
-            ended.waited,
-        )
-    if ended.status:
-        raise PilotError(_why(ended.status, ended.said))
-    record = json.loads(output.read_text(encoding="utf-8"))
-    if not record["runs"]:
-        raise PilotError(f"the reference: {record['status']}: {record['reason']}")
-    epoch = record["runs"][0]["seconds"]
-    outside = ended.seconds - record["provenance"]["elapsed_seconds"]
-    return Pilot(epoch, ended.seconds - 2 * epoch, outside, ended.waited)
+    return _end([*command, f"output={written(str(output))}"], log, waits, most)
 
 
 def _end(command: Sequence[str], log: Path, waits: Path, most: float) -> _Ended:

@@ -30,7 +30,7 @@ class LogHandler(LogHandlerBase):
 
     def emit(self, record: logging.LogRecord) -> None:
         if getattr(record, "event", None) == LogEvent.JOB_ERROR:
-            _failed.append(", ".join(vars(record)["output"]))
+            _failed.append(", ".join(vars(record).get("output") or [record.getMessage()]))
             print(f"failed: {_failed[-1]}", file=sys.stderr, flush=True)
         elif record.levelno >= logging.WARNING:
             _warnings.append(record.getMessage())

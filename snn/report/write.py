@@ -156,7 +156,7 @@ def to_html(table: pd.DataFrame, title: str, before: str = "", name: str = "") -
     return template("table.html").render(
         title=title,
         before=before,
-        facts=[fact(name, table[name].iloc[0]) for name in known],
+        facts=[FACTS[name].format(table[name].iloc[0]) for name in known],
         headings=[(heading(column), classes) for column, classes in columns],
         rows=[
             [_cell(column, value, classes) for (column, classes), value in zip(columns, row, strict=True)]
@@ -168,12 +168,6 @@ def to_html(table: pd.DataFrame, title: str, before: str = "", name: str = "") -
         words={word: meaning for word, (_, meaning) in glossary().items() if word in words and meaning},
         described={heading(column): text for column in shown if name and (text := describe(name, column))},
     )
-
-
-def fact(name: str, value: object) -> str:
-    """A column's one value as a sentence; the CPU backend's adds what that means."""
-    text = FACTS[name].format(value)
-    return f"{text}, no GPU was used" if (name, value) == ("backend", "cpu") else text
 
 
 def heading(name: str) -> str:
