@@ -183,70 +183,68 @@ def test_a_winner_that_did_not_end_well_is_not_recommended_without_a_word(tmp_pa
     assert advice["answer"].endswith("But its status is diverged, and no other that is comparable is ok.")
 
 
+def made(folder, settings, rounds):
+    """Records of cells of these settings; ``rounds`` gives the runs of each round by strategy and seed."""
+    return {
+        f"{cell['strategy']['name']} {cell['network']['seed']} {number}": record(cell, runs, number=number)
+        for cell in cells_of(folder, settings)
+        for number, runs in enumerate(rounds(cell["strategy"]["name"], cell["network"]["seed"]), 1)
+    }
+
+
 def row_of(records):
-    """The overview's row of records, by name, of one point."""
+    """The overview's row of records, by name, of one point, and its lead."""
     (row,) = overview.build(overview.points_of(records, THRESHOLDS), THRESHOLDS).to_dict("records")
-    return row
+    return row, (row["fastest"], row["runner_up"], row["lead_verdict"])
 
 
 def test_seeds_are_rounds_of_one_cell_and_are_compared_with_its_interval(tmp_path):
     """Two rounds of each of two seeds beside four of another strategy, which has one run in each."""
-    (reference,) = cells_of(tmp_path, {"strategy": "reference", "protocol.rounds": 4})
-    alone = {"strategy": "pinned", "network.seed": [1, 2], "protocol.rounds": 2}
-    records = {f"reference {n}": record(reference, [4.0 + n / 100], number=n) for n in (1, 2, 3, 4)}
-    times = iter([2.01, 2.02, 2.03, 2.04])
-    for cell in cells_of(tmp_path, alone):
-        for number in (1, 2):
-            time = next(times)
-            name = f"seed {cell['network']['seed']}, {number}"
-            records[name] = record(cell, [time, time + 0.02], number=number)
+    times = {1: [2.01, 2.02], 2: [2.03, 2.04]}
+    reference, alone = {"strategy": "reference", "protocol.rounds": 4}, {"strategy": "pinned"}
+    records = made(tmp_path, reference, lambda *_: [[4.0 + n / 100] for n in (1, 2, 3, 4)])
+    records |= made(
+        tmp_path, alone | {"network.seed": [1, 2]}, lambda _, seed: [[t, t + 0.02] for t in times[seed]]
+    )
     (point,) = overview.points_of(records, THRESHOLDS)
     pinned = point[point["strategy"] == "pinned"].iloc[0]
-    assert pinned["rounds"] == [[time, time + 0.02] for time in (2.01, 2.02, 2.03, 2.04)]
-    row = row_of(records)
-    assert (row["strategies"], row["fastest"], row["lead_verdict"]) == (2, "pinned", "significant")
+    assert pinned["rounds"] == [[time, time + 0.02] for of_seed in times.values() for time in of_seed]
+    row, lead = row_of(records)
+    assert (row["strategies"], *lead) == (2, "pinned", "reference", "significant")
     assert row["lead_ci_low"] < row["lead"] < row["lead_ci_high"] and not row["note"]
 
 
 @pytest.mark.parametrize("more", ["reference", "pinned", None])
 def test_a_round_of_a_seed_is_compared_with_the_same_round_of_the_same_seed(tmp_path, more):
     """Also where one of two cells of the first seed has more rounds than all others."""
-    records = {}
-    for cell in cells_of(tmp_path, {"strategy": ["reference", "pinned"], "network.seed": [1, 2]}):
-        name, seed = cell["strategy"]["name"], cell["network"]["seed"]
-        for number in range(1, 5 if (name, seed) == (more, 1) else 3):
-            passed = 1 + seed / 10 + number / 7  # how slow the machine was in this pass of the workflow
-            seconds = [passed * (2 if name == "reference" else 1)]
-            records[f"{name} {seed} {number}"] = record(cell, seconds, number=number)
-    row = row_of(records)
+
+    def rounds(name, seed):  # the machine is slower in some passes of the workflow
+        passes = range(1, 5 if (name, seed) == (more, 1) else 3)
+        return [[(1 + seed / 10 + number / 7) * (2 if name == "reference" else 1)] for number in passes]
+
+    row, _ = row_of(made(tmp_path, {"strategy": ["reference", "pinned"], "network.seed": [1, 2]}, rounds))
     assert (row["fastest"], row["speedup"]) == ("pinned", pytest.approx(2))
     assert row["speedup_ci_high"] == pytest.approx(2)
 
 
 def test_the_first_is_not_one_that_lacks_a_slow_round(tmp_path):
     """In the rounds that both have, the one with the longer mean is faster."""
-    records = {}
-    for cell in cells_of(tmp_path, {"strategy": ["reference", "pinned", "streams"]}):
-        name = cell["strategy"]["name"]
-        speed = {"reference": 3.0, "pinned": 1.05, "streams": 1.0}[name]
-        for number, passed in enumerate([1.0, 1.01, 1.02, 2.0], 1):
-            if (name, number) != ("pinned", 4):
-                records[f"{name} {number}"] = record(cell, [speed * passed], number=number)
+    speed, slow = {"reference": 3.0, "pinned": 1.05, "streams": 1.0}, [1.0, 1.01, 1.02, 2.0]
+    records = made(
+        tmp_path,
+        {"strategy": [*speed]},
+        lambda name, _: [[speed[name] * passed] for passed in slow[: 3 if name == "pinned" else 4]],
+    )
     (point,) = overview.points_of(records, THRESHOLDS)
     assert point.set_index("strategy")["mean_s"].idxmin() == "pinned"
-    row = row_of(records)
-    assert (row["fastest"], row["runner_up"], row["lead_verdict"]) == ("streams", "pinned", "significant")
-    assert row["lead"] == pytest.approx(1.05)
+    row, lead = row_of(records)
+    assert lead == ("streams", "pinned", "significant") and row["lead"] == pytest.approx(1.05)
 
 
 def test_a_single_common_round_displaces_no_shorter_mean(tmp_path):
-    records = {}
-    for cell in cells_of(tmp_path, {"strategy": ["pinned", "streams"], "protocol.rounds": 3}):
-        rounds = {"pinned": [[1.05, 1.051]], "streams": [[1.0, 1.001], [1.3, 1.301], [1.3, 1.301]]}
-        for number, seconds in enumerate(rounds[cell["strategy"]["name"]], 1):
-            records[str(len(records))] = record(cell, seconds, number=number)
-    row = row_of(records)
-    assert (row["fastest"], row["runner_up"], row["lead_verdict"]) == ("pinned", "streams", "not significant")
+    rounds = {"pinned": [[1.05, 1.051]], "streams": [[1.0, 1.001], [1.3, 1.301], [1.3, 1.301]]}
+    records = made(tmp_path, {"strategy": [*rounds], "protocol.rounds": 3}, lambda name, _: rounds[name])
+    assert row_of(records)[1] == ("pinned", "streams", "not significant")
 
 
 def test_a_launch_of_several_networks_takes_no_part_even_alone(tmp_path):
