@@ -14,7 +14,6 @@ from yaml import YAMLError
 
 from snn.config import groups
 from snn.config.options import Options
-from snn.config.settings import RANGES
 from snn.config.suggestions import meant
 from snn.config.yaml_file import read_text
 from snn.errors import ConfigError, SnnError, shown
@@ -228,6 +227,8 @@ def _choice(name: str, option: str) -> str:
 
 def _widths(text: str, option: str) -> list[list[int]]:
     """One network, not an axis of several."""
+    from snn.config.settings import RANGES  # with NumPy
+
     most = int(RANGES["network.hidden"].most)
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"[0-9]{1,7}", part) and 1 <= int(part) <= most for part in parts):
