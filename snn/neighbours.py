@@ -16,7 +16,7 @@ from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTO
 from snn.config import groups
 from snn.errors import RecordError, shown
 from snn.hardware.devices import BACKENDS
-from snn.report.read import read
+from snn.report.write import read
 from snn.tables.neighbours import measured_untouched, verdict
 
 _VERDICTS = (UNTOUCHED, TOUCHED, NOT_SIGNIFICANT, NOT_COMPARABLE)

@@ -20,7 +20,7 @@ from snn.microbenchmarks.readings import Effort
 from snn.profiling.calls import ENDED_BY
 from snn.records import microbenchmarks as records
 from snn.records.digest import sealed
-from snn.report.markdown import escaped
+from snn.report.published_set import escaped
 
 SMALL = {name: test_microbenchmarks.SMALL[name] for name in ("memory_access", "memory_calls")}
 CPU = devices.find("cpu")

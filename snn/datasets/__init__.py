@@ -7,7 +7,6 @@ files hold the data, the module may have further functions of the choice: ``inpu
 ``at_most``, the rows and columns that a file of its size can have, where no header says them.
 """
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -18,7 +17,7 @@ import numpy as np
 
 from snn.datasets.table import Table, checked, counts, described, intact, load, parts, write
 from snn.errors import ConfigError, DataError, one_line
-from snn.files.outputs import say
+from snn.files.outputs import note
 
 __all__ = [
     "Table",
@@ -59,7 +58,7 @@ def make(choice: Mapping[str, Any]) -> Table:
 def say_remarks(table: Table) -> None:
     """Print the remarks on a table, which is going to be trained on, to standard error."""
     for remark in table.remarks:
-        say(f"snn: note: {one_line(remark)}", sys.stderr)
+        note(one_line(remark))
 
 
 def completed(choice: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def of_microbenchmark(name: str, backend: str) -> list[str]:
 def of_script(script: str, *modules: str) -> list[str]:
     """The files, relative to the checkout, that decide what a script of the workflow writes.
 
-    They are the script, the modules that it imports, those that it is told to import, and the style sheets of
+    They are the script, the modules that it imports, those that it is told to import, and the templates of
     their pages.
     """
     files = closure([*_parsed(script).imports, *modules])
@@ -99,10 +99,14 @@ def closure(modules: Iterable[str]) -> set[str]:
 
 
 def assets(files: Iterable[str]) -> set[str]:
-    """The style sheets, scripts and texts in the folders of these files: what their pages are made of."""
+    """What pages are made of: templates, style sheets, scripts and texts in the folders of these files."""
     folders = {Path(file).parent for file in files}
     found = (path for folder in folders for path in (ROOT / folder).iterdir())
-    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".css", ".js", ".yaml")}
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in found
+        if path.suffix in (".css", ".html", ".js", ".yaml")
+    }
 
 
 def digest(files: Iterable[str]) -> str:

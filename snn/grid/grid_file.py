@@ -1,7 +1,6 @@
 """A grid file: its keys and values, checked against the settings of a cell before any cell is made."""
 
 import re
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from snn.config.cell import SECTIONS
 from snn.config.settings import ANYTHING, KINDS, error
 from snn.config.suggestions import meant, nearest
 from snn.errors import ConfigError, shown
+from snn.files import outputs
 from snn.grid.catalogue import MICROBENCHMARKS, check_name
 
 KEYS: Mapping[str, str] = {
@@ -206,7 +206,7 @@ def _nested(section: str, value: Any) -> str:
 def tell_notes(path: Path) -> None:
     """Print the notes on a grid file to stderr."""
     for note in notes(path):
-        print(f"snn: note: {path}: {note}", file=sys.stderr)
+        outputs.note(f"{path}: {note}")
 
 
 def notes(path: Path) -> Iterator[str]:

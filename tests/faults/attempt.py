@@ -22,7 +22,7 @@ from snn.grid import more_rounds as planned_rounds
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement import cell, provenance
-from snn.recommending import grid_file, pilot, workflow
+from snn.recommending import budget, candidates, workflow
 
 FAULTS = ("traceback", "hang", "accepted", "not named", "written elsewhere")
 HANGS_AFTER = 10.0
@@ -143,8 +143,8 @@ def _without_work() -> Iterator[None]:
         mock.patch.object(provenance, "device_lock", side_effect=Accepted),
         mock.patch.object(quadratic, "make", make_small),
         mock.patch.object(idx_images.Published, "_found", side_effect=Accepted),
-        mock.patch.object(pilot, "run", side_effect=Accepted),
-        mock.patch.object(grid_file, "ROOT", Path.cwd()),
+        mock.patch.object(budget, "run_pilot", side_effect=Accepted),
+        mock.patch.object(candidates, "ROOT", Path.cwd()),
         mock.patch.object(workflow, "ROOT", Path.cwd()),
     ):
         yield
