@@ -1,6 +1,7 @@
 """Waits of kernels that train in one launch: their time limit, what is reported, and messages with fences."""
 
 import importlib
+import json
 import re
 import secrets
 import subprocess
@@ -10,6 +11,7 @@ from unittest.mock import MagicMock, patch
 
 import convolutional_shapes
 import cuda_on_cpu
+import jsonschema
 import numpy as np
 import pytest
 from conftest import ROOT
@@ -189,6 +191,9 @@ def test_a_trainer_launches_the_configuration_that_it_records(persistent, member
     expected = {"kernel": "one_layer", "blocks": size * members, "threads": 160, "cluster": size}
     expected |= {"clusters": 1, "together": together, "shared_bytes": record["shared_bytes"]}
     assert record == expected and made[size].given == (size * members, 160, 1234, False)
+    schema = json.loads((ROOT / "snn/records/record.schema.json").read_text())["properties"]["launch"]
+    jsonschema.validate(record, schema)
+    assert record.keys() == schema["properties"].keys()
     trainer.train([1, 2, 3, 4, 5], Steps(2560, 1, 20, 0.5, 0.25), 9)
     (arguments, stream), _ = made[size].call_args
     assert [one.value for one in arguments] == [1, 2, 3, 4, 5, 2560, 1, 20, 0.5, 0.25] and stream == 9
