@@ -46,12 +46,11 @@ class TimingBackend(EveryCall):
         self.seconds = dict.fromkeys(self.PARTS, 0.0)
         self.calls = 0
 
-    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+    def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Make a call, and add its seconds to its part."""
-        do = getattr(self.inner, method.name)
         started = time.perf_counter()
         try:
-            return do(*arguments)
+            return getattr(self.inner, method.name)(*arguments, **named)
         finally:
             self.seconds[method.part] += time.perf_counter() - started
             self.calls += 1
