@@ -449,7 +449,8 @@ A_COPY, A_KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_la
 
 
 def traced_event(signature, first=None, last=None):
-    return Event(signature, 0.0, 1.0, 0, first, last, 0, 0, Call(signature.call, call_site="here"))
+    call = Call("launch" if signature is A_KERNEL else signature.call, call_site="here")
+    return Event(signature, 0.0, 1.0, 0, first, last, 0, 0, call)
 
 
 TRACED = Trace(

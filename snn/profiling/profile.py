@@ -15,9 +15,8 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.ops import OPS
 from snn.profiling.call_costs import LEAST_SECONDS, CallCost, call_costs, simulate
-from snn.profiling.calls import EveryCall, Method
+from snn.profiling.calls import METHODS, EveryCall, Method
 from snn.profiling.tracer import Signature, Trace, trace
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
@@ -166,7 +165,7 @@ def _kernel_seconds(traced: Trace) -> float:
     return sum(
         event.device_end - event.device_start
         for event in traced.events
-        if (event.signature.call in OPS or event.signature.call == "graph_launch")
+        if METHODS[event.call.name].part == "launch"
         and event.device_start is not None
         and event.device_end is not None
     )
