@@ -221,10 +221,7 @@ def test_a_fault_in_a_copy_frees_what_was_allocated():
         copy_in = launch
 
     backend = Broken()
-    for measure, arguments in (
-        (calls.copies, ([256], BRIEF)),
-        (calls.overlap, (100_000, [1], BRIEF)),
-    ):
+    for measure, arguments in ((calls.copies, ([256], BRIEF)), (calls.overlap, (100_000, [1], BRIEF))):
         with pytest.raises(ZeroDivisionError):
             list(measure(backend, *arguments))
         assert backend.held == 0
@@ -235,10 +232,7 @@ def test_more_managed_memory_than_the_budget_is_a_row_with_a_reason():
         def managed_alloc(self, shape, purpose="workspace"):
             raise Unsupported(f"{4 * shape[0]} bytes were asked for: at most half of what is free")
 
-    found = [
-        *calls.copies(Full(), [1 << 20], BRIEF),
-        *calls.allocations(Full(), [1 << 20], BRIEF),
-    ]
+    found = [*calls.copies(Full(), [1 << 20], BRIEF), *calls.allocations(Full(), [1 << 20], BRIEF)]
     managed = [one for one in found if one.point["call"].startswith("managed")]
     assert len(managed) == 8
     assert all(one.status == "unsupported" and "at most half" in one.reason for one in managed)
@@ -266,10 +260,7 @@ def test_an_array_that_would_take_the_hosts_memory_is_not_allocated(monkeypatch)
             raise Unsupported("not here")
 
     monkeypatch.setattr(calls, "usable_bytes", lambda: 1 << 20)
-    found = [
-        *calls.allocations(Greedy(), [1 << 19], BRIEF),
-        *calls.copies(Greedy(), [1 << 19], BRIEF),
-    ]
+    found = [*calls.allocations(Greedy(), [1 << 19], BRIEF), *calls.copies(Greedy(), [1 << 19], BRIEF)]
     on_host = [one for one in found if one.point["call"] in ("host_alloc", "pinned", "pageable")]
     assert len(on_host) == 6
     assert {one.status for one in on_host} == {"out_of_memory"}

@@ -270,6 +270,6 @@ def test_tables_have_plain_columns(measured):
     ]
     access = memory_access.build(records.read(measured["memory_access"]))
     assert list(access)[:8] == [
-        *("pattern", "value", "access", "useful_bytes", "moved_bytes", "median", "low", "high"),
+        *("pattern", "value", "access", "useful_bytes", "moved_bytes", "median", "low", "high")
     ]
     assert pd.api.types.is_float_dtype(calls["median"])

@@ -84,10 +84,7 @@ def test_a_table_of_another_choice_is_refused(path):
 
 @pytest.mark.parametrize(
     ("table", "said"),
-    [
-        (TABLE[:1], "it has 1 rows, but dataset.rows is 2"),
-        (TABLE[:, :2], "it has 1 features, but dataset.feat"),
-    ],
+    [(TABLE[:1], "it has 1 rows, but dataset.rows is 2"), (TABLE[:, :2], "it has 1 features, but dat")],
 )
 def test_a_table_that_is_not_of_the_shape_of_its_choice_is_refused(path, table, said):
     prepared.write(path, Table(table), SMALL)
