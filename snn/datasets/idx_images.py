@@ -372,7 +372,6 @@ class Published:
         return {}
 
     def inputs(self, choice: Mapping[str, Any]) -> list[Path]:
-        """The files that are read, if the choice names their folder."""
         return present(choice["path"])
 
     def _check(self, file: Path, content: Content, sizes: tuple[int, ...], sha256: str) -> None:
@@ -461,5 +460,4 @@ def _digest(found: tuple[tuple[str, Path], ...], identities: tuple[tuple[int, ..
 
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
-    """The files that are read."""
     return present(choice["path"])

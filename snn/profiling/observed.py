@@ -122,7 +122,6 @@ class Live:
         self._numbers = itertools.count()
 
     def next_number(self) -> int:
-        """A number that no resource has had."""
         return next(self._numbers)
 
     def update(self, call: Call, result: Any) -> Any:
