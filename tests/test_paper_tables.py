@@ -9,11 +9,11 @@ from conftest import ROOT
 from records_of import PROVENANCE, QUIET, record, write_all
 from whole_grid import sweeps_of
 
+from snn import datasets as prepared
 from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.datasets import Table, described
 from snn.datasets import load as load_table
-from snn.datasets import table as prepared
 from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
 from snn.figures import sweep as sweep_figure

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from records_of import record
 
 from snn import datasets, prepare
+from snn import datasets as prepared
 from snn.analysis import frame
 from snn.config import groups
 from snn.config.compose import composed
 from snn.config.groups import read_yaml
-from snn.datasets import csv_table
-from snn.datasets import table as prepared
-from snn.datasets.table import Table
+from snn.datasets import Table, csv_table
 from snn.errors import ConfigError, DataError, RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.datasets.table import Table, counts
+from snn.datasets import Table, counts
 from snn.errors import DataError
 from snn.files.regular import identity, opened, path_of, read_into_memory
 

@@ -11,7 +11,7 @@ from garbage import damaged
 from hypothesis import strategies as st
 from spoilt_csv import spoilt
 
-from snn.datasets import table as prepared
+from snn import datasets as prepared
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _AS_IN_THE_FILE = ("dataset.standardise=false", "dataset.held_out=0", "dataset.shuffle_seed=null")
